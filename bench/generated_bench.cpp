@@ -137,8 +137,9 @@ Floors measure_floors(Device& device) {
   if (from == nullptr || to == nullptr) throw Error("the GPU has not enough memory for the benchmark");
   device.fill_zero(from, kCopiedBytes);
   const double copy_ms = median_ms(device, [&](int) {
-    cuda::check(context.driver().cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(to),
-                                                   reinterpret_cast<CUdeviceptr>(from), kCopiedBytes, context.stream()),
+    cuda::check(context.driver().cuMemcpyDtoDAsync_v2(reinterpret_cast<cuda::CUdeviceptr>(to),
+                                                      reinterpret_cast<cuda::CUdeviceptr>(from), kCopiedBytes,
+                                                      context.stream()),
                 "copy memory");
   });
   device.release_memory(from, kCopiedBytes);

@@ -102,7 +102,9 @@ double old_style_ms(Contest& contest, std::size_t way, double best_so_far_ms) {
 // Runs over the candidates of the new race, which are in the order of the former one.
 std::size_t old_style_winner(Contest& contest, std::size_t ranked) {
   const std::vector<MatmulAlgorithm>& ways = contest.search.ways();
-  const auto is_own = [](const MatmulAlgorithm& way) { return !std::holds_alternative<cublasLtMatmulAlgo_t>(way); };
+  const auto is_own = [](const MatmulAlgorithm& way) {
+    return !std::holds_alternative<cuda::cublasLtMatmulAlgo_t>(way);
+  };
   const auto own = static_cast<std::size_t>(std::count_if(ways.begin(), ways.end(), is_own));
   std::size_t winner = 0;
   double best_ms = INFINITY;
@@ -118,16 +120,17 @@ std::size_t old_style_winner(Contest& contest, std::size_t ranked) {
 }
 
 std::string describe(const MatmulAlgorithm& algorithm) {
-  if (!std::holds_alternative<cublasLtMatmulAlgo_t>(algorithm)) return cuda::algorithm_to_text(algorithm);
-  const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t which) {
+  if (!std::holds_alternative<cuda::cublasLtMatmulAlgo_t>(algorithm)) return cuda::algorithm_to_text(algorithm);
+  const auto read = [&](cuda::cublasLtMatmulAlgoConfigAttributes_t which) {
     std::int32_t value = 0;
     std::size_t written = 0;
-    cuda::cublaslt().cublasLtMatmulAlgoConfigGetAttribute(&std::get<cublasLtMatmulAlgo_t>(algorithm), which, &value,
-                                                          sizeof value, &written);
+    cuda::cublaslt().cublasLtMatmulAlgoConfigGetAttribute(&std::get<cuda::cublasLtMatmulAlgo_t>(algorithm), which,
+                                                          &value, sizeof value, &written);
     return value;
   };
-  return fmt::format("lt {} tile {} stages {} k/{}", read(CUBLASLT_ALGO_CONFIG_ID), read(CUBLASLT_ALGO_CONFIG_TILE_ID),
-                     read(CUBLASLT_ALGO_CONFIG_STAGES_ID), read(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+  return fmt::format("lt {} tile {} stages {} k/{}", read(cuda::CUBLASLT_ALGO_CONFIG_ID),
+                     read(cuda::CUBLASLT_ALGO_CONFIG_TILE_ID), read(cuda::CUBLASLT_ALGO_CONFIG_STAGES_ID),
+                     read(cuda::CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
 }
 
 double median_us(std::vector<double> launches_ms) {
@@ -146,7 +149,7 @@ void run(CudaContext& context, const Case& what) {
   Contest contest(context, what);
   const CudaContext::Scope scope(context);
   if (!contest.search.can_measure()) throw Error("the GPU has not enough memory for the operands of " + what.label);
-  const std::vector<cublasLtMatmulAlgo_t> ranked = contest.plan.candidates(kRanked);
+  const std::vector<cuda::cublasLtMatmulAlgo_t> ranked = contest.plan.candidates(kRanked);
   const double new_search_ms = taken_ms([&] { contest.search.fastest(ranked); });
   if (contest.search.race().finalists().empty()) return;
   const std::size_t after = contest.search.race().finalists().front().way;

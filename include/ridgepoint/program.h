@@ -46,8 +46,8 @@ struct DeviceOptions {
 // the plan and computes nothing). Throws Error (usage) for an unknown name, (unsupported) for a device that this build
 // or machine lacks.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
-// Whether this build knows the kernels of the CUDA back end for a GPU of that compute capability (90 for 9.0), so that
-// DeviceOptions::card may describe it: 8.0 or newer, in a build with the CUDA back end.
+// Whether the CUDA back end has kernels for a GPU of that compute capability (90 for 9.0), so that DeviceOptions::card
+// may describe it: 8.0 or newer. It is the same in every build.
 bool can_describe_card(int compute_capability);
 // "cuda" where the first card can run this build's kernels, else "cpu".
 std::string default_device_name();

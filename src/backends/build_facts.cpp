@@ -8,12 +8,11 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "backends/cpu/instruction_set.h"
-#include "core/build_info.h"
-#if RIDGEPOINT_HAS_CUDA
 #include "backends/cuda/driver/cublaslt.h"
+#include "backends/cuda/driver/kernel_images.h"
 #include "backends/cuda/driver/nvrtc.h"
+#include "core/build_info.h"
 #include "ridgepoint/error.h"
-#endif
 
 namespace ridgepoint {
 namespace {
@@ -22,10 +21,6 @@ std::string onednn_version() {
   const dnnl::version_t* version = dnnl::version();
   return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
-
-#if RIDGEPOINT_HAS_CUDA
-// CUDA counts 1000 * major + 10 * minor.
-std::string toolkit_version() { return fmt::format("{}.{}", CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10); }
 
 std::string cublaslt_version() {
   try {
@@ -43,7 +38,6 @@ std::string nvrtc_version() {
     return "not found";
   }
 }
-#endif
 
 }  // namespace
 
@@ -66,13 +60,14 @@ std::vector<BuildFact> build_facts() {
       {"zlib", "zlib", zlibVersion()},
       {"openmp", "OpenMP", fmt::to_string(_OPENMP)},
   };
-#if RIDGEPOINT_HAS_CUDA
-  facts.push_back({"cuda_toolkit", "CUDA toolkit", toolkit_version()});
+  const int toolkit = cuda::toolkit_version();
+  if (toolkit == 0) {
+    facts.push_back({"cuda_toolkit", "CUDA toolkit", "none: built without CUDA kernels"});
+    return facts;
+  }
+  facts.push_back({"cuda_toolkit", "CUDA toolkit", fmt::format("{}.{}", toolkit / 1000, toolkit % 1000 / 10)});
   facts.push_back({"cublaslt", "cuBLASLt here", cublaslt_version()});
   facts.push_back({"nvrtc", "NVRTC here", nvrtc_version()});
-#else
-  facts.push_back({"cuda_toolkit", "CUDA toolkit", "none: built without the CUDA back end"});
-#endif
   return facts;
 }
 

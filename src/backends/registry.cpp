@@ -7,10 +7,8 @@
 #include <utility>
 
 #include "backends/cpu/device.h"
-#if RIDGEPOINT_HAS_CUDA
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/device.h"
-#endif
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "core/nearest.h"
@@ -28,37 +26,24 @@ struct Backend {
   bool numbered = false;
 };
 
-std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
-#if RIDGEPOINT_HAS_CUDA
-  return make_cuda_device(ordinal, options);
-#else
-  static_cast<void>(ordinal);
-  static_cast<void>(options);
-  throw Error(
-      "this build has no CUDA back end; configure it with -DRIDGEPOINT_CUDA=ON on a machine with the CUDA toolkit 12.4 "
-      "or newer",
-      ErrorKind::unsupported);
-#endif
-}
-
 // Its target is a described GPU, or this machine's CPU. Its memory is unlimited unless `options` limits it.
 std::shared_ptr<Device> open_null(int /*ordinal*/, const DeviceOptions& options) {
   std::shared_ptr<KernelChoices> target;
   if (!options.card) {
     target = make_cpu_device(options);
   } else if (can_describe_card(options.card->compute_capability)) {
-#if RIDGEPOINT_HAS_CUDA
     target = make_described_card(*options.card);
-#endif
   } else {
-    throw Error(fmt::format("this build has no kernels for {}", options.card->name), ErrorKind::unsupported);
+    throw Error(fmt::format("there are no kernels for {}: they need compute capability {}.{} or newer",
+                            options.card->name, kLeastCudaCapability / 10, kLeastCudaCapability % 10),
+                ErrorKind::unsupported);
   }
   return make_null_device(std::move(target), options.memory_limit_bytes);
 }
 
 constexpr std::array kBackends = {
     Backend{"cpu", [](int, const DeviceOptions& options) { return make_cpu_device(options); }},
-    Backend{"cuda", open_cuda, true},
+    Backend{"cuda", make_cuda_device, true},
     Backend{"reference", [](int, const DeviceOptions& options) { return make_reference_device(options); }},
     Backend{"null", open_null}};
 
@@ -93,26 +78,13 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
   throw Error(fmt::format("unknown device '{}'{}", name, hint(kind, names)), ErrorKind::usage);
 }
 
-bool can_describe_card([[maybe_unused]] int compute_capability) {
-#if RIDGEPOINT_HAS_CUDA
-  return compute_capability >= kLeastCudaCapability;
-#else
-  return false;
-#endif
-}
+bool can_describe_card(int compute_capability) { return compute_capability >= kLeastCudaCapability; }
 
-std::string default_device_name() {
-#if RIDGEPOINT_HAS_CUDA
-  if (has_usable_cuda_card()) return "cuda";
-#endif
-  return "cpu";
-}
+std::string default_device_name() { return has_usable_cuda_card() ? "cuda" : "cpu"; }
 
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
-#if RIDGEPOINT_HAS_CUDA
   for (int card = 0; card < cuda_card_count(); ++card) names.push_back(fmt::format("cuda:{}", card));
-#endif
   names.insert(names.end(), {"cpu", "reference", "null"});
   return names;
 }

@@ -237,7 +237,6 @@ ParallelSection planned(const RunConfig& config, std::optional<std::int64_t> cap
 }
 
 TEST(ChosenBucket, is_large_where_messages_are_slow_and_small_where_bytes_are) {
-  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
   RunConfig slow_messages = on_h200s(8, "8x NVLink 450 GB/s 1ms");
   RunConfig slow_bytes = on_h200s(8, "8x PCIe 20 GB/s 1us");
   slow_messages.choose_bucket = slow_bytes.choose_bucket = true;
@@ -261,7 +260,6 @@ TEST(ChosenBucket, is_large_where_messages_are_slow_and_small_where_bytes_are) {
 // Divided optimizer states save more time than their gather takes, unless the network is slow: then sums are hidden
 // behind backward and updates, and gathers are not.
 TEST(ChosenSharding, depends_on_the_network_and_on_the_memory) {
-  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
   RunConfig fast = on_h200s(8, "8x NVLink 450 GB/s");
   // So few tokens that gradients decide the peak.
   RunConfig slow = on_h200s(8, "8x PCIe 20 GB/s", 2);

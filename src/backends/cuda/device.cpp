@@ -75,16 +75,16 @@ class CudaDevice : public Device {
   void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
     if (bytes == 0) return;
     const CudaContext::Scope scope(context_);
-    cuda::check(context_.driver().cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(device_address), host, bytes,
-                                                    context_.stream()),
+    cuda::check(context_.driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<cuda::CUdeviceptr>(device_address), host, bytes,
+                                                       context_.stream()),
                 "copy to the GPU");
     context_.synchronize();
   }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
     if (bytes == 0) return;
     const CudaContext::Scope scope(context_);
-    cuda::check(context_.driver().cuMemcpyDtoHAsync(host, reinterpret_cast<CUdeviceptr>(device_address), bytes,
-                                                    context_.stream()),
+    cuda::check(context_.driver().cuMemcpyDtoHAsync_v2(host, reinterpret_cast<cuda::CUdeviceptr>(device_address), bytes,
+                                                       context_.stream()),
                 "copy from the GPU");
     context_.synchronize();
   }
@@ -179,11 +179,13 @@ std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
 }  // namespace
 
 std::shared_ptr<Device> make_cuda_device(int ordinal, const DeviceOptions& options) {
+  cuda::require_kernels();
   return std::make_shared<CudaDevice>(CudaContext::of_card(ordinal), options);
 }
 
 int cuda_card_count() {
   try {
+    cuda::require_kernels();
     int count = 0;
     cuda::check(cuda::driver().cuDeviceGetCount(&count), "count the GPUs");
     return count;
@@ -194,6 +196,7 @@ int cuda_card_count() {
 
 bool has_usable_cuda_card() {
   try {
+    cuda::require_kernels();
     cuda::require_supported(cuda::card_facts(0));
     cuda::cublaslt();
     cuda::nvrtc();

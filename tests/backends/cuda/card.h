@@ -11,20 +11,18 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/cublaslt.h"
 #include "backends/cuda/driver/nvrtc.h"
-#include "ridgepoint/error.h"
+#include "backends/cuda/needs.h"
 
 namespace ridgepoint::testing {
 
 // Why CUDA cannot be tested here; empty if it can.
 inline std::string missing_card() {
-  try {
+  return error_of([] {
+    cuda::require_kernels();
     cuda::require_supported(cuda::card_facts(0));
     cuda::cublaslt();
     cuda::nvrtc();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  });
 }
 
 class OnCard : public ::testing::Test {

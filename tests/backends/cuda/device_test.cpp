@@ -38,6 +38,23 @@ TEST(CudaDevice, is_the_default_exactly_where_a_card_can_be_used) {
   EXPECT_EQ(default_device_name(), testing::missing_card().empty() ? "cuda" : "cpu");
 }
 
+TEST(CudaDevice, a_build_without_kernels_opens_no_card_and_says_how_to_build_them) {
+  if (testing::missing_kernels().empty()) GTEST_SKIP() << "this build has kernels";
+  const std::string message = testing::error_of([] { open_device("cuda"); });
+  EXPECT_THAT(message, AllOf(HasSubstr("no CUDA kernels"), HasSubstr("without a CUDA toolkit"),
+                             HasSubstr("-DRIDGEPOINT_CUDA=ON"), HasSubstr("12.4 or newer")));
+  EXPECT_EQ(cuda_card_count(), 0);
+  EXPECT_THAT(device_names(), ::testing::ElementsAre("cpu", "reference", "null"));
+}
+
+TEST(CudaDevice, is_described_in_every_build_from_the_least_capability_on) {
+  EXPECT_FALSE(can_describe_card(kLeastCudaCapability - 1));
+  EXPECT_TRUE(can_describe_card(kLeastCudaCapability));
+  const CardDescription old{.name = "Tesla T4", .compute_capability = 75};
+  EXPECT_THAT(testing::error_of([&] { open_device("null", {.memory_limit_bytes = {}, .card = old}); }),
+              AllOf(HasSubstr("Tesla T4"), HasSubstr("8.0 or newer")));
+}
+
 class OnCardDevice : public testing::OnCard {};
 
 TEST_F(OnCardDevice, a_card_that_is_not_there_is_refused_with_the_count) {
@@ -135,8 +152,9 @@ TEST_F(OnCardDevice, works_from_a_thread_that_never_saw_it) {
 // In a program that has created a context of its own.
 TEST_F(OnCardDevice, works_beside_another_context_and_leaves_it_current) {
   const cuda::SharedLibrary library("libcuda.so.1");
-  const auto create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(library.find("cuCtxCreate_v2"));
-  const auto destroy = reinterpret_cast<CUresult (*)(CUcontext)>(library.find("cuCtxDestroy_v2"));
+  const auto create =
+      reinterpret_cast<cuda::CUresult (*)(cuda::CUcontext*, unsigned, cuda::CUdevice)>(library.find("cuCtxCreate_v2"));
+  const auto destroy = reinterpret_cast<cuda::CUresult (*)(cuda::CUcontext)>(library.find("cuCtxDestroy_v2"));
   ASSERT_NE(create, nullptr);
   ASSERT_NE(destroy, nullptr);
   Graph graph;
@@ -150,17 +168,17 @@ TEST_F(OnCardDevice, works_beside_another_context_and_leaves_it_current) {
     return program.read_output("c").as<float>()[0];
   };
   EXPECT_EQ(product(), 1.0F);
-  CUcontext theirs = nullptr;
-  ASSERT_EQ(create(&theirs, 0, 0), CUDA_SUCCESS);  // and makes it current
+  cuda::CUcontext theirs = nullptr;
+  ASSERT_EQ(create(&theirs, 0, 0), cuda::CUDA_SUCCESS);  // and makes it current
   EXPECT_EQ(product(), 1.0F);
   const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
   timer->start();
   timer->stop();
   EXPECT_GE(timer->elapsed_ms(), 0.0);
-  CUcontext current = nullptr;
-  EXPECT_EQ(cuda::driver().cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  cuda::CUcontext current = nullptr;
+  EXPECT_EQ(cuda::driver().cuCtxGetCurrent(&current), cuda::CUDA_SUCCESS);
   EXPECT_EQ(current, theirs);
-  EXPECT_EQ(destroy(theirs), CUDA_SUCCESS);
+  EXPECT_EQ(destroy(theirs), cuda::CUDA_SUCCESS);
   EXPECT_EQ(product(), 1.0F);
 }
 

@@ -57,7 +57,7 @@ TEST(PlanCommand, says_what_the_chunks_of_the_loss_save) {
                 chunked["memory_bytes"]["peak_allocated"].get<std::int64_t>());
 }
 
-// The kernels are the card's where this build knows them, so its name is in the record.
+// The kernels are the card's where there are any for it, so its name is in the record.
 TEST(PlanCommand, predicts_the_time_of_an_iteration_on_a_card) {
   const nlohmann::json rows = rows_of({"--model", "tiny", "--card", "h200,h100,t4", "--dtype", "bf16"});
   ASSERT_EQ(rows.size(), 3U);
@@ -65,7 +65,6 @@ TEST(PlanCommand, predicts_the_time_of_an_iteration_on_a_card) {
   EXPECT_NE(rows[2]["device"]["name"], "T4");
   EXPECT_TRUE(rows_of({"--model", "tiny"})[0]["predicted_ms"].is_null()) << "no card";
   EXPECT_TRUE(rows_of({"--model", "tiny", "--device", "cpu", "--card", "h200"})[0]["predicted_ms"].is_null());
-  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
   EXPECT_EQ(rows[0]["device"]["name"], "H200 SXM");
   EXPECT_EQ(rows[0]["predicted_error"], 0.1);
   EXPECT_TRUE(rows[1]["predicted_error"].is_null());
@@ -172,7 +171,6 @@ std::vector<std::string> on_ranks_of_h200(const std::vector<std::string>& option
 }
 
 TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) {
-  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
   const std::vector<std::string> slow = {"data=8", "--network", "8x PCIe 20 GB/s", "--shard"};
   const auto row_of = [&](std::vector<std::string> more) {
     more.insert(more.begin(), slow.begin(), slow.end());
@@ -198,7 +196,6 @@ TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) 
 }
 
 TEST(PlanCommand, says_that_the_links_of_a_card_are_unknown) {
-  if (!can_describe_card(89)) GTEST_SKIP() << "this build has no CUDA back end";
   const auto shown = [](const std::vector<std::string>& more) {
     return plan(with_options({"--model", "tiny", "--card", "rtx 4090"}, more)).output;
   };

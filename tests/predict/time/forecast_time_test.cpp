@@ -52,15 +52,8 @@ std::vector<CsvRow> measured(std::string_view file) {
   return csv_rows(read_file(source_folder() / "tests/predict/time" / file, 1 << 20));
 }
 
-class ForecastTime : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!can_describe_card(sheet("h200").compute_capability)) GTEST_SKIP() << "this build has no CUDA back end";
-  }
-};
-
 // The rows `check` took no part in the choice of the rates.
-TEST_F(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
+TEST(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
   const std::vector<CsvRow> rows = measured("h200_times.csv");
   std::vector<double> errors, checked;
   std::size_t outside = 0;
@@ -88,7 +81,7 @@ TEST_F(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
 }
 
 // Steps of the slowest of two ranks, in bf16, compiled and with flash attention.
-TEST_F(ForecastTime, of_two_ranks_is_within_its_stated_error_of_what_two_h100s_measured) {
+TEST(ForecastTime, of_two_ranks_is_within_its_stated_error_of_what_two_h100s_measured) {
   double sum = 0;
   const std::vector<CsvRow> rows = measured("h100_ranks.csv");
   ASSERT_GT(rows.size(), 10U);
@@ -109,7 +102,7 @@ TEST_F(ForecastTime, of_two_ranks_is_within_its_stated_error_of_what_two_h100s_m
   EXPECT_LT(sum / static_cast<double>(rows.size()), 0.02);
 }
 
-TEST_F(ForecastTime, states_an_error_only_for_the_cards_ranks_and_links_that_were_measured) {
+TEST(ForecastTime, states_an_error_only_for_the_cards_ranks_and_links_that_were_measured) {
   Setting run{.batch = 2, .level = Compile::full};
   EXPECT_EQ(forecast(run)->error, 0.10);
   EXPECT_EQ(forecast(run, "h100 sxm")->error, std::nullopt);
@@ -124,7 +117,7 @@ TEST_F(ForecastTime, states_an_error_only_for_the_cards_ranks_and_links_that_wer
 }
 
 // Only a captured run has an arena, which the copy engines of other cards reach.
-TEST_F(ForecastTime, of_captured_ranks_adds_less_to_that_of_one_rank) {
+TEST(ForecastTime, of_captured_ranks_adds_less_to_that_of_one_rank) {
   const auto added = [](Compile level) {
     Setting run{.batch = 16, .context = 512, .level = level};
     const double alone = forecast(run)->ms;
@@ -136,7 +129,7 @@ TEST_F(ForecastTime, of_captured_ranks_adds_less_to_that_of_one_rank) {
 }
 
 // The last sums of gradients end behind backward.
-TEST_F(ForecastTime, of_ranks_without_an_optimizer_has_no_time_of_it) {
+TEST(ForecastTime, of_ranks_without_an_optimizer_has_no_time_of_it) {
   Setting run{.batch = 2, .level = Compile::full, .mode = Mode::backward};
   run.parallel.data = 2;
   const TimeForecast found = *forecast(run);
@@ -144,7 +137,7 @@ TEST_F(ForecastTime, of_ranks_without_an_optimizer_has_no_time_of_it) {
   EXPECT_EQ(found.by_phase[Phase::optimizer], std::nullopt);
 }
 
-TEST_F(ForecastTime, is_the_sum_of_its_phases) {
+TEST(ForecastTime, is_the_sum_of_its_phases) {
   const TimeForecast found = *forecast({.checkpoint = Checkpoint::block});
   double sum = 0;
   for (const Phase phase : {Phase::forward, Phase::loss, Phase::recompute, Phase::backward, Phase::optimizer}) {
@@ -156,7 +149,7 @@ TEST_F(ForecastTime, is_the_sum_of_its_phases) {
   EXPECT_EQ(forecast({.mode = Mode::forward})->by_phase[Phase::backward], std::nullopt);
 }
 
-TEST_F(ForecastTime, grows_with_the_work_and_falls_with_the_rates) {
+TEST(ForecastTime, grows_with_the_work_and_falls_with_the_rates) {
   const double ms = forecast({})->ms;
   EXPECT_GT(forecast({.batch = 64})->ms, 5 * ms);
   EXPECT_GT(forecast({.precision = Precision::fp32})->ms, ms);
@@ -168,7 +161,7 @@ TEST_F(ForecastTime, grows_with_the_work_and_falls_with_the_rates) {
 }
 
 // A small model's launches wait for the host, whatever the card; captured ones do not.
-TEST_F(ForecastTime, of_many_small_launches_is_the_hosts) {
+TEST(ForecastTime, of_many_small_launches_is_the_hosts) {
   const Setting tiny{.model = "tiny", .batch = 1, .context = 32, .mode = Mode::forward};
   EXPECT_NEAR(forecast(tiny, "h200")->ms, forecast(tiny, "b200")->ms, 0.02 * forecast(tiny, "h200")->ms);
   Setting captured = tiny;
@@ -176,13 +169,13 @@ TEST_F(ForecastTime, of_many_small_launches_is_the_hosts) {
   EXPECT_LT(forecast(captured)->ms, forecast(tiny)->ms / 2);
 }
 
-TEST_F(ForecastTime, states_an_error_only_for_the_card_that_was_measured) {
+TEST(ForecastTime, states_an_error_only_for_the_card_that_was_measured) {
   EXPECT_EQ(forecast({}, "h200")->error, 0.10);
   EXPECT_GT(forecast({.precision = Precision::tf32}, "h200")->error, 0.10);
   EXPECT_EQ(forecast({}, "h100")->error, std::nullopt);
 }
 
-TEST_F(ForecastTime, is_empty_where_a_rate_is_not_known) {
+TEST(ForecastTime, is_empty_where_a_rate_is_not_known) {
   Graph graph;
   const Value a = input(graph, "a", {DType::fp64, {8, 8}}, Role::data);
   graph.add_output("b", matmul(graph, a, a));
@@ -191,7 +184,7 @@ TEST_F(ForecastTime, is_empty_where_a_rate_is_not_known) {
   EXPECT_FALSE(KernelRates::of(sheet("rtx pro 6000")).has_value()) << "its datasheet has no rates of tensor cores";
 }
 
-TEST_F(ForecastTime, multiplies_fp32_on_tensor_cores_on_hopper_only) {
+TEST(ForecastTime, multiplies_fp32_on_tensor_cores_on_hopper_only) {
   const auto seconds = [](std::string_view card) {
     return KernelRates::of(sheet(card))->product(ProductKind::fp32, 1e12, 1e6).work;
   };
@@ -199,7 +192,7 @@ TEST_F(ForecastTime, multiplies_fp32_on_tensor_cores_on_hopper_only) {
   EXPECT_LT(1e12 / seconds("a100"), *sheet("a100").fp32);
 }
 
-TEST_F(ForecastTime, charges_attention_for_the_multiprocessors_that_few_blocks_leave_idle) {
+TEST(ForecastTime, charges_attention_for_the_multiprocessors_that_few_blocks_leave_idle) {
   const KernelRates rates = *KernelRates::of(sheet("a100"));
   const auto seconds = [&](std::int64_t batch, bool causal) {
     return rates.attention({.batch = batch, .queries = 1920, .keys = 1920, .width = 64, .causal = causal}).work;
@@ -211,7 +204,7 @@ TEST_F(ForecastTime, charges_attention_for_the_multiprocessors_that_few_blocks_l
 }
 
 // Of one head, multiprocessors share the blocks that see most keys.
-TEST_F(ForecastTime, divides_the_blocks_of_few_heads_on_hopper) {
+TEST(ForecastTime, divides_the_blocks_of_few_heads_on_hopper) {
   const auto of_causal = [](std::string_view card, AttentionSize size) {
     size.queries = size.keys = 16384;
     const KernelRates rates = *KernelRates::of(sheet(card));
@@ -228,7 +221,7 @@ TEST_F(ForecastTime, divides_the_blocks_of_few_heads_on_hopper) {
   }
 }
 
-TEST_F(ForecastTime, multiplies_attention_faster_with_the_kernels_of_hopper) {
+TEST(ForecastTime, multiplies_attention_faster_with_the_kernels_of_hopper) {
   const auto share = [](std::string_view card, bool is_backward) {
     const KernelRates rates = *KernelRates::of(sheet(card));
     const AttentionSize size = {.batch = 16, .queries = 16384, .keys = 16384, .width = 128, .is_backward = is_backward};
@@ -238,7 +231,7 @@ TEST_F(ForecastTime, multiplies_attention_faster_with_the_kernels_of_hopper) {
 }
 
 // One part of an operand for tf32, two for fp32; no kernel of Hopper has their windows.
-TEST_F(ForecastTime, multiplies_fp32_attention_faster_with_the_kernels_of_hopper) {
+TEST(ForecastTime, multiplies_fp32_attention_faster_with_the_kernels_of_hopper) {
   const auto share = [](std::string_view card, ProductKind products, std::int64_t width, bool is_backward,
                         std::int64_t window = 0) {
     const KernelRates rates = *KernelRates::of(sheet(card));
@@ -265,7 +258,7 @@ TEST_F(ForecastTime, multiplies_fp32_attention_faster_with_the_kernels_of_hopper
   }
 }
 
-TEST_F(ForecastTime, knows_attention_in_tf32_from_that_in_fp32) {
+TEST(ForecastTime, knows_attention_in_tf32_from_that_in_fp32) {
   AttentionProblem problem{.batch = 64, .heads = 8, .d_model = 1024, .queries = 4096, .keys = 4096};
   problem.variant = AttentionVariant::flash;
   const auto ms = [&](Precision precision) {
@@ -279,7 +272,7 @@ TEST_F(ForecastTime, knows_attention_in_tf32_from_that_in_fp32) {
 }
 
 // A card of the portable kernels, whose rate does not depend on the window.
-TEST_F(ForecastTime, counts_the_pairs_that_a_window_leaves_to_attention) {
+TEST(ForecastTime, counts_the_pairs_that_a_window_leaves_to_attention) {
   const KernelRates rates = *KernelRates::of(sheet("a100"));
   for (const bool is_backward : {false, true}) {
     AttentionSize size = {.batch = 64, .queries = 16384, .keys = 16384, .width = 128, .causal = true};
@@ -294,7 +287,7 @@ TEST_F(ForecastTime, counts_the_pairs_that_a_window_leaves_to_attention) {
   }
 }
 
-TEST_F(ForecastTime, has_kernels_of_hopper_for_windows) {
+TEST(ForecastTime, has_kernels_of_hopper_for_windows) {
   const KernelRates rates = *KernelRates::of(sheet("h200"));
   for (const bool is_backward : {false, true}) {
     AttentionSize size = {.batch = 64, .queries = 16384, .keys = 16384, .width = 128, .causal = true};
@@ -307,7 +300,7 @@ TEST_F(ForecastTime, has_kernels_of_hopper_for_windows) {
   }
 }
 
-TEST_F(ForecastTime, charges_attention_for_the_functions_of_a_soft_cap) {
+TEST(ForecastTime, charges_attention_for_the_functions_of_a_soft_cap) {
   for (const char* card : {"a100", "h200"}) {
     const KernelRates rates = *KernelRates::of(sheet(card));
     const auto seconds = [&](std::int64_t width, bool has_soft_cap) {
@@ -323,7 +316,7 @@ TEST_F(ForecastTime, charges_attention_for_the_functions_of_a_soft_cap) {
 
 // One query for each sequence reads all keys: the time is that of their bytes, and eight heads that share them read an
 // eighth.
-TEST_F(ForecastTime, reads_shared_keys_once) {
+TEST(ForecastTime, reads_shared_keys_once) {
   AttentionProblem problem{.batch = 64, .heads = 8, .d_model = 1024, .queries = 1, .keys = 16384};
   problem.variant = AttentionVariant::flash;
   problem.precision = Precision::bf16;

@@ -20,7 +20,7 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   std::array<char, 256> text{};
   check(driver.cuDeviceGetName(text.data(), static_cast<int>(text.size()), device), "read the GPU's name");
   card.name = text.data();
-  check(driver.cuDeviceTotalMem(&card.memory_bytes, device), "read the size of the GPU's memory");
+  check(driver.cuDeviceTotalMem_v2(&card.memory_bytes, device), "read the size of the GPU's memory");
   const auto value = [&](CUdevice_attribute which) {
     int found = 0;
     check(driver.cuDeviceGetAttribute(&found, which, device), "read the GPU's properties");
@@ -92,6 +92,14 @@ void require_supported(const CardFacts& card) {
               ErrorKind::unsupported);
 }
 
+void require_kernels() {
+  if (!kernel_images().empty()) return;
+  throw Error(
+      "this build has no CUDA kernels, because it was configured without a CUDA toolkit; configure it with "
+      "-DRIDGEPOINT_CUDA=ON on a machine with the CUDA toolkit 12.4 or newer",
+      ErrorKind::unsupported);
+}
+
 // Never deleted; the class comment says why.
 CudaContext& CudaContext::of_card(int ordinal) {
   static std::mutex mutex;
@@ -113,7 +121,7 @@ CudaContext::CudaContext(int ordinal) : driver_(cuda::driver()), card_(card_fact
     used_at_start_bytes_ = info.total_bytes - info.free_bytes;
     check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "create a stream");
   } catch (...) {
-    driver_.cuDevicePrimaryCtxRelease(device_);
+    driver_.cuDevicePrimaryCtxRelease_v2(device_);
     throw;
   }
 }
@@ -127,7 +135,7 @@ CUresult CudaContext::Scope::try_enter(const CudaContext& context) noexcept {
   CUresult result = context.driver_.cuCtxGetCurrent(&current);
   if (result != CUDA_SUCCESS) return result;
   if (current != context.context_) {
-    result = context.driver_.cuCtxPushCurrent(context.context_);
+    result = context.driver_.cuCtxPushCurrent_v2(context.context_);
     if (result != CUDA_SUCCESS) return result;
     has_pushed_ = true;
   }
@@ -139,7 +147,7 @@ CUresult CudaContext::Scope::try_enter(const CudaContext& context) noexcept {
 
 void CudaContext::Scope::leave() noexcept {
   CUcontext popped = nullptr;
-  if (has_pushed_) driver_->cuCtxPopCurrent(&popped);
+  if (has_pushed_) driver_->cuCtxPopCurrent_v2(&popped);
   entered_ = outer_;
 }
 
@@ -159,9 +167,9 @@ void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
 void CudaContext::copy(void* to, const void* from, std::size_t bytes) const {
   if (bytes == 0) return;
   const Scope scope(*this);
-  check(
-      driver_.cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
-      "copy memory");
+  check(driver_.cuMemcpyDtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes,
+                                     stream_),
+        "copy memory");
 }
 
 void CudaContext::launch_early(CUfunction function, const LaunchShape& shape, void** arguments,
@@ -241,7 +249,7 @@ CUfunction CudaContext::kernel(std::string_view image, const char* function_name
 void* CudaContext::allocate(std::size_t bytes) const {
   const Scope scope(*this);
   CUdeviceptr address = 0;
-  const CUresult result = driver_.cuMemAlloc(&address, bytes);
+  const CUresult result = driver_.cuMemAlloc_v2(&address, bytes);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
   check(result, "allocate memory");
   return reinterpret_cast<void*>(address);
@@ -250,13 +258,13 @@ void* CudaContext::allocate(std::size_t bytes) const {
 void CudaContext::release(void* device_address) const noexcept {
   if (has_failed()) return;
   const Scope scope(*this, std::nothrow);
-  driver_.cuMemFree(reinterpret_cast<CUdeviceptr>(device_address));
+  driver_.cuMemFree_v2(reinterpret_cast<CUdeviceptr>(device_address));
 }
 
 CudaContext::MemoryInfo CudaContext::memory_info() const {
   const Scope scope(*this);
   MemoryInfo info;
-  check(driver_.cuMemGetInfo(&info.free_bytes, &info.total_bytes), "read the size of free memory");
+  check(driver_.cuMemGetInfo_v2(&info.free_bytes, &info.total_bytes), "read the size of free memory");
   return info;
 }
 

@@ -45,6 +45,8 @@ struct CardFacts {
 CardFacts card_facts(int ordinal);
 // Throws Error (unsupported) for a GPU older than sm_80.
 void require_supported(const CardFacts& card);
+// Throws Error (unsupported) in a build that has no kernel images.
+void require_kernels();
 
 struct LaunchShape {
   unsigned grid_x = 1, grid_y = 1, grid_z = 1;

@@ -23,7 +23,7 @@ CublasLt load() {
                 ErrorKind::unsupported);
   }
   CublasLt table;
-#define RIDGEPOINT_CUBLASLT_FIND(name) library.load(table.name, #name);
+#define RIDGEPOINT_CUBLASLT_FIND(result, name, ...) library.load(table.name, #name);
   RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_FIND)
 #undef RIDGEPOINT_CUBLASLT_FIND
   return table;

@@ -1,27 +1,16 @@
 // cuBLASLt (libcublasLt.so) as a table of functions, loaded at run time like the driver, and owners of its objects.
 #pragma once
 
-#include <cublasLt.h>
-
 #include <memory>
 #include <string_view>
 
 #include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/cublaslt_api.h"
 
 namespace ridgepoint::cuda {
 
-// clang-format off
-#define RIDGEPOINT_CUBLASLT_FUNCTIONS(F) \
-  F(cublasLtCreate) F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtMatmul) \
-  F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulDescCreate) \
-  F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
-  F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) \
-  F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoCapGetAttribute) \
-  F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
-// clang-format on
-
 struct CublasLt {
-#define RIDGEPOINT_CUBLASLT_MEMBER(name) decltype(&::name) name = nullptr;
+#define RIDGEPOINT_CUBLASLT_MEMBER(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
   RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_MEMBER)
 #undef RIDGEPOINT_CUBLASLT_MEMBER
 };

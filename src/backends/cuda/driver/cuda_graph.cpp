@@ -38,7 +38,7 @@ class Recording {
  public:
   explicit Recording(const CudaContext& context) : context_(context) {
     // Relaxed: a body may load a kernel or allocate memory, which are not work on the stream.
-    check_capture(context.driver().cuStreamBeginCapture(context.stream(), CU_STREAM_CAPTURE_MODE_RELAXED),
+    check_capture(context.driver().cuStreamBeginCapture_v2(context.stream(), CU_STREAM_CAPTURE_MODE_RELAXED),
                   "begin to capture a run");
   }
   ~Recording() {

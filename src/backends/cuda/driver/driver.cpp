@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "backends/cuda/driver/kernel_images.h"
 #include "backends/cuda/driver/shared_library.h"
 #include "ridgepoint/error.h"
 
@@ -12,30 +13,31 @@ namespace ridgepoint::cuda {
 namespace {
 
 constexpr std::string_view kDriverFile = "libcuda.so.1";
+
 // A driver supports programs built with a toolkit of its major version or an older one. Those of CUDA 12 know the edges
 // of graphs from 12.3 on.
-constexpr int kLeastVersion = std::max(CUDA_VERSION / 1000 * 1000, 12030);
+int least_version() { return std::max(toolkit_version() / 1000 * 1000, 12030); }
 
 // The first driver of that major version, for messages: "driver 580 or newer".
 std::string least_driver() {
-  if (kLeastVersion == 12030) return "545 or newer";
-  return kLeastVersion == 13000 ? "580 or newer" : fmt::format("for CUDA {}", kLeastVersion / 1000);
+  if (least_version() == 12030) return "545 or newer";
+  return least_version() == 13000 ? "580 or newer" : fmt::format("for CUDA {}", least_version() / 1000);
 }
 
 [[noreturn]] void unsupported(const std::string& message) { throw Error(message, ErrorKind::unsupported); }
 
 // Calls only functions that every driver has, to tell an old driver from a broken one.
 void require_version(const SharedLibrary& library, std::string_view file) {
-  const auto get_version = reinterpret_cast<decltype(&cuDriverGetVersion)>(library.find("cuDriverGetVersion"));
+  const auto get_version = reinterpret_cast<decltype(Driver::cuDriverGetVersion)>(library.find("cuDriverGetVersion"));
   int version = 0;
   if (get_version == nullptr || get_version(&version) != CUDA_SUCCESS) {
     unsupported(
         fmt::format("{} does not work as NVIDIA's driver should; reinstall the driver ({})", file, least_driver()));
   }
-  if (version < kLeastVersion) {
+  if (version < least_version()) {
     unsupported(fmt::format(
         "the installed NVIDIA driver supports CUDA {}.{}, but this build needs {}.{}; update to driver {}",
-        version / 1000, version % 1000 / 10, kLeastVersion / 1000, kLeastVersion % 1000 / 10, least_driver()));
+        version / 1000, version % 1000 / 10, least_version() / 1000, least_version() % 1000 / 10, least_driver()));
   }
 }
 
@@ -94,12 +96,9 @@ Driver open_driver(std::string_view file) {
   require_version(library, file);
   Driver table;
   const std::string advice = "; update to driver " + least_driver();
-// Two macros, so that cuda.h's macros choose the version before the name becomes text.
-#define RIDGEPOINT_CUDA_TEXT(name) #name
-#define RIDGEPOINT_CUDA_FIND(name) library.load(table.name, RIDGEPOINT_CUDA_TEXT(name), advice);
+#define RIDGEPOINT_CUDA_FIND(name, ...) library.load(table.name, #name, advice);
   RIDGEPOINT_CUDA_DRIVER_FUNCTIONS(RIDGEPOINT_CUDA_FIND)
 #undef RIDGEPOINT_CUDA_FIND
-#undef RIDGEPOINT_CUDA_TEXT
   initialise(table);
   return table;
 }

@@ -14,7 +14,7 @@ class EventHandle {
   }
   ~EventHandle() {
     const CudaContext::Scope scope(context_, std::nothrow);
-    context_.driver().cuEventDestroy(event_);
+    context_.driver().cuEventDestroy_v2(event_);
   }
   EventHandle(const EventHandle&) = delete;
   EventHandle& operator=(const EventHandle&) = delete;

@@ -73,7 +73,7 @@ CUgraphNode replace_by_kernel(CudaContext& context, CUgraph graph, CUgraphNode n
   kernel.kernelParams = arguments;
   const Nodes before = neighbours(driver.cuGraphNodeGetDependencies_v2, node);
   CUgraphNode made = nullptr;
-  check(driver.cuGraphAddKernelNode(&made, graph, before.data(), before.size(), &kernel),
+  check(driver.cuGraphAddKernelNode_v2(&made, graph, before.data(), before.size(), &kernel),
         "add a kernel to a captured run");
   for (const CUgraphNode after : neighbours(driver.cuGraphNodeGetDependentNodes_v2, node))
     connect(driver, graph, made, after);

@@ -16,7 +16,7 @@ Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
                             library_.reason(), toolkit_major()),
                 ErrorKind::unsupported);
   }
-#define RIDGEPOINT_NVRTC_FIND(name) library_.load(call_.name, #name, "; install a newer CUDA toolkit");
+#define RIDGEPOINT_NVRTC_FIND(result, name, ...) library_.load(call_.name, #name, "; install a newer CUDA toolkit");
   RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_FIND)
 #undef RIDGEPOINT_NVRTC_FIND
   int major = 0;

@@ -1,11 +1,10 @@
 // NVIDIA's run-time compiler, loaded at first use so that the program also runs without it.
 #pragma once
 
-#include <nvrtc.h>
-
 #include <string>
 #include <vector>
 
+#include "backends/cuda/driver/nvrtc_api.h"
 #include "backends/cuda/driver/shared_library.h"
 #include "ridgepoint/error.h"
 
@@ -21,13 +20,6 @@ struct CompiledImage {
   std::string bytes;  // a cubin; PTX for a GPU newer than the compiler
   std::string log;
 };
-
-// clang-format off
-#define RIDGEPOINT_NVRTC_FUNCTIONS(F) \
-  F(nvrtcVersion) F(nvrtcGetErrorString) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs) \
-  F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetProgramLogSize) \
-  F(nvrtcGetProgramLog) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetPTXSize) F(nvrtcGetPTX)
-// clang-format on
 
 class Nvrtc {
  public:
@@ -46,7 +38,7 @@ class Nvrtc {
 
  private:
   struct Functions {
-#define RIDGEPOINT_NVRTC_MEMBER(name) decltype(&::name) name = nullptr;
+#define RIDGEPOINT_NVRTC_MEMBER(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
     RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_MEMBER)
 #undef RIDGEPOINT_NVRTC_MEMBER
   };

@@ -1,22 +1,27 @@
 #include "backends/cuda/driver/shared_library.h"
 
-#include <cuda.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <ranges>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "backends/cuda/driver/kernel_images.h"
 #include "core/first_call_clock.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
+
+constexpr int kMajors[] = {13, 12};  // of the toolkits that driver_api.h and the other interfaces fit
+
+std::string library_of(int major, std::string_view name) { return fmt::format("lib{}.so.{}", name, major); }
 
 std::vector<std::string> folders() {
   std::vector<std::string> list = {""};  // the loader's own search
@@ -25,8 +30,9 @@ std::vector<std::string> folders() {
       list.push_back(std::string(root) + "/lib64/");
     }
   }
-  list.insert(list.end(), {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/",
-                           fmt::format("/usr/local/cuda-{}/lib64/", toolkit_major()), "/opt/cuda/lib64/"});
+  list.insert(list.end(), {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"});
+  for (const int major : kMajors) list.push_back(fmt::format("/usr/local/cuda-{}/lib64/", major));
+  list.push_back("/opt/cuda/lib64/");
   return list;
 }
 
@@ -44,9 +50,17 @@ bool is_in_library_path(const std::string& file) {
 
 }  // namespace
 
-int toolkit_major() { return CUDA_VERSION / 1000; }
+int toolkit_major() {
+  static const int major = [] {
+    if (toolkit_version() > 0) return toolkit_version() / 1000;
+    const auto* found = std::ranges::find_if(
+        kMajors, [](int candidate) { return SharedLibrary(library_of(candidate, "nvrtc")).is_open(); });
+    return found == std::end(kMajors) ? kMajors[0] : *found;
+  }();
+  return major;
+}
 
-std::string toolkit_library(std::string_view name) { return fmt::format("lib{}.so.{}", name, toolkit_major()); }
+std::string toolkit_library(std::string_view name) { return library_of(toolkit_major(), name); }
 
 SharedLibrary::SharedLibrary(std::string_view file) : file_(file) {
   const InStage in_stage(FirstCallStage::libraries);

@@ -6,13 +6,14 @@
 
 namespace ridgepoint::cuda {
 
-// The major version of the toolkit of this build; only libraries of this version match its headers.
+// The major version of the libraries that are opened: that of this build's toolkit, since its kernels fit no other.
+// In a build without one, that of the newest NVRTC found here.
 int toolkit_major();
 // "cublasLt" -> "libcublasLt.so.13".
 std::string toolkit_library(std::string_view name);
 
 // Searches where the loader searches (LD_LIBRARY_PATH, the system's folders), then $CUDA_HOME, $CUDA_PATH,
-// /usr/local/cuda, /usr/local/cuda-13 (the toolkit's major version) and /opt/cuda. A file in LD_LIBRARY_PATH that
+// /usr/local/cuda, /usr/local/cuda-13, /usr/local/cuda-12 and /opt/cuda. A file in LD_LIBRARY_PATH that
 // cannot be loaded ends the search. A library is never closed.
 class SharedLibrary {
  public:

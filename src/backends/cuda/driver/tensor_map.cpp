@@ -46,17 +46,18 @@ TensorMap make_tensor_map(const TensorMapShape& shape, const void* data) {
     throw Error("the copy engine needs an address and strides that are multiples of 16 bytes; copy the tensor first",
                 ErrorKind::unsupported);
   }
-  constexpr cuuint32_t kRank = 4;
-  cuuint64_t sizes[kRank];
-  cuuint64_t strides[kRank - 1];
-  cuuint32_t box[kRank];
-  constexpr cuuint32_t kSteps[kRank] = {1, 1, 1, 1};
+  constexpr std::uint32_t kRank = 4;
+  std::uint64_t sizes[kRank];
+  std::uint64_t strides[kRank - 1];
+  std::uint32_t box[kRank];
+  constexpr std::uint32_t kSteps[kRank] = {1, 1, 1, 1};
   const auto bytes = static_cast<std::int64_t>(size_bytes(shape.dtype));
   for (std::size_t i = 0; i < kRank; ++i) {
-    sizes[i] = static_cast<cuuint64_t>(shape.sizes[i]);
+    sizes[i] = static_cast<std::uint64_t>(shape.sizes[i]);
     box[i] = shape.box[i];
     // The stride of a dimension of size 1 reaches nothing, but must be one.
-    if (i > 0) strides[i - 1] = static_cast<cuuint64_t>(sizes[i] == 1 ? kAlignmentBytes : shape.strides[i - 1] * bytes);
+    if (i > 0)
+      strides[i - 1] = static_cast<std::uint64_t>(sizes[i] == 1 ? kAlignmentBytes : shape.strides[i - 1] * bytes);
   }
   CUtensorMap encoded;
   check(driver().cuTensorMapEncodeTiled(&encoded, type_of(shape.dtype), kRank, const_cast<void*>(data), sizes, strides,

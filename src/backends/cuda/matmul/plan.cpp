@@ -10,7 +10,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-cudaDataType data_type(DType dtype) {
+cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
     case DType::fp64:
       return CUDA_R_64F;

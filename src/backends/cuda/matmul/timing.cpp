@@ -28,9 +28,9 @@ void fill_random(const CudaContext& context, DType dtype, void* target, std::siz
   const auto address = reinterpret_cast<CUdeviceptr>(target);
   const Driver& driver = context.driver();
   const CudaContext::Scope scope(context);
-  check(driver.cuMemcpyHtoDAsync(address, pattern.data(), pattern.size(), context.stream()), "copy to the GPU");
+  check(driver.cuMemcpyHtoDAsync_v2(address, pattern.data(), pattern.size(), context.stream()), "copy to the GPU");
   for (std::size_t filled = pattern.size(); filled < bytes; filled *= 2) {
-    check(driver.cuMemcpyDtoDAsync(address + filled, address, std::min(filled, bytes - filled), context.stream()),
+    check(driver.cuMemcpyDtoDAsync_v2(address + filled, address, std::min(filled, bytes - filled), context.stream()),
           "copy on the GPU");
   }
   context.synchronize();  // `pattern` is destroyed after this

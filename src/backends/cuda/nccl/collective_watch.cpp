@@ -31,8 +31,8 @@ CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, 
   word_ = static_cast<std::uint32_t*>(std::aligned_alloc(kPageBytes, kPageBytes));  // never released
   *word_ = kSeen;
   const Driver& driver = context.driver();
-  check(driver.cuMemHostRegister(word_, kPageBytes, CU_MEMHOSTREGISTER_DEVICEMAP), "pin host memory");
-  check(driver.cuMemHostGetDevicePointer(&word_on_card_, word_, 0), "map host memory");
+  check(driver.cuMemHostRegister_v2(word_, kPageBytes, CU_MEMHOSTREGISTER_DEVICEMAP), "pin host memory");
+  check(driver.cuMemHostGetDevicePointer_v2(&word_on_card_, word_, 0), "map host memory");
   std::thread([this] { run(); }).detach();  // like the context, it stays until the process ends
 }
 

@@ -2,11 +2,11 @@
 // few declarations that the engine needs stand here; they have been the same in every release of NCCL 2 that has them.
 #pragma once
 
-#include <cuda.h>
-
 #include <climits>
 #include <cstddef>
 #include <string_view>
+
+#include "backends/cuda/driver/driver_api.h"
 
 namespace ridgepoint::cuda {
 

@@ -42,7 +42,7 @@ Cupti open_cupti(std::string_view file) {
                 ErrorKind::unsupported);
   }
   Cupti table;
-#define RIDGEPOINT_CUPTI_FIND(name) library.load(table.name, #name);
+#define RIDGEPOINT_CUPTI_FIND(name, ...) library.load(table.name, #name);
   RIDGEPOINT_CUPTI_FUNCTIONS(RIDGEPOINT_CUPTI_FIND)
 #undef RIDGEPOINT_CUPTI_FIND
   return table;

@@ -1,24 +1,14 @@
 // CUPTI, NVIDIA's profiling library, as a table of functions, loaded at run time like the driver.
 #pragma once
 
-#include <cupti.h>
-
 #include <string_view>
+
+#include "backends/cuda/profiling/cupti_api.h"
 
 namespace ridgepoint::cuda {
 
-// clang-format off
-#define RIDGEPOINT_CUPTI_FUNCTIONS(F) \
-  F(cuptiGetVersion) F(cuptiGetResultString) F(cuptiGetTimestamp) F(cuptiSubscribe) F(cuptiUnsubscribe) \
-  F(cuptiEnableCallback) F(cuptiGetGraphNodeId) \
-  F(cuptiActivityRegisterCallbacks) F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityFlushAll) \
-  F(cuptiActivityGetNextRecord) F(cuptiActivityGetNumDroppedRecords) \
-  F(cuptiActivityPushExternalCorrelationId) F(cuptiActivityPopExternalCorrelationId)
-// clang-format on
-
 struct Cupti {
-#define RIDGEPOINT_CUPTI_MEMBER(name) \
-  decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declaration
+#define RIDGEPOINT_CUPTI_MEMBER(name, ...) CUptiResult (*name)(__VA_ARGS__) = nullptr;
   RIDGEPOINT_CUPTI_FUNCTIONS(RIDGEPOINT_CUPTI_MEMBER)
 #undef RIDGEPOINT_CUPTI_MEMBER
 };

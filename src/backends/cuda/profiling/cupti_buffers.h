@@ -34,9 +34,9 @@ class CuptiBuffers {
  private:
   CuptiBuffers();
 
-  static void CUPTIAPI requested(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records);
-  static void CUPTIAPI completed(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size,
-                                 std::size_t valid_bytes);
+  static void requested(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records);
+  static void completed(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size,
+                        std::size_t valid_bytes);
 
   // Never deleted, because CUPTI's thread may outlive static objects.
   static CuptiBuffers& only_one();

@@ -55,8 +55,7 @@ void CuptiSubscription::end() noexcept {
 }
 
 // CUPTI calls this, so nothing may be thrown. A node whose id cannot be read stays unknown.
-void CUPTIAPI CuptiSubscription::on_callback(void* nodes, CUpti_CallbackDomain domain, CUpti_CallbackId id,
-                                             const void* data) {
+void CuptiSubscription::on_callback(void* nodes, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
   if (domain != CUPTI_CB_DOMAIN_RESOURCE || data == nullptr) return;
   const auto* graph =
       static_cast<const CUpti_GraphData*>(static_cast<const CUpti_ResourceData*>(data)->resourceDescriptor);

@@ -61,7 +61,7 @@ class CuptiSubscription {
   void flush(std::uint32_t flags) const { check(call_, call_.cuptiActivityFlushAll(flags), "flush its records"); }
 
  private:
-  static void CUPTIAPI on_callback(void* nodes, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
+  static void on_callback(void* nodes, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
   void end() noexcept;
 
   const Cupti& call_;

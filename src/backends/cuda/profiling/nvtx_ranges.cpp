@@ -1,6 +1,4 @@
 // make_nvtx_ranges(): the ranges of each launch are found once, when they are made.
-#include <nvtx3/nvToolsExt.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/profiling/nvtx.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ir/scope.h"
 
@@ -16,7 +15,7 @@ namespace {
 
 // Null if no tool is attached. Made once and kept.
 nvtxDomainHandle_t domain() {
-  static const nvtxDomainHandle_t handle = nvtxDomainCreateA("ridgepoint");
+  static const nvtxDomainHandle_t handle = nvtx() == nullptr ? nullptr : nvtx()->domain_create("ridgepoint");
   return handle;
 }
 
@@ -66,21 +65,21 @@ class NvtxRanges : public LaunchObserver {
 
   nvtxStringHandle_t string(const std::string& text) {
     nvtxStringHandle_t& handle = strings_[text];
-    if (handle == nullptr) handle = nvtxDomainRegisterStringA(domain(), text.c_str());
+    if (handle == nullptr) handle = nvtx()->register_string(domain(), text.c_str());
     return handle;
   }
 
   void push(nvtxStringHandle_t text) {
     nvtxEventAttributes_t attributes{};
-    attributes.version = NVTX_VERSION;
-    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.version = kNvtxVersion;
+    attributes.size = sizeof attributes;
     attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
     attributes.message.registered = text;
-    nvtxDomainRangePushEx(domain(), &attributes);
+    nvtx()->push(domain(), &attributes);
     ++depth_;
   }
   void pop() {
-    nvtxDomainRangePop(domain());
+    nvtx()->pop(domain());
     --depth_;
   }
 

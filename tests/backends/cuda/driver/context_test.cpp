@@ -23,17 +23,17 @@ using cuda::Module;
 
 constexpr const char* kImage = "// a kernel as text";
 
-CUcontext current() {
-  CUcontext context = nullptr;
+cuda::CUcontext current() {
+  cuda::CUcontext context = nullptr;
   cuda::check(cuda::driver().cuCtxGetCurrent(&context), "ask for the context");
   return context;
 }
 
 // The program that uses the library.
-CUcontext make_another_current() {
+cuda::CUcontext make_another_current() {
   static char object;
-  const auto context = reinterpret_cast<CUcontext>(&object);
-  cuda::check(cuda::driver().cuCtxPushCurrent(context), "switch");
+  const auto context = reinterpret_cast<cuda::CUcontext>(&object);
+  cuda::check(cuda::driver().cuCtxPushCurrent_v2(context), "switch");
   return context;
 }
 
@@ -51,7 +51,7 @@ class CudaContextOnFakeCard : public testing::OnFakeCard {
 
 TEST_F(CudaContextOnFakeCard, every_call_leaves_the_programs_context_current) {
   on_fake_card([] {
-    const CUcontext theirs = make_another_current();
+    const cuda::CUcontext theirs = make_another_current();
     CudaContext& card = CudaContext::of_card(0);
     EXPECT_EQ(current(), theirs) << "after the card was opened";
     {
@@ -80,9 +80,9 @@ TEST_F(CudaContextOnFakeCard, launches_go_to_the_card_after_the_program_switched
   on_fake_card([] {
     CudaContext& card = CudaContext::of_card(0);
     auto module = std::make_unique<Module>(card, kImage, "text");
-    const CUfunction kernel = module->function("kernel");
+    const cuda::CUfunction kernel = module->function("kernel");
     card.launch(kernel, {}, nullptr, "kernel");
-    const CUcontext theirs = make_another_current();
+    const cuda::CUcontext theirs = make_another_current();
     card.launch(kernel, {}, nullptr, "kernel");
     module.reset();
     EXPECT_EQ(current(), theirs);
@@ -105,7 +105,7 @@ TEST_F(CudaContextOnFakeCard, a_program_runs_beside_one_that_switches_between_it
   on_fake_card([] {
     Program program(two_products(), make_cuda_device(0));
     EXPECT_EQ(current(), nullptr);
-    const CUcontext theirs = make_another_current();
+    const cuda::CUcontext theirs = make_another_current();
     for (int i = 0; i < 3; ++i) program.run();
     program.synchronize();
     EXPECT_EQ(program.read_output("c").type.shape, (Shape{8, 8}));
@@ -129,10 +129,10 @@ TEST_F(CudaContextOnFakeCard, a_run_asks_for_the_current_context_once_however_ma
 TEST_F(CudaContextOnFakeCard, scopes_within_each_other_end_one_by_one) {
   on_fake_card([] {
     const CudaContext& card = CudaContext::of_card(0);
-    const CUcontext theirs = make_another_current();
+    const cuda::CUcontext theirs = make_another_current();
     {
       const CudaContext::Scope outer(card);
-      const CUcontext ours = current();
+      const cuda::CUcontext ours = current();
       EXPECT_NE(ours, theirs);
       { const CudaContext::Scope inner(card); }
       EXPECT_EQ(current(), ours);
@@ -146,8 +146,8 @@ TEST_F(CudaContextOnFakeCard, a_call_that_throws_restores_the_programs_context) 
   on_fake_card([] {
     const std::shared_ptr<Device> device = make_cuda_device(0);
     CudaContext& card = CudaContext::of_card(0);
-    const CUfunction kernel = Module(card, kImage, "text").function("kernel");
-    const CUcontext theirs = make_another_current();
+    const cuda::CUfunction kernel = Module(card, kImage, "text").function("kernel");
+    const cuda::CUcontext theirs = make_another_current();
     const auto launch_four = [&] {
       for (int i = 0; i < 4; ++i) card.launch(kernel, {}, nullptr, "kernel");
     };
@@ -161,7 +161,7 @@ TEST_F(CudaContextOnFakeCard, a_call_that_throws_restores_the_programs_context) 
 TEST_F(CudaContextOnFakeCard, a_card_that_does_not_open_is_let_go_of) {
   set("FAKE_CARD_REFUSES_STREAMS", "1");
   on_fake_card([] {
-    const CUcontext theirs = make_another_current();
+    const cuda::CUcontext theirs = make_another_current();
     for (int i = 0; i < 2; ++i) EXPECT_THROW(CudaContext::of_card(0), Error);
     EXPECT_EQ(fake_count("fake_card_retained"), 0);
     EXPECT_EQ(current(), theirs);

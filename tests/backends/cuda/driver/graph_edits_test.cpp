@@ -24,7 +24,7 @@ using cuda::CudaContext;
 using cuda::CudaGraph;
 using ::testing::ElementsAre;
 
-CUdeviceptr address(std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+cuda::CUdeviceptr address(std::byte* memory) { return reinterpret_cast<cuda::CUdeviceptr>(memory); }
 
 class GraphEditsOnFakeCard : public testing::OnFakeCard {
  protected:
@@ -46,13 +46,14 @@ TEST_F(GraphEditsOnFakeCard, small_fills_of_the_card_become_kernels) {
     CudaContext& context = CudaContext::of_card(0);
     auto* const memory = static_cast<std::byte*>(context.allocate(1 << 20));
     std::uint32_t of_host = 0;
-    std::vector<std::pair<CUgraphNode, CUgraphNode>> replaced;
-    context.graph_edits().set_listener([&](CUgraphNode node, CUgraphNode by) { replaced.emplace_back(node, by); });
+    std::vector<std::pair<cuda::CUgraphNode, cuda::CUgraphNode>> replaced;
+    context.graph_edits().set_listener(
+        [&](cuda::CUgraphNode node, cuda::CUgraphNode by) { replaced.emplace_back(node, by); });
     EXPECT_THAT(run(context,
                     [&] {
                       context.fill_zero(memory, 4097);
                       context.fill_zero(memory, 4096);
-                      cuda::check(context.driver().cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(&of_host), 7, 1,
+                      cuda::check(context.driver().cuMemsetD32Async(reinterpret_cast<cuda::CUdeviceptr>(&of_host), 7, 1,
                                                                     context.stream()),
                                   "fill");
                       context.fill_zero(memory, 4);
@@ -99,7 +100,7 @@ TEST_F(OnCardGraphEdits, fills_write_what_the_driver_would) {
   };
   fill(memory);
   std::size_t replaced = 0;
-  context.graph_edits().set_listener([&](CUgraphNode, CUgraphNode) { ++replaced; });
+  context.graph_edits().set_listener([&](cuda::CUgraphNode, cuda::CUgraphNode) { ++replaced; });
   CudaGraph graph(context, [&] { fill(memory + kBytes); });
   context.graph_edits().set_listener({});
   EXPECT_EQ(replaced, 4U);
@@ -143,8 +144,8 @@ TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_st
   auto* const memory = static_cast<std::byte*>(device_->allocate_memory(4 * kBytes));
   device_->fill_zero(memory, 4 * kBytes);
   const CudaContext::Scope scope(context);
-  CUstream side = nullptr;
-  cuda::check(driver.cuStreamCreate(&side, CU_STREAM_NON_BLOCKING), "create a stream");
+  cuda::CUstream side = nullptr;
+  cuda::check(driver.cuStreamCreate(&side, cuda::CU_STREAM_NON_BLOCKING), "create a stream");
   cuda::StreamPoint fork(context), join(context);
   const auto fill = [&](std::byte* to, unsigned value) {
     cuda::FillBytes bytes{reinterpret_cast<unsigned char*>(to), value, 1, kBytes};
@@ -152,8 +153,8 @@ TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_st
     const cuda::LaunchShape shape{.block_x = cuda::FillBytes::kThreads, .waits_by_itself = true};
     context.launch(context.kernel("fill/fill", "fill_bytes"), shape, arguments, "fill_bytes");
   };
-  const auto copy = [&](std::size_t to, CUstream stream) {
-    cuda::check(driver.cuMemcpyDtoDAsync(address(memory + to * kBytes), address(memory), kBytes, stream), "copy");
+  const auto copy = [&](std::size_t to, cuda::CUstream stream) {
+    cuda::check(driver.cuMemcpyDtoDAsync_v2(address(memory + to * kBytes), address(memory), kBytes, stream), "copy");
   };
   CudaGraph graph(context, [&] {
     fill(memory, 1);

@@ -11,6 +11,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/fake/on_fake_card.h"
+#include "backends/cuda/needs.h"
 #include "core/files/disk_cache.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
@@ -22,9 +23,12 @@ namespace {
 
 constexpr const char* kSource = "extern \"C\" __global__ void nothing() {}";
 
-class KernelCache : public ::testing::Test {
+class KernelCache : public testing::WithNvrtc<> {
  protected:
-  void SetUp() override { ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1); }
+  void SetUp() override {
+    testing::WithNvrtc<>::SetUp();
+    ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
+  }
   void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
 
   std::filesystem::path only_entry() const {

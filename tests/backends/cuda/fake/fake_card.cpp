@@ -12,7 +12,6 @@
 // is counted, if the calling thread has none or another one.
 #include "backends/cuda/fake/fake_card.h"
 
-#include <cuda.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -26,9 +25,13 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/driver/driver_api.h"
+
+namespace ridgepoint::cuda {
 namespace {
 
 constexpr std::size_t kTotalBytes = std::size_t{16} << 30;
@@ -200,7 +203,7 @@ CUresult cuInit(unsigned) {
   return calls++ == 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 CUresult cuDriverGetVersion(int* version) {
-  *version = CUDA_VERSION;
+  *version = 13000;
   return CUDA_SUCCESS;
 }
 CUresult cuGetErrorName(CUresult error, const char** name) {
@@ -225,7 +228,7 @@ CUresult cuDeviceGetName(char* name, int, CUdevice) {
   std::strcpy(name, other != nullptr ? other : "NVIDIA H200");
   return CUDA_SUCCESS;
 }
-CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
+CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
   *bytes = kTotalBytes;
   return CUDA_SUCCESS;
 }
@@ -261,7 +264,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   *context = primary();
   return CUDA_SUCCESS;
 }
-CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
   --retained;
   return CUDA_SUCCESS;
 }
@@ -270,12 +273,12 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
   *context = current();
   return CUDA_SUCCESS;
 }
-CUresult cuCtxPushCurrent(CUcontext context) {
+CUresult cuCtxPushCurrent_v2(CUcontext context) {
   ++context_calls;
   contexts.push_back(context);
   return CUDA_SUCCESS;
 }
-CUresult cuCtxPopCurrent(CUcontext* context) {
+CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   ++context_calls;
   if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
   *context = contexts.back();
@@ -283,7 +286,7 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
+CUresult cuMemGetInfo_v2(std::size_t* free_bytes, std::size_t* total_bytes) {
   return on_card([&] {
     const std::lock_guard lock(mutex);
     *free_bytes = kTotalBytes - used_bytes;
@@ -291,7 +294,7 @@ CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
     return CUDA_SUCCESS;
   });
 }
-CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
+CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   return on_card([&] {
     const std::lock_guard lock(mutex);
     if (bytes > kTotalBytes - used_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -303,7 +306,7 @@ CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
     return CUDA_SUCCESS;
   });
 }
-CUresult cuMemFree(CUdeviceptr address) {
+CUresult cuMemFree_v2(CUdeviceptr address) {
   return on_card([&] {
     const std::lock_guard lock(mutex);
     const auto block = blocks.find(address);
@@ -314,18 +317,18 @@ CUresult cuMemFree(CUdeviceptr address) {
     return CUDA_SUCCESS;
   });
 }
-CUresult cuMemHostRegister(void*, std::size_t, unsigned) { return state(); }
-CUresult cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, unsigned) {
+CUresult cuMemHostRegister_v2(void*, std::size_t, unsigned) { return state(); }
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* memory, unsigned) {
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return state();
 }
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
   return on_card([&] { return std::memcpy(reinterpret_cast<void*>(to), from, bytes), CUDA_SUCCESS; });
 }
-CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
   return on_card([&] { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), CUDA_SUCCESS; });
 }
-CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
   return on_card([&] {
     do_work({.kind = FakeWork::Kind::copy,
              .name = "copy",
@@ -370,7 +373,7 @@ CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   *greatest = -5;
   return state();
 }
-CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
+CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) {
   return on_card([] { return capturing = new Captured, CUDA_SUCCESS; });
 }
 CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
@@ -416,21 +419,22 @@ CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
                                            : kTypes[static_cast<int>(fake_node(node).work.kind)];
   return state();
 }
-CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*, std::size_t* count) {
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*, std::size_t* count) {
   const Captured::iterator place = place_of(node);
   const bool is_first = &*place == &static_cast<Captured*>(place->graph)->front();
   return give_nodes(is_first ? std::vector<FakeGraphNode*>{} : std::vector{&*std::prev(place)}, nodes, count);
 }
-CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*, std::size_t* count) {
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*, std::size_t* count) {
   const Captured::iterator place = place_of(node);
   const bool is_last = &*place == &static_cast<Captured*>(place->graph)->back();
   return give_nodes(is_last ? std::vector<FakeGraphNode*>{} : std::vector{&*std::next(place)}, nodes, count);
 }
-CUresult cuGraphAddDependencies(CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, std::size_t) {
+CUresult cuGraphAddDependencies_v2(CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*,
+                                   std::size_t) {
   return state();  // the order of nodes has the edges already
 }
-CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* behind, std::size_t count,
-                              const CUDA_KERNEL_NODE_PARAMS* kernel) {
+CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode* behind, std::size_t count,
+                                 const CUDA_KERNEL_NODE_PARAMS* kernel) {
   auto& captured = *reinterpret_cast<Captured*>(graph);
   const Captured::iterator place = count == 0 ? captured.begin() : std::next(place_of(behind[0]));
   const FakeWork work{.name = reinterpret_cast<const char*>(kernel->func),
@@ -471,9 +475,9 @@ CUresult cuGraphExecDestroy(CUgraphExec runnable) {
   return state();
 }
 // A map of rank R has the address, R sizes and R - 1 strides in bytes.
-CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank, void* data,
-                                const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t*,
-                                const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, std::uint32_t rank, void* data,
+                                const std::uint64_t* sizes, const std::uint64_t* strides, const std::uint32_t*,
+                                const std::uint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
                                 CUtensorMapFloatOOBfill) {
   return on_card([&] {
     *map = {};
@@ -491,7 +495,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent, unsigned) {
 CUresult cuEventCreate(CUevent* event, unsigned) {
   return on_card([&] { return *event = reinterpret_cast<CUevent>(new EventTime(0)), CUDA_SUCCESS; });
 }
-CUresult cuEventDestroy(CUevent event) {
+CUresult cuEventDestroy_v2(CUevent event) {
   delete reinterpret_cast<EventTime*>(event);
   return state();
 }
@@ -540,10 +544,6 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
     return CUDA_SUCCESS;
   });
 }
-CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
-  *value = 64;
-  return CUDA_SUCCESS;
-}
 CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return state(); }
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned, CUstream, void** parameters, void**) {
@@ -578,9 +578,11 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigne
   return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters,
                         nullptr);
 }
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks_of_one, CUfunction, int, std::size_t) {
-  *blocks_of_one = 2;
-  return CUDA_SUCCESS;
-}
 
 }  // extern "C"
+
+// It has every function, as the engine calls it.
+#define CHECK_FUNCTION(name, ...) static_assert(std::is_same_v<decltype(name), CUresult(__VA_ARGS__)>);
+RIDGEPOINT_CUDA_DRIVER_FUNCTIONS(CHECK_FUNCTION)
+
+}  // namespace ridgepoint::cuda

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/run_program.h"
@@ -28,8 +28,7 @@ class FakeCard : public ::testing::Test {
   static void TearDownTestSuite() { delete cache_; }
 
   void SetUp() override {
-    const cuda::SharedLibrary compiler(cuda::toolkit_library("nvrtc"));
-    if (!compiler.is_open()) GTEST_SKIP() << compiler.reason();
+    if (const std::string why = testing::missing_for_fake_card(); !why.empty()) GTEST_SKIP() << why;
     set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD);
     set("XDG_CACHE_HOME", cache_->path().string());
   }

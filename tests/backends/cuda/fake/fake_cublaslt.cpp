@@ -1,20 +1,22 @@
 // A fake cuBLASLt for the GPU of fake_card.cpp: accepts every description, offers three algorithms, computes nothing.
 // Like the library it refuses attributes of the wrong size, matrices whose columns overlap, and a missing workspace.
-#include <cublasLt.h>
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
+#include "backends/cuda/driver/cublaslt_api.h"
 #include "backends/cuda/fake/fake_card.h"
 
+namespace ridgepoint::cuda {
 namespace {
 
 template <typename Handle>
 cublasStatus_t make(Handle* handle) {
-  *handle = static_cast<Handle>(std::malloc(sizeof **handle));
+  *handle = static_cast<Handle>(std::malloc(1));
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t drop(void* handle) {
@@ -44,7 +46,7 @@ const char* cublasLtGetStatusString(cublasStatus_t) { return "the library's own 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,
                               const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,
                               void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void* workspace,
-                              std::size_t workspace_bytes, cudaStream_t) {
+                              std::size_t workspace_bytes, CUstream) {
   if (workspace_bytes > 0 && workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   run_on_card("_ZN7cutlass6KernelINS_4GemmILi128EEEEEvNS_6ParamsE");
   return CUBLAS_STATUS_SUCCESS;
@@ -94,8 +96,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatm
   if (which == CUBLASLT_MATMUL_DESC_FAST_ACCUM) return expect(bytes == 1);
   return expect(bytes == (is_pointer ? sizeof(void*) : 4U));
 }
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType, std::uint64_t rows, std::uint64_t,
-                                          std::int64_t leading) {
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType_t, std::uint64_t rows,
+                                          std::uint64_t, std::int64_t leading) {
   if (leading < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
   return make(made);
 }
@@ -113,3 +115,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
 }
 
 }  // extern "C"
+
+// It has every function, as the engine calls it.
+#define CHECK_FUNCTION(result, name, ...) static_assert(std::is_same_v<decltype(name), result(__VA_ARGS__)>);
+RIDGEPOINT_CUBLASLT_FUNCTIONS(CHECK_FUNCTION)
+
+}  // namespace ridgepoint::cuda

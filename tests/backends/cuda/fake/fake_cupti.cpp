@@ -3,7 +3,6 @@
 // uses CUPTI; FAKE_CUPTI_DROPS: the number of kernels that are dropped without a buffer; FAKE_CUPTI_UNLINKED: calls
 // have no external correlation; FAKE_CUPTI_NO_CALLBACKS: it tells nobody of graph nodes; FAKE_CUPTI_OTHER_NODES:
 // kernels have ids of graph nodes that nobody was told of.
-#include <cupti.h>
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -12,10 +11,13 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cuda/fake/fake_card.h"
+#include "backends/cuda/profiling/cupti_api.h"
 
+namespace ridgepoint::cuda {
 namespace {
 
 // The offset from the steady clock to this library's clock.
@@ -143,7 +145,7 @@ void watch_nodes(FakeGraphNode* node, FakeGraphNode* original) {
   graph.originalNode = reinterpret_cast<CUgraphNode>(original);
   CUpti_ResourceData data{};
   data.resourceDescriptor = &graph;
-  callback(callback_data, CUPTI_CB_DOMAIN_RESOURCE, id, reinterpret_cast<const CUpti_CallbackData*>(&data));
+  callback(callback_data, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
 }
 
 void watch_card(FakeWatcher watcher) {
@@ -175,10 +177,6 @@ bool hand_over_buffer() {
 
 extern "C" {
 
-CUptiResult cuptiGetVersion(std::uint32_t* version) {
-  *version = CUPTI_API_VERSION;
-  return CUPTI_SUCCESS;
-}
 CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
   *text = "the library's own words";
   return CUPTI_SUCCESS;
@@ -274,3 +272,9 @@ CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind,
 }
 
 }  // extern "C"
+
+// It has every function, as the engine calls it.
+#define CHECK_FUNCTION(name, ...) static_assert(std::is_same_v<decltype(name), CUptiResult(__VA_ARGS__)>);
+RIDGEPOINT_CUPTI_FUNCTIONS(CHECK_FUNCTION)
+
+}  // namespace ridgepoint::cuda

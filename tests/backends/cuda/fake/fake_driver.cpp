@@ -39,10 +39,9 @@ FAKE(cuGraphDestroyNode) FAKE(cuGraphMemcpyNodeGetParams) FAKE(cuGraphMemsetNode
 FAKE(cuStreamCreate) FAKE(cuStreamCreateWithPriority) FAKE(cuCtxGetStreamPriorityRange) FAKE(cuStreamQuery)
 FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2)
 FAKE(cuEventRecordWithFlags) FAKE(cuStreamIsCapturing)
-FAKE(cuEventQuery) FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2)
-FAKE(cuModuleLoadData) FAKE(cuModuleUnload) FAKE(cuModuleGetFunction) FAKE(cuFuncGetAttribute)
+FAKE(cuEventQuery) FAKE(cuEventElapsedTime)
+FAKE(cuModuleLoadData) FAKE(cuModuleUnload) FAKE(cuModuleGetFunction)
 FAKE(cuFuncSetAttribute) FAKE(cuLaunchKernel) FAKE(cuLaunchKernelEx) FAKE(cuLaunchCooperativeKernel)
-FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 // clang-format on
 
 #endif

@@ -7,32 +7,35 @@ function(add_fake_driver name version start complete)
   add_dependencies(backends_cuda_test ${library})
 endfunction()
 
-# One has the major version before the toolkit's, the other has the toolkit's.
-math(EXPR previous_version "(${RIDGEPOINT_CUDA_MAJOR} - 1) * 1000 + 40")
-math(EXPR version "${RIDGEPOINT_CUDA_MAJOR} * 1000")
-add_fake_driver(OLD ${previous_version} 0 0)
-add_fake_driver(INCOMPLETE ${version} 0 0)
-add_fake_driver(CARDLESS ${version} 100 1)
-add_fake_driver(BROKEN ${version} 999 1)
+# The first is older than every build takes, the others are as new as any needs.
+add_fake_driver(OLD 12020 0 0)
+add_fake_driver(INCOMPLETE 13000 0 0)
+add_fake_driver(CARDLESS 13000 100 1)
+add_fake_driver(BROKEN 13000 999 1)
+
+# Libraries are named for the toolkit of this build; a build without one searches the newest that it knows first.
+set(library_version 13)
+if(RIDGEPOINT_HAS_CUDA)
+  string(REGEX MATCH "^[0-9]+" library_version ${RIDGEPOINT_CUDA_VERSION})
+endif()
 
 # A fake GPU with its cuBLASLt, CUPTI and NCCL, and an NVTX tool, in a folder of their own.
 function(add_fake_library target source name version)
   add_library(${target} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends/cuda/fake/${source})
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX .so.${version}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_card)
-  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_include_directories(${target} SYSTEM PRIVATE ${RIDGEPOINT_CUDA_INCLUDE_DIR} ${RIDGEPOINT_CUPTI_INCLUDE_DIR})
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE ridgepoint_build_flags ${CMAKE_DL_LIBS})
   add_dependencies(backends_cuda_test ${target})
 endfunction()
 
 add_fake_library(fake_card fake_card.cpp libcuda 1)
-add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt ${RIDGEPOINT_CUDA_MAJOR})
-add_fake_library(fake_cupti fake_cupti.cpp libcupti ${RIDGEPOINT_CUDA_MAJOR})
+add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt ${library_version})
+add_fake_library(fake_cupti fake_cupti.cpp libcupti ${library_version})
 add_fake_library(fake_nvtx fake_nvtx.cpp libfake_nvtx 1)
 add_fake_library(fake_nccl fake_nccl.cpp libnccl 2)
 # Apart, because most tests compile with the real one.
-add_fake_library(fake_nvrtc fake_nvrtc.cpp libnvrtc ${RIDGEPOINT_CUDA_MAJOR})
+add_fake_library(fake_nvrtc fake_nvrtc.cpp libnvrtc ${library_version})
 set_target_properties(fake_nvrtc PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_nvrtc)
 target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_NVRTC="${CMAKE_CURRENT_BINARY_DIR}/fake_nvrtc")
 target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_CARD="${CMAKE_CURRENT_BINARY_DIR}/fake_card")

@@ -5,8 +5,6 @@
 // memory. FAKE_NCCL_JOINS_NOBODY: joining does not end. FAKE_NCCL_LOG: the beginning of the name of a file for each
 // rank, with a line for each tensor of a collective: the function, the elements, their type, and whether copy engines
 // do it and whether it is captured.
-#include <cuda.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -15,9 +13,12 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <type_traits>
 
+#include "backends/cuda/driver/driver.h"
 #include "backends/cuda/fake/fake_card.h"
 
+namespace ridgepoint::cuda {
 namespace {
 
 constexpr int kSuccess = 0, kInvalid = 4, kRemoteError = 6;
@@ -55,7 +56,7 @@ void log(const char* function, std::size_t count, int type, const void* handle =
   if (path == nullptr || rank == nullptr) return;
   static std::FILE* file = std::fopen((std::string(path) + rank).c_str(), "w");
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  fake_function<decltype(cuStreamIsCapturing)>("cuStreamIsCapturing")(nullptr, &status);
+  fake_function<std::remove_pointer_t<decltype(Driver::cuStreamIsCapturing)>>("cuStreamIsCapturing")(nullptr, &status);
   const char* captured = status == CU_STREAM_CAPTURE_STATUS_NONE ? "" : " captured";
   std::fprintf(file, "%s %zu %d%s%s\n", function, count, type, handle == &copies ? " copied" : "", captured);
   std::fflush(file);
@@ -103,13 +104,15 @@ int ncclCommSplit(void* handle, int, int, void** part, const Config* config) {
 }
 int ncclMemAlloc(void** address, std::size_t bytes) {
   CUdeviceptr made = 0;
-  const int result = fake_function<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2")(&made, bytes);
+  const int result =
+      fake_function<std::remove_pointer_t<decltype(Driver::cuMemAlloc_v2)>>("cuMemAlloc_v2")(&made, bytes);
   *address = reinterpret_cast<void*>(made);
   return result_of("ncclMemAlloc", result == CUDA_SUCCESS);
 }
 int ncclMemFree(void* address) {
   if (windows.contains(static_cast<char*>(address))) return kInvalid;
-  return fake_function<decltype(cuMemFree_v2)>("cuMemFree_v2")(reinterpret_cast<CUdeviceptr>(address));
+  return fake_function<std::remove_pointer_t<decltype(Driver::cuMemFree_v2)>>("cuMemFree_v2")(
+      reinterpret_cast<CUdeviceptr>(address));
 }
 int ncclCommWindowRegister(void* handle, char* address, std::size_t bytes, void** window, int flags) {
   *window = std::getenv("FAKE_NCCL_REACHES_NOTHING") == nullptr ? address : nullptr;
@@ -154,3 +157,5 @@ const char* ncclGetErrorString(int status) {
 const char* ncclGetLastError(void*) { return "of a test"; }
 
 }  // extern "C"
+
+}  // namespace ridgepoint::cuda

@@ -1,12 +1,14 @@
 // A fake NVRTC that compiles nothing: its code is a text that the fake GPU accepts. Environment variables:
 // FAKE_NVRTC_REFUSES: sources with this text do not compile; FAKE_NVRTC_MINOR: its version is 13.<this>.
-#include <nvrtc.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
+#include "backends/cuda/driver/nvrtc_api.h"
+
+namespace ridgepoint::cuda {
 namespace {
 
 std::atomic<int> compilations{0};
@@ -80,3 +82,9 @@ nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, std::size_t* bytes) { return g
 nvrtcResult nvrtcGetPTX(nvrtcProgram program, char* image) { return give(of(program).image, image); }
 
 }  // extern "C"
+
+// It has every function, as the engine calls it.
+#define CHECK_FUNCTION(result, name, ...) static_assert(std::is_same_v<decltype(name), result(__VA_ARGS__)>);
+RIDGEPOINT_NVRTC_FUNCTIONS(CHECK_FUNCTION)
+
+}  // namespace ridgepoint::cuda

@@ -1,12 +1,13 @@
 // An NVTX tool (NVTX_INJECTION64_PATH names it): it writes every pushed range as a line of the file FAKE_NVTX_LOG,
 // indented by its depth, and the number of open ranges as the last line.
-#include <nvtx3/nvToolsExt.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <list>
 #include <string>
 
+#include "backends/cuda/profiling/nvtx.h"
+
+namespace ridgepoint::cuda {
 namespace {
 
 class Log {
@@ -34,21 +35,21 @@ Log& log() {
   return one;
 }
 
-nvtxDomainHandle_t NVTX_API create_domain(const char*) {
+nvtxDomainHandle_t create_domain(const char*) {
   log();
   static char object;
   return reinterpret_cast<nvtxDomainHandle_t>(&object);
 }
 // The handle is the text itself.
-nvtxStringHandle_t NVTX_API register_string(nvtxDomainHandle_t, const char* text) {
+nvtxStringHandle_t register_string(nvtxDomainHandle_t, const char* text) {
   static std::list<std::string> texts;
   return reinterpret_cast<nvtxStringHandle_t>(texts.emplace_back(text).data());
 }
-int NVTX_API push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
+int push(nvtxDomainHandle_t, const nvtxEventAttributes_t* attributes) {
   if (attributes->messageType != NVTX_MESSAGE_TYPE_REGISTERED) return -1;
   return log().push(reinterpret_cast<const char*>(attributes->message.registered));
 }
-int NVTX_API pop(nvtxDomainHandle_t) { return log().pop(); }
+int pop(nvtxDomainHandle_t) { return log().pop(); }
 
 template <typename Function>
 void set(NvtxFunctionTable table, int which, Function function) {
@@ -68,3 +69,5 @@ extern "C" int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t export_table) {
   set(table, NVTX_CBID_CORE2_DomainRangePop, pop);
   return 1;
 }
+
+}  // namespace ridgepoint::cuda

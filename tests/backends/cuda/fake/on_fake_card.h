@@ -13,6 +13,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/fake/fake_card.h"
+#include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
 
 namespace ridgepoint::testing {
@@ -24,6 +25,7 @@ class OnFakeCard : public ::testing::Test {
     const char* folders = std::getenv("LD_LIBRARY_PATH");
     set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD + (folders == nullptr ? std::string() : ":" + std::string(folders)));
     set("XDG_CACHE_HOME", cache_home().string());
+    if (const std::string why = missing_for_fake_card(); !why.empty()) GTEST_SKIP() << why;
   }
   void TearDown() override {
     for (const auto& [name, value] : before_)

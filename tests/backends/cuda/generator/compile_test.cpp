@@ -9,6 +9,7 @@
 #include "backends/cuda/generator/generated_batch.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/generator/node.h"
+#include "backends/cuda/needs.h"
 #include "compile/compile.h"
 #include "models/transformer.h"
 #include "passes/pass.h"
@@ -98,7 +99,7 @@ void expect_compiles(Batch& batch, std::size_t least_kernels) {
   for (const std::string& line : local_memory(log)) ADD_FAILURE() << line;
 }
 
-class GeneratedKernelsOfModel : public ::testing::TestWithParam<TransformerConfig> {};
+using GeneratedKernelsOfModel = testing::WithNvrtc<::testing::TestWithParam<TransformerConfig>>;
 
 TEST_P(GeneratedKernelsOfModel, compile_for_hopper_without_local_memory) {
   Batch batch(90);
@@ -110,8 +111,10 @@ TEST_P(GeneratedKernelsOfModel, compile_for_hopper_without_local_memory) {
   expect_compiles(batch, 30);
 }
 
+using GeneratedKernelsOfOptimizers = testing::WithNvrtc<>;
+
 // The optimizers without hand-written kernels, with bf16 parameters and with fp32 gradients of micro-batches.
-TEST(GeneratedKernelsOfOptimizers, compile_for_hopper_without_local_memory) {
+TEST_F(GeneratedKernelsOfOptimizers, compile_for_hopper_without_local_memory) {
   TransformerConfig config = transformer_preset("small");
   config.layers = 1;
   for (const Optimizer kind : kAllOptimizers) {
@@ -129,7 +132,7 @@ TEST(GeneratedKernelsOfOptimizers, compile_for_hopper_without_local_memory) {
   }
 }
 
-TEST(GeneratedKernelsOfOptimizers, update_a_parameter_with_codes_of_moments_in_one_launch) {
+TEST_F(GeneratedKernelsOfOptimizers, update_a_parameter_with_codes_of_moments_in_one_launch) {
   Graph graph;
   const auto operand = [&](DType dtype, const Shape& shape) {
     return input(graph, "x" + std::to_string(graph.node_capacity()), {dtype, shape}, Role::data);
@@ -160,7 +163,7 @@ std::string preset_name(const ::testing::TestParamInfo<TransformerConfig>& prese
 
 INSTANTIATE_TEST_SUITE_P(presets, GeneratedKernelsOfModel, ::testing::ValuesIn(transformer_presets()), preset_name);
 
-class GeneratedKernelsFor : public ::testing::TestWithParam<int> {};
+using GeneratedKernelsFor = testing::WithNvrtc<::testing::TestWithParam<int>>;
 
 TEST_P(GeneratedKernelsFor, other_architectures_compile_without_local_memory) {
   Batch batch(GetParam());
@@ -180,8 +183,10 @@ TEST_P(GeneratedKernelsFor, other_architectures_compile_without_local_memory) {
 
 INSTANTIATE_TEST_SUITE_P(architectures, GeneratedKernelsFor, ::testing::Values(80, 100));
 
+using GeneratedKernelsWithConstants = testing::WithNvrtc<>;
+
 // For example scale(x, 1e39), which in fp32 is a scale by infinity.
-TEST(GeneratedKernelsWithConstants, compile_whatever_the_constant_is) {
+TEST_F(GeneratedKernelsWithConstants, compile_whatever_the_constant_is) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Batch batch(90);
   const std::vector<double> reals = {0.0,    -0.0,  0.1,       1e39,       -1e39,       1e308,
@@ -204,7 +209,9 @@ TEST(GeneratedKernelsWithConstants, compile_whatever_the_constant_is) {
   EXPECT_NE(batch.compile().find("bytes stack frame"), std::string::npos);
 }
 
-TEST(NvrtcCompiler, says_what_is_wrong_with_a_source) {
+using NvrtcCompiler = testing::WithNvrtc<>;
+
+TEST_F(NvrtcCompiler, says_what_is_wrong_with_a_source) {
   try {
     cuda::nvrtc().compile("extern \"C\" __global__ void broken() { undefined_name = 1; }", "broken", 90);
     FAIL() << "the source compiled";
@@ -213,12 +220,12 @@ TEST(NvrtcCompiler, says_what_is_wrong_with_a_source) {
   }
 }
 
-TEST(NvrtcCompiler, leaves_cards_newer_than_itself_to_the_driver) {
+TEST_F(NvrtcCompiler, leaves_cards_newer_than_itself_to_the_driver) {
   const cuda::CompiledImage image = cuda::nvrtc().compile("extern \"C\" __global__ void empty() {}", "empty", 990);
   EXPECT_NE(image.bytes.find(".entry empty"), std::string::npos);
 }
 
-TEST(NvrtcCompiler, refuses_cards_older_than_it_knows) {
+TEST_F(NvrtcCompiler, refuses_cards_older_than_it_knows) {
   EXPECT_THROW(cuda::nvrtc().compile("extern \"C\" __global__ void empty() {}", "empty", 20), Error);
 }
 

@@ -5,6 +5,7 @@
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/generator/node.h"
+#include "backends/cuda/needs.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
@@ -58,8 +59,9 @@ std::string ptx(const GeneratedNode& node) {
 Attributes reduced_over(std::vector<std::int64_t> axes) { return {{"axes", std::move(axes)}, {"keep_dims", false}}; }
 
 using Entries = std::vector<std::string>;
+using GeneratedPtx = testing::WithNvrtc<>;
 
-TEST(GeneratedSource, dense_work_of_any_rank_is_one_space_of_16_byte_accesses) {
+TEST_F(GeneratedPtx, dense_work_of_any_rank_is_one_space_of_16_byte_accesses) {
   const auto node = generate(Op::add, {fp32({4, 12, 256, 256}), fp32({4, 12, 256, 256})});
   EXPECT_EQ(entries(*node), Entries{"add_vector"});
   EXPECT_THAT(node->sources[0].text, Not(HasSubstr("const Count group")));
@@ -72,7 +74,7 @@ TEST(GeneratedSource, dense_work_of_any_rank_is_one_space_of_16_byte_accesses) {
   EXPECT_THAT(code, Not(HasSubstr("ld.global.f32")));
 }
 
-TEST(GeneratedSource, sixteen_bit_floats_move_in_16_byte_accesses) {
+TEST_F(GeneratedPtx, sixteen_bit_floats_move_in_16_byte_accesses) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {
     const std::string code = ptx(*generate(Op::exp, {{{dtype, {1024, 1024}}}}));
     EXPECT_THAT(code, HasSubstr("ld.global.v4.u32"));
@@ -81,7 +83,7 @@ TEST(GeneratedSource, sixteen_bit_floats_move_in_16_byte_accesses) {
   }
 }
 
-TEST(GeneratedSource, several_sums_of_a_node_have_entries_of_their_own) {
+TEST_F(GeneratedPtx, several_sums_of_a_node_have_entries_of_their_own) {
   const auto node = generate(Op::layer_norm_backward,
                              {fp32({4096, 64}), fp32({4096, 64}), fp32({64}), fp32({4096, 1}), fp32({4096, 1})});
   Entries sorted = entries(*node);

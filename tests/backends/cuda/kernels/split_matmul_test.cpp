@@ -107,9 +107,9 @@ class Occupied {
       : context_(context), scope_(context), module_(context, image(context).bytes.data(), "spin") {
     const cuda::Driver& driver = context.driver();
     constexpr unsigned kSharedBytes = 200 << 10;  // so that no other block fits on the multiprocessor
-    const CUfunction spin = module_.function("spin");
+    const cuda::CUfunction spin = module_.function("spin");
     context.allow_shared(spin, kSharedBytes);
-    cuda::check(driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "create a stream");
+    cuda::check(driver.cuStreamCreate(&stream_, cuda::CU_STREAM_NON_BLOCKING), "create a stream");
     std::uint64_t nanoseconds = 30'000'000;
     void* arguments[] = {&nanoseconds};
     cuda::check(driver.cuLaunchKernel(spin, static_cast<unsigned>(multiprocessors), 1, 1, 32, 1, 1, kSharedBytes,
@@ -118,7 +118,7 @@ class Occupied {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));  // wait until it has started
   }
   ~Occupied() {
-    while (context_.driver().cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) {
+    while (context_.driver().cuStreamQuery(stream_) == cuda::CUDA_ERROR_NOT_READY) {
     }
   }
 
@@ -137,7 +137,7 @@ class Occupied {
   cuda::CudaContext& context_;
   cuda::CudaContext::Scope scope_;
   cuda::Module module_;
-  CUstream stream_ = nullptr;
+  cuda::CUstream stream_ = nullptr;
 };
 
 // Computes a product with each of its candidate tilings.

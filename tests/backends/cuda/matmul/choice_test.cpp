@@ -102,7 +102,7 @@ TEST_F(CudaMatmulTimer, overwrites_the_cache_before_a_batch_and_times_the_batch_
   on_fake_card([] {
     CudaContext& card = CudaContext::of_card(0);
     const cuda::Module module(card, "// text", "text");
-    const CUfunction kernel = module.function("kernel");
+    const cuda::CUfunction kernel = module.function("kernel");
     MatmulTimer timer(card, sizes());
     watch_card([](const FakeWork& done) { work.emplace_back(done.name); });
     const auto launch = [&](const MatmulAddresses&) { return card.launch(kernel, {}, nullptr, "kernel"), true; };

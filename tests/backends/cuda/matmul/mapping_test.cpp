@@ -167,12 +167,12 @@ TEST_F(CudaMatmulMapping, the_workspace_follows_from_the_shape_alone) {
 }
 
 TEST(CudaMatmulAlgorithm, reads_back_what_it_wrote_and_nothing_else) {
-  cublasLtMatmulAlgo_t algorithm{};
+  cuda::cublasLtMatmulAlgo_t algorithm{};
   for (std::size_t i = 0; i < std::size(algorithm.data); ++i) algorithm.data[i] = 0x0123456789abcdefULL * (i + 1);
   const std::string text = cuda::algorithm_to_text(algorithm);
   const std::optional<cuda::MatmulAlgorithm> back = cuda::algorithm_from_text(text);
   ASSERT_TRUE(back.has_value());
-  EXPECT_THAT(std::get<cublasLtMatmulAlgo_t>(*back).data, ::testing::ElementsAreArray(algorithm.data));
+  EXPECT_THAT(std::get<cuda::cublasLtMatmulAlgo_t>(*back).data, ::testing::ElementsAreArray(algorithm.data));
   const cuda::SplitTiling tiling{128, 64, 132};
   EXPECT_EQ(std::get<cuda::SplitTiling>(*cuda::algorithm_from_text(cuda::algorithm_to_text(tiling))), tiling);
   const cuda::LowTiling low{128, 256, 2, 1, false, 132, true};

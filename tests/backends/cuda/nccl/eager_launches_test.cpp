@@ -35,8 +35,8 @@ class EagerLaunchesOnFakeCard : public testing::OnFakeCard {
       const CudaContext::Scope scope(context);
       // The watch and its thread stay until the process ends.
       auto& watch = *new cuda::CollectiveWatch(context, nullptr, std::chrono::hours(1), [](const std::string&) {});
-      EagerLaunches launches(context, reinterpret_cast<CUstream>(&stream_of_collectives),
-                             reinterpret_cast<CUstream>(&stream_of_marks), watch);
+      EagerLaunches launches(context, reinterpret_cast<cuda::CUstream>(&stream_of_collectives),
+                             reinterpret_cast<cuda::CUstream>(&stream_of_marks), watch);
       cuda::StreamPoint begin(context), end(context);
       watch.add("the first");
       watch.add("the second");

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/needs.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "support/run_program.h"
@@ -29,8 +29,7 @@ class FakeProfile : public ::testing::Test {
   static void TearDownTestSuite() { delete cache_; }
 
   void SetUp() override {
-    const cuda::SharedLibrary compiler(cuda::toolkit_library("nvrtc"));
-    if (!compiler.is_open()) GTEST_SKIP() << compiler.reason();
+    if (const std::string why = testing::missing_for_fake_card(); !why.empty()) GTEST_SKIP() << why;
     set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD);
     set("XDG_CACHE_HOME", cache_->path().string());
   }

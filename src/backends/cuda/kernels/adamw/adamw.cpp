@@ -109,7 +109,7 @@ class AdamW : public Kernel {
   float* in_place(void* output, const void* input, std::size_t tensor) const {
     if (output != input) {
       const CudaContext::Scope scope(context_);
-      check(context_.driver().cuMemcpyDtoDAsync(
+      check(context_.driver().cuMemcpyDtoDAsync_v2(
                 reinterpret_cast<CUdeviceptr>(output), reinterpret_cast<CUdeviceptr>(input),
                 static_cast<std::size_t>(elements_[tensor]) * sizeof(float), context_.stream()),
             "copy an operand of", variant_.entry);

@@ -184,7 +184,6 @@ TEST(ResidualVariants, are_for_hopper_and_rows_that_fit) {
 
 // Of each layer, both products that are added to the residual stream, and in backward both that begin at it.
 TEST(ResidualVariants, are_what_a_model_compiles_to) {
-  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
   DeviceOptions options;
   options.card = describe_card(*find_datasheet("h200"));
   const Transformer workload({"custom", 64, 32, 128, 256, 3, 2}, 4);

@@ -1,0 +1,48 @@
+// What tests of the CUDA back end need beside its host code, and skip without: NVRTC, and the kernels of this build.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/shared_library.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::testing {
+
+// The message of the Error that `body` throws; empty if it throws none.
+template <typename Body>
+std::string error_of(const Body& body) {
+  try {
+    body();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// Why there are no hand-written kernels; empty if there are.
+inline std::string missing_kernels() { return error_of(cuda::require_kernels); }
+
+// Why no kernel can be compiled; empty if one can.
+inline std::string missing_nvrtc() {
+  const cuda::SharedLibrary library(cuda::toolkit_library("nvrtc"));
+  return library.is_open() ? "" : library.reason();
+}
+
+// Why the program cannot run on the GPU of fake_card.cpp; empty if it can.
+inline std::string missing_for_fake_card() {
+  const std::string why = missing_kernels();
+  return why.empty() ? missing_nvrtc() : why;
+}
+
+template <typename Base = ::testing::Test>
+class WithNvrtc : public Base {
+ protected:
+  void SetUp() override {
+    if (const std::string why = missing_nvrtc(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+}  // namespace ridgepoint::testing
