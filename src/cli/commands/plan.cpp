@@ -85,8 +85,10 @@ class Plan : public Command {
   std::string_view notes() const override {
     return "Nothing runs: the executor and the allocator of a run walk through the plan, so the figures are those "
            "of a run, to the byte. Kernels, and so their workspaces, are those of the card, whether or not this "
-           "machine has one. Without --card, for a card older than compute capability 8.0, and in a build without "
-           "the CUDA back end, they are those of this machine's processor (of its GPU with --device cuda). "
+           "machine has one, and whether or not this build was made with a CUDA toolkit. Without --card, and for a "
+           "card "
+           "older than compute capability 8.0, they are those of this machine's processor (of its GPU with --device "
+           "cuda). "
            "predicted ms is the time of an iteration by the roofline, at the rates that kernels reach; almost all "
            "times measured on an H200 are within the error beside it, as are compiled steps of two ranks on H100s; "
            "other cards, and more ranks, have not been measured. The capacity of a card is the memory that its "
@@ -199,7 +201,7 @@ class Plan : public Command {
     return limit;
   }
 
-  // The null device takes the kernels and workspaces of the card, where this build knows them.
+  // The null device takes the kernels and workspaces of the card, where there are kernels for it.
   static RunDraft on_card(RunDraft draft, const MemoryLimit& limit) {
     if (draft.config.device != "null" || !limit.card) return draft;
     const Datasheet& sheet = *find_datasheet(*limit.card);
