@@ -31,25 +31,25 @@ namespace {
 // The toolkit's type for one of the engine's, through pointers and functions.
 template <typename Ours>
 struct Theirs {
-  using type = Ours;
+  using Type = Ours;
 };
 template <typename Ours>
 struct Theirs<const Ours> {
-  using type = const typename Theirs<Ours>::type;
+  using Type = const typename Theirs<Ours>::Type;
 };
 template <typename Ours>
 struct Theirs<Ours*> {
-  using type = typename Theirs<Ours>::type*;
+  using Type = typename Theirs<Ours>::Type*;
 };
 template <typename Result, typename... Parameters>
 struct Theirs<Result(Parameters...)> {
-  using type = typename Theirs<Result>::type(typename Theirs<Parameters>::type...);
+  using Type = typename Theirs<Result>::Type(typename Theirs<Parameters>::Type...);
 };
 
 #define SAME_TYPE(ours, theirs) \
   template <>                   \
   struct Theirs<cuda::ours> {   \
-    using type = theirs;        \
+    using Type = theirs;        \
   };                            \
   static_assert(sizeof(cuda::ours) <= sizeof(theirs))
 #define SAME_NAME(name)    \
@@ -142,7 +142,7 @@ static_assert(cuda::kNvtxVersion == NVTX_VERSION);
 
 // Functions.
 #define SAME_FUNCTION(result, name, ...) \
-  static_assert(std::is_same_v<Theirs<result(__VA_ARGS__)>::type, decltype(::name)>, #name);
+  static_assert(std::is_same_v<Theirs<result(__VA_ARGS__)>::Type, decltype(::name)>, #name);
 #define SAME_DRIVER_FUNCTION(name, ...) SAME_FUNCTION(cuda::CUresult, name, __VA_ARGS__)
 #define SAME_CUPTI_FUNCTION(name, ...) SAME_FUNCTION(cuda::CUptiResult, name, __VA_ARGS__)
 }  // namespace
@@ -155,24 +155,25 @@ RIDGEPOINT_CUPTI_FUNCTIONS(SAME_CUPTI_FUNCTION)
 }  // namespace
 }  // namespace cuda
 namespace {
-static_assert(std::is_same_v<Theirs<cuda::CUpti_CallbackFunc>::type, ::CUpti_CallbackFunc>);
-static_assert(std::is_same_v<Theirs<cuda::CUpti_BuffersCallbackRequestFunc>::type, ::CUpti_BuffersCallbackRequestFunc>);
+static_assert(std::is_same_v<Theirs<cuda::CUpti_CallbackFunc>::Type, ::CUpti_CallbackFunc>);
+static_assert(std::is_same_v<Theirs<cuda::CUpti_BuffersCallbackRequestFunc>::Type, ::CUpti_BuffersCallbackRequestFunc>);
 static_assert(
-    std::is_same_v<Theirs<cuda::CUpti_BuffersCallbackCompleteFunc>::type, ::CUpti_BuffersCallbackCompleteFunc>);
-static_assert(std::is_same_v<Theirs<cuda::NvtxFunctionTable>::type, ::NvtxFunctionTable>);
-static_assert(std::is_same_v<Theirs<cuda::NvtxGetExportTableFunc_t>::type, ::NvtxGetExportTableFunc_t>);
+    std::is_same_v<Theirs<cuda::CUpti_BuffersCallbackCompleteFunc>::Type, ::CUpti_BuffersCallbackCompleteFunc>);
+static_assert(std::is_same_v<Theirs<cuda::NvtxFunctionTable>::Type, ::NvtxFunctionTable>);
+static_assert(std::is_same_v<Theirs<cuda::NvtxGetExportTableFunc_t>::Type, ::NvtxGetExportTableFunc_t>);
 static_assert(
-    std::is_same_v<Theirs<cuda::NvtxInitializeInjectionNvtxFunc_t>::type, ::NvtxInitializeInjectionNvtxFunc_t>);
-static_assert(std::is_same_v<Theirs<decltype(cuda::Nvtx::domain_create)>::type, decltype(&::nvtxDomainCreateA)>);
-static_assert(std::is_same_v<Theirs<decltype(cuda::Nvtx::push)>::type, decltype(&::nvtxDomainRangePushEx)>);
-static_assert(std::is_same_v<Theirs<decltype(cuda::Nvtx::pop)>::type, decltype(&::nvtxDomainRangePop)>);
+    std::is_same_v<Theirs<cuda::NvtxInitializeInjectionNvtxFunc_t>::Type, ::NvtxInitializeInjectionNvtxFunc_t>);
+static_assert(std::is_same_v<Theirs<decltype(cuda::Nvtx::domain_create)>::Type, decltype(&::nvtxDomainCreateA)>);
+static_assert(std::is_same_v<Theirs<decltype(cuda::Nvtx::push)>::Type, decltype(&::nvtxDomainRangePushEx)>);
+static_assert(std::is_same_v<Theirs<decltype(cuda::Nvtx::pop)>::Type, decltype(&::nvtxDomainRangePop)>);
 static_assert(
-    std::is_same_v<Theirs<decltype(cuda::Nvtx::register_string)>::type, decltype(&::nvtxDomainRegisterStringA)>);
+    std::is_same_v<Theirs<decltype(cuda::Nvtx::register_string)>::Type, decltype(&::nvtxDomainRegisterStringA)>);
 
 // Fields.
+// NOLINTBEGIN(bugprone-sizeof-expression): of pointers too
 #define SAME_FIELD(name, field)                                                                               \
-  static_assert(offsetof(cuda::name, field) == offsetof(Theirs<cuda::name>::type, field), #name "::" #field); \
-  static_assert(sizeof(cuda::name::field) == sizeof(Theirs<cuda::name>::type::field), #name "::" #field)
+  static_assert(offsetof(cuda::name, field) == offsetof(Theirs<cuda::name>::Type, field), #name "::" #field); \
+  static_assert(sizeof(cuda::name::field) == sizeof(Theirs<cuda::name>::Type::field), #name "::" #field)
 SAME_FIELD(CUtensorMap, opaque);
 SAME_FIELD(CUlaunchAttribute, id);
 SAME_FIELD(CUlaunchAttribute, pad);
@@ -362,6 +363,7 @@ SAME_FIELD(NvtxExportTableVersionInfo, struct_size);
 SAME_FIELD(NvtxExportTableVersionInfo, version);
 SAME_FIELD(NvtxExportTableVersionInfo, reserved0);
 SAME_FIELD(NvtxExportTableVersionInfo, SetInjectionNvtxVersion);
+// NOLINTEND(bugprone-sizeof-expression)
 
 // Values.
 struct Value {
