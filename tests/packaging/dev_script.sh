@@ -134,11 +134,6 @@ XML
 exit "${FAKE_CTEST:-0}"'
 run test
 expect_status 0
-expect_text "no CUDA back end"
-touch "$work/copy/build/tests/backends_cuda_test"
-chmod +x "$work/copy/build/tests/backends_cuda_test"
-run test
-expect_status 0
 [[ "${output##*$'\n'}" == "2 tests need a card and were skipped" ]] || fail "the last line does not count tests on a card"
 FAKE_CTEST=8 run test
 expect_status 8
