@@ -62,6 +62,7 @@ Record record_with(const Setting& setting) {
     record.plan.emplace();
   }
   record.model.name = "custom";
+  record.model.heads = 4;
   return record;
 }
 

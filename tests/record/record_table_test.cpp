@@ -284,7 +284,7 @@ TEST(RecordFile, json_lines_have_no_brackets) {
 }
 
 TEST(RecordFile, csv_begins_with_its_heading) {
-  EXPECT_THAT(file_of(Format::csv, {}), StartsWith("schema,command,engine,timestamp,status,error.message,"));
+  EXPECT_THAT(file_of(Format::csv, {}), StartsWith("schema,command,device.kind,device.name,"));
 }
 
 std::string row_of(const Record& record) {

@@ -219,7 +219,7 @@ class Matcher {
     }
     const std::vector<ConfigurationField> a = configuration_of(*first, known_, false);
     const std::vector<ConfigurationField> b = configuration_of(*second, known_, false);
-    const auto shown = [](const std::string& value) { return value.empty() || value == "null" ? "none" : value; };
+    const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
     std::vector<std::string> differences;
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i] == b[i]) continue;

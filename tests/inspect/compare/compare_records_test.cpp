@@ -104,7 +104,7 @@ TEST(CompareFiles, says_in_which_settings_files_without_common_rows_differ) {
   large.dtype = Precision::bf16;
   EXPECT_THAT(error_of({file("a", {timed(1, 1)}), file("b", {large})}),
               AllOf(HasSubstr("no row of 'b' has the configuration of a row of 'a'"),
-                    HasSubstr("dtype (fp32 and bf16), batch (4 and 64)")));
+                    HasSubstr("batch (4 and 64), dtype (fp32 and bf16)")));
   large.model.name.clear();
   EXPECT_THAT(error_of({file("a", {timed(1, 1)}), file("b", {large})}), HasSubstr("model.name (tiny and none)"));
 }

@@ -69,7 +69,7 @@ TEST(StudyTables, are_those_that_the_command_prints) {
   EXPECT_THAT(text_of(document, "tables/sizes.md"),
               AllOf(StartsWith("# A part\n\n    ridgepoint bench --model tiny\n"), HasSubstr("cpu (Test Processor)"),
                     HasSubstr("| mode | mean ms |"), HasSubstr("](../pictures/sizes_time.svg)")));
-  EXPECT_THAT(text_of(document, "tables/sizes.csv"), StartsWith("schema,command,engine,"));
+  EXPECT_THAT(text_of(document, "tables/sizes.csv"), StartsWith("schema,command,device.kind,"));
 }
 
 TEST(StudyTables, of_sums_have_every_digit) {
