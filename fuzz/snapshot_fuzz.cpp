@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "interchange/snapshot/read_snapshot.h"
 #include "inspect/snapshot/analyse_snapshot.h"
+#include "interchange/snapshot/read_snapshot.h"
 #include "memory_file.h"
 #include "require.h"
 #include "ridgepoint/error.h"
