@@ -1,5 +1,6 @@
 #include "cli/ranks/ranks.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
@@ -42,9 +43,9 @@ constexpr const char* kLimitVariable = "RIDGEPOINT_COLLECTIVE_TIMEOUT";
 // The number of processes by Open MPI, by MPICH and others (PMI), and by SLURM's srun.
 constexpr std::array kCountVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
 
-// Environment of ranks that --ranks starts: the terminals of standard output and standard error, where these are any.
-constexpr const char* kOutputTerminal = "RIDGEPOINT_OUTPUT_TERMINAL";
-constexpr const char* kErrorTerminal = "RIDGEPOINT_ERROR_TERMINAL";
+// Environment of ranks that --ranks starts: where standard output and standard error of the command lead.
+constexpr const char* kOutputPath = "RIDGEPOINT_OUTPUT";
+constexpr const char* kErrorPath = "RIDGEPOINT_ERROR";
 
 // The first rank prints the rows and often fails for the same reason. If another one fails, it has this time to print
 // its own before all are ended.
@@ -119,28 +120,32 @@ void check_agreement(std::span<const std::string> command_line) {
   }
 }
 
-// mpirun connects ranks to pipes, so they cannot see that they print to a terminal, or its width.
-void announce_terminals() {
+// mpirun connects ranks to pipes, so they cannot see that they print to a terminal, or its width; and Open MPI 5
+// forwards nothing once it was asked to stop. This process becomes mpirun, which keeps its number and its streams. In a
+// file, mpirun and rank 0 both write at the end.
+void announce_streams() {
   const auto announce = [](const char* variable, int descriptor) {
-    if (const char* terminal = ttyname(descriptor); terminal != nullptr) setenv(variable, terminal, 1);
+    const char* terminal = ttyname(descriptor);
+    fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_APPEND);
+    setenv(variable, terminal != nullptr ? terminal : fmt::format("/proc/{}/fd/{}", getpid(), descriptor).c_str(), 1);
   };
-  announce(kOutputTerminal, STDOUT_FILENO);
+  announce(kOutputPath, STDOUT_FILENO);
   struct stat output {};
   // The reader of a pipe, as a pager, may draw on the terminal itself.
   const bool is_pipe = fstat(STDOUT_FILENO, &output) == 0 && (S_ISFIFO(output.st_mode) || S_ISSOCK(output.st_mode));
-  if (!is_pipe) announce(kErrorTerminal, STDERR_FILENO);
+  if (!is_pipe || ttyname(STDERR_FILENO) == nullptr) announce(kErrorPath, STDERR_FILENO);
 }
 
-// Rank 0 prints to the terminals that --ranks announced, as a process of its own does.
-void open_terminals() {
+// Rank 0 prints where the command that --ranks started prints. What cannot be opened, as a socket, stays with mpirun.
+void open_streams() {
   const auto open = [](const char* variable, int descriptor) {
-    const char* terminal = std::getenv(variable);
-    if (terminal == nullptr) return;
+    const char* path = std::getenv(variable);
+    if (path == nullptr) return;
     std::signal(SIGTTOU, SIG_IGN);  // mpirun has the foreground
-    redirect(terminal, descriptor);
+    redirect(path, descriptor);
   };
-  open(kOutputTerminal, STDOUT_FILENO);
-  open(kErrorTerminal, STDERR_FILENO);
+  open(kOutputPath, STDOUT_FILENO);
+  open(kErrorPath, STDERR_FILENO);
 }
 
 // Whether every rank has the same usage error, so that all of them leave by themselves.
@@ -209,7 +214,7 @@ void join_ranks(std::span<const std::string> command_line) {
   if (!is_started_as_rank()) return;
   group() = join_process_group(collective_limit_seconds());
   if (is_first_rank()) {
-    open_terminals();
+    open_streams();
   } else {
     redirect("/dev/null", STDOUT_FILENO);
   }
@@ -225,7 +230,7 @@ bool tells_for_all_ranks() { return is_first_rank() && std::getenv(kStarted) == 
 void start_ranks(std::int64_t count) {
   setenv(kStarted, "1", 1);
   prepare_mpirun();
-  announce_terminals();
+  announce_streams();
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(count), "/proc/self/exe"};
   std::array<char, 4096> program{};
   if (const ssize_t length = readlink("/proc/self/exe", program.data(), program.size() - 1); length > 0)

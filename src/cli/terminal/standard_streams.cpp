@@ -46,7 +46,7 @@ void reserve_standard_streams() {
 }
 
 void redirect(const char* path, int descriptor) {
-  const Descriptor file(uninterrupted([&] { return ::open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC); }));
+  const Descriptor file(uninterrupted([&] { return ::open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC); }));
   if (file.is_open()) uninterrupted([&] { return ::dup2(file.number(), descriptor); });
 }
 

@@ -90,6 +90,11 @@ class Ranks : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+// A command of each of two ranks. Open MPI 5.0.7 crashes where its own syntax for that, with a colon, is used.
+std::string on_two_ranks(const std::string& first, const std::string& second) {
+  return "mpirun -n 2 sh -c 'if [ $OMPI_COMM_WORLD_RANK = 0 ]; then " + first + "; else " + second + "; fi'";
+}
+
 // The ranks with the file in their command line, in order.
 std::vector<pid_t> ranks_with(const std::string& file) {
   std::map<std::string, pid_t> found;  // by rank
@@ -402,7 +407,7 @@ TEST_F(Ranks, print_the_usage_error_that_one_of_them_has) {
       << R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "vocab_size": 31, "n_positions": 32})";
   const std::string bench = program_path() + " bench --model m --context 8 --steps 2 --parallel data=2";
   const ProgramResult run =
-      shell("mpirun -n 1 -wdir " + path("first") + " " + bench + " : -n 1 -wdir " + path("second") + " " + bench);
+      shell(on_two_ranks("cd " + path("first") + "; " + bench, "cd " + path("second") + "; " + bench));
   EXPECT_NE(run.exit_code, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("rank 1 a usage error: --model: 'm' is unknown"));
 }
@@ -452,7 +457,7 @@ TEST_F(Ranks, refuse_a_batch_that_they_cannot_divide) {
 
 TEST_F(Ranks, with_different_options_are_refused_with_the_difference) {
   const std::string bench = program_path() + " bench --model tiny --parallel data=2 --batch ";
-  const ProgramResult run = shell("mpirun -n 1 " + bench + "2 : -n 1 " + bench + "4");
+  const ProgramResult run = shell(on_two_ranks(bench + "2", bench + "4"));
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.output,
               HasSubstr("the ranks have different options: rank 0 has '--batch 2' where rank 1 has '--batch 4'"));
