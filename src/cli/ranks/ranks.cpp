@@ -203,7 +203,7 @@ std::string how_to_start(std::int64_t count) {
   if (is_started_as_rank()) {
     return fmt::format(
         "{} says that there are several, but MPI does not connect them: with srun give --mpi=pmix, or "
-        "one of 'srun --mpi=list', or start them with mpirun",
+        "one of 'srun --mpi=list'; an mpirun must be that of the MPI that this program was built with",
         count_variable());
   }
   return fmt::format("add --ranks {0} to start them on this machine, or start them with mpirun -n {0}", count);
