@@ -36,15 +36,7 @@ bool is_chosen(const ParallelSection& section, std::size_t trial) {
 }  // namespace
 
 std::string parallel_choice_notes(std::span<const Record> records) {
-  std::vector<std::string_view> lines;
-  std::string notes;
-  for (const Record& record : records) {
-    const std::optional<std::string>& choice = parallel(record).choice;
-    if (!choice || std::ranges::find(lines, *choice) != lines.end()) continue;
-    lines.push_back(*choice);
-    notes += (notes.empty() ? "" : "\n") + *choice;
-  }
-  return notes;
+  return each_once(records, [](const Record& record) { return parallel(record).choice; });
 }
 
 std::optional<Table> parallel_choice_table(std::span<const Record> records) {

@@ -117,16 +117,6 @@ std::string speedup_cell(const Record& record, std::span<const Record> records, 
   return std::string(kNothing);
 }
 
-// Each reason why rows have no predicted time, once.
-std::string problems_of_predictions(std::span<const Record> records) {
-  std::string text;
-  for (const Record& record : records) {
-    const std::optional<std::string>& problem = section_of(record.plan).predicted_problem;
-    if (problem && text.find(*problem) == std::string::npos) text += (text.empty() ? "" : "\n") + *problem;
-  }
-  return text;
-}
-
 Table table_for_people(std::span<const Record> records, std::span<const std::string> columns,
                        const std::optional<RecordBaseline>& baseline) {
   const std::vector<const Setting*> settings = leading_settings(records);
@@ -165,8 +155,9 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   }
   if (std::ranges::find(measures, std::string_view("timing"), &Measure::name) != measures.end())
     table.note = timing_notes(records);
-  for (const std::string& note :
-       {loss_chunk_note(records), parallel_choice_notes(records), problems_of_predictions(records)}) {
+  const std::string problems =
+      each_once(records, [](const Record& record) { return section_of(record.plan).predicted_problem; });
+  for (const std::string& note : {loss_chunk_note(records), parallel_choice_notes(records), problems}) {
     if (!note.empty()) table.note += (table.note.empty() ? "" : "\n") + note;
   }
   return table;
@@ -258,6 +249,15 @@ RecordBaseline parse_baseline(std::string_view text, std::span<const Record> rec
   if (std::ranges::none_of(records, has_value))
     throw Error(fmt::format("no row has {} '{}'", setting->heading, value), ErrorKind::usage);
   return {std::string(setting->heading), std::string(value)};
+}
+
+std::string each_once(std::span<const Record> records, std::optional<std::string> (*sentence)(const Record&)) {
+  std::vector<std::string> lines;
+  for (const Record& record : records) {
+    std::optional<std::string> line = sentence(record);
+    if (line && std::ranges::find(lines, *line) == lines.end()) lines.push_back(std::move(*line));
+  }
+  return fmt::format("{}", fmt::join(lines, "\n"));
 }
 
 Column setting_column(const Setting& setting) {

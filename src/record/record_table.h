@@ -22,7 +22,10 @@ std::string records_caption(std::span<const Record> records);
 // The settings in the first columns: those that vary, and the mode, which says what the times mean.
 std::vector<const Setting*> leading_settings(std::span<const Record> records);
 
-// Its column: the heading, and numbers to the right.
+// The sentences that records have, a line each, each once. Empty where no record has one.
+std::string each_once(std::span<const Record> records, std::optional<std::string> (*sentence)(const Record&));
+
+// The column of a setting: its heading, and numbers to the right.
 Column setting_column(const Setting& setting);
 
 // A value of a swept option with which rows of other values are compared.
