@@ -214,20 +214,15 @@ constexpr auto kFiles = Setting::Where::files;
 constexpr auto kModels = Measure::Of::models;
 constexpr auto kCalls = Measure::Of::attention_calls;
 
-// A function of a kind and a record whose body names the sections of the record as the rows do.
-#define RIDGEPOINT_SECTIONS                                              \
-  [[maybe_unused]] const auto& step = section_of(record.training_step);  \
-  [[maybe_unused]] const auto& call = section_of(record.attention_call); \
-  [[maybe_unused]] const auto& plan = section_of(record.plan);           \
-  [[maybe_unused]] const auto& peaks = section_of(record.peaks);
+// Functions of a record whose bodies name its sections as the rows do.
 #define RIDGEPOINT_TEXT_OF(member)                     \
   [](Kind kind, const Record& record) -> std::string { \
-    RIDGEPOINT_SECTIONS                                \
+    RIDGEPOINT_SECTIONS(record)                        \
     return written(kind, member);                      \
   }
 #define RIDGEPOINT_VALUE_OF(member)         \
   [](const Record& record) -> std::string { \
-    RIDGEPOINT_SECTIONS                     \
+    RIDGEPOINT_SECTIONS(record)             \
     return exact(member);                   \
   }
 

@@ -21,6 +21,13 @@ Section& section_of(std::optional<Section>& section) {
   return section ? *section : section.emplace();
 }
 
+// The sections of a record by the names that the rows of the tables use.
+#define RIDGEPOINT_SECTIONS(record)                                  \
+  [[maybe_unused]] auto& step = section_of((record).training_step);  \
+  [[maybe_unused]] auto& call = section_of((record).attention_call); \
+  [[maybe_unused]] auto& plan = section_of((record).plan);           \
+  [[maybe_unused]] auto& peaks = section_of((record).peaks);
+
 // Calls visit(path, member) for every statistic of one measured time. `statistics` may be const.
 template <typename StatisticsType, typename Visitor>
 void visit_statistics(const std::string& path, StatisticsType& statistics, Visitor&& visit) {
@@ -39,10 +46,7 @@ void visit_statistics(const std::string& path, StatisticsType& statistics, Visit
 // "model.layers". Adds all sections to a mutable record.
 template <typename RecordType, typename Visitor>
 void visit_fields(RecordType& record, Visitor&& visit) {
-  auto& step = section_of(record.training_step);
-  auto& call = section_of(record.attention_call);
-  auto& plan = section_of(record.plan);
-  auto& peaks = section_of(record.peaks);
+  RIDGEPOINT_SECTIONS(record)
   const auto visit_path = [&](std::string_view path, auto& member) {
     if (!path.empty()) visit(path, member);
   };

@@ -1,129 +1,35 @@
 // Runs on several ranks, as a person starts them. Ranks share the cores of this machine, so times say nothing here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/types.h>
 
 #include <algorithm>
-#include <cctype>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <string_view>
-#include <thread>
-#include <vector>
 
 #include "cli/ranks/ranks.h"
+#include "cli/ranks/ranks_program.h"
 #include "core/files/file.h"
-#include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/compare_files.h"
-#include "support/mpirun.h"
 #include "support/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::largest_difference;
 using ::testing::Not;
 using ::testing::StartsWith;
-using Clock = std::chrono::steady_clock;
-using Words = std::vector<std::string>;
-using nlohmann::json;
-using testing::largest_difference;
-
-const Words kModel = {"--layers", "2", "--d-model", "64",  "--d-ff",    "96",
-                      "--heads",  "4", "--vocab",   "101", "--context", "16"};
-
-Words joined(Words words, const Words& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-Words on_ranks(int ranks) {
-  const std::string count = std::to_string(ranks);
-  return {"--parallel", "data=" + count, "--ranks", count};
-}
-
-class Ranks : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!testing::prepare_mpirun()) GTEST_SKIP() << "mpirun is not installed";
-  }
-
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-
-  void save_weights_and_tokens() {
-    const ProgramResult saved = run_program(
-        joined(joined({"verify"}, kModel), {"--batch", "4", "--save-weights", path("weights"), "--save-tokens",
-                                            path("tokens"), "--dump", path("unused"), "--optimizer-steps", "0"}));
-    ASSERT_EQ(saved.exit_code, 0) << saved.error;
-  }
-
-  // The file with the results of three steps from the saved weights, on the saved tokens.
-  std::string results(const std::string& name, const Words& more) const {
-    const ProgramResult run = run_program(joined(
-        joined(joined({"verify"}, kModel), more),
-        {"--weights", path("weights"), "--tokens", path("tokens"), "--dump", path(name), "--optimizer-steps", "3"}));
-    EXPECT_EQ(run.exit_code, 0) << run.error;
-    return path(name);
-  }
-
-  // What `command` of a shell prints on both streams, and its exit code.
-  static ProgramResult shell(const std::string& command) {
-    ProgramResult result;
-    FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-    char buffer[4096];
-    while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, pipe)) result.output.append(buffer, count);
-    const int status = ::pclose(pipe);
-    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-    return result;
-  }
-
-  TemporaryFolder folder_;
-};
 
 // A command of each of two ranks. Open MPI 5.0.7 crashes where its own syntax for that, with a colon, is used.
 std::string on_two_ranks(const std::string& first, const std::string& second) {
   return "mpirun -n 2 sh -c 'if [ $OMPI_COMM_WORLD_RANK = 0 ]; then " + first + "; else " + second + "; fi'";
-}
-
-// The ranks with the file in their command line, in order.
-std::vector<pid_t> ranks_with(const std::string& file) {
-  std::map<std::string, pid_t> found;  // by rank
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename().string();
-    if (!std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c); })) continue;
-    const auto words_of = [&](const char* what) {
-      std::ifstream words(entry.path() / what);
-      return std::string((std::istreambuf_iterator<char>(words)), {});
-    };
-    if (words_of("cmdline").find(file) == std::string::npos) continue;
-    constexpr std::string_view kRank = "OMPI_COMM_WORLD_RANK=";
-    const std::string environment = words_of("environ");
-    const std::size_t rank = environment.find(kRank);
-    if (rank != std::string::npos) found[environment.substr(rank + kRank.size(), 1)] = std::stoi(name);
-  }
-  std::vector<pid_t> ranks;
-  for (const auto& [rank, process] : found) ranks.push_back(process);
-  return ranks;
-}
-
-template <typename Condition>
-bool becomes_true(Condition condition, std::chrono::seconds limit) {
-  const Clock::time_point end = Clock::now() + limit;
-  while (!condition()) {
-    if (Clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
 }
 
 TEST_F(Ranks, equal_one_rank_on_the_joined_batch_after_three_steps) {
@@ -463,36 +369,6 @@ TEST_F(Ranks, with_different_options_are_refused_with_the_difference) {
               HasSubstr("the ranks have different options: rank 0 has '--batch 2' where rank 1 has '--batch 4'"));
 }
 
-// Runs a short row and then one that would take all day, until `end_it` ends that.
-class EndlessRow {
- public:
-  explicit EndlessRow(const std::string& file)
-      : file_(file),
-        bench_(joined(
-            {"bench", "--model", "tiny", "--batch", "1", "--context", "16", "--steps", "3,1000000", "--output", file},
-            on_ranks(2))) {}
-
-  // Sends a rank a signal in the second row. Returns how the run ended, and how long after the signal.
-  ProgramResult signal(int number, std::size_t rank = 1) {
-    const auto finished = [&] { return std::filesystem::exists(file_) && read_records(file_).size() == 1; };
-    EXPECT_TRUE(becomes_true(finished, std::chrono::seconds(60)));
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-    const std::vector<pid_t> ranks = ranks_with(file_);
-    EXPECT_EQ(ranks.size(), 2);
-    ::kill(ranks.at(rank), number);
-    const Clock::time_point sent = Clock::now();
-    ProgramResult result = bench_.wait();
-    after_ = Clock::now() - sent;
-    return result;
-  }
-  std::chrono::duration<double> after() const { return after_; }
-
- private:
-  std::string file_;
-  ChildProgram bench_;
-  std::chrono::duration<double> after_{};
-};
-
 TEST_F(Ranks, time_collectives_and_check_every_element) {
   const ProgramResult run = run_program(
       {"collectives", "--ranks", "3", "--size", "1,1000,200000", "--dtype", "fp64,fp32,bf16,fp16", "--op",
@@ -519,72 +395,6 @@ TEST_F(Ranks, of_collectives_are_asked_for_and_their_options_checked) {
   EXPECT_THAT(error_of({"--dtype", "int8"}), HasSubstr("--dtype: 'int8' is unknown"));
   EXPECT_THAT(error_of({"--size", "0"}), HasSubstr("--size"));
   EXPECT_THAT(error_of({"--iterations", "0"}), HasSubstr("--iterations at least 1"));
-}
-
-TEST_F(Ranks, end_when_one_dies_and_keep_the_finished_rows) {
-  EndlessRow row(path("rows.json"));
-  const ProgramResult result = row.signal(SIGKILL);
-  EXPECT_LT(row.after(), std::chrono::seconds(10));
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.error, HasSubstr("process rank"));
-  EXPECT_EQ(read_records(path("rows.json")).size(), 1);
-}
-
-// mpirun sends it to every rank when it sees Ctrl-C.
-TEST_F(Ranks, say_what_is_finished_when_they_are_terminated) {
-  EndlessRow row(path("rows.json"));
-  const ProgramResult result = row.signal(SIGTERM, 0);
-  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
-  EXPECT_THAT(result.error, HasSubstr("interrupted; 1 of 2 rows finished, in '" + path("rows.json") + "'"));
-  EXPECT_THAT(result.error, Not(HasSubstr("MPI_ABORT")));
-  EXPECT_EQ(read_records(path("rows.json")).size(), 1);
-}
-
-// A scheduler sends it to mpirun, as the process that it started.
-TEST_F(Ranks, print_their_finished_rows_when_mpirun_is_terminated) {
-  std::signal(SIGHUP, SIG_IGN);
-  ChildProgram bench(joined(
-      {"bench", "--model", "tiny", "--batch", "1", "--context", "16", "--steps", "3,1000000", "--format", "json"},
-      on_ranks(2)));
-  std::signal(SIGHUP, SIG_DFL);
-  std::this_thread::sleep_for(std::chrono::seconds(6));
-  bench.signal(SIGHUP);  // which nohup lets it ignore
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  EXPECT_THAT(bench.error_so_far(), Not(HasSubstr("interrupted")));
-  bench.signal(SIGTERM);
-  const ProgramResult result = bench.wait();
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.error, HasSubstr("rows finished"));
-  // On a busy machine no row may be finished.
-  const bool has_row = result.error.find("interrupted; 0 of") == std::string::npos;
-  EXPECT_EQ(json::parse(result.output).size(), has_row ? 1 : 0);
-}
-
-TEST_F(Ranks, of_collectives_print_their_finished_rows_when_they_are_terminated) {
-  const std::string sizes = "1000:100000:+10";
-  ProgramResult result;
-  // On a busy machine the ranks may not have begun after a few seconds, and then end at once.
-  for (int seconds = 3; seconds <= 48 && result.output.empty(); seconds *= 4) {
-    ChildProgram run({"collectives", "--ranks", "2", "--size", sizes, "--op", "all_reduce", "--format", "json"});
-    EXPECT_TRUE(becomes_true([&] { return ranks_with(sizes).size() == 2; }, std::chrono::seconds(60)));
-    std::this_thread::sleep_for(std::chrono::seconds(seconds));
-    ::kill(ranks_with(sizes).at(0), SIGTERM);
-    result = run.wait();
-    EXPECT_EQ(result.exit_code, 128 + SIGTERM);
-  }
-  const std::string rows = std::to_string(json::parse(result.output).size());
-  EXPECT_THAT(result.error, HasSubstr("interrupted; " + rows + " of 9901 rows finished"));
-}
-
-TEST_F(Ranks, say_which_collective_hangs) {
-  ::setenv("RIDGEPOINT_COLLECTIVE_TIMEOUT", "2", 1);
-  EndlessRow row(path("rows.json"));
-  ::unsetenv("RIDGEPOINT_COLLECTIVE_TIMEOUT");
-  const ProgramResult result = row.signal(SIGSTOP);
-  EXPECT_LT(row.after(), std::chrono::seconds(12));
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error,
-              AllOf(HasSubstr("all_reduce of"), HasSubstr("bucket"), HasSubstr("did not end within 2 s")));
 }
 
 TEST_F(Ranks, refuse_a_limit_that_is_no_time) {

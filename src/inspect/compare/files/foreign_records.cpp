@@ -186,12 +186,9 @@ MappedRow map_row(const Json& row, const Mapping& mapping) {
     }
     Json field = to_field(value, entry, type);
     if (field.is_null()) continue;
-    const std::size_t dot = entry.field.find('.');
-    if (dot == std::string::npos) {
-      mapped.fields[entry.field] = std::move(field);
-    } else {
-      mapped.fields[entry.field.substr(0, dot)][entry.field.substr(dot + 1)] = std::move(field);
-    }
+    const FieldPlace place = place_of_field(entry.field);
+    Json& parent = place.object.empty() ? mapped.fields : mapped.fields[place.object];
+    parent[place.name] = std::move(field);
   }
   return mapped;
 }
