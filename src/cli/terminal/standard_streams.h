@@ -10,8 +10,8 @@ namespace ridgepoint::cli {
 // them fails as before. The first call of the program.
 void reserve_standard_streams();
 
-// Connects a descriptor to a file, a pipe, a terminal or /dev/null, behind what is there; leaves it where that cannot be
-// opened.
+// Connects a descriptor to a file, a pipe, a terminal or /dev/null, behind what is there; leaves it where that cannot
+// be opened.
 void redirect(const char* path, int descriptor);
 
 // Neither throws nor raises SIGPIPE: what a closed or full standard error does not take is lost.
