@@ -1,6 +1,6 @@
 // The hand-written CUDA kernels on the shapes of the model presets, each with two floors: the time of the bytes that it
 // must move at the copy bandwidth of the same run, and the time of its launches.
-//   hand_written_bench [part of a label] [device, default cuda]
+//   hand_written_kernel_times [part of a label] [device, default cuda]
 // The expected microseconds of an H200 at 4.25 TB/s of copy and 50 TFLOP/s of fp32 (bytes / arithmetic):
 //   embedding            1024 x 768: 1.5 / 0        32768 x 2560: 158 / 0
 //   embedding_backward   1024 x 768, V 10000: 8.0 / 0.02      32768 x 768: 31 / 0.5      32768 x 2560: 103 / 1.7
@@ -286,7 +286,7 @@ int main(int count, char** arguments) {
     ridgepoint::run(count > 1 ? arguments[1] : "", count > 2 ? arguments[2] : "cuda");
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "hand_written_bench: {}\n", error.what());
+    fmt::print(stderr, "hand_written_kernel_times: {}\n", error.what());
     return 1;
   }
 }

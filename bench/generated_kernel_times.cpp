@@ -1,6 +1,6 @@
 // The generated kernels of the models' ops on GPU 0, each with its floor: the time of the bytes that it must move at
 // the copy bandwidth of the same run, or that of an empty launch, whichever is longer.
-// generated_bench [rows of a model's activations, default 8192] [part of a name]
+// generated_kernel_times [rows of a model's activations, default 8192] [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -256,7 +256,7 @@ int main(int count, char** arguments) {
   try {
     return ridgepoint::run(count > 1 ? std::atoll(arguments[1]) : 8192, count > 2 ? arguments[2] : "");
   } catch (const std::exception& error) {
-    fmt::print(stderr, "generated_bench: {}\n", error.what());
+    fmt::print(stderr, "generated_kernel_times: {}\n", error.what());
     return 1;
   }
 }
