@@ -16,7 +16,7 @@
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

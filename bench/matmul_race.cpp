@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "backends/cuda/driver/event.h"
-#include "backends/cuda/matmul/algorithm.h"
-#include "backends/cuda/matmul/search.h"
+#include "backends/cuda/products/choice/algorithm.h"
+#include "backends/cuda/products/choice/search.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

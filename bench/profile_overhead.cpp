@@ -11,8 +11,8 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/record.h"
-#include "runtime/device.h"
-#include "runtime/host_activity.h"
+#include "runtime/device/device.h"
+#include "runtime/device/host_activity.h"
 
 namespace ridgepoint {
 namespace {

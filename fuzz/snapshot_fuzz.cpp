@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "inspect/snapshot/analyse_snapshot.h"
-#include "interchange/snapshot/read_snapshot.h"
+#include "interchange/snapshot/reader/read_snapshot.h"
 #include "memory_file.h"
 #include "require.h"
 #include "ridgepoint/error.h"

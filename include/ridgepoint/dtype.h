@@ -13,7 +13,7 @@ enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, int64, int32, boolean,
 inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16,   DType::fp16,
                                        DType::int64, DType::int32, DType::boolean};
 // Codes of 8 bits: for numbers from -1 to 1, or from 0 to 1 (core/dynamic_code.h), and floating-point numbers of 8 bits
-// (core/float8.h). Only `cast`, `quantise` and `scaled_matmul` read and write them; views and copies move them.
+// (core/types/float8.h). Only `cast`, `quantise` and `scaled_matmul` read and write them; views and copies move them.
 inline constexpr DType kCodeDTypes[] = {DType::dynamic8, DType::udynamic8, DType::e4m3, DType::e5m2};
 
 enum class DTypeKind : std::uint8_t { floating, integer, boolean, code };

@@ -84,7 +84,7 @@ struct ProgramOptions {
   StopPoint stop_point = {};  // called between passes, and while kernels are created and inputs allocated
   // Records every event of the program's allocator (src/memory/memory_trace.h). It must outlive the program.
   MemoryTrace* memory_trace = nullptr;
-  // Runs the collectives of a parallel run (src/runtime/communicator.h); the null device needs none.
+  // Runs the collectives of a parallel run (src/runtime/device/communicator.h); the null device needs none.
   std::shared_ptr<Communicator> communicator = nullptr;
 };
 
@@ -172,7 +172,8 @@ class Program {
   std::int64_t flops_per_run() const;
   std::size_t launches_per_run() const;
   std::vector<LaunchInfo> launches() const;  // in the order of a run
-  // Calls `observer` (src/runtime/activity.h) in every later run; null ends this. The observer must live that long.
+  // Calls `observer` (src/runtime/device/activity.h) in every later run; null ends this. The observer must live that
+  // long.
   void observe(LaunchObserver* observer);
   const Graph& graph() const;  // after passes
   const ParallelOptions& parallel() const;

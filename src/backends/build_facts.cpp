@@ -8,9 +8,9 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "backends/cpu/instruction_set.h"
-#include "backends/cuda/driver/cublaslt.h"
-#include "backends/cuda/driver/kernel_images.h"
-#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/libraries/kernel_images.h"
+#include "backends/cuda/libraries/nvrtc.h"
+#include "backends/cuda/products/choice/cublaslt.h"
 #include "core/build_info.h"
 #include "ridgepoint/error.h"
 

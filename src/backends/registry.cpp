@@ -9,12 +9,13 @@
 #include "backends/cpu/device.h"
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/device.h"
+#include "backends/cuda/driver/context.h"
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {
@@ -35,7 +36,7 @@ std::shared_ptr<Device> open_null(int /*ordinal*/, const DeviceOptions& options)
     target = make_described_card(*options.card);
   } else {
     throw Error(fmt::format("there are no kernels for {}: they need compute capability {}.{} or newer",
-                            options.card->name, kLeastCudaCapability / 10, kLeastCudaCapability % 10),
+                            options.card->name, cuda::kLeastCapability / 10, cuda::kLeastCapability % 10),
                 ErrorKind::unsupported);
   }
   return make_null_device(std::move(target), options.memory_limit_bytes);
@@ -78,7 +79,7 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
   throw Error(fmt::format("unknown device '{}'{}", name, hint(kind, names)), ErrorKind::usage);
 }
 
-bool can_describe_card(int compute_capability) { return compute_capability >= kLeastCudaCapability; }
+bool can_describe_card(int compute_capability) { return compute_capability >= cuda::kLeastCapability; }
 
 std::string default_device_name() { return has_usable_cuda_card() ? "cuda" : "cpu"; }
 

@@ -18,7 +18,7 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "compile/pipeline.h"
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "ir/stored_tensors.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"

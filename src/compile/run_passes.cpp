@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "compile/pipeline.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "ir/verify.h"
 #include "ridgepoint/error.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 

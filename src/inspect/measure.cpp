@@ -1,7 +1,7 @@
 #include "ridgepoint/measure.h"
 
 #include "inspect/profile/profile.h"
-#include "run/session/step_benchmark.h"
+#include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint {
 

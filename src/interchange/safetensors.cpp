@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/enum_names.h"
 #include "core/text/text.h"
+#include "core/types/enum_names.h"
 #include "ridgepoint/dtype.h"
 
 namespace ridgepoint {

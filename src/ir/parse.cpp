@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/enum_names.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
+#include "core/types/enum_names.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
 

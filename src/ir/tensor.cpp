@@ -8,9 +8,9 @@
 #include <type_traits>
 
 #include "core/dynamic_code.h"
-#include "core/float8.h"
 #include "core/integers.h"
 #include "core/threads/parallel.h"
+#include "core/types/float8.h"
 #include "ir/convert.h"
 #include "ridgepoint/error.h"
 

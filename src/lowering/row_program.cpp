@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,6 +1,6 @@
 #include "ridgepoint/allocator_kind.h"
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {

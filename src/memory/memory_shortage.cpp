@@ -2,7 +2,7 @@
 // free bytes may be equal after rounding.
 #include <fmt/format.h>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

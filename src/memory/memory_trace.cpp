@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

@@ -1,6 +1,6 @@
 #include "models/architecture.h"
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,14 +5,14 @@
 #include <cmath>
 #include <limits>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "core/warning.h"
 #include "ops/attention_form.h"
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,6 +1,6 @@
 #include "ridgepoint/plan_as.h"
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/checked.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 

@@ -7,7 +7,7 @@
 #include "ops/collectives.h"
 #include "ops/in_place.h"
 #include "ops/rule.h"
-#include "ops/rules/optimizer.h"
+#include "ops/rules/optimizer/optimizer.h"
 #include "plan/check_updates.h"
 #include "plan/take_over.h"
 

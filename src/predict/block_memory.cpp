@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/block_bytes.h"
-#include "passes/blocks.h"
+#include "passes/memory/blocks.h"
 
 namespace ridgepoint {
 namespace {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "passes/blocks.h"
+#include "passes/memory/blocks.h"
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
 #include "predict/recompute_cost.h"

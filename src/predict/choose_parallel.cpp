@@ -7,7 +7,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "predict/forecast.h"
 
 namespace ridgepoint {

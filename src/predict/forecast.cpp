@@ -8,7 +8,7 @@
 #include "backends/null/null_device.h"
 #include "predict/peaks.h"
 #include "ridgepoint/error.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

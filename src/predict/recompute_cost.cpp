@@ -7,7 +7,7 @@
 
 #include "core/checked.h"
 #include "ops/node_key.h"
-#include "passes/blocks.h"
+#include "passes/memory/blocks.h"
 
 namespace ridgepoint {
 namespace {

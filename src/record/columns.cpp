@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "core/text/json.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "record/fields.h"
 
 namespace ridgepoint {

@@ -7,9 +7,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/enum_names.h"
 #include "core/files/file.h"
 #include "core/text/json.h"
+#include "core/types/enum_names.h"
 #include "record/fields.h"
 #include "ridgepoint/error.h"
 

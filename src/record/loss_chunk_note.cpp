@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint::views {
 

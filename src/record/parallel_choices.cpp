@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "record/columns.h"
 #include "record/fields.h"
 #include "record/record_table.h"

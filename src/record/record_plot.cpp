@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "record/columns.h"
 #include "tables/plot/plot.h"
 

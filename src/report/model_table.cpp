@@ -1,7 +1,7 @@
 #include "report/model_table.h"
 
 #include "core/checked.h"
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint::views {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "study/part.h"
+#include "study/plan/part.h"
 #include "study/study_rows.h"
 
 namespace ridgepoint {

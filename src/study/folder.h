@@ -12,7 +12,7 @@
 #include "core/files/system_call.h"
 #include "core/text/json.h"
 #include "study/manifest.h"
-#include "study/part.h"
+#include "study/plan/part.h"
 #include "study/study_rows.h"
 
 namespace ridgepoint {

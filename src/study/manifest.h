@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "study/plan.h"
+#include "study/plan/plan.h"
 
 namespace ridgepoint {
 

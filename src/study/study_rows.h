@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "study/part.h"
+#include "study/plan/part.h"
 
 namespace ridgepoint {
 

@@ -12,7 +12,7 @@
 #include "backends/null/null_device.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "support/run_graph.h"
 #include "support/training_graph.h"
 

@@ -15,7 +15,7 @@
 
 #include "models/transformer.h"
 #include "ops/rule.h"
-#include "passes/blocks.h"
+#include "passes/memory/blocks.h"
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
 #include "ridgepoint/program.h"

@@ -17,8 +17,8 @@
 #include "ridgepoint/run_config.h"
 #include "run/session/plan_run.h"
 #include "run/session/ranks.h"
-#include "run/session/step_benchmark.h"
-#include "runtime/process_group.h"
+#include "run/session/steps/step_benchmark.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

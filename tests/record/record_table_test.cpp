@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ridgepoint/error.h"
 #include "support/sample_records.h"
 #include "tables/table/render.h"

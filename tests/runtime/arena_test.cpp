@@ -12,8 +12,8 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "runtime/activity.h"
-#include "runtime/device.h"
+#include "runtime/device/activity.h"
+#include "runtime/device/device.h"
 #include "support/random_graph.h"
 
 namespace ridgepoint {

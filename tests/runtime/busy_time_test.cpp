@@ -1,4 +1,4 @@
-#include "runtime/busy_time.h"
+#include "runtime/device/busy_time.h"
 
 #include <gtest/gtest.h>
 

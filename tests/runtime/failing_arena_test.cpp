@@ -9,7 +9,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

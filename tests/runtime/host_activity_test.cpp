@@ -1,5 +1,5 @@
 // The calls of an executor to its observer, and the records of HostActivityRecorder.
-#include "runtime/host_activity.h"
+#include "runtime/device/host_activity.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include "backends/null/null_device.h"
 #include "inspect/precision/types.h"
 #include "models/transformer.h"
-#include "passes/autocast.h"
+#include "passes/precision/autocast.h"
 #include "predict/forecast.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"

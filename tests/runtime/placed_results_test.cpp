@@ -6,7 +6,7 @@
 #include "ops/result_order.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "runtime/activity.h"
+#include "runtime/device/activity.h"
 #include "support/run_graph.h"
 
 namespace ridgepoint {

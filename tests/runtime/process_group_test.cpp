@@ -1,4 +1,4 @@
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
 
 #include <gtest/gtest.h>
 

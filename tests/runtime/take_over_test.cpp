@@ -7,7 +7,7 @@
 #include "ridgepoint/graph.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/tensor.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "support/replaced.h"
 
 namespace ridgepoint {

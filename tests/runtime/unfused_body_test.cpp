@@ -1,5 +1,5 @@
 // The body of a fused node op by op agrees with its definition, whatever the strides of the operands.
-#include "runtime/unfused_body.h"
+#include "runtime/execution/unfused_body.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/tensor.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

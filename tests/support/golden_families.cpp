@@ -8,7 +8,7 @@
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
-#include "run/session/compare_tensors.h"
+#include "run/session/steps/compare_tensors.h"
 #include "support/build_paths.h"
 
 namespace ridgepoint::testing {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ridgepoint/tensor.h"
-#include "runtime/communicator.h"
-#include "runtime/process_group.h"
+#include "runtime/device/communicator.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint::testing {
 

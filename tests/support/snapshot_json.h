@@ -9,7 +9,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "inspect/snapshot/analyse_snapshot.h"
-#include "interchange/snapshot/read_snapshot.h"
+#include "interchange/snapshot/reader/read_snapshot.h"
 
 namespace ridgepoint {
 

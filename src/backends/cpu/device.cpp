@@ -12,11 +12,11 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/processor.h"
 #include "backends/cpu/tile/kernel.h"
-#include "backends/wall_clock_timer.h"
 #include "core/random/random_values.h"
 #include "core/threads/parallel.h"
-#include "ops/rules/optimizer.h"
-#include "runtime/process_group.h"
+#include "ops/rules/optimizer/optimizer.h"
+#include "runtime/device/process_group.h"
+#include "runtime/device/wall_clock_timer.h"
 
 namespace ridgepoint {
 namespace {

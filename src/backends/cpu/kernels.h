@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cpu {
 
@@ -17,8 +17,8 @@ std::unique_ptr<Kernel> make_embedding_kernel(const KernelSpec& spec);
 // count.
 std::unique_ptr<Kernel> make_embedding_backward_kernel(const KernelSpec& spec);
 
-// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp), in fp32 or bf16: x [...,D] with any
-// strides; cosines and sines fp32 [S,D/2], dense; output dense. One pass over memory, vectorised.
+// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/attention/rope.cpp), in fp32 or bf16: x
+// [...,D] with any strides; cosines and sines fp32 [S,D/2], dense; output dense. One pass over memory, vectorised.
 std::unique_ptr<Kernel> make_rope_kernel(const KernelSpec& spec);
 
 }  // namespace ridgepoint::cpu

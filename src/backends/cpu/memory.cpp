@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "backends/rounding.h"
+#include "core/rounding.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/generator/kernel.h"
-#include "backends/cuda/kernels/hand_written.h"
-#include "backends/cuda/matmul/matmul.h"
+#include "backends/cuda/hand_written.h"
+#include "backends/cuda/products/matmul.h"
 #include "ops/rule.h"
-#include "ops/rules/optimizer.h"
+#include "ops/rules/optimizer/optimizer.h"
 
 namespace ridgepoint {
 namespace cuda {

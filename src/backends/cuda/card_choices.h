@@ -8,7 +8,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "ridgepoint/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace cuda {

@@ -7,17 +7,17 @@
 #include <set>
 
 #include "backends/cuda/card_choices.h"
+#include "backends/cuda/collectives/direct_memory.h"
+#include "backends/cuda/collectives/nccl_communicator.h"
 #include "backends/cuda/driver/context.h"
-#include "backends/cuda/driver/cublaslt.h"
 #include "backends/cuda/driver/cuda_graph.h"
 #include "backends/cuda/driver/event.h"
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/kernel.h"
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
 #include "backends/cuda/kernels/random/random.h"
-#include "backends/cuda/matmul/matmul.h"
-#include "backends/cuda/nccl/direct_memory.h"
-#include "backends/cuda/nccl/nccl_communicator.h"
+#include "backends/cuda/libraries/nvrtc.h"
+#include "backends/cuda/products/choice/cublaslt.h"
+#include "backends/cuda/products/matmul.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
 

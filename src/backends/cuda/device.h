@@ -4,12 +4,9 @@
 #include <memory>
 
 #include "ridgepoint/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
-
-// The compute capability of the oldest GPU that the kernels run on: 8.0 (Ampere).
-inline constexpr int kLeastCudaCapability = 80;
 
 // Opens GPU `ordinal` in the driver's numbering. total_memory_bytes() is the GPU's memory, or
 // `options.memory_limit_bytes` if that is smaller; allocate_memory() stays within it. Throws Error (unsupported)

@@ -4,8 +4,8 @@
 
 #include "backends/mpi/low_sums.h"
 #include "ridgepoint/error.h"
-#include "runtime/communicator.h"
-#include "runtime/host_activity.h"
+#include "runtime/device/communicator.h"
+#include "runtime/device/host_activity.h"
 
 namespace ridgepoint {
 namespace {

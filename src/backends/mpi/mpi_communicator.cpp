@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "backends/mpi/communication_thread.h"
-#include "runtime/communicator.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 

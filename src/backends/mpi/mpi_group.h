@@ -10,7 +10,7 @@
 #include "backends/mpi/communication_thread.h"
 #include "backends/mpi/library.h"
 #include "backends/mpi/mpi_communicator.h"
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "backends/rounding.h"
+#include "core/rounding.h"
 #include "ops/node_key.h"
 
 namespace ridgepoint {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::reference {
 

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "ridgepoint/shape.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::reference {
 

@@ -10,9 +10,9 @@
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
 #include "backends/reference/loop_nest.h"
-#include "core/float8.h"
+#include "core/types/float8.h"
 #include "ops/float8_product.h"
-#include "runtime/matmul_problem.h"
+#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint::reference {
 namespace {

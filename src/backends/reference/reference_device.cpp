@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "backends/reference/kernels.h"
-#include "backends/rounding.h"
-#include "backends/wall_clock_timer.h"
+#include "core/rounding.h"
 #include "ridgepoint/error.h"
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
+#include "runtime/device/wall_clock_timer.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "ridgepoint/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 

@@ -24,7 +24,7 @@
 #include "inspect/profile/profile.h"
 #include "ridgepoint/error.h"
 #include "run/session/first_call.h"
-#include "run/session/step_benchmark.h"
+#include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint::cli {
 namespace {

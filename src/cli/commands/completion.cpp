@@ -7,7 +7,7 @@
 #include "cli/commands/command.h"
 #include "cli/descriptions/completion.h"
 #include "cli/terminal/output.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 
 namespace ridgepoint::cli {
 namespace {

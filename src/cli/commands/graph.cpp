@@ -18,7 +18,7 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "core/files/file.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "inspect/graph/dot.h"
 #include "inspect/graph/tables.h"
 #include "models/attention_problem.h"

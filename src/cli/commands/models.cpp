@@ -9,7 +9,7 @@
 
 #include "cli/commands/command.h"
 #include "cli/terminal/output.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "interchange/huggingface/catalogue.h"
 #include "interchange/huggingface/named_model.h"
 #include "interchange/safetensors_names.h"

@@ -22,7 +22,7 @@
 #include "inspect/precision/loss_curve.h"
 #include "inspect/precision/types.h"
 #include "models/toy_model.h"
-#include "passes/autocast.h"
+#include "passes/precision/autocast.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {

@@ -12,7 +12,7 @@
 #include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/output.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "inspect/published/compare.h"
 #include "inspect/published/published_rows.h"
 #include "inspect/published/published_table.h"

@@ -15,7 +15,7 @@
 #include "cli/terminal/progress.h"
 #include "inspect/snapshot/analyse_snapshot.h"
 #include "inspect/snapshot/pages/page.h"
-#include "interchange/snapshot/read_snapshot.h"
+#include "interchange/snapshot/reader/read_snapshot.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {

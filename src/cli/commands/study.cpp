@@ -19,15 +19,15 @@
 #include "cli/terminal/width.h"
 #include "core/build_info.h"
 #include "core/files/file.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "interchange/huggingface/named_model.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "study/answer.h"
 #include "study/folder.h"
 #include "study/pages/study_files.h"
-#include "study/plan.h"
+#include "study/plan/plan.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -25,7 +25,7 @@
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
-#include "run/session/training_steps.h"
+#include "run/session/steps/training_steps.h"
 
 namespace ridgepoint::cli {
 namespace {

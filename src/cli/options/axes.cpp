@@ -2,9 +2,9 @@
 #include "cli/options/axis_kinds.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/training_options.h"
-#include "core/enum_names.h"
-#include "core/nearest.h"
-#include "core/units.h"
+#include "core/text/nearest.h"
+#include "core/text/units.h"
+#include "core/types/enum_names.h"
 #include "interchange/huggingface/named_model.h"
 #include "ridgepoint/compile.h"
 

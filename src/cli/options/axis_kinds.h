@@ -8,8 +8,8 @@
 
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
-#include "core/nearest.h"
-#include "core/units.h"
+#include "core/text/nearest.h"
+#include "core/text/units.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {

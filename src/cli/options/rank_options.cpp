@@ -7,9 +7,9 @@
 
 #include "cli/options/axis_kinds.h"
 #include "cli/ranks/ranks.h"
-#include "core/enum_names.h"
-#include "core/nearest.h"
-#include "core/units.h"
+#include "core/text/nearest.h"
+#include "core/text/units.h"
+#include "core/types/enum_names.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/commands/command.h"
 #include "cli/options/axis_kinds.h"
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "interchange/huggingface/weights/stored_weights.h"
 #include "ridgepoint/optimizer.h"
 

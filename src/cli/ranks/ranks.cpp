@@ -31,7 +31,7 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "run/machine/card_place.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cli {
 namespace {

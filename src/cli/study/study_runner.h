@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "study/folder.h"
-#include "study/plan.h"
+#include "study/plan/plan.h"
 
 namespace ridgepoint::cli {
 

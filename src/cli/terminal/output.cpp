@@ -21,7 +21,7 @@
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "core/warning.h"
 #include "record/columns.h"
 #include "record/record_plot.h"

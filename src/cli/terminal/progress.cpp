@@ -13,7 +13,7 @@
 
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "core/nearest.h"
-#include "core/units.h"
+#include "core/text/nearest.h"
+#include "core/text/units.h"
 #include "inspect/attention/attention_tables.h"
 #include "record/columns.h"
 #include "record/record_table.h"

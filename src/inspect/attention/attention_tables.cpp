@@ -6,7 +6,7 @@
 #include <array>
 #include <utility>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "record/columns.h"
 #include "record/record_table.h"
 

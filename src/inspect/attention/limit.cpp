@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/enum_names.h"
-#include "core/units.h"
+#include "core/text/units.h"
+#include "core/types/enum_names.h"
 #include "predict/forecast.h"
 #include "ridgepoint/error.h"
 #include "run/session/largest_that_fits.h"
 #include "run/session/run_record.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

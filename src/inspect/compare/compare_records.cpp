@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "inspect/compare/configuration.h"
 #include "record/fields.h"
 #include "ridgepoint/error.h"

@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "ridgepoint/error.h"
-#include "run/session/loss.h"
 #include "run/session/ranks.h"
 #include "run/session/rates.h"
 #include "run/session/run_record.h"
+#include "run/session/steps/loss.h"
 #include "run/timing/processor_wait.h"
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "inspect/compare/median_interval.h"
 #include "ridgepoint/record.h"
 

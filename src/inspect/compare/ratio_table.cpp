@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/compare/median_interval.h"
 #include "inspect/compare/ratio_rows.h"
 #include "record/columns.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/checked.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ops/rule.h"
 
 namespace ridgepoint::views {

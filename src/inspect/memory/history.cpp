@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ridgepoint/error.h"
-#include "runtime/activity.h"
+#include "runtime/device/activity.h"
 
 namespace ridgepoint {
 

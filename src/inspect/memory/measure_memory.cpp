@@ -8,14 +8,14 @@
 #include <string>
 #include <utility>
 
-#include "passes/blocks.h"
+#include "passes/memory/blocks.h"
 #include "predict/formula.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
-#include "runtime/busy_time.h"
-#include "runtime/host_activity.h"
-#include "runtime/observation.h"
-#include "runtime/process_group.h"
+#include "runtime/device/busy_time.h"
+#include "runtime/device/host_activity.h"
+#include "runtime/device/observation.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/text/json.h"
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

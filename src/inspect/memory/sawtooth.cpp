@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "interchange/safetensors.h"
-#include "run/session/compare_tensors.h"
+#include "run/session/steps/compare_tensors.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

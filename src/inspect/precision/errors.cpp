@@ -13,8 +13,8 @@
 #include "backends/reference/reference_device.h"
 #include "ir/scope.h"
 #include "ir/stored_tensors.h"
+#include "passes/precision/widen.h"
 #include "passes/training/training.h"
-#include "passes/widen.h"
 #include "predict/forecast.h"
 
 namespace ridgepoint {

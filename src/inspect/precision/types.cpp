@@ -7,7 +7,7 @@
 
 #include "ir/scope.h"
 #include "ops/float8_product.h"
-#include "runtime/matmul_problem.h"
+#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,7 +1,7 @@
 // The class of a kernel, and the names of the phases.
 #include <string_view>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "inspect/profile/profile.h"
 
 namespace ridgepoint {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "inspect/profile/views.h"
 
 namespace ridgepoint {

@@ -1,7 +1,7 @@
 // idle_time(): the gaps between kernels, each with one cause.
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "inspect/profile/views.h"
-#include "runtime/busy_time.h"
+#include "runtime/device/busy_time.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,10 +10,10 @@
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
-#include "runtime/device.h"
-#include "runtime/host_activity.h"
-#include "runtime/observation.h"
-#include "runtime/process_group.h"
+#include "runtime/device/device.h"
+#include "runtime/device/host_activity.h"
+#include "runtime/device/observation.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

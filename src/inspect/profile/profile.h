@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ridgepoint/profile.h"
-#include "run/session/step_benchmark.h"
-#include "runtime/activity.h"
+#include "run/session/steps/step_benchmark.h"
+#include "runtime/device/activity.h"
 
 namespace ridgepoint {
 

@@ -17,7 +17,7 @@
 #include "core/text/json.h"
 #include "inspect/profile/communication.h"
 #include "ir/scope.h"
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

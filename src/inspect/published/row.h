@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/block_bytes.h"
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint {
 namespace {

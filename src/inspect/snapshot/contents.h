@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "inspect/snapshot/lifetimes.h"
 #include "inspect/snapshot/repetitions.h"
 #include "inspect/snapshot/report.h"

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <array>
 
-#include "core/nearest.h"
-#include "interchange/huggingface/config_fields.h"
+#include "core/text/nearest.h"
+#include "interchange/huggingface/config/config_fields.h"
+#include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/families/family.h"
-#include "interchange/huggingface/json_file.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"
 

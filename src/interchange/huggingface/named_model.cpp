@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "interchange/huggingface/catalogue.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"

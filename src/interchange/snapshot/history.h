@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/enum_names.h"
 #include "core/stop_regularly.h"
+#include "core/types/enum_names.h"
 #include "interchange/snapshot/number_index.h"
 
 namespace ridgepoint {

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 #include "interchange/snapshot/history.h"
 #include "interchange/snapshot/text_table.h"
 

@@ -7,7 +7,7 @@
 // matrix by its largest magnitude (ops/rules/quantise.cpp); float8_product.h has the dtypes of the codes. In the
 // derivative the gradient is in e5m2, which has more range and less precision.
 #include "core/checked.h"
-#include "core/float8.h"
+#include "core/types/float8.h"
 #include "ops/float8_product.h"
 #include "ops/shape_rules.h"
 

@@ -1,5 +1,5 @@
-// quantise: a matrix x [M,N] as codes of a float8 dtype (core/float8.h) and one scale, by its present values ("current
-// scaling", with one scale a tensor): the largest magnitude gets the largest code. Attributes:
+// quantise: a matrix x [M,N] as codes of a float8 dtype (core/types/float8.h) and one scale, by its present values
+// ("current scaling", with one scale a tensor): the largest magnitude gets the largest code. Attributes:
 //   dtype   of the codes: e4m3 or e5m2
 //   layout  rows: codes [M,N]. columns: the same codes as [N,M]. both: first rows, then columns
 // Results: the codes, and the scale, an fp32 scalar. A matrix of zeros has codes of 0. An infinity or a NaN anywhere in
@@ -9,7 +9,7 @@
 // have the inner dimension last, as the tensor cores for 8 bits read them. The attribute `result` is its dtype. bf16
 // represents every code, so the decomposition is a product in bf16 with fp32 sums.
 #include "core/checked.h"
-#include "core/float8.h"
+#include "core/types/float8.h"
 #include "ir/permutation.h"
 #include "ops/float8_product.h"
 #include "ops/shape_rules.h"
@@ -94,7 +94,7 @@ std::int64_t flops_scaled_matmul(const Graph& graph, const Node& node) {
 // The passes that make these ops run after differentiation.
 std::vector<Value> vjp_of_codes(Graph&, const Node& node, std::span<const Value>) {
   throw Error("codes of 8 bits have no derivative: '" + std::string(name(node.op)) +
-                  "' is made after differentiation (src/passes/quantise_products.cpp)",
+                  "' is made after differentiation (src/passes/precision/quantise_products.cpp)",
               ErrorKind::unsupported);
 }
 

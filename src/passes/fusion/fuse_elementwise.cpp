@@ -18,9 +18,9 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
-#include "passes/accumulates.h"
 #include "passes/fusion/fused_body.h"
 #include "passes/pass.h"
+#include "passes/training/accumulates.h"
 
 namespace ridgepoint {
 namespace {

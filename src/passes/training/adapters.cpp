@@ -9,7 +9,7 @@
 #include <optional>
 #include <system_error>
 
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ir/stored_tensors.h"
-#include "ops/rules/adamw.h"
+#include "ops/rules/optimizer/adamw.h"
 #include "passes/pass.h"
 #include "passes/training/loss_scaling.h"
 #include "passes/training/training.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 
 namespace ridgepoint {
 namespace {

@@ -18,8 +18,8 @@
 #include "predict/time/kernel_rates.h"
 #include "predict/time/launch_timeline.h"
 #include "predict/time/network.h"
-#include "runtime/device.h"
-#include "runtime/matmul_problem.h"
+#include "runtime/device/device.h"
+#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "predict/torch/functions.h"
+#include "predict/torch/functions/functions.h"
 
 namespace ridgepoint::torch {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "predict/torch/adamw.h"
-#include "predict/torch/module.h"
+#include "predict/torch/autograd/module.h"
 #include "predict/torch/transformer.h"
 #include "predict/torch/transformers/causal_lm.h"
 

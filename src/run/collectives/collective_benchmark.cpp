@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ops/collectives.h"
 #include "ops/layout.h"
 #include "ridgepoint/error.h"

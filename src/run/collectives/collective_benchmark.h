@@ -7,9 +7,9 @@
 #include "ridgepoint/dtype.h"
 #include "ridgepoint/op.h"
 #include "ridgepoint/stop_point.h"
-#include "runtime/communicator.h"
-#include "runtime/device.h"
-#include "runtime/process_group.h"
+#include "runtime/device/communicator.h"
+#include "runtime/device/device.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 

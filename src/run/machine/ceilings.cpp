@@ -8,7 +8,7 @@
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/record.h"
-#include "runtime/random_pattern.h"
+#include "runtime/program/random_pattern.h"
 
 namespace ridgepoint {
 namespace {

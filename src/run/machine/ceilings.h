@@ -12,7 +12,7 @@
 
 #include "ridgepoint/precision.h"
 #include "ridgepoint/stop_point.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint::views {
 namespace {

@@ -9,7 +9,7 @@
 #include "predict/cards/datasheet.h"
 #include "run/machine/ceilings.h"
 #include "run/machine/host.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "tables/table/format.h"
 #include "tables/table/table.h"
 

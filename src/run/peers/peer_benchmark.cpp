@@ -6,11 +6,11 @@
 #include <exception>
 #include <utility>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ridgepoint/error.h"
 #include "run/session/rates.h"
 #include "run/session/run_record.h"
-#include "run/session/step_benchmark.h"
+#include "run/session/steps/step_benchmark.h"
 #include "run/timing/timing_quality.h"
 
 namespace ridgepoint {

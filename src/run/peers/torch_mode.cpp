@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {

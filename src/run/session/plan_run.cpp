@@ -8,7 +8,7 @@
 #include "ridgepoint/error.h"
 #include "run/session/largest_that_fits.h"
 #include "run/session/ranks.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

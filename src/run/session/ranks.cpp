@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"
 #include "run/machine/card_place.h"
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/build_info.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,8 +7,8 @@
 #include <exception>
 #include <utility>
 
-#include "core/enum_names.h"
 #include "core/first_call_clock.h"
+#include "core/types/enum_names.h"
 #include "models/attention.h"
 #include "passes/training/adapters.h"
 #include "predict/cards/datasheet.h"
@@ -20,7 +20,7 @@
 #include "run/session/run_record.h"
 #include "run/timing/machine_state.h"
 #include "run/timing/sampling.h"
-#include "runtime/process_group.h"
+#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,8 +12,8 @@
 #include "predict/forecast.h"
 #include "ridgepoint/record.h"
 #include "ridgepoint/run_config.h"
-#include "runtime/communicator.h"
-#include "runtime/device.h"
+#include "runtime/device/communicator.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 

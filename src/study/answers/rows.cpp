@@ -7,7 +7,7 @@
 #include <iterator>
 #include <limits>
 
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint::answers {
 namespace {

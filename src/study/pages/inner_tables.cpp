@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 

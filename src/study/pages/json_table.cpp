@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint::views {
 namespace {

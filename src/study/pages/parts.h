@@ -8,7 +8,7 @@
 #include "ridgepoint/record.h"
 #include "study/answer.h"
 #include "study/pages/study_files.h"
-#include "study/plan.h"
+#include "study/plan/plan.h"
 #include "tables/table/format.h"
 #include "tables/table/table.h"
 

@@ -9,7 +9,7 @@
 #include "core/text/json.h"
 #include "study/answer.h"
 #include "study/folder.h"
-#include "study/plan.h"
+#include "study/plan/plan.h"
 #include "study/study_rows.h"
 
 namespace ridgepoint::views {

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/text/text.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ridgepoint/compile.h"
-#include "study/plan.h"
-#include "study/predicted_seconds.h"
+#include "study/plan/plan.h"
+#include "study/plan/predicted_seconds.h"
 
 namespace ridgepoint::plan {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/units.h"
+#include "core/text/units.h"
 
 namespace ridgepoint::views {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/enum_names.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint::views {
 

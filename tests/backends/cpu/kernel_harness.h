@@ -16,7 +16,7 @@
 #include "core/integers.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/tensor.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::testing {
 

@@ -9,9 +9,9 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/driver/context.h"
-#include "backends/cuda/driver/cublaslt.h"
-#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
+#include "backends/cuda/products/choice/cublaslt.h"
 
 namespace ridgepoint::testing {
 

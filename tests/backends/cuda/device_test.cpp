@@ -9,7 +9,7 @@
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/driver/context.h"
-#include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/libraries/shared_library.h"
 #include "memory/caching_allocator.h"
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
@@ -48,8 +48,8 @@ TEST(CudaDevice, a_build_without_kernels_opens_no_card_and_says_how_to_build_the
 }
 
 TEST(CudaDevice, is_described_in_every_build_from_the_least_capability_on) {
-  EXPECT_FALSE(can_describe_card(kLeastCudaCapability - 1));
-  EXPECT_TRUE(can_describe_card(kLeastCudaCapability));
+  EXPECT_FALSE(can_describe_card(cuda::kLeastCapability - 1));
+  EXPECT_TRUE(can_describe_card(cuda::kLeastCapability));
   const CardDescription old{.name = "Tesla T4", .compute_capability = 75};
   EXPECT_THAT(testing::error_of([&] { open_device("null", {.memory_limit_bytes = {}, .card = old}); }),
               AllOf(HasSubstr("Tesla T4"), HasSubstr("8.0 or newer")));

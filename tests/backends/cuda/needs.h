@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/cuda/driver/context.h"
-#include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::testing {

@@ -7,7 +7,7 @@
 
 #include "ops/layout.h"
 #include "ridgepoint/tensor.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {

@@ -11,7 +11,7 @@
 #include "core/files/temporary_folder.h"
 #include "inspect/memory/to_snapshot.h"
 #include "inspect/snapshot/analyse_snapshot.h"
-#include "interchange/snapshot/read_snapshot.h"
+#include "interchange/snapshot/reader/read_snapshot.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 

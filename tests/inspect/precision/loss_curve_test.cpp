@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "models/toy_model.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "run/session/anomaly.h"
+#include "run/session/steps/anomaly.h"
 #include "support/training_graph.h"
 
 namespace ridgepoint {

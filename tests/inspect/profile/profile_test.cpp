@@ -15,7 +15,7 @@
 #include "passes/pass.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
-#include "runtime/host_activity.h"
+#include "runtime/device/host_activity.h"
 #include "support/op_cases.h"
 
 namespace ridgepoint {

@@ -7,7 +7,7 @@
 
 #include "core/files/file.h"
 #include "inspect/snapshot/analyse_snapshot.h"
-#include "interchange/snapshot/read_snapshot.h"
+#include "interchange/snapshot/reader/read_snapshot.h"
 #include "support/build_paths.h"
 
 namespace ridgepoint {

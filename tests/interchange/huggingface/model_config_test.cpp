@@ -8,8 +8,8 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/families/family.h"
-#include "interchange/huggingface/json_file.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "inspect/snapshot/analyse_snapshot.h"
-#include "interchange/snapshot/read_snapshot.h"
+#include "interchange/snapshot/reader/read_snapshot.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "passes/autocast.h"
 #include "passes/graph_lines.h"
-#include "passes/widen.h"
+#include "passes/precision/autocast.h"
+#include "passes/precision/widen.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 #include "support/run_graph.h"

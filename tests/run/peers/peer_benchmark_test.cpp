@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "support/fake_python.h"

@@ -14,7 +14,7 @@
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
-#include "run/session/step_benchmark.h"
+#include "run/session/steps/step_benchmark.h"
 #include "support/rank_threads.h"
 
 namespace ridgepoint {

@@ -10,8 +10,8 @@
 
 #include "backends/cpu/attention/products.h"
 #include "backends/cpu/tile/functions/functions.h"
-#include "backends/rounding.h"
-#include "runtime/device.h"
+#include "core/rounding.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cpu {
 

@@ -8,7 +8,7 @@
 
 #include "backends/cpu/matmul/description.h"
 #include "backends/cpu/matmul/matmul.h"
-#include "backends/cpu/onednn.h"
+#include "backends/cpu/matmul/onednn.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cpu {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "backends/cpu/experts/experts.h"
-#include "backends/cpu/onednn.h"
+#include "backends/cpu/matmul/onednn.h"
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"

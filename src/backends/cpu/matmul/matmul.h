@@ -7,8 +7,8 @@
 
 #include <memory>
 
-#include "runtime/device.h"
-#include "runtime/matmul_problem.h"
+#include "runtime/device/device.h"
+#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint::cpu {
 

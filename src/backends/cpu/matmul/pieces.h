@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "runtime/matmul_problem.h"
+#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint::cpu {
 

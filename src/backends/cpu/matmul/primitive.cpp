@@ -7,9 +7,9 @@
 
 #include "backends/cpu/matmul/description.h"
 #include "backends/cpu/matmul/matmul.h"
+#include "backends/cpu/matmul/onednn.h"
 #include "backends/cpu/matmul/pieces.h"
-#include "backends/cpu/onednn.h"
-#include "backends/rounding.h"
+#include "core/rounding.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
 

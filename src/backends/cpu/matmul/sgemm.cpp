@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "backends/cpu/matmul/matmul.h"
+#include "backends/cpu/matmul/onednn.h"
 #include "backends/cpu/matmul/pieces.h"
-#include "backends/cpu/onednn.h"
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"

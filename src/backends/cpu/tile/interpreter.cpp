@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/rounding.h"
+#include "core/rounding.h"
 #include "core/threads/parallel.h"
 
 namespace ridgepoint::cpu {

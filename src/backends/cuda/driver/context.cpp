@@ -6,8 +6,7 @@
 #include <array>
 #include <thread>
 
-#include "backends/cuda/device.h"
-#include "backends/cuda/driver/kernel_images.h"
+#include "backends/cuda/libraries/kernel_images.h"
 #include "core/first_call_clock.h"
 #include "ridgepoint/error.h"
 
@@ -85,10 +84,10 @@ CardFacts card_facts(int ordinal) {
 }
 
 void require_supported(const CardFacts& card) {
-  if (card.capability.number() >= kLeastCudaCapability) return;
+  if (card.capability.number() >= kLeastCapability) return;
   throw Error(fmt::format("GPU {} ({}) has compute capability {}.{}; the kernels need {}.{} (Ampere) or newer",
-                          card.ordinal, card.name, card.capability.major, card.capability.minor,
-                          kLeastCudaCapability / 10, kLeastCudaCapability % 10),
+                          card.ordinal, card.name, card.capability.major, card.capability.minor, kLeastCapability / 10,
+                          kLeastCapability % 10),
               ErrorKind::unsupported);
 }
 
@@ -237,7 +236,7 @@ CUfunction CudaContext::kernel(std::string_view image, const char* function_name
   if (found == modules_.end()) {
     const void* data = nullptr;
     for (const KernelImage& candidate : kernel_images()) {
-      if (candidate.path == image) data = candidate.data;
+      if (candidate.name == image) data = candidate.data;
     }
     if (data == nullptr) throw Error(fmt::format("this program was built without the kernels '{}'", image));
     const InStage in_stage(FirstCallStage::kernels);

@@ -18,8 +18,8 @@
 #include <string_view>
 #include <utility>
 
-#include "backends/cuda/driver/driver.h"
 #include "backends/cuda/driver/graph_edits.h"
+#include "backends/cuda/libraries/driver.h"
 
 namespace ridgepoint::cuda {
 
@@ -28,6 +28,9 @@ struct ComputeCapability {
   int minor = 0;
   int number() const { return 10 * major + minor; }  // 90
 };
+
+// That of the oldest GPU that the kernels run on: 8.0 (Ampere).
+inline constexpr int kLeastCapability = 80;
 
 // The GPU's properties, as the driver reports them.
 struct CardFacts {

@@ -66,7 +66,7 @@ CUgraphNode replace_by_kernel(CudaContext& context, CUgraph graph, CUgraphNode n
                        static_cast<std::int32_t>(fill.width * fill.elementSize)};
   void* arguments[] = {&parameters};
   CUDA_KERNEL_NODE_PARAMS kernel{};
-  kernel.func = context.kernel("fill/fill", "fill_bytes");
+  kernel.func = context.kernel("fill", "fill_bytes");
   kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
   kernel.blockDimX = FillBytes::kThreads;
   kernel.blockDimY = kernel.blockDimZ = 1;

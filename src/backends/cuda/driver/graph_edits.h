@@ -9,7 +9,7 @@
 #include <set>
 #include <utility>
 
-#include "backends/cuda/driver/driver.h"
+#include "backends/cuda/libraries/driver.h"
 
 namespace ridgepoint::cuda {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/libraries/nvrtc.h"
 #include "core/files/disk_cache.h"
 #include "core/first_call_clock.h"
 #include "core/threads/processors.h"

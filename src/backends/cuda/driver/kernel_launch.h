@@ -7,7 +7,7 @@
 #include <initializer_list>
 
 #include "backends/cuda/driver/context.h"
-#include "backends/rounding.h"
+#include "core/rounding.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {

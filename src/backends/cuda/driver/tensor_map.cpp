@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/cuda/driver/driver.h"
+#include "backends/cuda/libraries/driver.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {

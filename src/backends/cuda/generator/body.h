@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "backends/cuda/generator/code.h"
-#include "backends/cuda/generator/rows/sweeps.h"
 #include "backends/cuda/generator/source.h"
+#include "backends/cuda/generator/sweeps.h"
 #include "lowering/row_program.h"
 
 namespace ridgepoint::cuda {

@@ -8,7 +8,7 @@
 
 #include "backends/cuda/generator/prelude.h"
 #include "core/dynamic_code.h"
-#include "core/float8.h"
+#include "core/types/float8.h"
 
 namespace ridgepoint::cuda {
 namespace {

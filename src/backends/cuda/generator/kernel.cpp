@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "backends/cuda/driver/kernel_cache.h"
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/node.h"
+#include "backends/cuda/libraries/nvrtc.h"
 #include "lowering/row_program.h"
 #include "ops/rule.h"
-#include "runtime/unfused_body.h"
+#include "runtime/execution/unfused_body.h"
 
 namespace ridgepoint::cuda {
 namespace {

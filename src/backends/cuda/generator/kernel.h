@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "backends/cuda/driver/context.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cuda {
 

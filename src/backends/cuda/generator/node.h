@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/generator/source.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cuda {
 

@@ -10,7 +10,7 @@
 #include "backends/cuda/generator/body.h"
 #include "backends/cuda/generator/code.h"
 #include "backends/cuda/generator/source.h"
-#include "backends/rounding.h"
+#include "core/rounding.h"
 #include "lowering/row_program.h"
 
 namespace ridgepoint::cuda {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "backends/cuda/driver/context.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cuda {
 
@@ -31,7 +31,7 @@ struct KernelVariant {
   bool (*suits)(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node) = nullptr;
 
   KernelTiling tiling;
-  const char* image = nullptr;          // the .cu file, as in kernel_images.h: "rope/rope"
+  const char* image = nullptr;          // the .cu file, as in kernel_images.h: "rope"
   const char* entry = nullptr;          // the __global__ function, and the kernel's name
   const char* scalar_entry = nullptr;   // for operands that cannot be read in vectors of 16 bytes
   const char* prepare_entry = nullptr;  // launched before `entry`

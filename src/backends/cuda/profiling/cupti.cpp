@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {

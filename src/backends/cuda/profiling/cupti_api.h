@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cuda/driver/driver_api.h"
+#include "backends/cuda/libraries/driver_api.h"
 
 namespace ridgepoint::cuda {
 // NOLINTBEGIN(readability-identifier-naming): NVIDIA's names

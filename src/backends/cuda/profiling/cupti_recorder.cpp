@@ -14,7 +14,7 @@
 #include "backends/cuda/profiling/cupti_subscription.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
-#include "runtime/host_activity.h"
+#include "runtime/device/host_activity.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backends/cuda/profiling/cupti.h"
-#include "runtime/activity.h"
+#include "runtime/device/activity.h"
 
 namespace ridgepoint::cuda {
 

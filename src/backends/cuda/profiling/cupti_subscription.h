@@ -7,7 +7,7 @@
 
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/cupti_records.h"
-#include "runtime/activity.h"
+#include "runtime/device/activity.h"
 
 namespace ridgepoint::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "ridgepoint/graph.h"
-#include "runtime/activity.h"
+#include "runtime/device/activity.h"
 
 namespace ridgepoint::cuda {
 

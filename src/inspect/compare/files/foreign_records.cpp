@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/files/file.h"
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "core/text/text.h"
 #include "inspect/compare/files/csv_rows.h"
 #include "record/fields.h"

@@ -1,7 +1,7 @@
 // The sentences of a page of a run's memory.
 #include <fmt/format.h>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
 
 namespace ridgepoint::views {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
 #include "record/columns.h"
 

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "core/text/text.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/memory/pages/files.h"
 #include "inspect/memory/pages/parts.h"
 #include "record/record_table.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "core/enum_names.h"
 #include "core/text/json.h"
+#include "core/types/enum_names.h"
 #include "inspect/profile/communication.h"
 #include "inspect/profile/pages/figures.h"
 #include "inspect/profile/pages/verdict.h"

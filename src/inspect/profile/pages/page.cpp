@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/profile/communication.h"
 #include "inspect/profile/pages/figures.h"
 #include "inspect/profile/pages/sections.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/text/text.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/snapshot/pages/page.h"
 
 namespace ridgepoint::views {

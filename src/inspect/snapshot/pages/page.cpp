@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/text/text.h"
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/snapshot/pages/parts.h"
 
 namespace ridgepoint::views {

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "core/enum_names.h"
-#include "core/units.h"
+#include "core/text/units.h"
+#include "core/types/enum_names.h"
 #include "inspect/snapshot/pages/parts.h"
 
 namespace ridgepoint::views {

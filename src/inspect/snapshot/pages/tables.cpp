@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/units.h"
+#include "core/text/units.h"
 #include "inspect/snapshot/pages/parts.h"
 
 namespace ridgepoint::views {

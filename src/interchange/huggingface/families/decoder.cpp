@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "interchange/safetensors_names.h"
 
 namespace ridgepoint {

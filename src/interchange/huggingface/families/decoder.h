@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interchange/huggingface/config_fields.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "models/transformer.h"
 
 namespace ridgepoint {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/text/json.h"
-#include "interchange/huggingface/config_fields.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "models/transformer.h"
 
 namespace ridgepoint {

@@ -1,7 +1,7 @@
 // What Qwen 2 and Qwen 3 have in common.
 #pragma once
 
-#include "interchange/huggingface/config_fields.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "models/transformer.h"
 
 namespace ridgepoint {

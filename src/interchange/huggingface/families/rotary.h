@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "interchange/huggingface/config_fields.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "models/transformer.h"
 
 namespace ridgepoint {

@@ -6,7 +6,7 @@
 #include <set>
 #include <unordered_set>
 
-#include "core/nearest.h"
+#include "core/text/nearest.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"

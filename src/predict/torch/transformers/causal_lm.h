@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "predict/torch/functions.h"
-#include "predict/torch/module.h"
+#include "predict/torch/autograd/module.h"
+#include "predict/torch/functions/functions.h"
 
 namespace ridgepoint::torch {
 

@@ -13,8 +13,8 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "run/session/step_benchmark.h"
-#include "runtime/activity.h"
+#include "run/session/steps/step_benchmark.h"
+#include "runtime/device/activity.h"
 
 namespace ridgepoint {
 namespace {

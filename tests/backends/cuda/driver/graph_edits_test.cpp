@@ -151,7 +151,7 @@ TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_st
     cuda::FillBytes bytes{reinterpret_cast<unsigned char*>(to), value, 1, kBytes};
     void* arguments[] = {&bytes};
     const cuda::LaunchShape shape{.block_x = cuda::FillBytes::kThreads, .waits_by_itself = true};
-    context.launch(context.kernel("fill/fill", "fill_bytes"), shape, arguments, "fill_bytes");
+    context.launch(context.kernel("fill", "fill_bytes"), shape, arguments, "fill_bytes");
   };
   const auto copy = [&](std::size_t to, cuda::CUstream stream) {
     cuda::check(driver.cuMemcpyDtoDAsync_v2(address(memory + to * kBytes), address(memory), kBytes, stream), "copy");

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "backends/cuda/card.h"
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/fake/on_fake_card.h"
+#include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
 #include "core/files/disk_cache.h"
 #include "core/files/file.h"

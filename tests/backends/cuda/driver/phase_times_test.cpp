@@ -10,7 +10,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "run/session/step_benchmark.h"
+#include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint {
 namespace {

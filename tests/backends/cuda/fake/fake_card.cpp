@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/driver/driver_api.h"
+#include "backends/cuda/libraries/driver_api.h"
 
 namespace ridgepoint::cuda {
 namespace {

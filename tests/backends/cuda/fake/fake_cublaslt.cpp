@@ -8,8 +8,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "backends/cuda/driver/cublaslt_api.h"
 #include "backends/cuda/fake/fake_card.h"
+#include "backends/cuda/products/choice/cublaslt_api.h"
 
 namespace ridgepoint::cuda {
 namespace {

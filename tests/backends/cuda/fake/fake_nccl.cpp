@@ -15,8 +15,8 @@
 #include <thread>
 #include <type_traits>
 
-#include "backends/cuda/driver/driver.h"
 #include "backends/cuda/fake/fake_card.h"
+#include "backends/cuda/libraries/driver.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -5,10 +5,10 @@
 #include <limits>
 #include <set>
 
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/generated_batch.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/generator/node.h"
+#include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
 #include "compile/compile.h"
 #include "models/transformer.h"

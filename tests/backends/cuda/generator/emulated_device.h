@@ -21,7 +21,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 #include "support/build_paths.h"
 
 namespace ridgepoint::testing {

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/fake/on_fake_card.h"
+#include "backends/cuda/libraries/nvrtc.h"
 #include "core/warning.h"
 #include "inspect/attention/benchmark.h"
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "run/session/step_benchmark.h"
+#include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/generator/node.h"
+#include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/card.h"
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
 #include "backends/cuda/node_run.h"
 
 namespace ridgepoint {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "backends/cuda/card.h"
-#include "backends/cuda/driver/kernel_images.h"
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
+#include "backends/cuda/libraries/kernel_images.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -19,7 +19,7 @@ TEST(KernelVariants, name_an_image_of_this_program_and_a_function_of_their_op) {
   for (const KernelVariant& variant : cuda::kernel_variants()) {
     const auto images = cuda::kernel_images();
     EXPECT_TRUE(std::any_of(images.begin(), images.end(), [&](const cuda::KernelImage& image) {
-      return image.path == variant.image;
+      return image.name == variant.image;
     })) << variant.image;
     std::string op(name(variant.op));
     if (op.ends_with("_add")) op.resize(op.size() - 4);  // runs the kernels of the op that does not add

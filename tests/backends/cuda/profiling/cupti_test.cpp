@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "backends/cuda/driver/shared_library.h"
+#include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {

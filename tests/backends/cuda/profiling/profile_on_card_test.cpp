@@ -13,7 +13,7 @@
 #include "inspect/profile/profile.h"
 #include "inspect/profile/views.h"
 #include "models/transformer.h"
-#include "run/session/step_benchmark.h"
+#include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "interchange/huggingface/json_file.h"
+#include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/model_config.h"
 
 namespace ridgepoint::testing {

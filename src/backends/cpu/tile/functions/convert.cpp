@@ -8,7 +8,7 @@
 #include "backends/cpu/tile/functions/bf16-inl.h"
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/dynamic_code.h"
-#include "core/float8.h"
+#include "core/types/float8.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,7 +78,7 @@ struct Fp16 {  // Highway's own conversion reads infinity as 65536, and truncate
 };
 #endif
 
-// e4m3 and e5m2 (core/float8.h).
+// e4m3 and e5m2 (core/types/float8.h).
 template <int kMantissa, int kBias, int kLargestCode>
 struct Float8 {
   using Element = std::uint8_t;

@@ -1,7 +1,7 @@
 // How rows are assigned to threads. A team is the threads that share a row: lanes of one warp, or a whole block.
 #pragma once
 
-#include "backends/cuda/generator/rows/sweeps.h"
+#include "backends/cuda/generator/sweeps.h"
 #include "backends/cuda/generator/variants.h"
 
 namespace ridgepoint::cuda {

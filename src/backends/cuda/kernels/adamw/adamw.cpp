@@ -1,15 +1,15 @@
-// AdamW over any number of tensors (the formula is in src/ops/rules/adamw.cpp); the kernel of adamw.cu.
+// AdamW over any number of tensors (the formula is in src/ops/rules/optimizer/adamw.cpp); the kernel of adamw.cu.
 //
 // fp32, but bf16 and fp16 gradients and copies; operands dense. One launch for every 448 tensors. An operand with other
 // storage than its output is copied first.
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
 
 #include <cmath>
 #include <vector>
 
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/adamw/parameters.h"
-#include "ops/rules/optimizer.h"
+#include "ops/rules/optimizer/optimizer.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -140,7 +140,7 @@ constexpr KernelVariant kVariants[] = {
      .dtype = DType::fp32,
      .accepts = accepts_adamw,
      .tiling = {.columns = AdamWTable::kChunkElements, .threads = 256},
-     .image = "adamw/adamw",
+     .image = "adamw",
      .entry = "adamw_forward_chunks",
      .make = make_adamw},
 };

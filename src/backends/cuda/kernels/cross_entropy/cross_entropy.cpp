@@ -3,7 +3,7 @@
 //
 // Logits in fp32, bf16 or fp16; losses and log-sum-exps in fp32. Operands are dense; the gradient of the losses may
 // have any strides. A target outside the vocabulary gives a NaN loss.
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"
 
@@ -105,7 +105,7 @@ constexpr KernelVariant forward_variant(DType dtype, const char* entry) {
   return {.op = Op::cross_entropy,
           .dtype = dtype,
           .tiling = {.threads = 256},
-          .image = "cross_entropy/cross_entropy",
+          .image = "cross_entropy",
           .entry = entry,
           .make = make_forward};
 }
@@ -115,7 +115,7 @@ constexpr KernelVariant backward_variant(DType dtype, const char* entry) {
           .dtype = dtype,
           .operand = 1,  // the logits
           .tiling = {.columns = 4096, .threads = 256},
-          .image = "cross_entropy/cross_entropy_backward",
+          .image = "cross_entropy_backward",
           .entry = entry,
           .layout = backward_layout,
           .make = make_backward};

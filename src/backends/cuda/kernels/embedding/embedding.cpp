@@ -3,7 +3,7 @@
 //
 // Dense operands of any floating dtype. An index outside the table gives a row of NaN, and its gradient is omitted.
 // Gradients are summed in fp32 (fp64 for fp64) and are bit for bit reproducible.
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"
 
@@ -166,7 +166,7 @@ constexpr KernelVariant forward(DType dtype, const char* elements) {
   return {.op = Op::embedding,
           .dtype = dtype,
           .tiling = {.rows = 8, .columns = 64, .threads = 256},
-          .image = "embedding/embedding",
+          .image = "embedding",
           .entry = "embedding_forward_vectors",
           .scalar_entry = elements,
           .make = make_forward};
@@ -176,7 +176,7 @@ constexpr KernelVariant backward(Op op, DType dtype, int columns, const char* ve
   return {.op = op,
           .dtype = dtype,
           .tiling = {.rows = 16, .columns = columns, .threads = 512},
-          .image = "embedding/embedding_backward",
+          .image = "embedding_backward",
           .entry = vectors,
           .scalar_entry = elements,
           .prepare_entry = "embedding_backward_sort",

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/hand_written.h"
 #include "backends/cuda/kernels/experts/hopper_products.h"
 #include "backends/cuda/kernels/experts/parameters.h"
-#include "backends/cuda/kernels/hand_written.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -67,7 +67,7 @@ class ExpertOrderKernel : public Kernel {
         workspace_bytes_(order_workspace_bytes(variant, context.card(), spec)) {
     constexpr const char* kSort = "embedding_backward_sort";
     constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
-    sort_ = {context.kernel("embedding/embedding_backward", kSort),
+    sort_ = {context.kernel("embedding_backward", kSort),
              kSort,
              {.grid_x = block_count(experts_, kSortRows), .block_x = 1024}};
     const auto threads = static_cast<unsigned>(variant.tiling.threads);
@@ -176,7 +176,7 @@ constexpr KernelVariant top_k(Op op, DType dtype, const char* entry) {
   return {.op = op,
           .dtype = dtype,
           .tiling = {.rows = 8, .threads = 256},
-          .image = "experts/routing",
+          .image = "routing",
           .entry = entry,
           .make = make<TopK>};
 }
@@ -187,7 +187,7 @@ constexpr KernelVariant grouped(Op op, DType dtype, const char* entry,
           .dtype = dtype,
           .accepts = accepts,
           .tiling = {.rows = kGroupedTile, .columns = kGroupedTile, .threads = 128},
-          .image = "experts/grouped_matmul",
+          .image = "grouped_matmul",
           .entry = entry,
           .make = make<GroupedMatmulKernel>};
 }
@@ -204,7 +204,7 @@ constexpr KernelVariant hopper_grouped(Op op, DType dtype, const char* entry,
                      .columns = Tiling::kColumns,
                      .threads = Tiling::kThreads,
                      .shared_bytes = Tiling::kSharedBytes},
-          .image = "experts/grouped_matmul_wgmma",
+          .image = "grouped_matmul_wgmma",
           .entry = entry,
           .make = make_hopper};
 }
@@ -221,7 +221,7 @@ constexpr KernelVariant kVariants[] = {
     {.op = Op::expert_order,
      .dtype = DType::int64,
      .tiling = {.threads = 256},
-     .image = "experts/routing",
+     .image = "routing",
      .entry = "expert_order_forward_sorted",
      .workspace_bytes = order_workspace_bytes,
      .make = make<ExpertOrderKernel>},

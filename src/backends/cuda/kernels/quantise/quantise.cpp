@@ -1,12 +1,12 @@
 // quantise (src/ops/rules/quantise.cpp) by the kernels of quantise.cu: dense x in fp32, bf16 or fp16, whose sizes are
 // multiples of 16, as products in 8 bits need them.
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
 
 #include <algorithm>
 
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/quantise/parameters.h"
-#include "core/float8.h"
+#include "core/types/float8.h"
 #include "ops/float8_product.h"
 
 namespace ridgepoint::cuda {
@@ -84,7 +84,7 @@ constexpr KernelVariant variant(DType dtype, const char* largest, const char* ti
           .dtype = dtype,
           .accepts = has_whole_groups,
           .tiling = {.rows = 128, .columns = 64, .threads = 256},
-          .image = "quantise/quantise",
+          .image = "quantise",
           .entry = tiles,
           .prepare_entry = largest,
           .workspace_bytes = workspace_of_quantise,

@@ -18,7 +18,7 @@ void fill_random(CudaContext& context, void* address, DType dtype, std::int64_t 
   double mean = distribution.mean;
   double deviation = distribution.deviation;
   void* arguments[] = {&address, &count, &mean, &deviation, &stream};
-  context.launch(context.kernel("random/random", entry.c_str()), shape, arguments, entry.c_str());
+  context.launch(context.kernel("random", entry.c_str()), shape, arguments, entry.c_str());
 }
 
 }  // namespace ridgepoint::cuda

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "backends/rounding.h"
+#include "core/rounding.h"
 
 namespace ridgepoint::cuda {
 
@@ -20,7 +20,7 @@ void launch_rank_sums(CudaContext& context, CUstream stream, DType dtype, const 
   RankSums parameters = sums;
   void* arguments[] = {&parameters};
   const CudaContext::Scope scope(context);
-  check(context.driver().cuLaunchKernel(context.kernel("rank_sums/rank_sums", entry.c_str()), grid_x,
+  check(context.driver().cuLaunchKernel(context.kernel("rank_sums", entry.c_str()), grid_x,
                                         static_cast<unsigned>(sums.count), 1, RankSums::kThreads, 1, 1, 0, stream,
                                         arguments, nullptr),
         "launch the kernel", entry.c_str());

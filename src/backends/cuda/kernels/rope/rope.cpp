@@ -1,8 +1,8 @@
-// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp); the kernels of rope.cu.
+// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/attention/rope.cpp); the kernels of rope.cu.
 //
 // fp32, bf16 or fp16, fewer than 2^32 elements: x [...,D] with any strides; cosines and sines [S,D/2] dense; output
 // dense or with aligned rows; arithmetic in fp32.
-#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/hand_written.h"
 
 #include <algorithm>
 #include <vector>
@@ -136,7 +136,7 @@ constexpr KernelVariant variant(DType dtype, const char* vectors, const char* pa
           .dtype = dtype,
           .accepts = fits_32_bits,
           .tiling = {.columns = 512, .threads = 256},
-          .image = "rope/rope",
+          .image = "rope",
           .entry = vectors,
           .scalar_entry = pairs,
           .layout = rope_layout,

@@ -1,0 +1,78 @@
+#include "backends/cuda/collectives/copied_collectives.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/kernels/rank_sums/rank_sums.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr auto kVector = static_cast<std::size_t>(kVectorBytes);
+
+}  // namespace
+
+std::size_t CopiedCollectives::divisible(std::size_t bytes) const {
+  const std::size_t unit = kVector * static_cast<std::size_t>(channel_.ranks());
+  return bytes / unit * unit;
+}
+
+bool CopiedCollectives::can_scatter(std::size_t bytes) const {
+  return divisible(bytes) == bytes && bytes <= DirectMemory::kStagingBytes;
+}
+
+void CopiedCollectives::all_gather(const void* in, void* out, std::size_t part_bytes) {
+  check(nccl().ncclAllGather(in, out, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()), "all-gather");
+}
+
+// As many pieces at a time as the staging memory holds. A tensor is cut into pieces only for an all_reduce: each rank
+// then sums a part of each piece.
+void CopiedCollectives::sum(const std::vector<Tensor>& tensors, DType dtype, bool is_gathered) {
+  std::vector<Tensor> pieces;
+  std::size_t staged = 0;
+  for (Tensor rest : tensors) {
+    while (rest.bytes > 0) {
+      const std::size_t room = divisible(DirectMemory::kStagingBytes - staged);
+      const bool fits = is_gathered ? room > 0 : rest.bytes <= room;
+      if (!fits || pieces.size() == RankSums::kMost) {
+        sum_pieces(std::exchange(pieces, {}), dtype, is_gathered);
+        staged = 0;
+        continue;
+      }
+      const std::size_t bytes = std::min(rest.bytes, room);
+      pieces.push_back({rest.in, rest.out, bytes});
+      staged += bytes;
+      rest = {rest.in + bytes, rest.out + bytes, rest.bytes - bytes};
+    }
+  }
+  if (!pieces.empty()) sum_pieces(pieces, dtype, is_gathered);
+}
+
+void CopiedCollectives::sum_pieces(const std::vector<Tensor>& pieces, DType dtype, bool is_gathered) {
+  const auto ranks = static_cast<std::size_t>(channel_.ranks());
+  const auto rank = static_cast<std::size_t>(channel_.rank());
+  RankSums sums;
+  sums.ranks = channel_.ranks();
+  sums.rank = channel_.rank();
+  std::byte* parts = memory_.staging();
+  for (const Tensor& piece : pieces) {
+    const std::size_t part_bytes = piece.bytes / ranks;
+    check(nccl().ncclAlltoAll(piece.in, parts, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()),
+          "exchange parts");
+    // NCCL also copies the part that the rank keeps, which the kernel reads where it is.
+    const std::byte* own_part = piece.in + rank * part_bytes;
+    channel_.context().graph_edits().leave_out_copy(own_part, parts + rank * part_bytes);
+    std::byte* sum = piece.out + (is_gathered ? rank * part_bytes : 0);
+    sums.sums[sums.count++] = {parts, own_part, sum, static_cast<std::int64_t>(part_bytes / kVector)};
+    parts += piece.bytes;
+  }
+  launch_rank_sums(channel_.context(), channel_.stream(), dtype, sums);
+  if (!is_gathered) return;
+  for (const Tensor& piece : pieces) {
+    const std::size_t part_bytes = piece.bytes / ranks;
+    all_gather(piece.out + rank * part_bytes, piece.out, part_bytes);
+  }
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,47 @@
+// Collectives whose bytes the GPUs' copy engines move, so that kernels beside them keep all multiprocessors:
+//   all_gather       each GPU writes its part into the memory of the others
+//   reduce_scatter   each GPU writes what the others sum into their staging memory; then a kernel adds the parts
+//   all_reduce       reduce_scatter in place, then all_gather of the sums
+// NCCL makes the copies (ncclAlltoAll and ncclAllGather without blocks of kernels). Each waits for the other ranks at
+// its begin and end, which takes some 15 us, so small tensors are not worth it.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "backends/cuda/collectives/channel.h"
+#include "ridgepoint/dtype.h"
+
+namespace ridgepoint::cuda {
+
+class CopiedCollectives {
+ public:
+  // Of a channel with direct memory, in which all operands and results lie.
+  explicit CopiedCollectives(Channel& channel) : channel_(channel), memory_(*channel.direct_memory()) {}
+
+  // The bytes at the begin of a tensor that can be summed: whole vectors of 16 bytes for each rank.
+  std::size_t divisible(std::size_t bytes) const;
+  // Whether a reduce_scatter of a tensor of `bytes` is possible.
+  bool can_scatter(std::size_t bytes) const;
+
+  // `part` bytes of each rank.
+  void all_gather(const void* in, void* out, std::size_t part_bytes);
+
+  // The sums of tensors of one type over all ranks.
+  struct Tensor {
+    const std::byte* in = nullptr;
+    std::byte* out = nullptr;
+    std::size_t bytes = 0;  // of `in`; divisible()
+  };
+  void reduce_scatter(const std::vector<Tensor>& tensors, DType dtype) { sum(tensors, dtype, false); }
+  void all_reduce(const std::vector<Tensor>& tensors, DType dtype) { sum(tensors, dtype, true); }
+
+ private:
+  void sum(const std::vector<Tensor>& tensors, DType dtype, bool is_gathered);
+  void sum_pieces(const std::vector<Tensor>& pieces, DType dtype, bool is_gathered);
+
+  Channel& channel_;
+  DirectMemory& memory_;
+};
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,78 @@
+#include "backends/cuda/hand_written.h"
+
+#include <fmt/format.h>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
+  for (const KernelVariant& variant : kernel_variants()) {
+    if (variant.applies(card, spec.graph, spec.node) && (variant.takes == nullptr || variant.takes(spec)))
+      return variant;
+  }
+  throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
+                          ridgepoint::name(spec.node.op)),
+              ErrorKind::unsupported);
+}
+
+}  // namespace
+
+bool KernelVariant::can_run(const CardFacts& card, const Graph& graph, const Node& node) const {
+  const auto index = static_cast<std::size_t>(operand);
+  return node.op == op && index < node.inputs.size() && graph.type(node.inputs[index]).dtype == dtype &&
+         runs_on(card.capability) && static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
+         (accepts == nullptr || accepts(*this, graph, node));
+}
+
+bool KernelVariant::applies(const CardFacts& card, const Graph& graph, const Node& node) const {
+  return can_run(card, graph, node) && (suits == nullptr || suits(*this, card, graph, node));
+}
+
+std::span<const KernelVariant> kernel_variants() {
+  static const std::vector<KernelVariant> all = [] {
+    std::vector<KernelVariant> gathered;
+    for (const std::span<const KernelVariant> table :
+         {embedding_variants(), rope_variants(), attention_variants(), cross_entropy_variants(), experts_variants(),
+          quantise_variants(), adamw_variants(), swiglu_variants(), cross_entropy_of_product_variants(),
+          rope_product_variants(), residual_variants()}) {
+      gathered.insert(gathered.end(), table.begin(), table.end());
+    }
+    return gathered;
+  }();
+  return all;
+}
+
+const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, const Node& node) {
+  for (const KernelVariant& variant : kernel_variants()) {
+    if (variant.applies(card, graph, node)) return &variant;
+  }
+  return nullptr;
+}
+
+bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node) {
+  return find_variant(card, graph, node) != nullptr;
+}
+
+OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, const Node& node, int index) {
+  const KernelVariant* variant = find_variant(card, graph, node);
+  return variant == nullptr || variant->layout == nullptr ? OperandLayout::dense : variant->layout(graph, node, index);
+}
+
+bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, const Node& node) {
+  const KernelVariant* variant = find_variant(card, graph, node);
+  return variant != nullptr && variant->strided_results;
+}
+
+KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec) {
+  const KernelVariant& variant = variant_of(card, spec);
+  return {variant.entry, variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, card, spec)};
+}
+
+std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {
+  const KernelVariant& variant = variant_of(context.card(), spec);
+  return variant.make(context, spec, variant);
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,8 +1,0 @@
-// Products of bf16 operands on Hopper.
-#include "backends/cuda/kernels/low_matmul/low_matmul_kernels.cuh"
-
-namespace ridgepoint::cuda {
-
-RIDGEPOINT_LOW_MATMULS(bf16, __nv_bfloat16)
-
-}  // namespace ridgepoint::cuda

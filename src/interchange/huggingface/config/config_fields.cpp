@@ -1,0 +1,114 @@
+#include "interchange/huggingface/config/config_fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "interchange/safetensors_names.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+std::string shown(const Json& value) {
+  const std::string text = dump_json(value);
+  constexpr std::size_t kLongest = 60;
+  return text.size() > kLongest ? printable(std::string_view(text).substr(0, kLongest)) + "..." : printable(text);
+}
+
+bool is_nothing(const Json& value) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_number()) return value.get<double>() == 0;
+  return value.is_null() || ((value.is_array() || value.is_object()) && value.empty());
+}
+
+}  // namespace
+
+ConfigFields::ConfigFields(Json object, std::string prefix) : object_(std::move(object)), prefix_(std::move(prefix)) {}
+
+const Json* ConfigFields::find(std::string_view key) {
+  read_.emplace(key);
+  const auto found = object_.find(key);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+bool ConfigFields::has(std::string_view key) const {
+  const auto found = object_.find(key);
+  return found != object_.end() && !found->is_null();
+}
+
+void ConfigFields::fail(std::string_view key, std::string_view problem) const {
+  throw Error(fmt::format("{} {}", quote_name(fmt::format("{}{}", prefix_, key)), problem));
+}
+
+std::int64_t ConfigFields::size(std::string_view key, std::int64_t absent, std::int64_t most) {
+  const Json* value = find(key);
+  if (value == nullptr) return absent;
+  const bool fits = value->is_number_integer() &&
+                    (!value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(most));
+  if (!fits || value->get<std::int64_t>() < 1 || value->get<std::int64_t>() > most)
+    fail(key, fmt::format("is {}; it must be an integer from 1 to {}", shown(*value), most));
+  return value->get<std::int64_t>();
+}
+
+std::optional<std::int64_t> ConfigFields::optional_size(std::string_view key, std::optional<std::int64_t> absent) {
+  if (!contains(key)) {
+    read_.emplace(key);
+    return absent;
+  }
+  if (find(key) == nullptr) return std::nullopt;
+  return size(key, 0);
+}
+
+double ConfigFields::number(std::string_view key, double absent, double least, bool may_be_least,
+                            std::string_view range) {
+  const Json* value = find(key);
+  if (value == nullptr) return absent;
+  const double number = value->is_number() ? value->get<double>() : std::nan("");
+  if (!std::isfinite(number) || number < least || (number == least && !may_be_least))
+    fail(key, fmt::format("is {}; it must be a number {}", shown(*value), range));
+  return number;
+}
+
+double ConfigFields::positive(std::string_view key, double absent) { return number(key, absent, 0, false, "above 0"); }
+
+double ConfigFields::not_negative(std::string_view key, double absent) {
+  return number(key, absent, 0, true, "of at least 0");
+}
+
+bool ConfigFields::flag(std::string_view key, bool absent) {
+  const Json* value = find(key);
+  if (value == nullptr) return absent;
+  if (!value->is_boolean()) fail(key, fmt::format("is {}; it must be true or false", shown(*value)));
+  return value->get<bool>();
+}
+
+std::string ConfigFields::text(std::string_view key, std::string_view absent) {
+  const Json* value = find(key);
+  if (value == nullptr) return std::string(absent);
+  if (!value->is_string()) fail(key, fmt::format("is {}; it must be a string", shown(*value)));
+  return value->get<std::string>();
+}
+
+std::optional<ConfigFields> ConfigFields::object(std::string_view key) {
+  const Json* value = find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) fail(key, fmt::format("is {}; it must be an object", shown(*value)));
+  return ConfigFields(*value, fmt::format("{}{}.", prefix_, key));
+}
+
+void ConfigFields::refuse(std::string_view key, std::string_view why) {
+  const Json* value = find(key);
+  if (value == nullptr || is_nothing(*value)) return;
+  fail(key, fmt::format("is {}; {}", shown(*value), why));
+}
+
+std::vector<std::string> ConfigFields::unread() const {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : object_.items()) {
+    if (!read_.contains(key)) names.push_back(prefix_ + key);
+  }
+  return names;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,230 @@
+// Computes the loss and the gradient of logits for some rows (tokens) at a time, so that the logits of all rows never
+// exist together: for each chunk of rows the product of the head, the cross-entropy, its derivative over the logits,
+// and the products with it, of which the one for the head's weight is added to those of earlier chunks in the
+// accumulator of its dtype. Nothing is computed twice: the derivative of a row of the loss does not depend on the other
+// rows. After the fused linear cross-entropy of Hsu et al., Liger Kernel, 2024 (arXiv:2410.10989).
+//
+// Without a number of rows in the options the pass applies where the logits are both large and a large share of the
+// memory. The tables of docs/decisions/0026 say why these.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "passes/memory/loss_region.h"
+#include "passes/pass.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kLeastLogitsBytes = std::size_t{512} << 20;
+constexpr std::size_t kLeastShare = 20;  // one part in so many of the other memory
+
+constexpr std::int64_t kRowMultiple = 128;  // keeps the parts of aligned tensors aligned
+
+// Each chunk has nodes of its own. The pass chooses at most the first number; more than the second are refused.
+constexpr std::int64_t kMostChosenChunks = 64;
+constexpr std::int64_t kMostChunks = 4096;
+
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The inputs, and what backward reads besides the logits, whether it was saved or computed again: the share does not
+// depend on checkpointing, which moves the peak away from the loss.
+std::size_t other_bytes(const Graph& graph, const LossRegion& region) {
+  std::set<Value> held;
+  for (const NodeId id : graph.inputs()) held.insert(graph.node(id).outputs[0]);
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.phase != Phase::backward) continue;
+    for (const Value value : node.inputs) {
+      const Value root = view_root(graph, value);
+      if (graph.producer_node(root).phase != Phase::backward) held.insert(root);
+    }
+  }
+  for (const LossNode& node : region.nodes) {
+    for (const Value value : graph.node(node.id).outputs) held.erase(value);
+  }
+  std::size_t bytes = 0;
+  for (const Value value : held) bytes += graph.type(value).bytes();
+  return bytes;
+}
+
+std::int64_t chosen_rows(const Graph& graph, const LossRegion& region) {
+  const std::size_t bytes = graph.type(region.logits).bytes();
+  if (bytes < kLeastLogitsBytes || bytes < other_bytes(graph, region) / kLeastShare) return region.rows;
+  const std::int64_t chunks = std::min(ceil_divide(region.rows, kLossChunkRows), kMostChosenChunks);
+  return ceil_divide(ceil_divide(region.rows, chunks), kRowMultiple) * kRowMultiple;
+}
+
+void require_few_chunks(std::int64_t all_rows, std::int64_t rows) {
+  if (ceil_divide(all_rows, rows) <= kMostChunks) return;
+  throw Error("the loss of " + std::to_string(all_rows) + " tokens in chunks of " + std::to_string(rows) +
+                  " has more than " + std::to_string(kMostChunks) + " chunks; give chunks of at least " +
+                  std::to_string(ceil_divide(all_rows, kMostChunks)) + " tokens",
+              ErrorKind::usage);
+}
+
+class LossChunker {
+ public:
+  // `rounds`: sums that only optimizers read are rounded where the product was.
+  LossChunker(Graph& graph, LossRegion region, std::int64_t rows, bool rounds)
+      : graph_(graph), readers_(graph), rewriter_(graph), region_(std::move(region)), rounds_(rounds) {
+    for (std::int64_t done = 0; done < region_.rows; done += rows)
+      sizes_.push_back(std::min(rows, region_.rows - done));
+    for (const LossNode& node : region_.nodes) nodes_.insert(node.id);
+  }
+
+  void run() {
+    for (const NodeId id : region_.needed) graph_.move_before(id, region_.loss);
+    graph_.set_insertion_before(region_.loss);
+    graph_.set_phase(Phase::loss);
+    graph_.set_scope(graph_.scope_name(graph_.node(region_.loss)));
+    for (chunk_ = 0; chunk_ < sizes_.size(); ++chunk_) {
+      for (const LossNode& node : region_.nodes) compute_chunk(node);
+    }
+    for (const LossNode& node : region_.nodes) replace_results(node);
+    for (const NodeId id : nodes_) rewriter_.remove(id);
+    rewriter_.finish();
+  }
+
+ private:
+  void compute_chunk(const LossNode& of) {
+    const Node& node = graph_.node(of.id);
+    std::vector<Value> operands;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(chunk_of(node.inputs[i], of.reads[i]));
+    const Node& made =
+        graph_.node(of.sums_over_rows ? add_product(node, std::move(operands))
+                                      : make_node(graph_, node.op, std::move(operands), node.attributes));
+    stand_for(node, graph_.producer(made.outputs[0]));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) chunks_[node.outputs[i]].push_back(made.outputs[i]);
+  }
+
+  // The product of the first chunk, or the sum of those before and of this one.
+  NodeId add_product(const Node& node, std::vector<Value> operands) {
+    Attributes attributes = node.attributes;
+    const std::vector<Value>& before = chunks_[node.outputs[0]];
+    if (before.empty()) {
+      const DType sums = accumulator(graph_.type(node.inputs[0]).dtype);
+      if (sums != graph_.type(node.outputs[0]).dtype) attributes.set("result", std::string(name(sums)));
+      return make_node(graph_, Op::matmul, std::move(operands), std::move(attributes));
+    }
+    operands.push_back(before.back());
+    Attributes compute;
+    if (attributes.contains("compute")) compute.set("compute", attributes.get<std::string>("compute"));
+    return make_node(graph_, Op::matmul_add, std::move(operands), std::move(compute));
+  }
+
+  void stand_for(const Node& node, NodeId made) {
+    Node& chunk = graph_.node(made);
+    chunk.phase = node.phase;
+    chunk.scope = node.scope;
+    chunk.source = node.source;
+    chunk.origin = node.origin;
+  }
+
+  Value chunk_of(Value value, ChunkRead read) {
+    if (read == ChunkRead::whole) return value;
+    if (read == ChunkRead::chunk) return chunks_.at(value).back();
+    const int axis = read == ChunkRead::rows ? 0 : 1;
+    std::vector<Value>& parts = parts_[{value, axis}];
+    if (parts.empty()) {
+      parts = split(graph_, value, axis, sizes_);
+      for (const Value part : parts) remove_label(part, axis);
+    }
+    return parts[chunk_];
+  }
+
+  // The label of all rows, T, stands for the number of all tokens.
+  void remove_label(Value part, int axis) {
+    const TensorType& type = graph_.type(part);
+    std::vector<Dim> dims(type.shape.dims().begin(), type.shape.dims().end());
+    dims[static_cast<std::size_t>(axis)].label = 0;
+    graph_.set_type(part, {type.dtype, Shape(dims)});
+  }
+
+  void replace_results(const LossNode& of) {
+    const Node node = graph_.node(of.id);
+    for (const Value value : node.outputs) {
+      const auto is_outside = [&](NodeId reader) { return !nodes_.contains(reader); };
+      if (!readers_.is_result(value) && std::ranges::none_of(readers_.of(value), is_outside)) continue;
+      const std::vector<Value>& chunks = chunks_.at(value);
+      if (of.sums_over_rows) {
+        replace_sum(node, value, chunks.back());
+      } else {
+        const Value all = of_node(node, concat(graph_, chunks, 0));
+        graph_.set_type(all, graph_.type(value));  // with its labels
+        rewriter_.replace(value, all);
+      }
+    }
+  }
+
+  Value of_node(const Node& node, Value made) {
+    stand_for(node, graph_.producer(made));
+    return made;
+  }
+
+  bool is_read_by_optimizers(Value gradient) const {
+    return !readers_.is_result(gradient) && std::ranges::all_of(readers_.of(gradient), [&](NodeId id) {
+      return graph_.node(id).op == Op::adamw || graph_.node(id).op == Op::nonfinite;
+    });
+  }
+
+  // Unless sums are rounded, casts of a low product to the dtype of its sums read these as they are.
+  void replace_sum(const Node& node, Value before, Value sum) {
+    const DType low = graph_.type(before).dtype;
+    const DType wide = graph_.type(sum).dtype;
+    if (low == wide) return rewriter_.replace(before, sum);
+    const auto is_cast = [&](NodeId id) {
+      return graph_.node(id).op == Op::cast && graph_.type(graph_.node(id).outputs[0]).dtype == wide;
+    };
+    const std::vector<NodeId>& readers = readers_.of(before);
+    const bool rounds = rounds_ && std::ranges::all_of(readers, [&](NodeId id) {
+                          return is_read_by_optimizers(graph_.node(id).outputs[0]);
+                        });
+    const Value results[] = {sum};
+    for (const NodeId id : readers) {
+      if (!rounds && is_cast(id)) rewriter_.replace(id, results);
+    }
+    if (rounds || readers_.is_result(before) || !std::ranges::all_of(readers, is_cast))
+      rewriter_.replace(before, of_node(node, cast(graph_, sum, low)));
+  }
+
+  Graph& graph_;
+  Readers readers_;
+  Rewriter rewriter_;
+  LossRegion region_;
+  bool rounds_;
+  std::vector<std::int64_t> sizes_;
+  std::set<NodeId> nodes_;
+  std::size_t chunk_ = 0;
+  std::map<Value, std::vector<Value>> chunks_;                 // of each value of the region
+  std::map<std::pair<Value, int>, std::vector<Value>> parts_;  // of each operand, along an axis
+};
+
+}  // namespace
+
+bool chunk_loss(Graph& graph, const PassOptions& options) {
+  if (!runs_backward(options.mode) || options.loss_chunk_rows == 0) return false;
+  // The optimizer of a compiled step reads low gradients (keep_gradients_low), which take half the memory until then.
+  const bool rounds = options.mode == Mode::step && options.level != Compile::off;
+  bool changed = false;
+  for (const NodeId id : nodes_of(graph)) {
+    if (graph.node(id).op != Op::cross_entropy) continue;
+    std::optional<LossRegion> region = find_loss_region(graph, id);
+    if (!region) continue;
+    const std::int64_t rows = options.loss_chunk_rows ? *options.loss_chunk_rows : chosen_rows(graph, *region);
+    if (rows >= region->rows) continue;
+    require_few_chunks(region->rows, rows);
+    LossChunker(graph, std::move(*region), rows, rounds).run();
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,60 @@
+// Mode training_forward: everything after the forward phase is erased, and each storage of the forward phase that
+// backward would read becomes an output "saved.N", so that it stays in memory after the run, as it does in frameworks
+// that record operations for a backward pass.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ops/layout.h"
+#include "passes/cleanup/erase_unused.h"
+#include "passes/pass.h"
+
+namespace ridgepoint {
+namespace {
+
+bool is_after_forward(const Node& node) { return node.phase != Phase::forward; }
+
+// The storage that backward reads, in the order in which forward makes it.
+std::vector<Value> saved_values(const Graph& graph) {
+  const std::vector<ValueLayout> layouts = value_layouts(graph);
+  std::set<Value> read;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.phase != Phase::recompute && node.phase != Phase::backward) continue;
+    for (const Value value : node.inputs) {
+      if (!layouts[value.id].layout.immediate) read.insert(layouts[value.id].root);
+    }
+  }
+  for (const Output& output : graph.outputs()) {
+    if (output.role != OutputRole::gradient) read.erase(layouts[output.value.id].root);
+  }
+  std::vector<Value> saved;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::input || is_after_forward(node)) continue;
+    for (const Value value : node.outputs) {
+      if (read.contains(value)) saved.push_back(value);
+    }
+  }
+  return saved;
+}
+
+}  // namespace
+
+bool save_for_backward(Graph& graph, const PassOptions& options) {
+  if (options.mode != Mode::training_forward) return false;
+  const std::vector<Value> saved = saved_values(graph);
+  graph.erase_outputs(
+      [](const Output& output) { return output.role == OutputRole::loss || output.role == OutputRole::gradient; });
+  for (std::size_t i = 0; i < saved.size(); ++i) {
+    graph.add_output("saved." + std::to_string(i), saved[i], OutputRole::activation,
+                     graph.scope_name(graph.producer_node(saved[i])));
+  }
+  erase_unused(graph, [](const Node& node) {
+    const bool is_state = node.op == Op::input && (input_role(node) == Role::data || input_role(node) == Role::state);
+    return is_after_forward(node) || is_state;
+  });
+  return true;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,197 @@
+// Parameters of which each rank stores one part (ZeRO stage 3; PyTorch's fully_shard): those of a block of the model
+// are gathered as one message when the block before it in the order of execution begins, and freed behind their last
+// reader in the block. So a rank has at most the parameters of two blocks as a whole. Forward and backward gather
+// separately, as do micro-batches. Where every reader casts a parameter to the same 16-bit type, the cast comes before
+// the gather, which sends half as much.
+//
+// The pass shard_optimizer has divided the parameters that are updated; this one also divides those that are not.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "ir/stored_tensors.h"
+#include "passes/memory/blocks.h"
+#include "passes/pass.h"
+#include "passes/ranks/divided_parameter.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+// Divides the parameters that the run only reads.
+void divide_constant_parameters(Graph& graph, const ParallelOptions& parallel) {
+  const Readers readers(graph);
+  for (const NodeId id : graph.inputs(Role::parameter)) {
+    const Value parameter = graph.node(id).outputs[0];
+    const TensorType& type = graph.type(parameter);
+    const bool is_updated = std::ranges::find(graph.updates(), parameter, &Update::input) != graph.updates().end();
+    if (is_updated || readers.is_result(parameter)) continue;
+    if (is_floating(type.dtype) && may_divide(type.elements(), parallel.data, kPartElements))
+      divide_parameter(graph, parameter, parallel, kPartElements, readers.of(parameter));
+  }
+}
+
+class ParameterGatherer {
+ public:
+  ParameterGatherer(Graph& graph, std::int64_t ranks)
+      : graph_(graph), settings_(graph), readers_(graph), ranks_(ranks), source_of_(graph.value_count()) {}
+
+  bool run() {
+    const std::vector<NodeId> order = nodes_of(graph_);
+    for (const NodeId id : order) visit(id);
+    // A gather may stand before the place where the model declared the parameter.
+    for (const Source& source : sources_) graph_.move_before(graph_.producer(source.part), order.front());
+    for (std::size_t i = 0; i < segments_.size(); ++i) gather(segments_[i], segments_[i == 0 ? 0 : i - 1].nodes[0]);
+    for (Segment& segment : segments_) {
+      for (const NodeId id : segment.nodes) read_gathered(segment, id);
+    }
+    graph_.erase(replaced_);
+    graph_.set_insertion_at_end();
+    return !sources_.empty();
+  }
+
+ private:
+  struct Source {
+    Value part;
+    Value whole;
+    std::optional<DType> low = {};  // to which every reader casts it
+  };
+  // Nodes of one block that read parameters, without such nodes of other blocks between them.
+  struct Segment {
+    std::string block;
+    std::vector<NodeId> nodes;
+    std::map<std::size_t, Value> gathered;  // by source
+    std::map<Value, Value> values;          // that replace casts and views of parameters
+  };
+
+  const std::optional<std::size_t>& source_of(Value value) const { return source_of_[value.id]; }
+
+  void visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (is_gather_of_parameter(node)) {
+      add_source(id);
+    } else if (is_cast_or_view_of_parameter(node)) {
+      for (const Value value : node.outputs) source_of_[value.id] = source_of(node.inputs[0]);
+      replaced_.push_back(id);
+    } else if (reads_parameter(node)) {
+      const std::string_view block = block_of(graph_.scope_name(node));
+      if (segments_.empty() || segments_.back().block != block) segments_.push_back({std::string(block), {}, {}, {}});
+      add_reader(segments_.back(), id);
+    }
+  }
+
+  bool is_gather_of_parameter(const Node& node) const {
+    if (node.op != Op::all_gather) return false;
+    const Node& stored = graph_.producer_node(node.inputs[0]);
+    return stored.op == Op::input && is_divided(stored);
+  }
+
+  void add_source(NodeId gather) {
+    const Node& node = graph_.node(gather);
+    Value whole = node.outputs[0];
+    do whole = graph_.node(readers_.of(whole)[0]).outputs[0];  // the views that divide_parameter() made
+    while (graph_.producer_node(whole).op == Op::split);
+    source_of_[node.outputs[0].id] = sources_.size();
+    sources_.push_back({node.inputs[0], whole, low_type_of_readers(whole)});
+    replaced_.push_back(gather);
+  }
+
+  std::optional<DType> low_type_of_readers(Value whole) const {
+    std::optional<DType> low;
+    for (const NodeId reader : readers_.of(whole)) {
+      const Node& node = graph_.node(reader);
+      const DType dtype = graph_.type(node.outputs[0]).dtype;
+      if (node.op != Op::cast || !is_low(dtype) || low.value_or(dtype) != dtype) return std::nullopt;
+      low = dtype;
+    }
+    return low;
+  }
+
+  // Each segment has its own of these, so that none keeps memory from forward to backward.
+  bool is_cast_or_view_of_parameter(const Node& node) const {
+    if (node.op != Op::cast && op_class(node.op) != OpClass::view) return false;
+    return node.inputs.size() == 1 && source_of(node.inputs[0]) &&
+           std::ranges::none_of(node.outputs, [&](Value value) { return readers_.is_result(value); });
+  }
+
+  bool reads_parameter(const Node& node) const {
+    return std::ranges::any_of(node.inputs, [&](Value value) { return source_of(value).has_value(); });
+  }
+
+  void add_reader(Segment& segment, NodeId id) {
+    segment.nodes.push_back(id);
+    for (const Value value : graph_.node(id).inputs) {
+      if (source_of(value)) segment.gathered.emplace(*source_of(value), Value());
+    }
+  }
+
+  void gather(Segment& segment, NodeId before) {
+    graph_.set_insertion_before(before);
+    graph_.set_phase(graph_.node(before).phase);
+    graph_.set_scope(segment.block);
+    std::vector<Value> parts;
+    for (const auto& [source, whole] : segment.gathered) {
+      const Source& of = sources_[source];
+      parts.push_back(of.low ? cast(graph_, of.part, *of.low) : of.part);
+    }
+    const std::vector<Value> all = all_gather(graph_, parts, ranks_);
+    std::size_t i = 0;
+    for (auto& [source, whole] : segment.gathered) {
+      whole = without_padding(graph_, all[i++], graph_.type(sources_[source].whole));
+    }
+  }
+
+  void read_gathered(Segment& segment, NodeId reader) {
+    graph_.set_insertion_before(reader);
+    for (std::size_t i = 0; i < graph_.node(reader).inputs.size(); ++i) {
+      const Value value = graph_.node(reader).inputs[i];
+      if (!source_of(value)) continue;
+      const Value read = value_in(segment, value, graph_.node(reader).phase);
+      graph_.node(reader).inputs[i] = read;
+    }
+  }
+
+  // What stands for a parameter, or for a cast or view of it, in the segment.
+  Value value_in(Segment& segment, Value value, Phase phase) {
+    const Source& source = sources_[*source_of(value)];
+    const Node node = graph_.producer_node(value);
+    if (value == source.whole || (source.low && node.inputs[0] == source.whole))
+      return segment.gathered.at(*source_of(value));
+    if (const auto found = segment.values.find(value); found != segment.values.end()) return found->second;
+    const Value operand = value_in(segment, node.inputs[0], phase);
+    graph_.set_phase(phase);
+    graph_.set_scope(graph_.scope_name(node));
+    Node& made = graph_.node(make_node(graph_, node.op, {operand}, node.attributes));
+    made.origin = node.origin;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      graph_.set_type(made.outputs[i], graph_.type(node.outputs[i]));
+      segment.values[node.outputs[i]] = made.outputs[i];
+    }
+    return segment.values.at(value);
+  }
+
+  Graph& graph_;
+  const GraphSettings settings_;
+  const Readers readers_;
+  const std::int64_t ranks_;
+  std::vector<Source> sources_;
+  std::vector<std::optional<std::size_t>>
+      source_of_;  // by value of the graph before: parameters, their casts and views
+  std::vector<Segment> segments_;
+  std::vector<NodeId> replaced_;
+};
+
+}  // namespace
+
+bool gather_parameters(Graph& graph, const PassOptions& options) {
+  if (!options.parallel.is_parallel() || options.parallel.shard != Sharding::parameters) return false;
+  divide_constant_parameters(graph, options.parallel);
+  return ParameterGatherer(graph, options.parallel.data).run();
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,225 @@
+// Data parallelism: sums the gradients of all ranks before the optimizer or an output reads them, and the loss. They
+// are means because differentiate_outputs begins with 1 / ranks. Gradients are summed in buckets, each an all_reduce
+// that stands directly after the node that makes the last gradient of the bucket, so that it runs while backward goes
+// on. Small gradients, as those of norms, are in the last bucket. A gradient that backward makes in bf16 or fp16 is
+// summed in that type, unless options.parallel has another. The updates of the optimizer stand in the order in which
+// their gradients are summed: while the last sum runs, there are updates that do not wait for it.
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "ops/rules/optimizer/optimizer.h"
+#include "passes/cleanup/erase_unused.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+// A gradient of less than this part of a bucket is small. Where copy engines send the others, a small one needs a
+// kernel of NCCL, which keeps multiprocessors from backward while it waits for the other ranks. So many small ones that
+// they are that other part of a bucket do not wait for the last one.
+constexpr std::int64_t kSmallPartsOfBucket = 256;
+constexpr std::int64_t kManySmallPartsOfBucket = 16;
+
+class GradientReducer {
+ public:
+  GradientReducer(Graph& graph, const ParallelOptions& options) : graph_(graph), settings_(graph), options_(options) {}
+
+  bool run() {
+    find_gradients();
+    find_positions();
+    const std::vector<std::vector<Value>> made = buckets();
+    for (const std::vector<Value>& bucket : made) reduce(bucket, &bucket == &made.back());
+    replace_in_optimizer();
+    order_updates();
+    replace_in_outputs();
+    graph_.set_insertion_at_end();
+    // Parts and casts of gradients, of which those of the sums are read now.
+    erase_unused(graph_, [&](const Node& node) { return reduced_.contains(node.outputs[0]); });
+    return !reduced_.empty();
+  }
+
+ private:
+  // What the optimizer and the outputs read of backward, and the loss.
+  void find_gradients() {
+    for (const NodeId id : graph_.order()) {
+      if (graph_.node(id).phase != Phase::optimizer) continue;
+      for (const Value value : graph_.node(id).inputs) {
+        if (is_gradient(value)) add_source(value);
+      }
+    }
+    for (const Output& output : graph_.outputs()) {
+      if (output.role == OutputRole::gradient) add_source(output.value);
+      if (output.role == OutputRole::loss) local_loss_ = output.value;
+    }
+  }
+
+  bool is_gradient(Value value) const {
+    const Node& producer = graph_.producer_node(value);
+    return producer.phase == Phase::backward && op_class(producer.op) != OpClass::state;
+  }
+
+  // A part or an exact cast of a gradient is made again from the sum of the whole.
+  Value source_of(Value value) const {
+    const Node& producer = graph_.producer_node(value);
+    if (producer.op == Op::split) return source_of(producer.inputs[0]);
+    if (const std::optional<Value> low = low_source(graph_, value); low && is_gradient(*low)) return source_of(*low);
+    return value;
+  }
+
+  void add_source(Value value) {
+    const Value source = source_of(value);
+    if (std::ranges::find(sources_, source) == sources_.end()) sources_.push_back(source);
+  }
+
+  void find_positions() {
+    position_ = positions(graph_);
+    std::ranges::stable_sort(sources_, {}, [&](Value value) { return position_[graph_.producer(value).id]; });
+  }
+
+  // In the order in which backward makes the gradients.
+  std::vector<std::vector<Value>> buckets() const {
+    std::vector<std::vector<Value>> made;
+    std::vector<Value> small;
+    std::int64_t bytes = 0, small_bytes = 0;
+    const auto add = [&](std::span<const Value> values, std::int64_t more) {
+      if (made.empty() || bytes >= options_.bucket_bytes) {
+        made.emplace_back();
+        bytes = 0;
+      }
+      made.back().insert(made.back().end(), values.begin(), values.end());
+      bytes += more;
+    };
+    for (const Value source : sources_) {
+      const auto added = static_cast<std::int64_t>(graph_.type(source).bytes());
+      if (added >= options_.bucket_bytes / kSmallPartsOfBucket) {
+        add({&source, 1}, added);
+        continue;
+      }
+      small.push_back(source);
+      small_bytes += added;
+      if (small_bytes < options_.bucket_bytes / kManySmallPartsOfBucket) continue;
+      add(small, std::exchange(small_bytes, 0));
+      small.clear();
+    }
+    if (made.empty() && !small.empty()) made.emplace_back();
+    if (!made.empty()) made.back().insert(made.back().end(), small.begin(), small.end());
+    return made;
+  }
+
+  void reduce(const std::vector<Value>& bucket, bool is_last) {
+    const bool has_loss = local_loss_ && is_last;
+    const Value last =
+        *std::ranges::max_element(bucket, {}, [&](Value value) { return position_[graph_.producer(value).id]; });
+    const NodeId of_gradient = graph_.producer(last);
+    const NodeId of_loss = has_loss ? graph_.producer(*local_loss_) : of_gradient;
+    insert_after(position_[of_loss.id] > position_[of_gradient.id] ? of_loss : of_gradient);
+    std::vector<Value> operands;
+    for (const Value value : bucket) operands.push_back(cast_for_network(value));
+    if (has_loss) operands.push_back(scale(graph_, *local_loss_, 1.0 / static_cast<double>(options_.data)));
+    const std::vector<Value> sums = all_reduce(graph_, operands, options_.data);
+    graph_.node(graph_.producer(sums[0])).attributes.set("bucket", ++bucket_);
+    for (std::size_t i = 0; i < bucket.size(); ++i) reduced_[bucket[i]] = cast_to_type_of(bucket[i], sums[i]);
+    if (has_loss) loss_ = sums.back();
+  }
+
+  void insert_after(NodeId id) {
+    graph_.set_phase(Phase::backward);
+    graph_.set_scope("");
+    insert_behind(graph_, id);
+  }
+
+  Value cast_for_network(Value value) {
+    if (!launches(graph_.producer_node(view_root(graph_, value)).op)) value = copy(graph_, value);  // a constant
+    const DType dtype = options_.reduce_dtype.value_or(graph_.type(value).dtype);
+    return graph_.type(value).dtype == dtype ? value : cast(graph_, value, dtype);
+  }
+
+  Value cast_to_type_of(Value gradient, Value sum) {
+    const DType dtype = graph_.type(gradient).dtype;
+    return graph_.type(sum).dtype == dtype ? sum : cast(graph_, sum, dtype);
+  }
+
+  // The sum of a gradient, or the part or cast of a sum, which is made directly after it.
+  Value reduced(Value value) {
+    if (const auto found = reduced_.find(value); found != reduced_.end()) return found->second;
+    const Node& producer = graph_.producer_node(value);
+    const Value whole = reduced(producer.inputs[0]);
+    insert_after(graph_.producer(whole));
+    graph_.set_scope(graph_.scope_name(producer));
+    const NodeId made = make_node(graph_, producer.op, {whole}, producer.attributes);
+    for (std::size_t i = 0; i < producer.outputs.size(); ++i) {
+      graph_.set_type(graph_.node(made).outputs[i], graph_.type(producer.outputs[i]));
+      reduced_[producer.outputs[i]] = graph_.node(made).outputs[i];
+    }
+    return reduced_.at(value);
+  }
+
+  void replace_in_optimizer() {
+    for (const NodeId id : nodes_of(graph_)) {
+      if (graph_.node(id).phase != Phase::optimizer) continue;
+      for (std::size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
+        const Value value = graph_.node(id).inputs[i];
+        if (!is_gradient(value)) continue;
+        const Value sum = reduced(value);
+        graph_.node(id).inputs[i] = sum;
+      }
+    }
+  }
+
+  // Updates that nothing reads, and whose gradients are sums, in the order of these, behind the others.
+  void order_updates() {
+    const Readers readers(graph_);
+    const std::vector<std::size_t> position = positions(graph_);
+    std::vector<std::pair<std::size_t, NodeId>> updates;
+    for (const NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+      if (!layout || std::ranges::any_of(node.outputs, [&](Value value) { return !readers.of(value).empty(); }))
+        continue;
+      const NodeId sum = graph_.producer(source_of(node.inputs[layout->scalars + 1]));
+      if (op_class(graph_.node(sum).op) == OpClass::collective) updates.emplace_back(position[sum.id], id);
+    }
+    if (updates.empty()) return;
+    std::ranges::stable_sort(updates, {}, [](const auto& update) { return update.first; });
+    const NodeId last = updates.back().second;
+    if (const NodeId end = graph_.order().back(); end != last) {
+      graph_.move_before(last, end);
+      graph_.move_before(end, last);
+    }
+    for (std::size_t i = updates.size() - 1; i > 0; --i) graph_.move_before(updates[i - 1].second, updates[i].second);
+  }
+
+  void replace_in_outputs() {
+    std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
+    graph_.clear_outputs();
+    for (Output& output : outputs) {
+      if (output.role == OutputRole::gradient) output.value = reduced(output.value);
+      if (output.role == OutputRole::loss && loss_) output.value = *loss_;
+      graph_.add_output(std::move(output));
+    }
+  }
+
+  Graph& graph_;
+  const GraphSettings settings_;
+  const ParallelOptions& options_;
+  std::vector<Value> sources_;
+  std::optional<Value> local_loss_, loss_;
+  std::vector<std::size_t> position_;  // by node
+  std::map<Value, Value> reduced_;
+  std::int64_t bucket_ = 0;  // counted from 1, for messages
+};
+
+}  // namespace
+
+bool reduce_gradients(Graph& graph, const PassOptions& options) {
+  if (!options.parallel.is_parallel() || !runs_backward(options.mode)) return false;
+  return GradientReducer(graph, options.parallel).run();
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,203 @@
+// Gradient accumulation: a run has several micro-batches, one after another, before the optimizer runs once. The nodes
+// that depend on data are copied for each further micro-batch, after those of the one before; what does not depend on
+// data, such as the casts of weights, is computed once. Data has the batches of all micro-batches along its first
+// dimension. Gradients are added in fp32 as soon as each is made; they are means because differentiate_outputs begins
+// with 1 / micro-batches. The loss is the mean too, and results have the rows of all.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "passes/pass.h"
+#include "passes/training/accumulates.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+class Accumulator {
+ public:
+  Accumulator(Graph& graph, std::int64_t count) : graph_(graph), settings_(graph), count_(count) {
+    find_region();
+    joined_.resize(graph.value_count());
+    find_joined();
+  }
+
+  void run() {
+    const std::vector<Values> parts = split_data();
+    for (std::size_t i = 1; i < parts.size(); ++i) copy_region(parts[i]);
+    for (const NodeId id : region_) {
+      for (Value& value : graph_.node(id).inputs) value = mapped(parts[0], value);
+    }
+    replace_in_optimizer();
+    replace_in_outputs();
+    graph_.set_insertion_at_end();
+  }
+
+ private:
+  using Values = std::map<Value, Value>;
+  // How the values of micro-batches become one: gradients and losses are added, results are put side by side.
+  enum class Joining : std::uint8_t { none, sum, rows };
+  struct Joined {
+    Joining how = Joining::none;
+    Value sum;  // so far
+    std::vector<Value> rows;
+  };
+
+  static bool is_optimizer(const Node& node) { return node.phase == Phase::optimizer; }
+  static Value mapped(const Values& values, Value value) {
+    const auto found = values.find(value);
+    return found == values.end() ? value : found->second;
+  }
+
+  void find_region() {
+    depends_.resize(graph_.value_count());
+    for (const NodeId id : nodes_of(graph_)) {
+      const Node& node = graph_.node(id);
+      if (is_optimizer(node)) {
+        if (!first_of_optimizer_.valid()) first_of_optimizer_ = id;
+        continue;
+      }
+      const bool is_data = node.op == Op::input && input_role(node) == Role::data;
+      const bool depends = std::ranges::any_of(node.inputs, [&](Value v) { return depends_[v.id]; });
+      if (depends) region_.push_back(id);
+      for (const Value value : node.outputs) depends_[value.id] = is_data || depends;
+    }
+  }
+
+  void find_joined() {
+    for (const NodeId id : graph_.order()) {
+      if (!is_optimizer(graph_.node(id))) continue;
+      for (const Value value : graph_.node(id).inputs) join(value, Joining::sum);
+    }
+    for (const Output& output : graph_.outputs()) {
+      const bool is_sum = output.role == OutputRole::gradient || graph_.type(output.value).shape.rank() == 0;
+      join(output.value, is_sum ? Joining::sum : Joining::rows);
+    }
+  }
+
+  void join(Value value, Joining how) {
+    Joined& joined = joined_[value.id];
+    if (joined.how != Joining::none) return;
+    if (depends_[value.id]) {
+      joined = {how, value, {value}};
+    } else if (graph_.producer_node(value).phase == Phase::backward) {
+      insert_like(graph_.producer_node(value));  // a gradient that is the same in each
+      joined = {Joining::sum, scale(graph_, value, static_cast<double>(count_)), {}};
+    }
+  }
+
+  // Gives each data input the batches of all micro-batches. Returns the part of each data input, by micro-batch.
+  std::vector<Values> split_data() {
+    std::vector<Values> parts(static_cast<std::size_t>(count_));
+    for (const NodeId id : graph_.inputs(Role::data)) {
+      const Value data = graph_.node(id).outputs[0];
+      const TensorType type = graph_.type(data);
+      if (type.shape.rank() == 0 || type.shape[0] > INT64_MAX / count_) {
+        throw Error("data '" + input_name(graph_.node(id)) + "' " + type.to_string() +
+                        " cannot have micro-batches along its first dimension",
+                    ErrorKind::usage);
+      }
+      graph_.set_type(data, {type.dtype, with_size(type.shape, 0, type.shape[0] * count_)});
+      insert_like(graph_.node(id));
+      insert_behind(graph_, id);
+      const std::vector<std::int64_t> sizes(parts.size(), type.shape[0]);
+      const std::vector<Value> made = split(graph_, data, 0, sizes);
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        graph_.set_type(made[i], type);  // with its labels
+        parts[i][data] = made[i];
+      }
+    }
+    return parts;
+  }
+
+  void copy_region(Values copies) {
+    for (const NodeId id : region_) {
+      const Node node = graph_.node(id);
+      std::vector<Value> inputs;
+      for (const Value value : node.inputs) inputs.push_back(mapped(copies, value));
+      std::vector<TensorType> types;
+      for (const Value value : node.outputs) types.push_back(graph_.type(value));
+      insert_like(node);
+      Node& made = graph_.node(graph_.add_node(node.op, inputs, types, node.attributes));
+      made.origin = node.origin;
+      made.body = node.body;
+      made.source = node.source;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        copies[node.outputs[i]] = made.outputs[i];
+        add_to_joined(node.outputs[i], made.outputs[i]);
+      }
+    }
+  }
+
+  void add_to_joined(Value original, Value copy) {
+    Joined& joined = joined_[original.id];
+    if (joined.how == Joining::rows) joined.rows.push_back(copy);
+    if (joined.how != Joining::sum) return;
+    const Value sum = widened(joined.sum);
+    const NodeId made = make_node(graph_, Op::add, {sum, widened(copy)}, {{std::string(kAccumulates), true}});
+    joined.sum = graph_.node(made).outputs[0];
+  }
+
+  Value widened(Value value) {
+    const DType dtype = graph_.type(value).dtype;
+    return is_low(dtype) ? cast(graph_, value, accumulator(dtype)) : value;
+  }
+
+  // New nodes go before the optimizer and have the phase and the scope of `node`.
+  void insert_like(const Node& node) {
+    graph_.set_phase(node.phase);
+    graph_.set_scope(graph_.scope_name(node));
+    first_of_optimizer_.valid() ? graph_.set_insertion_before(first_of_optimizer_) : graph_.set_insertion_at_end();
+  }
+
+  const Joined* joined_of(Value value) const {
+    return value.id < joined_.size() && joined_[value.id].how != Joining::none ? &joined_[value.id] : nullptr;
+  }
+
+  void replace_in_optimizer() {
+    for (const NodeId id : graph_.order()) {
+      Node& node = graph_.node(id);
+      if (!is_optimizer(node)) continue;
+      for (Value& value : node.inputs) {
+        if (const Joined* joined = joined_of(value)) value = joined->sum;
+      }
+    }
+  }
+
+  void replace_in_outputs() {
+    std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
+    graph_.clear_outputs();
+    for (Output& output : outputs) {
+      if (const Joined* joined = joined_of(output.value)) {
+        insert_like(graph_.producer_node(output.value));
+        output.value = joined->how == Joining::rows ? concat(graph_, joined->rows, 0) : joined->sum;
+        if (output.role == OutputRole::loss)
+          output.value = scale(graph_, output.value, 1.0 / static_cast<double>(count_));
+      }
+      graph_.add_output(std::move(output));
+    }
+  }
+
+  Graph& graph_;
+  const GraphSettings settings_;
+  const std::int64_t count_;
+  NodeId first_of_optimizer_;
+  std::vector<bool> depends_;   // by value: on data
+  std::vector<NodeId> region_;  // nodes that depend on data, without the optimizer
+  std::vector<Joined> joined_;  // by value of the first micro-batch
+};
+
+}  // namespace
+
+bool accumulate_gradients(Graph& graph, const PassOptions& options) {
+  if (options.accumulate == 1 || !runs_backward(options.mode)) return false;
+  Accumulator(graph, options.accumulate).run();
+  return true;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,48 @@
+#include "runtime/device/device.h"
+
+#include "ridgepoint/error.h"
+
+#include <algorithm>
+
+#include "core/random/random_values.h"
+#include "ir/convert.h"
+#include "runtime/device/host_activity.h"
+
+namespace ridgepoint {
+
+std::shared_ptr<Communicator> Device::make_communicator(const std::shared_ptr<ProcessGroup>& /*group*/) {
+  throw Error("device " + std::string(kind()) + " runs on one rank only", ErrorKind::unsupported);
+}
+
+KernelOutline Device::outline(const KernelSpec& spec) {
+  const std::unique_ptr<Kernel> kernel = make_kernel(spec);
+  return {std::string(kernel->name()), kernel->workspace_bytes()};
+}
+
+void Device::fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
+                         std::uint64_t stream, const StopPoint& stop_point) {
+  constexpr std::int64_t kPart = 1 << 22;
+  HostTensor values({DType::fp32, {std::min(count, kPart)}});
+  HostTensor cast({dtype, {dtype == DType::fp32 ? 0 : values.type.shape[0]}});
+  auto* address = static_cast<std::byte*>(device_address);
+  for (std::int64_t first = 0; first < count; first += kPart) {
+    const std::int64_t length = std::min(kPart, count - first);
+    values.type.shape = {length};
+    values.data.resize(values.type.bytes());
+    ridgepoint::fill_random(values.as<float>(), distribution, stream, first, stop_point);
+    if (dtype != DType::fp32) {
+      cast.type.shape = {length};
+      cast.data.resize(cast.type.bytes());
+      convert(values, cast);
+    }
+    const HostTensor& written = dtype == DType::fp32 ? values : cast;
+    copy_to_device(address, written.data.data(), written.data.size());
+    if (address != nullptr) address += written.data.size();
+  }
+}
+
+std::unique_ptr<ActivityRecorder> Device::make_activity_recorder() { return std::make_unique<HostActivityRecorder>(); }
+
+std::unique_ptr<LaunchObserver> Device::make_range_marker(const Graph&, std::span<const NodeId>) { return nullptr; }
+
+}  // namespace ridgepoint

@@ -1,0 +1,332 @@
+#include "runtime/execution/executor.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/first_call_clock.h"
+#include "core/warning.h"
+#include "ops/rule.h"
+#include "ridgepoint/error.h"
+#include "runtime/device/communicator.h"
+#include "runtime/execution/plan_memory.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr const char* kNotFollowed = "an observer cannot follow a captured run";
+
+}  // namespace
+
+Executor::Executor(const Graph& graph, const ExecutionPlan& plan, const Kernels& kernels, Device& device,
+                   Allocator& allocator, bool captures, const StopPoint& stop_point, Communicator* communicator)
+    : graph_(graph),
+      plan_(plan),
+      device_(device),
+      allocator_(allocator),
+      base_(plan.buffers.size()),
+      communicator_(communicator),
+      captures_(captures) {
+  resolve(kernels);
+  try {
+    allocate_persistent(stop_point);
+  } catch (...) {
+    release_all(true);
+    throw;
+  }
+}
+
+Executor::~Executor() {
+  try {
+    device_.synchronize();
+  } catch (const Error&) {  // the caller got this error from an earlier synchronize()
+  }
+  shared_memory_.reset();
+  if (own_workspace_ != nullptr) device_.release_memory(own_workspace_, own_workspace_bytes_);
+  release_all(true);
+}
+
+void Executor::resolve(const Kernels& kernels) {
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const PlanStep& planned = plan_.steps[i];
+    Step step{};
+    step.kernel = kernels[i].get();
+    step.node = planned.node.id;
+    step.phase = graph_.node(planned.node).phase;
+    step.workspace_bytes = step.kernel->workspace_bytes();
+    step.first_operand = static_cast<std::uint32_t>(operands_.size());
+    step.input_count = static_cast<std::uint32_t>(planned.inputs.size());
+    step.output_count = static_cast<std::uint32_t>(planned.outputs.size());
+    for (const Operand& operand : planned.inputs) operands_.push_back({operand.buffer, operand.offset_bytes});
+    for (const Operand& operand : planned.outputs) operands_.push_back({operand.buffer, operand.offset_bytes});
+    step.first_allocate = static_cast<std::uint32_t>(buffer_lists_.size());
+    buffer_lists_.insert(buffer_lists_.end(), planned.allocate.begin(), planned.allocate.end());
+    step.first_release = static_cast<std::uint32_t>(buffer_lists_.size());
+    buffer_lists_.insert(buffer_lists_.end(), planned.release.begin(), planned.release.end());
+    step.end_release = static_cast<std::uint32_t>(buffer_lists_.size());
+    step.first_wait = static_cast<std::uint32_t>(waits_.size());
+    for (const std::size_t collective : planned.waits) waits_.push_back(kernels[collective].get());
+    step.end_wait = static_cast<std::uint32_t>(waits_.size());
+    if (op_class(graph_.node(planned.node).op) == OpClass::collective) collectives_.push_back(step.kernel);
+    steps_.push_back(step);
+  }
+  arguments_.resize(operands_.size());
+  for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+    if (plan_.buffers[id].output) outputs_.push_back(id);
+  }
+}
+
+void Executor::allocate_persistent(const StopPoint& stop_point) {
+  const InStage in_stage(FirstCallStage::memory);
+  for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+    const Buffer& buffer = plan_.buffers[id];
+    if (!buffer.persistent) continue;
+    if (stop_point) stop_point();
+    base_[id] = allocate(buffer.bytes, buffer.category, graph_.producer(buffer.value).id, id);
+    device_.fill_zero(base_[id], buffer.bytes);  // also what lies behind the elements of a parameter in a last part
+  }
+}
+
+std::byte* Executor::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node, std::size_t index) {
+  try {
+    return static_cast<std::byte*>(allocator_.allocate(bytes, category, node, static_cast<std::uint32_t>(index)));
+  } catch (const OutOfMemory& error) {
+    MemoryShortage shortage = error.shortage();
+    shortage.place = place_of(graph_, graph_.node(NodeId{node}));
+    throw OutOfMemory(std::move(shortage));
+  }
+}
+
+void Executor::run() {
+  device_.while_current([this] { run_once(); });
+}
+
+void Executor::count_next_run() {
+  captured_.reset();
+  has_addresses_ = false;
+}
+
+bool Executor::repeats_addresses() const {
+  return has_addresses_ && observer_ == nullptr && allocator_.can_skip_requests();
+}
+
+void Executor::prepare_kernels() {
+  std::string first_reason;
+  std::size_t own_bytes = 0;
+  for (Step& step : steps_) {
+    step.kernel->prepare();
+    if (step.kernel->unfused_because().empty()) continue;
+    const std::size_t bytes = step.kernel->workspace_bytes();
+    step.has_own_workspace = bytes > step.workspace_bytes;
+    if (step.has_own_workspace) own_bytes = std::max(own_bytes, bytes);
+    const std::string name(operation_name(graph_.node(NodeId{step.node})));
+    if (unfused_.empty()) first_reason = step.kernel->unfused_because();
+    if (std::ranges::find(unfused_, name) == unfused_.end()) unfused_.push_back(name);
+  }
+  if (unfused_.empty()) return;
+  reserve_own_workspace(own_bytes);
+  const std::string others = unfused_.size() == 1 ? "" : " (and " + std::to_string(unfused_.size() - 1) + " more)";
+  warn_once("unfused", unfused_.front() + others + " runs op by op, because it does not compile: " +
+                           first_reason.substr(0, first_reason.find('\n')));
+}
+
+// The plan has no place for what these kernels need.
+void Executor::reserve_own_workspace(std::size_t bytes) {
+  if (bytes == 0) return;
+  own_workspace_ = static_cast<std::byte*>(device_.allocate_memory(bytes));
+  own_workspace_bytes_ = bytes;
+  if (own_workspace_ != nullptr) return;
+  MemoryShortage shortage;
+  shortage.device = device_.name();
+  shortage.place = "for fused nodes that run op by op";
+  shortage.requested_bytes = shortage.segment_bytes = bytes;
+  shortage.capacity_bytes = device_.total_memory_bytes();
+  shortage.free_bytes = device_.free_memory_bytes().value_or(0);
+  throw OutOfMemory(std::move(shortage));
+}
+
+// All ranks come here in their first run.
+void Executor::share_memory() {
+  if (communicator_ == nullptr || std::exchange(has_asked_to_share_, true)) return;
+  const FixedMemory memory = allocator_.fixed_memory();
+  if (memory.bytes > 0) shared_memory_ = communicator_->share_memory(memory);
+}
+
+void Executor::run_once() {
+  const ObservedRun observed(observer_);
+  if (captured_ != nullptr) return repeat();
+  try {
+    if (!has_run_) prepare_kernels();
+    share_memory();
+    if (!run_captured()) run_steps();
+  } catch (...) {
+    captured_.reset();  // its memory is released
+    wait_for_collectives();
+    device_.synchronize();
+    release_all(false);
+    has_addresses_ = false;
+    throw;
+  }
+  has_run_ = true;
+}
+
+// Ranks must launch a collective alike, captured or not, as NCCL asks.
+bool Executor::run_captured() {
+  if (!captures_ || !is_followed_ || !has_run_) return false;
+  std::string problem = try_capture();
+  if (communicator_ != nullptr) problem = communicator_->problem_of_ranks(problem, "whether a run is captured");
+  if (captured_ != nullptr && problem.empty()) {
+    repeat();
+    return true;
+  }
+  captured_.reset();
+  is_followed_ = problem != kNotFollowed;
+  captures_ = !is_followed_;
+  if (problem.empty() || !is_followed_) return false;
+  capture_problem_ = problem;
+  warn_once("capture", capture_problem_ + "; its launches are made one by one");
+  release_all(false);
+  has_addresses_ = false;
+  return false;
+}
+
+// Makes captured_, which stays null where the device captures nothing. Returns why it cannot be made, or nothing.
+std::string Executor::try_capture() {
+  if (observer_ != nullptr && !observer_->capture_begins()) return kNotFollowed;
+  try {
+    captured_ = capture();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    return error.what();
+  }
+  return "";
+}
+
+// After capture_begins() of the observer.
+std::unique_ptr<CapturedLaunches> Executor::capture() {
+  std::unique_ptr<CapturedLaunches> captured;
+  try {
+    captured = device_.capture([this] { run_steps(); });
+  } catch (...) {
+    if (observer_ != nullptr) observer_->capture_ends();
+    throw;
+  }
+  if (observer_ != nullptr) observer_->capture_ends();
+  return captured;
+}
+
+void Executor::repeat() {
+  if (observer_ != nullptr) observer_->before_launch(kNoLaunch);
+  captured_->run();
+  if (observer_ != nullptr) observer_->after_launch(kNoLaunch);
+}
+
+void Executor::run_steps() {
+  if (phase_timer_ != nullptr) phase_timer_->begin();
+  if (repeats_addresses()) {
+    for (const Step& step : steps_) launch(step);
+  } else {
+    allocate_and_run_steps();
+  }
+  wait_for_collectives();
+  if (phase_timer_ != nullptr) phase_timer_->end();
+}
+
+void Executor::wait_for_collectives() {
+  for (Kernel* collective : collectives_) collective->wait();
+}
+
+void Executor::time_phases() {
+  if (phase_timer_ != nullptr) return;
+  std::vector<Phase> phases;
+  for (const Step& step : steps_) phases.push_back(graph_.node(NodeId{step.node}).phase);
+  phase_timer_ = std::make_unique<PhaseTimer>(device_, phases);
+  captured_.reset();  // it has no marks
+}
+
+void Executor::allocate_and_run_steps() {
+  for (const BufferId id : outputs_) release(id);
+  before_backward_bytes_ = 0;
+  phase_peaks_ = {};
+  const std::size_t boundary = plan_.backward_begin.value_or(SIZE_MAX);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (i == boundary) before_backward_bytes_ = allocator_.use().allocated_bytes;
+    run_step(steps_[i]);
+  }
+  has_addresses_ = true;
+}
+
+void Executor::count_peak(Phase phase) {
+  PhasePeak& peak = phase_peaks_[static_cast<std::size_t>(phase)];
+  peak.has_launches = true;
+  const std::size_t bytes = allocator_.use().allocated_bytes;
+  if (bytes <= peak.bytes) return;
+  peak.bytes = bytes;
+  peak.categories = allocator_.allocated_by_category();
+}
+
+void Executor::run_step(Step& step) {
+  for (std::uint32_t i = step.first_allocate; i < step.first_release; ++i) {
+    const BufferId id = buffer_lists_[i];
+    const Buffer& buffer = plan_.buffers[id];
+    base_[id] = allocate(buffer.bytes, buffer.category, step.node, id);
+  }
+  if (step.has_own_workspace) {
+    step.workspace = own_workspace_;
+  } else if (step.workspace_bytes > 0) {
+    const auto index = static_cast<std::size_t>(&step - steps_.data());
+    step.workspace =
+        allocate(step.workspace_bytes, MemoryCategory::workspace, step.node, workspace_index(plan_, index));
+  }
+  count_peak(step.phase);
+  const std::uint32_t end = step.first_operand + step.input_count + step.output_count;
+  for (std::uint32_t i = step.first_operand; i < end; ++i) {
+    const OperandSlot& slot = operands_[i];
+    arguments_[i] = slot.buffer == kNoBuffer ? nullptr : base_[slot.buffer] + slot.offset_bytes;
+  }
+  try {
+    launch(step);
+  } catch (...) {
+    free_workspace(step);
+    throw;
+  }
+  // The device may still use it, but launches are in order, so the next user of the memory runs later.
+  free_workspace(step);
+  for (std::uint32_t i = step.first_release; i < step.end_release; ++i) release(buffer_lists_[i]);
+}
+
+void Executor::free_workspace(const Step& step) {
+  if (step.workspace != nullptr && !step.has_own_workspace) allocator_.free(step.workspace);
+}
+
+void Executor::launch(const Step& step) {
+  void* const* inputs = arguments_.data() + step.first_operand;
+  const LaunchArguments arguments{inputs, inputs + step.input_count, step.workspace};
+  for (std::uint32_t i = step.first_wait; i < step.end_wait; ++i) waits_[i]->wait();
+  if (observer_ == nullptr && phase_timer_ == nullptr) [[likely]]
+    return step.kernel->launch(arguments);
+  const auto index = static_cast<std::uint32_t>(&step - steps_.data());
+  if (phase_timer_ != nullptr) phase_timer_->before_launch(index);
+  if (observer_ != nullptr) observer_->before_launch(index);
+  step.kernel->launch(arguments);
+  if (observer_ != nullptr) observer_->after_launch(index);
+}
+
+void Executor::release(BufferId buffer) {
+  if (base_[buffer] == nullptr) return;
+  allocator_.free(base_[buffer]);
+  base_[buffer] = nullptr;
+}
+
+void Executor::release_all(bool persistent) {
+  for (BufferId id = 0; id < base_.size(); ++id) {
+    if (persistent || !plan_.buffers[id].persistent) release(id);
+  }
+}
+
+void* Executor::address(const Operand& operand) const {
+  if (operand.buffer == kNoBuffer || base_[operand.buffer] == nullptr) return nullptr;
+  return base_[operand.buffer] + operand.offset_bytes;
+}
+
+}  // namespace ridgepoint

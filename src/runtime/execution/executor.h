@@ -1,0 +1,148 @@
+// Executes a plan: allocates each buffer before its first use, launches one kernel per node, and frees each buffer
+// after its last use. run() does not use the host heap in the steady state. With an allocator whose addresses are fixed
+// (an arena), only the first run makes requests; later runs launch kernels with the same addresses, unless an observer
+// or a trace watches.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory/allocator.h"
+#include "plan/plan.h"
+#include "ridgepoint/stop_point.h"
+#include "runtime/device/activity.h"
+#include "runtime/device/device.h"
+#include "runtime/execution/make_kernels.h"
+#include "runtime/execution/phase_timer.h"
+
+namespace ridgepoint {
+
+class SharedMemory;
+
+class Executor {
+ public:
+  // Allocates the persistent buffers and sets them to zero. `kernels` are those of the plan (make_kernels.h). The
+  // graph, plan, kernels, device and allocator must outlive the executor. Throws OutOfMemory, and the exceptions of
+  // `stop_point`. With `captures`, the second run is captured (Device::capture) and later runs repeat it, unless an
+  // observer watches that cannot follow. With a communicator, all ranks capture a run or none does.
+  Executor(const Graph& graph, const ExecutionPlan& plan, const Kernels& kernels, Device& device, Allocator& allocator,
+           bool captures = false, const StopPoint& stop_point = {}, Communicator* communicator = nullptr);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // Frees the outputs of the previous run, then runs every step; asynchronous on devices that are. After an exception
+  // (OutOfMemory, a kernel's Error) only persistent buffers are allocated, and run() may be called again.
+  void run();
+
+  // The address of an operand; null while its buffer is not allocated.
+  void* address(const Operand& operand) const;
+
+  // The next run makes its requests to the allocator again, which counts their peak.
+  void count_next_run();
+
+  // Calls `observer` in every later run; null ends this. Runs are then captured only if the observer can follow that.
+  void set_observer(LaunchObserver* observer) {
+    observer_ = observer;
+    if (observer != nullptr) captured_.reset();  // it did not see the capture
+    is_followed_ = true;
+  }
+
+  // Times the phases of every later run, captured or not.
+  void time_phases();
+  // Of the last run, which must have begun after time_phases(); waits until the device has finished it.
+  PhaseTimes phase_times() const { return phase_timer_->read(); }
+
+  // Whether the last run was captured, and why the device could not capture it: empty if it could, or was not asked to.
+  bool is_captured() const { return captured_ != nullptr; }
+  const std::string& capture_problem() const { return capture_problem_; }
+  // The bodies of fused nodes that run op by op because the device could not compile them; known after the first run.
+  const std::vector<std::string>& unfused() const { return unfused_; }
+
+  std::size_t launches() const { return steps_.size(); }
+  NodeId launch_node(std::size_t launch) const { return NodeId{steps_[launch].node}; }
+  std::string_view kernel_name(std::size_t launch) const { return steps_[launch].kernel->name(); }
+  // The most bytes allocated during a launch of each phase in the last run that made requests, and what they were then.
+  struct PhasePeak {
+    bool has_launches = false;
+    std::size_t bytes = 0;
+    CategoryBytes categories{};
+  };
+  const std::array<PhasePeak, kPhaseCount>& phase_peaks() const { return phase_peaks_; }
+  // The bytes allocated when the last run reached its backward phase; 0 without one.
+  std::size_t before_backward_bytes() const { return before_backward_bytes_; }
+
+ private:
+  // Ranges are indices into operands_, buffer_lists_ and waits_.
+  struct Step {
+    Kernel* kernel;
+    std::uint32_t node;
+    Phase phase;
+    std::uint32_t first_operand, input_count, output_count;
+    std::uint32_t first_allocate, first_release, end_release;
+    std::uint32_t first_wait, end_wait;
+    std::size_t workspace_bytes;
+    void* workspace;         // of the last run that allocated it
+    bool has_own_workspace;  // outside of the plan: own_workspace_
+  };
+  struct OperandSlot {
+    BufferId buffer;
+    std::size_t offset_bytes;
+  };
+
+  void resolve(const Kernels& kernels);
+  void allocate_persistent(const StopPoint& stop_point);
+  std::byte* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node, std::size_t index);
+  void prepare_kernels();
+  void share_memory();
+  void reserve_own_workspace(std::size_t bytes);
+  void run_once();
+  bool run_captured();
+  std::string try_capture();
+  std::unique_ptr<CapturedLaunches> capture();
+  void repeat();
+  bool repeats_addresses() const;
+  void run_steps();
+  void wait_for_collectives();
+  void allocate_and_run_steps();
+  void run_step(Step& step);
+  void count_peak(Phase phase);
+  void free_workspace(const Step& step);
+  void launch(const Step& step);
+  void release(BufferId buffer);
+  void release_all(bool persistent);
+
+  const Graph& graph_;
+  const ExecutionPlan& plan_;
+  Device& device_;
+  Allocator& allocator_;
+  std::vector<Step> steps_;
+  std::vector<OperandSlot> operands_;
+  std::vector<BufferId> buffer_lists_;  // what each step allocates, then releases
+  std::vector<Kernel*> waits_;          // the collectives that each step waits for
+  std::vector<Kernel*> collectives_;
+  std::vector<BufferId> outputs_;
+  std::vector<std::byte*> base_;  // by buffer; null when not live
+  std::vector<void*> arguments_;  // the address of each operand in the last run that allocated
+  std::size_t before_backward_bytes_ = 0;
+  std::array<PhasePeak, kPhaseCount> phase_peaks_;
+  LaunchObserver* observer_ = nullptr;
+  std::unique_ptr<PhaseTimer> phase_timer_;  // null unless phases are timed
+  std::string capture_problem_;
+  std::vector<std::string> unfused_;
+  std::byte* own_workspace_ = nullptr;  // of kernels that run op by op and need more than the plan has
+  std::size_t own_workspace_bytes_ = 0;
+  Communicator* communicator_;
+  std::unique_ptr<SharedMemory> shared_memory_;  // null where collectives have memory of their own
+  bool has_asked_to_share_ = false;
+  bool captures_;
+  bool is_followed_ = true;                     // unless an observer, here or on another rank, cannot follow captures
+  bool has_run_ = false;                        // kernels are prepared, and the allocator has its segments
+  bool has_addresses_ = false;                  // the last run that allocated was complete
+  std::unique_ptr<CapturedLaunches> captured_;  // of the last run
+};
+
+}  // namespace ridgepoint

@@ -1,0 +1,107 @@
+#include "runtime/program/program_plan.h"
+
+#include "compile/compile.h"
+#include "core/first_call_clock.h"
+#include "core/text/nearest.h"
+#include "ridgepoint/error.h"
+#include "runtime/execution/plan_memory.h"
+#include "runtime/program/index_bounds.h"
+
+namespace ridgepoint {
+namespace {
+
+// A communicator, and no device, runs collectives.
+OperandLayout operand_layout(const Device& device, const Graph& graph, const Node& node, int index) {
+  const bool is_collective = op_class(node.op) == OpClass::collective;
+  return is_collective ? OperandLayout::dense : device.operand_layout(graph, node, index);
+}
+
+PassTarget target_of(const Device& device) {
+  return {.has_kernel = [&](const Graph& graph, const Node& node) { return device.has_kernel(graph, node); },
+          .operand_layout = [&](const Graph& graph, const Node& node,
+                                int i) { return operand_layout(device, graph, node, i); },
+          .writes_strided = [&](const Graph& graph, const Node& node) { return device.writes_strided(graph, node); }};
+}
+
+Graph compiled(Graph graph, const Device& device, const ProgramOptions& options) {
+  const InStage in_stage(FirstCallStage::passes);
+  CompileOptions compile_options = options.compile;
+  if (!compile_options.stop_point) compile_options.stop_point = options.stop_point;
+  return compile(std::move(graph), device, compile_options);
+}
+
+ExecutionPlan planned(const Graph& graph, Compile level) {
+  const InStage in_stage(FirstCallStage::plan);
+  return make_plan(graph, {.takes_over = level != Compile::off});
+}
+
+}  // namespace
+
+ProgramPlan::Implementation::Implementation(Graph source, std::shared_ptr<Device> target, const ProgramOptions& options)
+    : device(std::move(target)),
+      captures(options.compile.level == Compile::full),
+      parallel(options.compile.parallel),
+      allocator(options.allocator.value_or(default_allocator(options.compile.level))),
+      bounds(index_bounds(source)),
+      graph(compiled(std::move(source), *device, options)),
+      inputs(input_slots(graph, bounds)),
+      plan(planned(graph, options.compile.level)) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    input_index.emplace(inputs[i].tensor.name, i);
+    const Value value = inputs[i].value;
+    if (!stores.contains(value)) stores[value].push_back(store_of(value));
+  }
+  for (const NodeId id : graph.inputs(Role::state)) add_store(graph.node(id));
+}
+
+std::vector<ProgramPlan::Implementation::InputSlot> ProgramPlan::Implementation::input_slots(
+    const Graph& graph, const std::map<std::string, std::int64_t>& bounds) {
+  std::vector<InputSlot> slots;
+  for (const NodeId id : graph.inputs()) {
+    const Node& node = graph.node(id);
+    for (StoredTensor& tensor : stored_tensors(graph, node)) {
+      InputSlot slot{std::move(tensor), node.outputs[0]};
+      if (const auto bound = bounds.find(slot.tensor.name); bound != bounds.end()) slot.index_bound = bound->second;
+      slots.push_back(std::move(slot));
+    }
+  }
+  return slots;
+}
+
+ProgramPlan::Implementation::Store ProgramPlan::Implementation::store_of(Value value) const {
+  const std::int64_t elements = graph.type(value).elements();
+  return {value, graph.producer_node(value).attributes.get_or<std::int64_t>(kPart, 0) * elements, elements};
+}
+
+void ProgramPlan::Implementation::add_store(const Node& state) {
+  const Value value = state.outputs[0];
+  for (const std::string_view key : {kCopyOf, kPartOf}) {
+    if (!state.attributes.contains(key)) continue;
+    const std::optional<Value> parameter = graph.find_input(state.attributes.get<std::string>(key));
+    if (!parameter) continue;
+    Store store = store_of(value);
+    if (key == kCopyOf) store.first_element = stores.at(*parameter)[0].first_element;
+    stores[*parameter].push_back(store);
+  }
+}
+
+const ProgramPlan::Implementation::InputSlot& ProgramPlan::Implementation::find_input(std::string_view name) const {
+  const auto found = input_index.find(name);
+  if (found != input_index.end()) return inputs[found->second];
+  std::vector<std::string_view> names;
+  for (const InputSlot& slot : inputs) names.push_back(slot.tensor.name);
+  throw Error("the program has no input '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
+}
+
+Graph compile(Graph forward, const Device& device, const CompileOptions& options) {
+  return compile(std::move(forward), target_of(device), options);
+}
+
+ProgramPlan::ProgramPlan(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options)
+    : implementation_(std::make_shared<const Implementation>(std::move(graph), std::move(device), options)) {}
+
+const Graph& ProgramPlan::graph() const { return implementation_->graph; }
+AllocatorKind ProgramPlan::allocator() const { return implementation_->allocator; }
+const std::shared_ptr<Device>& ProgramPlan::device() const { return implementation_->device; }
+
+}  // namespace ridgepoint

@@ -1,0 +1,68 @@
+// The inside of a Program: the kernels, the memory and the executor of a plan, and how tensors come in and out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "plan/lifetimes.h"
+#include "runtime/device/communicator.h"
+#include "runtime/execution/executor.h"
+#include "runtime/execution/make_kernels.h"
+#include "runtime/program/program_plan.h"
+
+namespace ridgepoint {
+
+struct Program::Implementation {
+  using InputSlot = ProgramPlan::Implementation::InputSlot;
+  using Store = ProgramPlan::Implementation::Store;
+
+  Implementation(std::shared_ptr<const ProgramPlan::Implementation> planned, const std::shared_ptr<Device>& on,
+                 const ProgramOptions& options);
+
+  // Writes the attribute "initial" of inputs, such as the loss scale.
+  void write_initial_values();
+
+  const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
+
+  // Casts the tensor to the type of the value, and writes it there from `first_element` on.
+  void write(Value value, const HostTensor& tensor, std::int64_t first_element = 0);
+
+  // What a store has of the tensor of a slot: the elements from `begin` to `end` of the tensor.
+  struct Overlap {
+    Value value;
+    std::int64_t begin = 0, end = 0;
+    std::int64_t first_in_store = 0;
+  };
+  std::vector<Overlap> overlaps(const InputSlot& slot) const;
+  static bool is_whole(const Overlap& overlap, const StoredTensor& tensor);
+
+  // Writes what a store has of the tensor.
+  void write_overlap(const Overlap& overlap, const HostTensor& tensor);
+  void write_random(const Overlap& overlap, const StoredTensor& tensor, const TruncatedNormal& distribution,
+                    std::uint64_t seed, const StopPoint& stop_point);
+
+  // An input of which each rank stores a part, as one dimension. All ranks must call this, in the same order.
+  HostTensor read_from_all_ranks(Value part) const;
+
+  // Null where the value has no memory.
+  std::byte* element(Value value, std::int64_t index) const;
+
+  // Throws Error with `message` when the value has no memory.
+  HostTensor read(Value value, const char* message = "an output was read before the program ran") const;
+
+  std::shared_ptr<const ProgramPlan::Implementation> source;
+  std::shared_ptr<Device> device;
+  std::shared_ptr<Communicator> communicator;
+  const Graph& graph;
+  const ExecutionPlan& plan;
+  Kernels kernels;
+  std::vector<Lifetime> lifetimes;
+  std::unique_ptr<Allocator> allocator;
+  HostTensor cast;                         // of write(), kept: new memory takes as long as the conversion
+  std::unique_ptr<LaunchObserver> marker;  // null unless an external profiler is attached
+  Executor executor;
+};
+
+}  // namespace ridgepoint

@@ -1,0 +1,171 @@
+// How the tensors of a program come in and out: from the host, from random values, and from the parts of all ranks.
+#include <algorithm>
+#include <string>
+
+#include "core/random/random_values.h"
+#include "core/text/nearest.h"
+#include "ir/convert.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+#include "runtime/program/program_state.h"
+#include "runtime/program/read_tensor.h"
+
+namespace ridgepoint {
+
+void Program::Implementation::write_initial_values() {
+  for (const InputSlot& slot : source->inputs) {
+    const Node& node = graph.producer_node(slot.value);
+    if (!node.attributes.contains("initial")) continue;
+    HostTensor tensor({DType::fp64, graph.type(slot.value).shape});
+    std::ranges::fill(tensor.as<double>(), node.attributes.get<double>("initial"));
+    write(slot.value, tensor);
+  }
+}
+
+void Program::Implementation::write(Value value, const HostTensor& tensor, std::int64_t first_element) {
+  const DType dtype = graph.type(value).dtype;
+  if (tensor.type.dtype != dtype) {
+    cast.type = {dtype, tensor.type.shape};
+    cast.data.resize(cast.type.bytes());
+    convert(tensor, cast);
+    return write(value, cast, first_element);
+  }
+  device->copy_to_device(element(value, first_element), tensor.data.data(), tensor.data.size());
+}
+
+std::vector<Program::Implementation::Overlap> Program::Implementation::overlaps(const InputSlot& slot) const {
+  std::vector<Overlap> found;
+  const std::int64_t first = slot.tensor.first_element;
+  for (const Store& store : source->stores.at(slot.value)) {
+    const std::int64_t begin = std::max(first, store.first_element);
+    const std::int64_t end = std::min(first + slot.tensor.type.elements(), store.first_element + store.elements);
+    if (begin < end) found.push_back({store.value, begin - first, end - first, begin - store.first_element});
+  }
+  return found;
+}
+
+bool Program::Implementation::is_whole(const Overlap& overlap, const StoredTensor& tensor) {
+  return overlap.end - overlap.begin == tensor.type.elements();
+}
+
+void Program::Implementation::write_overlap(const Overlap& overlap, const HostTensor& tensor) {
+  HostTensor elements({tensor.type.dtype, Shape{overlap.end - overlap.begin}});
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(tensor.type.dtype));
+  std::copy_n(tensor.data.begin() + overlap.begin * element_bytes, elements.data.size(), elements.data.begin());
+  write(overlap.value, elements, overlap.first_in_store);
+}
+
+void Program::Implementation::write_random(const Overlap& overlap, const StoredTensor& tensor,
+                                           const TruncatedNormal& distribution, std::uint64_t seed,
+                                           const StopPoint& stop_point) {
+  const auto stream = random_stream(tensor.name, seed);
+  if (is_whole(overlap, tensor)) {
+    device->fill_random(element(overlap.value, overlap.first_in_store), graph.type(overlap.value).dtype,
+                        tensor.type.elements(), distribution, stream, stop_point);
+    return;
+  }
+  HostTensor elements({DType::fp32, Shape{overlap.end - overlap.begin}});
+  fill_random(elements.as<float>(), distribution, stream, overlap.begin, stop_point);
+  write(overlap.value, elements, overlap.first_in_store);
+}
+
+HostTensor Program::Implementation::read_from_all_ranks(Value part) const {
+  Graph gather;
+  const Value mine = input(gather, "part", graph.type(part), Role::data);
+  gather.add_output({"whole", all_gather(gather, {mine}, source->parallel.data)[0]});
+  Program program(std::move(gather), device, {.communicator = communicator});
+  program.write_input("part", read_tensor(*device, dense_layout(graph.type(part)), element(part, 0)));
+  program.run();
+  program.synchronize();
+  return program.read_output("whole");
+}
+
+std::byte* Program::Implementation::element(Value value, std::int64_t index) const {
+  auto* address = static_cast<std::byte*>(executor.address(plan.values[value.id]));
+  return address == nullptr ? nullptr : address + static_cast<std::size_t>(index) * size_bytes(graph.type(value).dtype);
+}
+
+HostTensor Program::Implementation::read(Value value, const char* message) const {
+  const void* address = executor.address(plan.values[value.id]);
+  if (address == nullptr) throw Error(message, ErrorKind::usage);
+  return read_tensor(*device, plan.values[value.id].layout, address);
+}
+
+void Program::write_input(std::string_view name, const HostTensor& tensor) {
+  Implementation& self = *implementation_;
+  const Implementation::InputSlot& slot = self.find_input(name);
+  const StoredTensor& stored = slot.tensor;
+  if (!(tensor.type == stored.type)) {
+    throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; the given tensor is " +
+                    tensor.type.to_string(),
+                ErrorKind::usage);
+  }
+  if (slot.index_bound != INT64_MAX) {
+    const std::span<const std::int64_t> indices = tensor.as<std::int64_t>();
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < 0 || indices[i] >= slot.index_bound) {
+        throw Error("element " + std::to_string(i) + " of '" + stored.name + "' is " + std::to_string(indices[i]) +
+                        "; indices must be from 0 to " + std::to_string(slot.index_bound - 1),
+                    ErrorKind::usage);
+      }
+    }
+  }
+  for (const Implementation::Overlap& overlap : self.overlaps(slot)) {
+    if (self.is_whole(overlap, stored)) {
+      self.write(overlap.value, tensor, overlap.first_in_store);
+    } else {
+      self.write_overlap(overlap, tensor);
+    }
+  }
+}
+
+void Program::write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
+                           const StopPoint& stop_point) {
+  Implementation& self = *implementation_;
+  const Implementation::InputSlot& slot = self.find_input(name);
+  const StoredTensor& stored = slot.tensor;
+  if (!is_floating(stored.type.dtype)) {
+    throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; only floating inputs can be random",
+                ErrorKind::usage);
+  }
+  for (const Implementation::Overlap& overlap : self.overlaps(slot))
+    self.write_random(overlap, stored, distribution, seed, stop_point);
+}
+
+std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
+  const std::int64_t bound = implementation_->find_input(name).index_bound;
+  return bound == INT64_MAX ? std::nullopt : std::optional(bound);
+}
+
+HostTensor Program::read_input(std::string_view name) const {
+  const Implementation& self = *implementation_;
+  const Implementation::InputSlot& slot = self.find_input(name);
+  const StoredTensor& stored = slot.tensor;
+  const DType dtype = self.graph.type(slot.value).dtype;
+  HostTensor tensor({dtype, stored.type.shape});
+  if (is_divided(self.graph.producer_node(slot.value))) {
+    const HostTensor whole = self.read_from_all_ranks(slot.value);
+    const auto first = stored.first_element * static_cast<std::int64_t>(size_bytes(dtype));
+    std::copy_n(whole.data.begin() + first, tensor.data.size(), tensor.data.begin());
+  } else {
+    tensor = read_tensor(*self.device, dense_layout(tensor.type), self.element(slot.value, stored.first_element));
+  }
+  return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
+}
+
+HostTensor Program::read_output(std::string_view name) const {
+  const Implementation& self = *implementation_;
+  const std::optional<Value> value = self.graph.find_output(name);
+  if (!value) {
+    std::vector<std::string_view> names;
+    for (const Output& output : self.graph.outputs()) names.push_back(output.name);
+    throw Error("the program has no output '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
+  }
+  return self.read(*value);
+}
+
+HostTensor Program::read_value(Value value) const {
+  return implementation_->read(value, "a value was read before its launch or after its last use");
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,38 @@
+// Cases of products that end in cross-entropy.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/products/epilogues/cross_entropy/cross_entropy_plan.h"
+#include "backends/cuda/products/epilogues/ended_case.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint::testing {
+
+// A fused node of a product and its cross-entropy with operands, in a graph: logits, losses and log-sum-exps are its
+// results, or the losses alone.
+struct LossCase : EndedCase {
+  LossCase(bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t vocabulary, DType dtype = DType::bf16) {
+    Graph body;
+    body.name = "fused_matmul_cross_entropy";
+    const Value x = input(body, "0", {dtype, {tokens, inner}}, Role::data);
+    const Value w = input(body, "1", {dtype, {inner, vocabulary}}, Role::data);
+    const Value targets = input(body, "2", {DType::int64, {tokens}}, Role::data);
+    const Value logits = matmul(body, x, w);
+    const auto [losses, log_sum_exps] = cross_entropy(body, logits, targets);
+    if (keeps) body.add_output("0", logits);
+    body.add_output(keeps ? "1" : "0", losses);
+    if (keeps) body.add_output("2", log_sum_exps);
+    set_body(std::move(body), inner);
+  }
+
+  std::optional<cuda::CrossEntropyPlan> plan() const {
+    return cuda::CrossEntropyPlan::of(*cuda::cross_entropy_of(*graph.node(node).body), spec());
+  }
+};
+
+}  // namespace ridgepoint::testing

@@ -1,0 +1,246 @@
+// What a study runs on a machine, within a limit.
+#include "study/plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+using Plan = std::vector<StudyPartPlan>;
+
+StudyMachine laptop(double flops = 1e11) {
+  return {.device = "cpu",
+          .name = "a laptop",
+          .memory_bytes = std::int64_t{8} << 30,
+          .flops_per_second = {{DType::fp32, flops}},
+          .bytes_per_second = 1e10};
+}
+
+StudyMachine large_card() {
+  return {.device = "cuda",
+          .name = "a card",
+          .memory_bytes = std::int64_t{140} << 30,
+          .flops_per_second = {{DType::fp32, 5e13}, {DType::bf16, 6e14}},
+          .bytes_per_second = 4e12};
+}
+
+Plan quick_plan(const StudyMachine& machine, std::int64_t ranks = 1) {
+  return plan_study(machine, {.device = machine.device, .ranks = ranks, .is_quick = true, .limit_seconds = 180});
+}
+
+double seconds(const Plan& plan) {
+  double sum = 0;
+  for (const StudyPartPlan& part : plan) sum += part.seconds();
+  return sum;
+}
+
+std::int64_t rows(const Plan& plan) {
+  std::int64_t sum = 0;
+  for (const StudyPartPlan& part : plan) sum += part.rows();
+  return sum;
+}
+
+const StudyPartPlan& find(const Plan& plan, StudyPart part) {
+  return *std::ranges::find(plan, part, &StudyPartPlan::part);
+}
+
+// The values that a part gives an option, over its command lines.
+std::vector<std::string> values(const StudyPartPlan& part, const std::string& option) {
+  std::vector<std::string> found;
+  for (const StudyCommand& command : part.commands) {
+    const auto at = std::ranges::find(command.arguments, option);
+    if (at != command.arguments.end()) found.push_back(*(at + 1));
+  }
+  return found;
+}
+
+TEST(StudyPlan, has_every_part_once_and_in_order) {
+  for (const StudyMachine& machine : {laptop(), large_card()}) {
+    const Plan plan = quick_plan(machine, 2);
+    ASSERT_EQ(plan.size(), kStudyPartNames.all().size());
+    EXPECT_EQ(quick_plan(machine).size(), plan.size() - 2) << "without the parts of several ranks";
+    for (std::size_t i = 0; i < plan.size(); ++i) {
+      EXPECT_EQ(plan[i].part, static_cast<StudyPart>(i));
+      EXPECT_FALSE(plan[i].commands.empty()) << name(plan[i].part);
+    }
+  }
+}
+
+TEST(StudyPlan, keeps_within_its_limit) {
+  EXPECT_LE(seconds(quick_plan(laptop())), 180);
+  EXPECT_LE(seconds(quick_plan(laptop(), 2)), 180);
+  EXPECT_LE(seconds(plan_study(laptop(), {.device = "cpu", .limit_seconds = 900})), 900);
+  EXPECT_LE(seconds(plan_study(large_card(), {.device = "cuda", .limit_seconds = 1200})), 1200);
+}
+
+TEST(StudyPlan, measures_more_on_a_faster_machine) {
+  EXPECT_GT(rows(quick_plan(laptop(1e12))), rows(quick_plan(laptop(2e10))));
+}
+
+TEST(StudyPlan, has_the_least_rows_of_every_part_on_a_slow_machine) {
+  for (const StudyPartPlan& part : quick_plan(laptop(1e9))) EXPECT_GE(part.commands.size(), 1U) << name(part.part);
+}
+
+TEST(StudyPlan, has_the_whole_exercise_on_a_large_card) {
+  const Plan plan = plan_study(large_card(), {.device = "cuda", .limit_seconds = 1200});
+  EXPECT_EQ(values(find(plan, StudyPart::sizes), "--model"),
+            (std::vector<std::string>{"small", "medium", "large", "xl", "2.7b"}));
+  EXPECT_THAT(values(find(plan, StudyPart::sizes), "--steps"), Contains("10"));
+  EXPECT_EQ(values(find(plan, StudyPart::contexts), "--context"),
+            (std::vector<std::string>{"128", "256", "512", "1024"}));
+  EXPECT_EQ(values(find(plan, StudyPart::attention_grid), "--sequence"),
+            (std::vector<std::string>{"256", "1024", "4096", "8192", "16384"}));
+  EXPECT_THAT(values(find(plan, StudyPart::flash), "--sequence"), Contains("65536"));
+  EXPECT_EQ(values(find(plan, StudyPart::checkpointing), "--model"), std::vector<std::string>{"large"});
+}
+
+TEST(StudyPlan, divides_models_among_the_ranks_that_it_is_given) {
+  const Plan plan = quick_plan(large_card(), 4);
+  const StudyPartPlan& ranks = find(plan, StudyPart::ranks);
+  EXPECT_EQ(values(ranks, "--model"), (std::vector<std::string>{"large", "small"}));
+  EXPECT_THAT(values(ranks, "--parallel"), Contains("data=4").Times(2));
+  EXPECT_THAT(values(ranks, "--ranks"), Contains("4").Times(2));
+  EXPECT_THAT(values(ranks, "--shard"), Contains("none,optimizer,gradients,parameters").Times(2));
+  EXPECT_EQ(values(find(plan, StudyPart::collectives), "--ranks"), std::vector<std::string>{"4"});
+}
+
+TEST(StudyPlan, takes_the_models_that_it_is_given) {
+  StudySettings settings{.device = "cpu", .is_quick = true, .limit_seconds = 180};
+  settings.models = {"tiny"};
+  const Plan plan = plan_study(laptop(), settings);
+  for (const StudyPartPlan& part : plan) {
+    for (const std::string& model : values(part, "--model")) EXPECT_EQ(model, "tiny") << name(part.part);
+  }
+}
+
+TEST(StudyPlan, passes_replaced_fields_on_with_every_model) {
+  StudySettings settings{.device = "cpu", .is_quick = true, .limit_seconds = 180};
+  settings.models = {"smollm2-135m"};
+  const double seconds = find(plan_study(laptop(), settings), StudyPart::warmup).seconds();
+  settings.config_overrides = "num_hidden_layers=2,vocab_size=512";
+  const Plan plan = plan_study(laptop(), settings);
+  for (const StudyPartPlan& part : plan) {
+    const std::vector<std::string> models = values(part, "--model");
+    EXPECT_EQ(values(part, "--config-override"), std::vector<std::string>(models.size(), settings.config_overrides));
+  }
+  EXPECT_LT(find(plan, StudyPart::warmup).seconds(), 0.5 * seconds) << "the predictions are of the smaller model";
+}
+
+TEST(StudyPlan, passes_threads_and_memory_limit_on) {
+  StudySettings settings{.device = "cpu", .threads = 3, .is_quick = true, .limit_seconds = 180};
+  settings.memory_limit = "1GiB";
+  for (const StudyPartPlan& part : plan_study(laptop(), settings)) {
+    for (const StudyCommand& command : part.commands) {
+      const bool measures_device = command.arguments.front() == "bench" || command.arguments.front() == "memory";
+      if (!measures_device) continue;
+      EXPECT_THAT(command.arguments, Contains("--threads"));
+      EXPECT_THAT(command.arguments, Contains("1GiB"));
+    }
+  }
+}
+
+TEST(StudyPlan, never_fills_the_memory_of_a_host) {
+  const StudyPartPlan grid = find(quick_plan(laptop()), StudyPart::attention_grid);
+  const StudyCommand& longest = grid.commands.back();
+  EXPECT_THAT(longest.arguments, IsSupersetOf({"16384", "--memory-limit", "2048MiB"}));
+  EXPECT_THAT(grid.commands.front().arguments, Not(Contains("--memory-limit")));
+  const StudyPartPlan grid_of_card = find(quick_plan(large_card()), StudyPart::attention_grid);
+  for (const StudyCommand& command : grid_of_card.commands)
+    EXPECT_THAT(command.arguments, Not(Contains("--memory-limit")));
+}
+
+std::string difference(const Plan& noted, const Plan& planned) {
+  try {
+    require_same_plan(noted, planned);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StudyPlan, that_was_noted_must_be_the_one_that_is_made_again) {
+  const Plan plan = quick_plan(laptop());
+  EXPECT_EQ(difference(plan, quick_plan(laptop())), "");
+  Plan other = plan;
+  other[1].commands[0].seconds = 99;
+  EXPECT_EQ(difference(other, plan), "") << "a prediction runs nothing";
+  other[1].commands[0].arguments.emplace_back("--python");
+  EXPECT_THAT(difference(other, plan), AllOf(HasSubstr("of the part 'sizes', command 1 is 'bench"),
+                                             HasSubstr("--python' with"), HasSubstr("give --restart")));
+  other = plan;
+  other.back().commands.push_back({{"version", "--output", "../a\x1b[5m"}, 0, 1});
+  EXPECT_THAT(difference(other, plan), AllOf(HasSubstr("of the part 'checkpointing', command 2 is 'version"),
+                                             HasSubstr("instead of no command line"), Not(HasSubstr("\x1b"))));
+  other = plan;
+  other[2].commands.pop_back();
+  EXPECT_THAT(difference(other, plan), HasSubstr("of the part 'warmup', command"));
+  other = plan;
+  other[3].commands[0].rows = 1000;
+  EXPECT_THAT(difference(other, plan), HasSubstr("with 1000 rows instead of"));
+  other = plan;
+  std::swap(other[3], other[4]);
+  EXPECT_THAT(difference(other, plan), HasSubstr("part 4 is the part 'profile'"));
+  other.resize(3);
+  EXPECT_THAT(difference(other, plan), HasSubstr("part 4 is no part instead of the part 'contexts'"));
+  EXPECT_THAT(difference(plan, other), HasSubstr("instead of no part"));
+}
+
+TEST(StudyMachine, is_read_from_the_rows_of_devices) {
+  const std::vector<Json> found = {{{"kind", "cuda"}, {"problem", "no driver"}},
+                                   {{"kind", "cpu"},
+                                    {"name", "a laptop"},
+                                    {"total_memory_bytes", 1000},
+                                    {"copy", {{"bytes_per_second", 2e10}}},
+                                    {"matmul",
+                                     {{{"dtype", "fp32"}, {"flops_per_second", 1e11}},
+                                      {{"dtype", "tf32"}, {"flops_per_second", 2e11}},
+                                      {{"dtype", "bf16"}, {"flops_per_second", 3e11}}}}}};
+  const StudyMachine machine = study_machine(found, "cpu");
+  EXPECT_EQ(machine.name, "a laptop");
+  EXPECT_EQ(machine.memory_bytes, 1000);
+  EXPECT_EQ(machine.bytes_per_second, 2e10);
+  EXPECT_EQ(machine.flops_per_second.at(DType::bf16), 3e11);
+  const auto message = [&](std::string_view device) -> std::string {
+    try {
+      study_machine(found, device);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message("cuda"), HasSubstr("no driver"));
+  EXPECT_THAT(message("cuda:1"), HasSubstr("do not have 'cuda:1'"));
+}
+
+TEST(StudyMachine, refuses_rows_of_other_types) {
+  for (const Json& row :
+       {Json{{"kind", "cpu"}, {"name", 5}}, Json{{"kind", "cpu"}, {"copy", 5}}, Json{{"kind", "cpu"}, {"problem", 5}},
+        Json{{"kind", "cpu"}, {"matmul", {{{"flops_per_second", 1}}}}}, Json{{"kind", "cpu"}, {"matmul", "fast"}}}) {
+    EXPECT_THAT([&] { study_machine({row}, "cpu"); },
+                ::testing::ThrowsMessage<Error>(HasSubstr("records/devices.jsonl is damaged")))
+        << row;
+  }
+}
+
+TEST(StudyMachine, of_cuda_is_the_first_gpu) {
+  const std::vector<Json> found = {{{"kind", "cuda:0"}, {"name", "first"}, {"total_memory_bytes", 10}},
+                                   {{"kind", "cuda:1"}, {"name", "second"}, {"total_memory_bytes", 20}}};
+  EXPECT_EQ(study_machine(found, "cuda").name, "first");
+  EXPECT_EQ(study_machine(found, "cuda:0").name, "first");
+  EXPECT_EQ(study_machine(found, "cuda:1").name, "second");
+}
+
+}  // namespace
+}  // namespace ridgepoint
