@@ -9,7 +9,7 @@
 namespace ridgepoint::cuda {
 
 struct KernelImage {
-  std::string_view path;  // relative to kernels/, without .cu: "rope"
+  std::string_view name;  // of its file, without .cu: "rope"
   const void* data;
 };
 
