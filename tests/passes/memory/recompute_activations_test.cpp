@@ -160,20 +160,20 @@ output "h" %5
     EXPECT_EQ(testing::lines_of(recomputed(kPlain, policy)), kPlain) << name(policy);
 }
 
-struct Outcome {
+struct StepOutcome {
   std::map<std::string, HostTensor> gradients;
   std::size_t activation_bytes = 0;  // before backward, without the inputs of the graph
   std::set<Phase> phases;
 };
 
-Outcome run(const char* device, const TransformerConfig& config, CompileOptions options) {
+StepOutcome run(const char* device, const TransformerConfig& config, CompileOptions options) {
   const Transformer model(config, 2);
   options.mode = Mode::backward;
   Program program(model.build(), open_device(device), {.compile = options});
   if (std::string_view(device) != "null") initialise(program, model, 0);
   program.run();
   program.synchronize();
-  Outcome result;
+  StepOutcome result;
   result.activation_bytes = program.before_backward_bytes();
   for (const NodeId id : program.graph().inputs())
     result.activation_bytes -= block_bytes(program.graph().type(program.graph().node(id).outputs[0]).bytes());
@@ -197,7 +197,7 @@ TEST(RecomputeActivations, keeps_the_gradients) {
     config.attention = attention;
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
       for (const Compile level : {Compile::off, Compile::fuse}) {
-        const Outcome saved = run("cpu", config, {.precision = precision, .level = level});
+        const StepOutcome saved = run("cpu", config, {.precision = precision, .level = level});
         ASSERT_FALSE(saved.gradients.empty());
         EXPECT_FALSE(saved.phases.contains(Phase::recompute));
         for (const Checkpoint policy :
@@ -205,7 +205,7 @@ TEST(RecomputeActivations, keeps_the_gradients) {
           SCOPED_TRACE(fmt::format("{} {} {} {}", name(policy), name(precision), name(level), name(attention)));
           CompileOptions options{.precision = precision, .level = level, .checkpoint = policy};
           options.block_checkpoints = {{"layers.0", Checkpoint::block}, {"layers.1", Checkpoint::selective}};
-          const Outcome again = run("cpu", config, options);
+          const StepOutcome again = run("cpu", config, options);
           for (const auto& [name, gradient] : saved.gradients) {
             if (repeats_to_the_bit(precision, level)) {
               EXPECT_TRUE(again.gradients.at(name).data == gradient.data) << name;

@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::ThrowsMessage;
 
-const TransformerConfig kToy{"custom", 50, 8, 256, 256, 2, 4};
+const TransformerConfig kSmallModel{"custom", 50, 8, 256, 256, 2, 4};
 
 std::set<std::string> inputs_of(const Graph& graph) {
   std::set<std::string> names;
@@ -35,7 +35,9 @@ std::set<std::string> inputs_of(const Graph& graph) {
   return names;
 }
 
-Graph step_of(CompileOptions options) { return testing::transformer_graph(kToy, 2, Mode::step, std::move(options)); }
+Graph step_of(CompileOptions options) {
+  return testing::transformer_graph(kSmallModel, 2, Mode::step, std::move(options));
+}
 
 TEST(Frozen, parameters_have_neither_gradients_nor_states) {
   const Graph graph = step_of({.keep = {.gradients = true}, .frozen = {"token_embeddings", "layers.0"}});
@@ -50,7 +52,7 @@ TEST(Frozen, parameters_have_neither_gradients_nor_states) {
 
 // With the embedding and the first layer frozen, nothing below the second layer needs a gradient.
 TEST(Frozen, parameters_at_the_bottom_end_the_backward_pass) {
-  const ProgramPlan plan(build_transformer(kToy, 2), open_device("cpu"),
+  const ProgramPlan plan(build_transformer(kSmallModel, 2), open_device("cpu"),
                          {.compile = {.mode = Mode::step, .frozen = {"token_embeddings", "layers.0"}}});
   const Graph& graph = plan.graph();
   for (const NodeId id : graph.order()) {
@@ -64,13 +66,13 @@ TEST(Frozen, parameters_at_the_bottom_end_the_backward_pass) {
 // Compiled, the kernel of a norm's derivative leaves out the gradient of a frozen weight.
 TEST(Frozen, norms_have_no_gradients_of_their_weights_where_nodes_are_fused) {
   for (const std::vector<std::string>& frozen : {std::vector<std::string>{}, {"ln*"}}) {
-    const ProgramPlan plan(build_transformer(kToy, 2), open_device("cpu"),
+    const ProgramPlan plan(build_transformer(kSmallModel, 2), open_device("cpu"),
                            {.compile = {.mode = Mode::backward, .level = Compile::fuse, .frozen = frozen}});
     const Graph& graph = plan.graph();
     const auto count = std::ranges::count_if(graph.order(), [&](NodeId id) {
       const Node& node = graph.node(id);
       return node.phase == Phase::backward && std::ranges::any_of(node.outputs, [&](Value value) {
-               return graph.type(value).shape == Shape{kToy.d_model};
+               return graph.type(value).shape == Shape{kSmallModel.d_model};
              });
     });
     EXPECT_EQ(count, frozen.empty() ? 5 : 0);
@@ -84,7 +86,7 @@ TEST(Frozen, may_not_be_all) {
 
 // Trained parameters have the values that they have without frozen ones in the first step.
 TEST(Frozen, leaves_the_other_gradients_as_they_are) {
-  const Transformer workload(kToy, 2);
+  const Transformer workload(kSmallModel, 2);
   const auto gradient = [&](std::vector<std::string> frozen, Compile level) {
     Program program(workload.build(), open_device("cpu"),
                     {.compile = {.mode = Mode::backward, .level = level, .frozen = std::move(frozen)}});
@@ -114,9 +116,9 @@ TEST(Lora, trains_adapters_alone) {
 
 TEST(Lora, counts_its_parameters) {
   const ParameterCounts counts =
-      count_parameters(build_transformer(kToy, 2), {.lora = LoraOptions{.rank = 4, .alpha = 8}});
+      count_parameters(build_transformer(kSmallModel, 2), {.lora = LoraOptions{.rank = 4, .alpha = 8}});
   EXPECT_EQ(counts.trainable, 2 * 2 * 4 * (256 + 256));
-  EXPECT_EQ(counts.all, parameter_count(kToy) + counts.trainable);
+  EXPECT_EQ(counts.all, parameter_count(kSmallModel) + counts.trainable);
 }
 
 const PublishedLayer kPacked{"model.layers.1.self_attn.qkv_proj",
@@ -162,7 +164,7 @@ class LoraOn : public ::testing::TestWithParam<Compile> {
     initialise(made, workload_, 3);
     return made;
   }
-  const Transformer workload_{kToy, 2};
+  const Transformer workload_{kSmallModel, 2};
   const LoraOptions lora_{.rank = 4, .alpha = 8, .targets = {"q_proj", "w2"}};
 };
 
@@ -299,7 +301,7 @@ TEST(MasterWeights, off_needs_bf16) {
 class TrainedOn : public ::testing::TestWithParam<Compile> {
  protected:
   static float loss_after(const char* device, int steps, CompileOptions options) {
-    const Transformer workload(kToy, 2);
+    const Transformer workload(kSmallModel, 2);
     options.mode = Mode::step;
     options.level = GetParam();
     Program program(workload.build(), open_device(device), {.compile = options});
@@ -343,14 +345,14 @@ TEST(EightBitMoments, are_those_of_rows_in_blocks_of_256) {
   EXPECT_EQ(type("optimizer.first_moment.layers.0.ffn.w1.weight"), "dynamic8[F256,D256]");
   EXPECT_EQ(type("optimizer.second_moment.layers.0.ffn.w1.weight"), "udynamic8[F256,D256]");
   EXPECT_EQ(type("optimizer.first_moment_scales.layers.0.ffn.w1.weight"), "fp32[F256,D1]");
-  TransformerConfig odd = kToy;
+  TransformerConfig odd = kSmallModel;
   odd.d_ff = 100;
   const Graph other = testing::transformer_graph(odd, 2, Mode::step, {.optimizer = {.kind = Optimizer::adamw_8bit}});
   EXPECT_EQ(other.type(*other.find_input("optimizer.first_moment.layers.0.ffn.w2.weight")).dtype, DType::fp32);
 }
 
 TEST(EightBitMoments, of_wide_parameters_are_updated_by_one_kernel_each) {
-  TransformerConfig wide = kToy;
+  TransformerConfig wide = kSmallModel;
   wide.d_model = wide.d_ff = 512;
   const ProgramPlan plan(build_transformer(wide, 2), open_device("cpu"),
                          {.compile = {.mode = Mode::step, .optimizer = {.kind = Optimizer::adamw_8bit}}});

@@ -12,9 +12,9 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/fake/on_fake_card.h"
-#include "backends/cuda/products/batch_products.h"
 #include "backends/cuda/products/choice/algorithm.h"
 #include "backends/cuda/products/choice/timing.h"
+#include "backends/cuda/products/product_problems.h"
 #include "core/files/file.h"
 
 namespace ridgepoint {

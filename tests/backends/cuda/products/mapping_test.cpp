@@ -8,8 +8,8 @@
 #include <random>
 
 #include "backends/cpu/kernel_harness.h"
-#include "backends/cuda/products/batch_products.h"
 #include "backends/cuda/products/choice/algorithm.h"
+#include "backends/cuda/products/product_problems.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -19,16 +19,7 @@ using cuda::LtMatrix;
 using cuda::LtProblem;
 using testing::LayoutChoice;
 using testing::Operand;
-
-MatmulProblem problem_of(const TensorLayout& a, const TensorLayout& b) {
-  Graph graph;
-  const Node node;
-  std::vector<Dim> dims(a.shape.dims().begin(), a.shape.dims().end());
-  dims.back() = b.shape.dim(-1);
-  const std::array inputs = {a, b};
-  const std::array outputs = {dense_layout({a.dtype, Shape(dims)})};
-  return read_matmul_problem({graph, node, inputs, outputs});
-}
+using testing::problem_of;
 
 // Element (row, column) of the matrix as the product uses it.
 std::int64_t offset_of(const LtMatrix& matrix, std::int64_t row, std::int64_t column) {

@@ -1,5 +1,6 @@
 // Our own fp32 matmul for Hopper: its tilings, without a GPU; and on a GPU, every tiling against double.
 #include "backends/cuda/products/split_matmul/split_matmul.h"
+#include "backends/cuda/products/product_problems.h"
 
 #include <gmock/gmock.h>
 
@@ -22,17 +23,9 @@ using cuda::SplitTiling;
 using testing::DeviceCopy;
 using testing::LayoutChoice;
 using testing::Operand;
+using testing::problem_of;
 
 constexpr int kMultiprocessors = 132;
-
-MatmulProblem problem_of(const TensorLayout& a, const TensorLayout& b) {
-  Graph graph;
-  const Value product = matmul(graph, input(graph, "a", {a.dtype, a.shape}, Role::data),
-                               input(graph, "b", {b.dtype, b.shape}, Role::data));
-  const std::array inputs = {a, b};
-  const std::array outputs = {dense_layout(graph.type(product))};
-  return read_matmul_problem({graph, graph.producer_node(product), inputs, outputs});
-}
 
 std::optional<SplitMatmulPlan> plan_of(const Shape& a, const LayoutChoice& a_choice, const Shape& b,
                                        const LayoutChoice& b_choice, DType dtype = DType::fp32) {

@@ -1,12 +1,23 @@
-// Two products that differ in their batch dimensions only, to test what the choice of an algorithm depends on.
+// Products as the choice of an algorithm sees them.
 #pragma once
 
 #include <array>
 
 #include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
 #include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint::testing {
+
+// The product of two operands that lie in memory as told.
+inline MatmulProblem problem_of(const TensorLayout& a, const TensorLayout& b) {
+  Graph graph;
+  const Value product = matmul(graph, input(graph, "a", {a.dtype, a.shape}, Role::data),
+                               input(graph, "b", {b.dtype, b.shape}, Role::data));
+  const std::array inputs = {a, b};
+  const std::array outputs = {dense_layout(graph.type(product))};
+  return read_matmul_problem({graph, graph.producer_node(product), inputs, outputs});
+}
 
 // The operands and the result of [batch,4,8] x [batch,8,8], with batch strides of a and b that do not merge.
 struct BatchProduct {
