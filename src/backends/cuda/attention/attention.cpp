@@ -285,8 +285,8 @@ KernelVariant hopper_split_forward(const AttentionVariant<HopperSplitForwardTili
 }
 KernelVariant hopper_split_backward(const AttentionVariant<HopperSplitBackwardTiling>& row) {
   const bool is_wide = row.tiling.width > 128;
-  KernelVariant variant = backward(
-      row, is_wide ? "attention_split_wide_backward_wgmma" : "attention_split_backward_wgmma");
+  KernelVariant variant =
+      backward(row, is_wide ? "attention_split_wide_backward_wgmma" : "attention_split_backward_wgmma");
   variant.accepts = accepts_hopper_split;
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;

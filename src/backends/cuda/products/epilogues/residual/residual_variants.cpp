@@ -36,8 +36,7 @@ constexpr KernelVariant residual(DType dtype, const char* entry) {
           .is_for_that_capability_alone = true,
           .accepts = has_residual<kIsBackward>,
           .tiling = {.rows = 128, .columns = 128, .threads = LowMatmulTiling::kThreads},
-          .image = kIsBackward ? "residual_backward_wgmma"
-                               : "residual_matmul_wgmma",
+          .image = kIsBackward ? "residual_backward_wgmma" : "residual_matmul_wgmma",
           .entry = entry,
           .layout = residual_operand_layout,
           .workspace_bytes = ended_product_workspace<residual_plan>,

@@ -52,8 +52,8 @@ EndTiles RopePlan::tiles(const EndTiling& tiling) const {
 
 std::vector<EndLaunch> RopePlan::launches(const EndTiling& tiling, int multiprocessors) const {
   EndLaunch launch =
-      product_launch(fmt::format("fused_rope_forward_{}_{}", tiling.to_text(), name(dtype_)),
-                     "rope_matmul_wgmma", blocks_of(tiles(tiling), tiling, multiprocessors),
+      product_launch(fmt::format("fused_rope_forward_{}_{}", tiling.to_text(), name(dtype_)), "rope_matmul_wgmma",
+                     blocks_of(tiles(tiling), tiling, multiprocessors),
                      LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, true, LowMatmulTiling::kElementBytes));
   launch.shape.waits_by_itself = true;
   RopeMatmul parameters;
