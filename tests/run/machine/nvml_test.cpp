@@ -1,4 +1,5 @@
 #include "run/machine/nvml.h"
+#include "support/build_paths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@ using ::testing::Optional;
 constexpr const char* kGpu = "00000000:19:00.0";
 
 TEST(Nvml, reads_the_state_of_a_gpu) {
-  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  const Nvml nvml(built_for_tests("libfake_nvml.so"));
   const GpuReading reading = nvml.read(nvml.find(kGpu));
   EXPECT_THAT(reading.sm_clock_mhz, Optional(1980));
   EXPECT_THAT(reading.memory_clock_mhz, Optional(2619));
@@ -23,7 +24,7 @@ TEST(Nvml, reads_the_state_of_a_gpu) {
 }
 
 TEST(Nvml, leaves_empty_what_the_library_does_not_have) {
-  const Nvml nvml(RIDGEPOINT_FAKE_OLD_NVML);
+  const Nvml nvml(built_for_tests("libfake_old_nvml.so"));
   const GpuReading reading = nvml.read(nvml.find(kGpu));
   EXPECT_TRUE(reading.sm_clock_mhz);
   EXPECT_FALSE(reading.power_watts);
@@ -31,7 +32,7 @@ TEST(Nvml, leaves_empty_what_the_library_does_not_have) {
 }
 
 TEST(Nvml, reads_nothing_of_a_gpu_that_it_does_not_know) {
-  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  const Nvml nvml(built_for_tests("libfake_nvml.so"));
   EXPECT_EQ(nvml.find("00000000:20:00.0"), nullptr);
   EXPECT_FALSE(nvml.read(nullptr).sm_clock_mhz);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "run/timing/timing_quality.h"
+#include "support/build_paths.h"
 
 namespace ridgepoint {
 namespace {
@@ -16,7 +17,7 @@ using ::testing::Optional;
 constexpr const char* kGpu = "00000000:19:00.0";
 
 TEST(MachineState, keeps_the_readings_of_a_gpu_in_their_order) {
-  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  const Nvml nvml(built_for_tests("libfake_nvml.so"));
   MachineState machine(kGpu, nvml);
   machine.start();
   machine.stop();
@@ -29,7 +30,7 @@ TEST(MachineState, keeps_the_readings_of_a_gpu_in_their_order) {
 }
 
 TEST(MachineState, does_not_read_again_at_once) {
-  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  const Nvml nvml(built_for_tests("libfake_nvml.so"));
   MachineState machine(kGpu, nvml);
   machine.start();
   const std::size_t readings = machine.timing().power_watts->size();
@@ -51,7 +52,7 @@ TEST(MachineState, knows_nothing_of_a_gpu_without_nvml) {
 }
 
 TEST(MachineState, reads_no_gpu_for_another_device) {
-  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  const Nvml nvml(built_for_tests("libfake_nvml.so"));
   MachineState machine(std::nullopt, nvml);
   machine.start();
   machine.stop();

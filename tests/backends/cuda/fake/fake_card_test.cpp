@@ -11,6 +11,7 @@
 #include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
+#include "support/build_paths.h"
 #include "support/run_program.h"
 
 namespace ridgepoint {
@@ -29,7 +30,7 @@ class FakeCard : public ::testing::Test {
 
   void SetUp() override {
     if (const std::string why = testing::missing_for_fake_card(); !why.empty()) GTEST_SKIP() << why;
-    set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD);
+    set("LD_LIBRARY_PATH", built_for_tests("fake_card"));
     set("XDG_CACHE_HOME", cache_->path().string());
   }
   void TearDown() override {

@@ -3,7 +3,6 @@ function(add_fake_driver name version start complete)
   string(TOLOWER fake_${name}_driver library)
   add_library(${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends/cuda/fake/fake_driver.cpp)
   target_compile_definitions(${library} PRIVATE FAKE_VERSION=${version} FAKE_START=${start} FAKE_COMPLETE=${complete})
-  target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_${name}_DRIVER="$<TARGET_FILE:${library}>")
   add_dependencies(backends_cuda_test ${library})
 endfunction()
 
@@ -37,5 +36,3 @@ add_fake_library(fake_nccl fake_nccl.cpp libnccl 2)
 # Apart, because most tests compile with the real one.
 add_fake_library(fake_nvrtc fake_nvrtc.cpp libnvrtc ${library_version})
 set_target_properties(fake_nvrtc PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_nvrtc)
-target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_NVRTC="${CMAKE_CURRENT_BINARY_DIR}/fake_nvrtc")
-target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_CARD="${CMAKE_CURRENT_BINARY_DIR}/fake_card")

@@ -15,6 +15,7 @@
 #include "backends/cuda/fake/fake_card.h"
 #include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
+#include "support/build_paths.h"
 
 namespace ridgepoint::testing {
 
@@ -23,7 +24,8 @@ class OnFakeCard : public ::testing::Test {
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // the new process starts again at the same test
     const char* folders = std::getenv("LD_LIBRARY_PATH");
-    set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD + (folders == nullptr ? std::string() : ":" + std::string(folders)));
+    set("LD_LIBRARY_PATH",
+        built_for_tests("fake_card") + (folders == nullptr ? std::string() : ":" + std::string(folders)));
     set("XDG_CACHE_HOME", cache_home().string());
     if (const std::string why = missing_for_fake_card(); !why.empty()) GTEST_SKIP() << why;
   }
@@ -39,7 +41,7 @@ class OnFakeCard : public ::testing::Test {
   }
   // From now on, kernels are compiled by the compiler of fake_nvrtc.cpp.
   void use_fake_compiler() {
-    set("LD_LIBRARY_PATH", std::string(RIDGEPOINT_FAKE_NVRTC) + ":" + std::getenv("LD_LIBRARY_PATH"));
+    set("LD_LIBRARY_PATH", built_for_tests("fake_nvrtc") + ":" + std::getenv("LD_LIBRARY_PATH"));
   }
   const std::filesystem::path& cache_home() const { return cache_->path(); }
 

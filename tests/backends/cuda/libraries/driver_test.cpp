@@ -13,6 +13,7 @@
 #include "backends/cuda/needs.h"
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "ridgepoint/error.h"
+#include "support/build_paths.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -37,22 +38,23 @@ TEST(CudaDriver, none_at_all_names_the_library_and_what_to_install) {
 }
 
 TEST(CudaDriver, one_too_old_says_which_it_supports_and_which_is_needed) {
-  EXPECT_THAT(refusal_of(RIDGEPOINT_FAKE_OLD_DRIVER),
+  EXPECT_THAT(refusal_of(built_for_tests("libfake_old_driver.so")),
               AllOf(HasSubstr("supports CUDA 12.2"), HasSubstr(toolkit_version() < 13000 ? "needs 12.3" : "needs 13.0"),
                     HasSubstr("update to driver ")));
 }
 
 TEST(CudaDriver, one_without_the_functions_it_should_have_names_the_first) {
-  EXPECT_THAT(refusal_of(RIDGEPOINT_FAKE_INCOMPLETE_DRIVER), AllOf(HasSubstr("has no function"), HasSubstr("cuInit")));
+  EXPECT_THAT(refusal_of(built_for_tests("libfake_incomplete_driver.so")),
+              AllOf(HasSubstr("has no function"), HasSubstr("cuInit")));
 }
 
 TEST(CudaDriver, one_without_a_card_says_so) {
-  EXPECT_THAT(refusal_of(RIDGEPOINT_FAKE_CARDLESS_DRIVER),
+  EXPECT_THAT(refusal_of(built_for_tests("libfake_cardless_driver.so")),
               AllOf(HasSubstr("finds no GPU"), HasSubstr("nvidia-smi"), HasSubstr("CUDA_VISIBLE_DEVICES")));
 }
 
 TEST(CudaDriver, one_that_does_not_start_is_quoted) {
-  EXPECT_THAT(refusal_of(RIDGEPOINT_FAKE_BROKEN_DRIVER),
+  EXPECT_THAT(refusal_of(built_for_tests("libfake_broken_driver.so")),
               AllOf(HasSubstr("the driver's own words"), HasSubstr("CUDA_ERROR_OF_A_TEST")));
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/error.h"
+#include "support/build_paths.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -31,7 +32,7 @@ TEST(Cupti, one_that_is_missing_is_named_with_what_to_install) {
 }
 
 TEST(Cupti, one_without_the_functions_it_should_have_names_the_first) {
-  EXPECT_THAT(refusal([] { open_cupti(RIDGEPOINT_FAKE_INCOMPLETE_DRIVER); }),
+  EXPECT_THAT(refusal([] { open_cupti(built_for_tests("libfake_incomplete_driver.so")); }),
               AllOf(HasSubstr("has no function"), HasSubstr("cuptiGetResultString")));
 }
 

@@ -12,6 +12,7 @@
 #include "backends/cuda/needs.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/build_paths.h"
 #include "support/run_program.h"
 #include "support/trace_rules.h"
 
@@ -30,7 +31,7 @@ class FakeProfile : public ::testing::Test {
 
   void SetUp() override {
     if (const std::string why = testing::missing_for_fake_card(); !why.empty()) GTEST_SKIP() << why;
-    set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD);
+    set("LD_LIBRARY_PATH", built_for_tests("fake_card"));
     set("XDG_CACHE_HOME", cache_->path().string());
   }
   void TearDown() override {
@@ -207,7 +208,7 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
 
 TEST_F(FakeProfile, shows_ranges_of_phase_module_and_op_to_a_tool_that_listens) {
   const TemporaryFolder folder;
-  set("NVTX_INJECTION64_PATH", std::string(RIDGEPOINT_FAKE_CARD) + "/libfake_nvtx.so.1");
+  set("NVTX_INJECTION64_PATH", built_for_tests("fake_card") + "/libfake_nvtx.so.1");
   set("FAKE_NVTX_LOG", folder / "ranges");
   const ProgramResult result =
       run_program({"bench", "--device", "cuda", "--model", "tiny", "--context", "16", "--batch", "2", "--mode", "step",
