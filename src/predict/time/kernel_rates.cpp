@@ -64,7 +64,7 @@ AttentionRate hopper_split_rate(const AttentionSize& size, double width) {
   return {share, size.is_backward ? 14e-6 : 8e-6, size.is_backward && of_width == 2 ? 64.0 : 128.0, 260};
 }
 
-// Which kernel runs is as in src/backends/cuda/kernels/attention.
+// The kernels are chosen as in src/backends/cuda/attention.
 AttentionRate attention_rate(const AttentionSize& size, double width, bool is_hopper) {
   if (!is_hopper) return portable_rate(size, width);
   const bool is_plain = size.window == 0 && !size.has_soft_cap;
