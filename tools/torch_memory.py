@@ -9,8 +9,8 @@
 takes the peak of iterations after a warm-up and torch.cuda.reset_peak_memory_stats(); rows that the file has already
 are not measured again. `snapshots` compares the program's figures with torch.cuda.memory_stats() of the same process,
 and writes NAME.pickle.gz and NAME.json. `trace` needs PyTorch 2.6 or later: earlier ones add gradients differently. A
-file has a line of JSON with the configuration, then a line for each allocation of an iteration, in order: its bytes,
-negative for a release.
+file has a line of JSON with the configuration, then the bytes of each allocation of an iteration, in order, negative
+for a release.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import pathlib
 import pickle
 import subprocess
 import sys
+import textwrap
 import threading
 
 import torch
@@ -260,6 +261,12 @@ def in_order(counts):
     return [count for is_release, group in groups for count in (sorted(group) if is_release else group)]
 
 
+def write_recording(path, configuration, tree):
+    row = json.dumps({"torch": torch.__version__, **configuration})
+    counts = " ".join(map(str, in_order(allocations(tree))))
+    path.write_text(row + "\n" + textwrap.fill(counts, 120, break_on_hyphens=False) + "\n")
+
+
 def trace(options):
     folder = pathlib.Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -273,9 +280,7 @@ def trace(options):
         with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
             iteration()
         tree = profile.profiler.kineto_results.experimental_event_tree()
-        lines = [json.dumps({"torch": torch.__version__, **row}), *map(str, in_order(allocations(tree)))]
-        name = f"{mode}_{dtype}_{kind}_batch_{sizes['batch']}.txt"
-        (folder / name).write_text("\n".join(lines) + "\n")
+        write_recording(folder / f"{mode}_{dtype}_{kind}_batch_{sizes['batch']}.txt", row, tree)
 
 
 # The rows of `measure`, by the program's option names.

@@ -4,8 +4,7 @@ tests of `ridgepoint plan --as torch`.
 
     tools/transformers_trace.py --output tests/golden/transformers_memory
 
-A file has a line of JSON with the configuration, then a line for each allocation of an iteration, in order: its bytes,
-negative for a release (tools/torch_memory.py has the rules). All are in fp32 with eager attention, because autocast and
+tools/torch_memory.py has the format of a file and its rules. All are in fp32 with eager attention, because autocast and
 scaled_dot_product_attention differ between the CPU and a GPU. Cases with `checkpoint` need PyTorch 2.6 or later.
 """
 
@@ -341,9 +340,7 @@ def record(c, path):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         iteration()
     tree = without([Event(event) for event in profile.profiler.kineto_results.experimental_event_tree()], NOT_COMPARED)
-    events = torch_memory.in_order(torch_memory.allocations(tree))
-    lines = [json.dumps({"torch": torch.__version__, **c}), *map(str, events)]
-    path.write_text("\n".join(lines) + "\n")
+    torch_memory.write_recording(path, c, tree)
 
 
 def main():

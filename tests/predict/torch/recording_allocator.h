@@ -1,10 +1,14 @@
-// The allocations of an iteration, to be compared with recordings of PyTorch on the CPU.
+// The allocations of an iteration, and recordings of PyTorch on the CPU to compare them with (tools/torch_memory.py).
 #pragma once
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "memory/allocator.h"
@@ -60,6 +64,22 @@ inline std::vector<std::int64_t> comparable(std::vector<std::int64_t> events) {
     begin = std::find_if_not(end, events.end(), is_allocation);
   }
   return events;
+}
+
+struct Recording {
+  nlohmann::json configuration;
+  std::vector<std::int64_t> events = {};
+
+  std::int64_t size(const char* name) const { return configuration[name].get<std::int64_t>(); }
+};
+
+inline Recording read_recording(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  Recording recording{nlohmann::json::parse(line)};
+  for (std::string bytes; file >> bytes;) recording.events.push_back(std::stoll(bytes));
+  return recording;
 }
 
 }  // namespace ridgepoint::torch

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -21,11 +19,6 @@
 
 namespace ridgepoint::torch {
 namespace {
-
-struct TransformersRecording {
-  Training training;
-  std::vector<std::int64_t> events = {};
-};
 
 Architecture architecture_of(const std::string& family) {
   Architecture a{.family = family};
@@ -53,25 +46,19 @@ Architecture architecture_of(const std::string& family) {
   return a;
 }
 
-TransformersRecording read_transformers_recording(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  const nlohmann::json row = nlohmann::json::parse(line);
-  const auto size = [&](const char* name) { return row[name].get<std::int64_t>(); };
-  TransformersRecording recording{
-      {.model = {"recorded", size("vocab"), size("context"), size("d_model"), size("d_ff"), size("layers"),
-                 size("heads"), AttentionVariant::softmax, architecture_of(row["family"].get<std::string>())},
-       .batch = size("batch"),
-       .mode = Mode::step,
-       .checkpoints = row["checkpoint"].get<bool>()}};
-  Architecture& architecture = recording.training.model.architecture;
-  architecture.kv_heads = size("kv_heads");
-  architecture.head_size = size("head_size");
-  architecture.max_context = size("max_context");
+Training training_of_family(const Recording& recording) {
+  const nlohmann::json& row = recording.configuration;
+  Architecture architecture = architecture_of(row["family"].get<std::string>());
+  architecture.kv_heads = recording.size("kv_heads");
+  architecture.head_size = recording.size("head_size");
+  architecture.max_context = recording.size("max_context");
   architecture.tied_head = row["tied"].get<bool>();
-  while (std::getline(file, line)) recording.events.push_back(std::stoll(line));
-  return recording;
+  return {.model = {"recorded", recording.size("vocab"), recording.size("context"), recording.size("d_model"),
+                    recording.size("d_ff"), recording.size("layers"), recording.size("heads"),
+                    AttentionVariant::softmax, architecture},
+          .batch = recording.size("batch"),
+          .mode = Mode::step,
+          .checkpoints = row["checkpoint"].get<bool>()};
 }
 
 class TorchTransformers : public ::testing::TestWithParam<const char*> {};
@@ -87,10 +74,9 @@ std::int64_t peak_of(const std::vector<std::int64_t>& events) {
 // norms: OLMo 2 has neither, and of the others forward, loss and the peak of the step are compared.
 TEST_P(TorchTransformers, allocates_and_frees_what_pytorch_does) {
   const std::string name = std::string(GetParam()) + ".txt";
-  const TransformersRecording recording =
-      read_transformers_recording(source_folder() / "tests/golden/transformers_memory" / name);
+  const Recording recording = read_recording(source_folder() / "tests/golden/transformers_memory" / name);
   RecordingAllocator allocator(MemoryCategory::data);
-  run(recording.training, allocator);
+  run(training_of_family(recording), allocator);
   const std::vector<std::int64_t> events = comparable(allocator.last_phases(4));
   const auto forward = static_cast<std::ptrdiff_t>(allocator.last_phases(4).size() - allocator.last_phases(2).size());
   const std::vector<std::int64_t> recorded = comparable(recording.events);
