@@ -8,7 +8,7 @@ from family_models import GEMMA, NORMS_OF_HEADS, head_width
 
 BATCH, SEQUENCE = 2, 13
 
-SIZES = dict(vocab_size=41, hidden_size=24, intermediate_size=35, num_hidden_layers=2, num_attention_heads=4,
+SIZES = dict(vocab_size=29, hidden_size=24, intermediate_size=19, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, max_position_embeddings=64, attention_dropout=0.0)
 TOKENS = dict(bos_token_id=1, eos_token_id=2, pad_token_id=None)  # a padding token's embedding would get no gradient
 
@@ -22,7 +22,7 @@ def decoder(family, **fields):
 
 
 def gpt2(**fields):
-    sizes = dict(vocab_size=41, n_embd=21, n_layer=2, n_head=3, n_positions=17, n_inner=None)
+    sizes = dict(vocab_size=29, n_embd=21, n_layer=2, n_head=3, n_positions=17, n_inner=None)
     dropout = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
     return {"model_type": "gpt2", **TOKENS, **sizes, **dropout, **fields}
 
@@ -31,7 +31,7 @@ def gpt2(**fields):
 CASES = {
     "gpt2": gpt2(activation_function="gelu_new"),
     "gpt2_erf": gpt2(activation_function="gelu", n_layer=1, n_inner=31),
-    "llama2": decoder("llama", num_key_value_heads=4, num_hidden_layers=3, intermediate_size=37, **rope()),
+    "llama2": decoder("llama", num_key_value_heads=4, num_hidden_layers=3, intermediate_size=21, **rope()),
     "llama2_linear": decoder("llama", attention_bias=True, mlp_bias=True, rms_norm_eps=1e-5,
                              **rope(kind="linear", factor=4.0)),
     # A frequency of each kind: kept, blended, divided.
