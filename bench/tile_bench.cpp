@@ -11,6 +11,7 @@
 #include "backends/cpu/tile/kernel.h"
 #include "ops/rule.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 
 namespace ridgepoint {
 namespace {
@@ -132,7 +133,9 @@ void add_benchmarks() {
   add_one("adamw/embedding", [](Graph& g) {
     std::array<Value, 4> t;
     for (Value& value : t) value = tensor(g, kEmbedding);
-    return node_of(g, adamw(g, tensor(g, Shape{}), t[0], t[1], t[2], t[3], {})[0]);
+    return node_of(
+        g, optimizer_step(
+               g, {}, {.step = tensor(g, Shape{}), .parameter = t[0], .gradient = t[1], .states = {t[2], t[3]}})[0]);
   });
   for (const auto& [name, axes] : {std::pair{"reduce_sum_columns/tokens", 0}, std::pair{"reduce_sum_rows/tokens", 1}}) {
     add_one(name, [axis = axes](Graph& g) { return node_of(g, reduce_sum(g, tensor(g, kTokens), {axis})); });

@@ -54,6 +54,7 @@ PUBLIC_HEADERS = {
     "parallel.h": "ops",
     "ops.h": "ops",
     "optimizer.h": "ops",
+    "optimizer_list.def": "ops",
     "autodiff.h": "autodiff",
     "compile.h": "ops",
     "program.h": "runtime",

@@ -130,10 +130,10 @@ std::vector<std::string_view> pass_names();
 std::string_view last_training_pass();
 
 // The graph of options.mode for any device: runs the passes up to last_training_pass(). They add the inputs
-// "optimizer.step", "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME" (mode step with AdamW),
-// "optimizer.momentum.NAME" (with SGD) and "optimizer.loss_scale" (fp16), and the outputs "grad.NAME". A graph that
-// already has a backward phase is returned unchanged. Throws Error (usage) for an unknown name in `skip` or `until`, or
-// for a mode that needs a gradient of a graph that has neither a loss nor a floating result.
+// "optimizer.step" and "optimizer.STATE.NAME" (mode step; the states of optimizer_list.def), "optimizer.loss_scale"
+// (fp16), and the outputs "grad.NAME". A graph that already has a backward phase is returned unchanged. Throws Error
+// (usage) for an unknown name in `skip` or `until`, or for a mode that needs a gradient of a graph that has neither a
+// loss nor a floating result.
 Graph training_graph(Graph forward, const CompileOptions& options);
 
 struct ParameterCounts {

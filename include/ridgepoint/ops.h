@@ -187,52 +187,6 @@ std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets,
 // A scalar: 0 where every element of x is finite, else NaN.
 Value nonfinite(Graph& graph, Value x, const Source& source = Source::current());
 
-struct AdamWOptions {
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.01;
-};
-// New {parameter, first moment, second moment}; `step` is the fp32 scalar count of this update (1 for the first).
-// The results may overwrite the operands. Weight decay is decoupled, as in torch.optim.AdamW.
-std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,
-                           Value second_moment, const AdamWOptions& options, const Source& source = Source::current());
-
-// fp32 scalars. Gradients are multiplied by `gradient_factor`; where `skip` is not 0, nothing is updated.
-struct UpdateGuard {
-  Value gradient_factor;
-  Value skip;
-};
-// adamw() with a guard. `step` may be 0 when the update is skipped.
-std::array<Value, 3> guarded_adamw(Graph& graph, Value step, const UpdateGuard& guard, Value parameter, Value gradient,
-                                   Value first_moment, Value second_moment, const AdamWOptions& options,
-                                   const Source& source = Source::current());
-
-// adamw() with moments in 8-bit codes: DType::dynamic8 for the first, udynamic8 for the second, of the parameter's
-// shape, and fp32 scales [elements / 256] of their blocks. The parameter has a multiple of 256 elements.
-struct QuantisedMoments {
-  Value first, first_scales, second, second_scales;
-};
-struct QuantisedUpdate {
-  Value parameter;
-  QuantisedMoments moments;
-};
-QuantisedUpdate adamw_8bit(Graph& graph, Value step, Value parameter, Value gradient, const QuantisedMoments& moments,
-                           const AdamWOptions& options, const std::optional<UpdateGuard>& guard = {},
-                           const Source& source = Source::current());
-
-struct SgdOptions {
-  double learning_rate = 1e-3;
-  double momentum = 0;  // 0: there is no momentum buffer
-  double weight_decay = 0;
-};
-// New {parameter} or, with momentum, {parameter, momentum buffer}, as torch.optim.SGD computes them. The results may
-// overwrite the operands.
-std::vector<Value> sgd(Graph& graph, Value parameter, Value gradient, std::optional<Value> momentum_buffer,
-                       const SgdOptions& options, const std::optional<UpdateGuard>& guard = {},
-                       const Source& source = Source::current());
-
 // Collectives over `ranks` processes that run the same graph, of any number of tensors. The sum over ranks, of the same
 // type; it may overwrite the operand.
 std::vector<Value> all_reduce(Graph& graph, std::vector<Value> values, std::int64_t ranks,

@@ -15,7 +15,6 @@ namespace {
 
 constexpr auto kModeNames = enum_names<Mode>("forward", "training_forward", "backward", "step");
 constexpr auto kCompileNames = enum_names<Compile>("off", "fuse", "full");
-constexpr auto kOptimizerNames = enum_names<Optimizer>("adamw", "adamw-8bit", "sgd");
 constexpr auto kShardingNames = enum_names<Sharding>("none", "optimizer", "gradients", "parameters");
 constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block", "auto");
 
@@ -47,8 +46,12 @@ void check_training(const CompileOptions& options) {
   const bool is_bf16 = options.precision == Precision::bf16 || options.precision == Precision::fp8;
   require(options.master_weights || is_bf16,
           "parameters without fp32 master weights need bf16 or fp8, not " + std::string(name(options.precision)));
-  require(options.optimizer.sgd.momentum >= 0 && options.optimizer.sgd.momentum < 1,
-          "the momentum is at least 0 and less than 1");
+  const OptimizerOptions& optimizer = options.optimizer;
+  const double momentum = optimizer.find("momentum").value_or(0);
+  require(momentum >= 0 && momentum < 1, "the momentum is at least 0 and less than 1");
+  for (const auto& [key, value] : optimizer.hyperparameters)
+    require(optimizer.find(key).has_value(),
+            "the optimizer " + std::string(name(optimizer.kind)) + " has no hyperparameter '" + key + "'");
 }
 
 }  // namespace
@@ -66,9 +69,6 @@ std::string_view name(Checkpoint checkpoint) { return kCheckpointNames[checkpoin
 Checkpoint checkpoint_from_name(std::string_view text) {
   return kCheckpointNames.parse(text, "unknown checkpoint policy '{}'");
 }
-
-std::string_view name(Optimizer optimizer) { return kOptimizerNames[optimizer]; }
-Optimizer optimizer_from_name(std::string_view text) { return kOptimizerNames.parse(text, "unknown optimizer '{}'"); }
 
 bool CompileOptions::verifies_by_default() {
 #ifdef NDEBUG

@@ -96,7 +96,7 @@ std::string mask_cell(const Record& record) {
 // With momentum and weight decay where they are not as the optimizer comes.
 std::string optimizer_cell(const Record& record) {
   if (!record.optimizer || is_attention_call(record)) return nothing();
-  const double usual = record.optimizer == Optimizer::sgd ? SgdOptions().weight_decay : AdamWOptions().weight_decay;
+  const double usual = OptimizerOptions{.kind = *record.optimizer}.find("weight_decay").value_or(0);
   std::string text(name(*record.optimizer));
   if (record.momentum.value_or(0) > 0) text += fmt::format(" momentum {:g}", *record.momentum);
   if (record.weight_decay.value_or(usual) != usual) text += fmt::format(" weight decay {:g}", *record.weight_decay);

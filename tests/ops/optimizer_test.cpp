@@ -8,6 +8,7 @@
 
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint {
@@ -26,17 +27,17 @@ HostTensor pair_of(float a, float b) {
   return tensor;
 }
 
-class Sgd : public ::testing::TestWithParam<const char*> {
+// An optimizer with at most one state, "momentum", and without a step count.
+class Steps : public ::testing::TestWithParam<const char*> {
  protected:
-  static Program program(const SgdOptions& options) {
+  static Program program(const OptimizerOptions& options) {
     Graph graph;
-    const Value parameter = input(graph, "parameter", kPair, Role::parameter);
-    const Value gradient = input(graph, "gradient", kPair, Role::data);
-    std::optional<Value> buffer;
-    if (options.momentum > 0) buffer = input(graph, "buffer", kPair, Role::state);
-    const std::vector<Value> updated = sgd(graph, parameter, gradient, buffer, options);
-    graph.add_update(parameter, updated[0]);
-    if (buffer) graph.add_update(*buffer, updated[1]);
+    UpdateOperands operands{.parameter = input(graph, "parameter", kPair, Role::parameter),
+                            .gradient = input(graph, "gradient", kPair, Role::data)};
+    if (!states_of(options).empty()) operands.states = {input(graph, "momentum", kPair, Role::state)};
+    const std::vector<Value> updated = optimizer_step(graph, options, operands);
+    graph.add_update(operands.parameter, updated[0]);
+    if (updated.size() > 1) graph.add_update(operands.states[0], updated[1]);
     Program made(std::move(graph), open_device(GetParam()));
     made.write_input("parameter", pair_of(1, -2));
     made.write_input("gradient", pair_of(0.5, 0));
@@ -44,8 +45,8 @@ class Sgd : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(Sgd, without_momentum_walks_against_the_gradient) {
-  Program made = program({.learning_rate = 0.1});
+TEST_P(Steps, of_sgd_without_momentum_walk_against_the_gradient) {
+  Program made = program({Optimizer::sgd, {{"learning_rate", 0.1}}});
   made.run();
   EXPECT_THAT(made.read_input("parameter").as<float>()[0], FloatEq(0.95F));
   EXPECT_THAT(made.read_input("parameter").as<float>()[1], FloatEq(-2.0F));
@@ -54,27 +55,47 @@ TEST_P(Sgd, without_momentum_walks_against_the_gradient) {
 // torch.optim.SGD([1, -2], lr=0.1, momentum=0.9, weight_decay=0.1), gradient [0.5, 0]:
 // step 1: d = 0.5 + 0.1 = 0.6, buffer 0.6, 1 - 0.06 = 0.94;              -0.2, -0.2, -2 + 0.02 = -1.98
 // step 2: d = 0.594, buffer 0.54 + 0.594 = 1.134, 0.94 - 0.1134 = 0.8266;  -0.198, -0.378, -1.98 + 0.0378 = -1.9422
-TEST_P(Sgd, adds_weight_decay_to_the_gradient_and_keeps_a_momentum_buffer) {
-  Program made = program({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1});
+TEST_P(Steps, of_sgd_add_weight_decay_to_the_gradient_and_keep_a_momentum_buffer) {
+  Program made = program({Optimizer::sgd, {{"learning_rate", 0.1}, {"momentum", 0.9}, {"weight_decay", 0.1}}});
   made.run();
   EXPECT_THAT(made.read_input("parameter").as<float>()[0], FloatEq(0.94F));
-  EXPECT_THAT(made.read_input("buffer").as<float>()[1], FloatEq(-0.2F));
+  EXPECT_THAT(made.read_input("momentum").as<float>()[1], FloatEq(-0.2F));
   made.run();
   EXPECT_THAT(made.read_input("parameter").as<float>()[0], FloatEq(0.8266F));
   EXPECT_THAT(made.read_input("parameter").as<float>()[1], FloatEq(-1.9422F));
-  EXPECT_THAT(made.read_input("buffer").as<float>()[0], FloatEq(1.134F));
+  EXPECT_THAT(made.read_input("momentum").as<float>()[0], FloatEq(1.134F));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Sgd, ::testing::Values("cpu", "reference"),
+// Algorithm 2 of Chen et al. 2023 with rate 0.1, betas 0.5 and 0.9 and weight decay 0.1, gradient [0.5, 0]:
+// step 1: mean 0.25, sign 1, 1 (1 - 0.01) - 0.1 = 0.89, momentum 0.05;  mean 0, sign 0, -2 * 0.99 = -1.98, momentum 0
+// step 2: gradient [-1, 1]: mean -0.475, sign -1, 0.89 * 0.99 + 0.1 = 0.9811, momentum 0.045 - 0.1 = -0.055;
+//         mean 0.5, sign 1, -1.98 * 0.99 - 0.1 = -2.0602, momentum 0.1
+TEST_P(Steps, of_lion_go_by_the_sign_of_a_mean_of_gradient_and_momentum) {
+  Program made =
+      program({Optimizer::lion, {{"learning_rate", 0.1}, {"beta1", 0.5}, {"beta2", 0.9}, {"weight_decay", 0.1}}});
+  made.run();
+  EXPECT_THAT(made.read_input("parameter").as<float>()[0], FloatEq(0.89F));
+  EXPECT_THAT(made.read_input("parameter").as<float>()[1], FloatEq(-1.98F));
+  EXPECT_THAT(made.read_input("momentum").as<float>()[0], FloatEq(0.05F));
+  made.write_input("gradient", pair_of(-1, 1));
+  made.run();
+  EXPECT_THAT(made.read_input("parameter").as<float>()[0], FloatEq(0.9811F));
+  EXPECT_THAT(made.read_input("parameter").as<float>()[1], FloatEq(-2.0602F));
+  EXPECT_THAT(made.read_input("momentum").as<float>()[0], FloatEq(-0.055F));
+  EXPECT_THAT(made.read_input("momentum").as<float>()[1], FloatEq(0.1F));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Steps, ::testing::Values("cpu", "reference"),
                          [](const auto& device) { return std::string(device.param); });
 
 TEST(OptimizerShapes, name_what_is_wrong) {
   Graph graph;
   const Value vector = input(graph, "x", kPair, Role::data);
   const Value longer = input(graph, "y", {DType::fp32, {3}}, Role::data);
-  EXPECT_THAT([&] { sgd(graph, vector, longer, {}, {}); },
+  EXPECT_THAT([&] { optimizer_step(graph, {Optimizer::sgd}, {.parameter = vector, .gradient = longer}); },
               ThrowsMessage<Error>(HasSubstr("a parameter, its gradient and its moments must have one shape")));
-  EXPECT_THAT([&] { sgd(graph, vector, vector, {}, {.momentum = 0.9}); },
+  const OptimizerOptions with_momentum{Optimizer::sgd, {{"momentum", 0.9}}};
+  EXPECT_THAT([&] { optimizer_step(graph, with_momentum, {.parameter = vector, .gradient = vector}); },
               ThrowsMessage<Error>(HasSubstr("operands must be 0 scalar(s) and 3 operands per tensor")));
 }
 
@@ -87,7 +108,9 @@ TEST(AdamW, of_bf16_parameters_rounds_once) {
   const Value gradient = input(graph, "gradient", low, Role::data);
   const Value first = input(graph, "first", low, Role::state);
   const Value second = input(graph, "second", low, Role::state);
-  const auto made = adamw(graph, step, parameter, gradient, first, second, {.weight_decay = 0});
+  const auto made =
+      optimizer_step(graph, {.hyperparameters = {{"weight_decay", 0.0}}},
+                     {.step = step, .parameter = parameter, .gradient = gradient, .states = {first, second}});
   graph.add_output("parameter", made[0]);
   graph.add_output("first", made[1]);
   graph.add_output("second", made[2]);
@@ -124,33 +147,19 @@ class HundredSteps {
   static Graph graph(Optimizer optimizer, double decades) {
     Graph graph;
     const TensorType type{DType::fp32, {8, 256}};
-    const auto state = [&](const char* name, DType dtype, Shape shape) {
-      return input(graph, name, {dtype, std::move(shape)}, Role::state);
-    };
-    const Value count = state("step", DType::fp32, {});
+    const Value count = input(graph, "step", {DType::fp32, {}}, Role::state);
     const Value step = shift(graph, count, 1.0);
     graph.add_update(count, step);
     const Value parameter = input(graph, "parameter", type, Role::parameter);
     const double rate = decades * std::log(10.0) / 256;
     const Value size = exp(graph, scale(graph, iota(graph, {8, 256}, 1, DType::fp32), -rate));
     const Value gradient = mul(graph, input(graph, "gradient", type, Role::data), size);
-    if (optimizer == Optimizer::adamw) {
-      const Value first = state("first", DType::fp32, type.shape);
-      const Value second = state("second", DType::fp32, type.shape);
-      const auto made = adamw(graph, step, parameter, gradient, first, second, {});
-      graph.add_update(parameter, made[0]);
-      graph.add_update(first, made[1]);
-      graph.add_update(second, made[2]);
-      return graph;
-    }
-    const QuantisedMoments before{state("first", DType::dynamic8, type.shape), state("a", DType::fp32, {8, 1}),
-                                  state("second", DType::udynamic8, type.shape), state("b", DType::fp32, {8, 1})};
-    const auto [updated, after] = adamw_8bit(graph, step, parameter, gradient, before, {});
-    graph.add_update(parameter, updated);
-    graph.add_update(before.first, after.first);
-    graph.add_update(before.first_scales, after.first_scales);
-    graph.add_update(before.second, after.second);
-    graph.add_update(before.second_scales, after.second_scales);
+    UpdateOperands operands{.step = step, .parameter = parameter, .gradient = gradient};
+    for (const OptimizerState& one : traits(optimizer).states)
+      operands.states.push_back(input(graph, std::string(one.name), *state_type(one.type, type), Role::state));
+    const std::vector<Value> updated = optimizer_step(graph, {.kind = optimizer}, operands);
+    graph.add_update(parameter, updated[0]);
+    for (std::size_t i = 1; i < updated.size(); ++i) graph.add_update(operands.states[i - 1], updated[i]);
     return graph;
   }
 };

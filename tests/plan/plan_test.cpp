@@ -6,6 +6,7 @@
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 
 namespace ridgepoint {
 namespace {
@@ -151,7 +152,8 @@ TEST_F(Plan, writes_updates_into_the_storage_of_what_they_update) {
   const Value parameter = input(graph, "p", {DType::fp32, {4, 6}}, Role::parameter);
   const Value next = shift(graph, step, 1.0);
   graph.add_update(step, next);
-  const std::array<Value, 3> updated = adamw(graph, next, parameter, x, moment, second, {});
+  const std::vector<Value> updated =
+      optimizer_step(graph, {}, {.step = next, .parameter = parameter, .gradient = x, .states = {moment, second}});
   graph.add_update(parameter, updated[0]);
   graph.add_update(moment, updated[1]);
   graph.add_update(second, updated[2]);

@@ -19,9 +19,7 @@ const std::vector<OpCase>& op_cases() {
     add_rope(cases);
     add_attention(cases);
     add_cross_entropy(cases);
-    add_adamw(cases);
-    add_sgd(cases);
-    add_quantised_adamw(cases);
+    add_optimizers(cases);
     add_float8(cases);
     add_fused_nodes(cases);
     return std::move(cases.all);

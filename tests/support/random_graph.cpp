@@ -8,6 +8,7 @@
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 
 namespace ridgepoint::testing {
 namespace {
@@ -380,10 +381,9 @@ class Generator {
       const Known second = like();
       const Value square = second.bound <= 2 ? mul(graph_, second.value, second.value) : sigmoid(graph_, second.value);
       const Value step = shift(graph_, constant(graph_, 2.0, DType::fp32), 1.0);
-      AdamWOptions options;
-      options.epsilon = 0.5;
-      const std::array<Value, 3> made =
-          adamw(graph_, step, parameter.value, gradient.value, moment.value, square, options);
+      const std::vector<Value> made = optimizer_step(
+          graph_, {.hyperparameters = {{"epsilon", 0.5}}},
+          {.step = step, .parameter = parameter.value, .gradient = gradient.value, .states = {moment.value, square}});
       const double first_bound = std::max(moment.bound, gradient.bound);
       pool_.push_back({made[0], false, parameter.bound + 0.02 * first_bound});
       pool_.push_back({made[1], false, first_bound});

@@ -42,9 +42,8 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
             "--peers: PyTorch runs without activation checkpointing; leave --checkpoint out");
     const CompileOptions& compile = config.compile;
     require(compile.precision != Precision::fp8, "--peers: PyTorch has no autocast to fp8; compare --dtype bf16");
-    require(compile.optimizer.kind == Optimizer::adamw &&
-                compile.optimizer.adamw.weight_decay == AdamWOptions().weight_decay && compile.master_weights &&
-                compile.frozen.empty() && !compile.lora && compile.accumulate == 1,
+    require(compile.optimizer.kind == OptimizerOptions().kind && compile.optimizer.is_usual() &&
+                compile.master_weights && compile.frozen.empty() && !compile.lora && compile.accumulate == 1,
             "--peers: PyTorch trains all parameters with AdamW as it comes; leave the options of Training out");
     const auto* model = dynamic_cast<const Transformer*>(config.workload.get());
     require(model == nullptr || model->config().architecture == Architecture(),

@@ -27,13 +27,35 @@ void check_weight_decay(double value) {
   throw Error(fmt::format("'{}' is out of range; the weight decay is at least 0", value), ErrorKind::usage);
 }
 
+// What a help text says of the optimizers that have a hyperparameter: "adamw: 0.01, sgd: 0".
+template <typename Describe>
+std::string optimizers_with(std::string_view hyperparameter, const Describe& describe) {
+  std::vector<std::string> texts;
+  for (const Optimizer one : kAllOptimizers)
+    if (OptimizerOptions{.kind = one}.find(hyperparameter)) texts.push_back(describe(one));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string formulas() {
+  return optimizers_with("learning_rate",
+                         [](Optimizer one) { return fmt::format("{}: {}", name(one), traits(one).formula); });
+}
+std::string with_momentum() {
+  return optimizers_with("momentum", [](Optimizer one) { return std::string(name(one)); });
+}
+std::string weight_decays() {
+  return optimizers_with("weight_decay", [](Optimizer one) {
+    return fmt::format("{}: {:g}", name(one), *OptimizerOptions{.kind = one}.find("weight_decay"));
+  });
+}
+
 void settle_optimizer(RunDraft& draft) {
   OptimizerOptions& optimizer = draft.config.compile.optimizer;
-  require(!draft.momentum || optimizer.kind == Optimizer::sgd,
-          "--momentum belongs to SGD, and AdamW has betas; add --optimizer sgd");
-  optimizer.sgd.momentum = draft.momentum.value_or(optimizer.sgd.momentum);
-  if (!draft.weight_decay) return;
-  (optimizer.kind == Optimizer::sgd ? optimizer.sgd.weight_decay : optimizer.adamw.weight_decay) = *draft.weight_decay;
+  require(!draft.momentum || optimizer.find("momentum"),
+          fmt::format("--momentum belongs to {0}, and {1} has none; add --optimizer {0}", with_momentum(),
+                      name(optimizer.kind)));
+  if (draft.momentum) optimizer.hyperparameters["momentum"] = *draft.momentum;
+  if (draft.weight_decay) optimizer.hyperparameters["weight_decay"] = *draft.weight_decay;
 }
 
 void check_patterns(const Graph& graph, std::string_view flag, const CompileOptions& options) {
@@ -82,12 +104,13 @@ double parse_real(const std::string& text) {
 std::vector<Axis> training_axes() {
   std::vector<Axis> axes;
   axes.push_back(choice_axis("--optimizer", kTraining, "adamw", {names_of(kAllOptimizers), {}},
-                             "optimizer of --mode step, with the formulas of torch.optim",
+                             fmt::format("optimizer of --mode step ({})", formulas()),
                              [](D& d, Text v) { d.config.compile.optimizer.kind = optimizer_from_name(v); }));
-  axes.push_back(real_axis("--momentum", kTraining, "momentum of SGD, at least 0 and less than 1 [0: no buffer]",
+  axes.push_back(real_axis("--momentum", kTraining,
+                           fmt::format("momentum of {}, at least 0 and less than 1 [0: no buffer]", with_momentum()),
                            check_momentum, [](D& d, double v) { d.momentum = v; }));
-  axes.push_back(real_axis("--weight-decay", kTraining, "weight decay [adamw: 0.01, sgd: 0]", check_weight_decay,
-                           [](D& d, double v) { d.weight_decay = v; }));
+  axes.push_back(real_axis("--weight-decay", kTraining, fmt::format("weight decay [{}]", weight_decays()),
+                           check_weight_decay, [](D& d, double v) { d.weight_decay = v; }));
   axes.push_back(choice_axis("--master-weights", kTraining, "on", {{"on", "off"}, {}},
                              "fp32 parameters, gradients and moments beside bf16 weights (off: all are bf16, as after "
                              "model.to(torch.bfloat16))",

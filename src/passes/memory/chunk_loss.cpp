@@ -15,6 +15,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ops/rules/optimizer/optimizer.h"
 #include "passes/memory/loss_region.h"
 #include "passes/pass.h"
 #include "ridgepoint/error.h"
@@ -171,7 +172,7 @@ class LossChunker {
 
   bool is_read_by_optimizers(Value gradient) const {
     return !readers_.is_result(gradient) && std::ranges::all_of(readers_.of(gradient), [&](NodeId id) {
-      return graph_.node(id).op == Op::adamw || graph_.node(id).op == Op::nonfinite;
+      return optimizer_layout(graph_.node(id)) || graph_.node(id).op == Op::nonfinite;
     });
   }
 

@@ -21,7 +21,6 @@
 #include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
 #include "ops/collectives.h"
-#include "ops/rules/optimizer/adamw.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "ops/shape_rules.h"
 #include "passes/pass.h"
@@ -73,7 +72,7 @@ class OptimizerSharder {
   }
 
   static std::int64_t vector_of(const Node& optimizer) {
-    return optimizer.op == Op::adamw_8bit ? kMomentBlockElements : kPartElements;
+    return optimizer_layout(optimizer)->has_blocks() ? kBlockElements : kPartElements;
   }
   std::int64_t part_of_elements(std::int64_t elements, const Node& optimizer) const {
     return part_elements(elements, ranks_, vector_of(optimizer));
@@ -166,12 +165,13 @@ class OptimizerSharder {
     std::vector<Value> operands(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(layout.scalars));
     operands.push_back(mine);
     operands.push_back(gradient_part(gradient_of(node)));
-    for (std::size_t j = 0; j < layout.states; ++j)
+    for (std::size_t j = 0; j < layout.states.size(); ++j)
       operands.push_back(shard_state(node.inputs[layout.scalars + 2 + j], type.elements(), part));
     Attributes attributes = node.attributes;
     if (low) attributes.set("copy", std::string(name(graph_.type(parameter).dtype)));
     const std::vector<Value> results = graph_.node(make_node(graph_, node.op, operands, std::move(attributes))).outputs;
-    for (std::size_t j = 0; j < layout.states; ++j) updates_[node.inputs[layout.scalars + 2 + j]] = results[1 + j];
+    for (std::size_t j = 0; j < layout.states.size(); ++j)
+      updates_[node.inputs[layout.scalars + 2 + j]] = results[1 + j];
     if (low) updates_[mine] = results[0];
     if (divided) {
       updates_[parameter] = results[0];

@@ -1,17 +1,14 @@
-// Mode step: the optimizer updates every parameter from its gradient. AdamW has the states "optimizer.step",
-// "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME"; SGD with momentum has "optimizer.momentum.NAME".
-// 8-bit AdamW has codes of those names and "optimizer.first_moment_scales.NAME" and
-// "optimizer.second_moment_scales.NAME", for parameters whose last dimension is a multiple of 256; the moments of the
-// others are fp32.
-// With loss scaling, a step with a gradient that is not finite is skipped (loss_scaling.h). Gradients are removed from
-// the outputs unless options.keep.gradients is set.
-#include <array>
+// Mode step: the optimizer updates every parameter from its gradient. Its states are the inputs
+// "optimizer.NAME.PARAMETER" with the names of optimizer_list.def, and "optimizer.step" if it counts steps. A parameter
+// that is not made of whole blocks of 256 has fp32 moments where the others have codes. With loss scaling, a step with
+// a gradient that is not finite is skipped (loss_scaling.h). Gradients are removed from the outputs unless
+// options.keep.gradients is set.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/stored_tensors.h"
-#include "ops/rules/optimizer/adamw.h"
 #include "passes/pass.h"
 #include "passes/training/loss_scaling.h"
 #include "passes/training/training.h"
@@ -38,7 +35,7 @@ class OptimizerAppender {
   OptimizerAppender(Graph& graph, const CompileOptions& options) : graph_(graph), options_(options.optimizer) {
     const std::vector<Parameter> parameters = parameters_of(graph);
     std::optional<Value> count;
-    if (options_.kind != Optimizer::sgd) count = input(graph, "optimizer.step", {DType::fp32, {}}, Role::state);
+    if (traits(options_.kind).counts_steps) count = input(graph, "optimizer.step", {DType::fp32, {}}, Role::state);
     if (const std::optional<Value> loss_scale = graph.find_input(kLossScale)) {
       std::vector<Value> gradients;
       for (const Parameter& parameter : parameters) gradients.push_back(parameter.gradient);
@@ -53,55 +50,19 @@ class OptimizerAppender {
 
  private:
   void append(const Parameter& parameter) {
-    const bool has_blocks = has_moment_blocks(graph_.type(parameter.value).shape);
-    if (options_.kind == Optimizer::sgd) return append_sgd(parameter);
-    if (options_.kind == Optimizer::adamw_8bit && has_blocks) return append_adamw_8bit(parameter);
-    append_adamw(parameter);
-  }
-
-  void append_adamw(const Parameter& parameter) {
-    const Value first = state_like(parameter.value, "optimizer.first_moment.");
-    const Value second = state_like(parameter.value, "optimizer.second_moment.");
+    const TensorType type = graph_.type(parameter.value);
+    OptimizerOptions options = options_;
+    const auto has_no_type = [&](const OptimizerState& state) { return !state_type(state.type, type); };
+    if (std::ranges::any_of(states_of(options), has_no_type)) options.kind = *traits(options.kind).without_blocks;
+    UpdateOperands operands = {.step = step_, .parameter = parameter.value, .gradient = parameter.gradient};
+    for (const OptimizerState& one : states_of(options))
+      operands.states.push_back(
+          state("optimizer." + std::string(one.name) + ".", parameter.value, *state_type(one.type, type)));
+    if (guarded_) operands.guard = guarded_->guard;
     const ScopeGuard scope(graph_, module_of(parameter.name));
-    const std::array<Value, 3> updated =
-        guarded_ ? guarded_adamw(graph_, step_, guarded_->guard, parameter.value, parameter.gradient, first, second,
-                                 options_.adamw)
-                 : adamw(graph_, step_, parameter.value, parameter.gradient, first, second, options_.adamw);
+    const std::vector<Value> updated = optimizer_step(graph_, options, operands);
     graph_.add_update(parameter.value, updated[0]);
-    graph_.add_update(first, updated[1]);
-    graph_.add_update(second, updated[2]);
-  }
-
-  void append_adamw_8bit(const Parameter& parameter) {
-    const Shape& shape = graph_.type(parameter.value).shape;
-    const TensorType scales{DType::fp32, with_size(shape, shape.rank() - 1, shape[-1] / kMomentBlockElements)};
-    const QuantisedMoments before{state("optimizer.first_moment.", parameter.value, {DType::dynamic8, shape}),
-                                  state("optimizer.first_moment_scales.", parameter.value, scales),
-                                  state("optimizer.second_moment.", parameter.value, {DType::udynamic8, shape}),
-                                  state("optimizer.second_moment_scales.", parameter.value, scales)};
-    const ScopeGuard scope(graph_, module_of(parameter.name));
-    const auto [updated, after] =
-        adamw_8bit(graph_, step_, parameter.value, parameter.gradient, before, options_.adamw, guard());
-    graph_.add_update(parameter.value, updated);
-    graph_.add_update(before.first, after.first);
-    graph_.add_update(before.first_scales, after.first_scales);
-    graph_.add_update(before.second, after.second);
-    graph_.add_update(before.second_scales, after.second_scales);
-  }
-
-  void append_sgd(const Parameter& parameter) {
-    std::optional<Value> buffer;
-    if (options_.sgd.momentum > 0) buffer = state_like(parameter.value, "optimizer.momentum.");
-    const ScopeGuard scope(graph_, module_of(parameter.name));
-    const std::vector<Value> updated = sgd(graph_, parameter.value, parameter.gradient, buffer, options_.sgd, guard());
-    graph_.add_update(parameter.value, updated[0]);
-    if (buffer) graph_.add_update(*buffer, updated[1]);
-  }
-
-  std::optional<UpdateGuard> guard() const { return guarded_ ? std::optional(guarded_->guard) : std::nullopt; }
-
-  Value state_like(Value parameter, const std::string& prefix) {
-    return state(prefix, parameter, graph_.type(parameter));
+    for (std::size_t i = 0; i < operands.states.size(); ++i) graph_.add_update(operands.states[i], updated[i + 1]);
   }
 
   // A state of the parameter; it is named `prefix` and the parameter, part by part where that has parts.

@@ -7,7 +7,7 @@
 
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 
 namespace ridgepoint {
 

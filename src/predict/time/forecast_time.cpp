@@ -15,6 +15,7 @@
 #include "ops/collectives.h"
 #include "ops/node_key.h"
 #include "ops/rule.h"
+#include "ops/rules/optimizer/optimizer.h"
 #include "predict/time/kernel_rates.h"
 #include "predict/time/launch_timeline.h"
 #include "predict/time/network.h"
@@ -133,14 +134,11 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
     if (node.op == Op::fused) return fused_product(graph, node, *kind, rates);
     return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
   }
+  if (optimizer_layout(node)) return rates.optimizer(bytes);
   switch (node.op) {
     case Op::attention:
     case Op::attention_backward:
       return rates.attention(attention_size(graph, node));
-    case Op::adamw:
-    case Op::adamw_8bit:
-    case Op::sgd:
-      return rates.optimizer(bytes);
     case Op::quantise: {
       const auto read = static_cast<double>(graph.type(node.inputs[0]).bytes());
       return rates.quantise(read, bytes - read);

@@ -73,7 +73,8 @@ torch::Training training_of(const RunConfig& config, const std::optional<std::st
           .batch = workload.batch,
           .mode = config.compile.mode,
           .precision = config.compile.precision,
-          .fused_adamw = config.plan_as == PlanAs::torch_fused,
+          .optimizer = config.compile.optimizer,
+          .fuses_optimizer = config.plan_as == PlanAs::torch_fused,
           .checkpoints = config.compile.checkpoint == Checkpoint::block,
           .cublas_workspace_bytes = cublas_workspace_bytes(card)};
 }
@@ -87,7 +88,7 @@ void require_torch_has_it(const RunConfig& config) {
   require(config.allocator.value_or(AllocatorKind::caching) == AllocatorKind::caching,
           fmt::format("--as {}: PyTorch allocates by its caching allocator; leave out --allocator {}",
                       name(config.plan_as), name(config.allocator.value_or(AllocatorKind::caching))));
-  require(config.compile.optimizer.kind == Optimizer::adamw,
+  require(traits(config.compile.optimizer.kind).torch_temporaries.has_value(),
           fmt::format("--as {}: only AdamW is modelled for PyTorch; leave out --optimizer {}", name(config.plan_as),
                       name(config.compile.optimizer.kind)));
   require(

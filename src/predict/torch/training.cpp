@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "predict/torch/adamw.h"
 #include "predict/torch/autograd/module.h"
 #include "predict/torch/transformer.h"
 #include "predict/torch/transformers/causal_lm.h"
@@ -27,6 +26,66 @@ std::unique_ptr<Module> make_module(const Training& training, Functions& functio
   return std::make_unique<CausalLm>(training.model, training.checkpoints, functions);
 }
 
+// torch.optim.AdamW and others of optimizer_list.def (torch/optim/*.py).
+class OptimizerStep {
+ public:
+  OptimizerStep(const Training& training, const std::vector<Tensor>& parameters, Kernels& kernels)
+      : optimizer_(traits(training.optimizer.kind)),
+        states_(states_of(training.optimizer).size()),
+        is_fused_(training.fuses_optimizer),
+        parameters_(parameters),
+        kernels_(kernels) {}
+
+  // The first step allocates the states.
+  void operator()() {
+    if (state_.empty()) {
+      kernels_.enter(MemoryCategory::optimizer_state, Thread::python);
+      for (const Tensor& parameter : parameters_) {
+        // The fused kernel reads the number of steps on the GPU.
+        if (is_fused_ && optimizer_.counts_steps) state_.push_back(kernels_.empty({}, DType::fp32));
+        for (std::size_t i = 0; i < states_; ++i) state_.push_back(kernels_.copy(parameter));
+      }
+    }
+    kernels_.enter(MemoryCategory::temporary, Thread::python);
+    if (is_fused_) return;
+    std::vector<Tensor> temporaries;
+    for (int i = 0; i < *optimizer_.torch_temporaries; ++i)
+      for (const Tensor& parameter : parameters_) temporaries.push_back(kernels_.copy(parameter));
+  }
+
+ private:
+  const OptimizerTraits& optimizer_;
+  std::size_t states_;
+  bool is_fused_;
+  const std::vector<Tensor>& parameters_;
+  Kernels& kernels_;
+  std::vector<Tensor> state_;
+};
+
+// torch.amp.GradScaler.
+class GradScaler {
+ public:
+  explicit GradScaler(Functions& functions) : f_(functions) {
+    f_.kernels().enter(MemoryCategory::optimizer_state, Thread::python);
+    scale_ = f_.kernels().empty({}, DType::fp32);
+    growth_tracker_ = f_.kernels().empty({}, DType::int32);
+  }
+
+  Tensor scale(const Tensor& loss) { return f_.mul(loss, scale_); }
+
+  // Divides the gradients by the scale in place, after a check that they are finite.
+  void step(OptimizerStep& optimizer) {
+    f_.kernels().enter(MemoryCategory::temporary, Thread::python);
+    const Tensor inverse_scale = f_.kernels().empty({}, DType::fp32);
+    const Tensor found_infinity = f_.kernels().empty({}, DType::fp32);
+    optimizer();
+  }
+
+ private:
+  Functions& f_;
+  Tensor scale_, growth_tracker_;
+};
+
 class Process {
  public:
   Process(const Training& training, Allocator& allocator)
@@ -35,7 +94,7 @@ class Process {
         kernels_(allocator, training.cublas_workspace_bytes),
         functions_(kernels_, autocast_dtype(training.precision)),
         model_(make_module(training, functions_)),
-        optimizer_(model_->parameters(), training.fused_adamw, functions_) {
+        optimizer_(training, model_->parameters(), kernels_) {
     if (training.precision == Precision::fp16 && has_loss()) scaler_.emplace(functions_);
     kernels_.enter(MemoryCategory::data, Thread::python);
     tokens_ = kernels_.empty({training.batch, training.model.context}, DType::int64);
@@ -54,7 +113,7 @@ class Process {
     result = {};
     if (training_.mode == Mode::step) {
       phase(Phase::optimizer, MemoryCategory::temporary, Thread::python);
-      scaler_ ? scaler_->step(optimizer_) : optimizer_.step();
+      scaler_ ? scaler_->step(optimizer_) : optimizer_();
     }
     end_phase();
     return std::move(found_);
@@ -105,7 +164,7 @@ class Process {
   Kernels kernels_;
   Functions functions_;
   std::unique_ptr<Module> model_;
-  AdamW optimizer_;
+  OptimizerStep optimizer_;
   std::optional<GradScaler> scaler_;
   Tensor tokens_, targets_;
   MemoryForecast found_;

@@ -18,7 +18,8 @@ struct Training {
   std::int64_t batch = 1;
   Mode mode = Mode::step;
   Precision precision = Precision::fp32;  // tf32 allocates what fp32 does
-  bool fused_adamw = false;
+  OptimizerOptions optimizer = {};
+  bool fuses_optimizer = false;            // AdamW(fused=True), one kernel for all parameters; otherwise foreach
   bool checkpoints = false;                // every layer, of a family of docs/models.md
   std::size_t cublas_workspace_bytes = 0;  // of each handle
 };

@@ -68,8 +68,8 @@ void describe_training(const CompileOptions& options, Record& record) {
   if (options.mode != Mode::step) return;
   const OptimizerOptions& optimizer = options.optimizer;
   record.optimizer = optimizer.kind;
-  if (optimizer.kind == Optimizer::sgd) record.momentum = optimizer.sgd.momentum;
-  record.weight_decay = optimizer.weight_decay();
+  record.momentum = optimizer.find("momentum");
+  record.weight_decay = optimizer.find("weight_decay");
 }
 
 // Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A

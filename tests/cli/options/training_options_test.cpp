@@ -86,7 +86,7 @@ TEST(TrainingOptions, take_the_names_of_layers_in_the_files_of_a_family) {
 
 TEST(TrainingOptions, are_refused_with_a_reason) {
   expect_training_refused({"--optimizer", "sgdm"}, "did you mean 'sgd'?");
-  expect_training_refused({"--momentum", "0.9"}, "--momentum belongs to SGD");
+  expect_training_refused({"--momentum", "0.9"}, "--momentum belongs to sgd");
   expect_training_refused({"--optimizer", "sgd", "--momentum", "1"}, "'1' is out of range; the momentum is at least 0");
   expect_training_refused({"--optimizer", "sgd", "--momentum", "-0.1"}, "out of range");
   expect_training_refused({"--optimizer", "sgd", "--momentum", "much"}, "'much' is not a number");

@@ -226,6 +226,7 @@ const std::map<Op, KernelClass>& classes_of_ops() {
       {Op::adamw, optimizer},
       {Op::adamw_8bit, optimizer},
       {Op::sgd, optimizer},
+      {Op::lion, optimizer},
       {Op::copy, memory_movement},
       {Op::embedding, memory_movement},
       {Op::embedding_backward, memory_movement},

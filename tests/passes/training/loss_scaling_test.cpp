@@ -37,7 +37,12 @@ class LossScaling : public ::testing::TestWithParam<const char*> {
     const GuardedStep guarded = append_loss_scaling(graph, loss_scale, std::array{gradient}, options);
     const Value step = add(graph, count, guarded.taken);
     graph.add_update(count, step);
-    const std::array<Value, 3> made = guarded_adamw(graph, step, guarded.guard, parameter, gradient, first, second, {});
+    const std::vector<Value> made = optimizer_step(graph, {},
+                                                   {.step = step,
+                                                    .parameter = parameter,
+                                                    .gradient = gradient,
+                                                    .states = {first, second},
+                                                    .guard = guarded.guard});
     graph.add_update(parameter, made[0]);
     graph.add_update(first, made[1]);
     graph.add_update(second, made[2]);

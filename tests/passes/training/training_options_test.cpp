@@ -317,10 +317,17 @@ TEST_P(TrainedOn, without_master_weights_agrees_with_the_reference) {
 }
 
 TEST_P(TrainedOn, with_sgd_agrees_with_the_reference) {
-  OptimizerOptions optimizer{.kind = Optimizer::sgd};
-  optimizer.sgd = {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01};
+  const OptimizerOptions optimizer{Optimizer::sgd,
+                                   {{"learning_rate", 0.05}, {"momentum", 0.9}, {"weight_decay", 0.01}}};
   const float after_six = loss_after("cpu", 6, {.optimizer = optimizer});
   EXPECT_NEAR(after_six, loss_after("reference", 6, {.optimizer = optimizer}), 1e-4);
+  EXPECT_LT(after_six, loss_after("cpu", 1, {.optimizer = optimizer}) - 0.05);
+}
+
+TEST_P(TrainedOn, with_lion_agrees_with_the_reference) {
+  const OptimizerOptions optimizer{Optimizer::lion, {{"learning_rate", 0.002}, {"weight_decay", 0.01}}};
+  const float after_six = loss_after("cpu", 6, {.optimizer = optimizer});
+  EXPECT_NEAR(after_six, loss_after("reference", 6, {.optimizer = optimizer}), 1e-3);
   EXPECT_LT(after_six, loss_after("cpu", 1, {.optimizer = optimizer}) - 0.05);
 }
 

@@ -92,7 +92,9 @@ std::vector<CompileOptions> ways_to_train() {
   CompileOptions sgd;
   sgd.optimizer.kind = Optimizer::sgd;
   CompileOptions momentum = sgd;
-  momentum.optimizer.sgd.momentum = 0.9;
+  momentum.optimizer.hyperparameters = {{"momentum", 0.9}};
+  CompileOptions lion;
+  lion.optimizer.kind = Optimizer::lion;
   CompileOptions codes;
   codes.optimizer.kind = Optimizer::adamw_8bit;
   CompileOptions low;
@@ -109,7 +111,7 @@ std::vector<CompileOptions> ways_to_train() {
   CompileOptions accumulated_low = low;
   accumulated_low.accumulate = 3;
   accumulated_low.checkpoint = Checkpoint::block;
-  return {sgd, momentum, codes, low, frozen, lora, lora_bf16, accumulated, accumulated_low};
+  return {sgd, momentum, lion, codes, low, frozen, lora, lora_bf16, accumulated, accumulated_low};
 }
 
 TEST(PlanRun, equals_to_the_byte_what_a_run_takes_however_it_trains) {
@@ -197,7 +199,9 @@ TEST(PlanRun, has_the_optimizer_states_that_each_way_to_train_keeps) {
   const std::int64_t scalars = 512;  // the step count in its block
   EXPECT_EQ(state_bytes(model, {}), 8 * parameters + scalars);
   EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::sgd}}), 0);
-  EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::sgd, .sgd = {.momentum = 0.9}}}), 4 * parameters);
+  EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::sgd, .hyperparameters = {{"momentum", 0.9}}}}),
+            4 * parameters);
+  EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::lion}}), 4 * parameters);
   EXPECT_EQ(state_bytes(model, {.precision = Precision::bf16, .master_weights = false}), 4 * parameters + scalars);
   // 2 bytes of codes, and 8 bytes of scales for 256 elements; the scales of a norm's weight fill a block.
   const std::int64_t norms = 5;

@@ -38,9 +38,7 @@ void add_norms(OpCases& cases);
 void add_rope(OpCases& cases);
 void add_attention(OpCases& cases);
 void add_cross_entropy(OpCases& cases);
-void add_adamw(OpCases& cases);
-void add_sgd(OpCases& cases);
-void add_quantised_adamw(OpCases& cases);
+void add_optimizers(OpCases& cases);
 void add_float8(OpCases& cases);
 void add_fused_nodes(OpCases& cases);
 

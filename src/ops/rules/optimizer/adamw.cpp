@@ -1,87 +1,81 @@
-// AdamW (Loshchilov & Hutter 2019) as torch.optim.AdamW computes it, for any number of tensors. The scalar is the step
-// count; the states of a tensor are its first and second moment. The order of operands and results is in optimizer.h.
-#include "ops/rules/optimizer/adamw.h"
-
+// AdamW (Loshchilov & Hutter 2019) as torch.optim.AdamW computes it, for any number of tensors; with moments in fp32,
+// and in 8-bit codes (Dettmers et al. 2022, as bitsandbytes and torchao compute it). A block of 256 neighbours along
+// the last dimension has one scale, its largest magnitude, and a code (core/dynamic_code.h) for each element's share of
+// it. A step decodes the moments, updates them and the parameter in fp32, and encodes the new moments. The order of
+// operands and results is in optimizer.h.
+#include <array>
 #include <cmath>
 
 #include "ops/rules/optimizer/optimizer.h"
+#include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
-
-std::vector<TensorType> infer_adamw(const ShapeContext& context) {
-  require_adamw_attributes(context.attributes);
-  return infer_optimizer(context);
-}
 
 // 1 - beta^step = -expm1(step ln beta). 1 - pow() would lose digits to cancellation in early steps.
 Value bias_correction(Graph& graph, Value step, double beta) {
   return neg(graph, expm1(graph, scale(graph, step, std::log(beta))));
 }
 
-std::vector<Value> update(Graph& graph, const Node& node, const TensorUpdate& tensor) {
-  const AdamWUpdate updated =
-      update_adamw(graph, node, {tensor.parameter, tensor.gradient, tensor.states[0], tensor.states[1]});
-  return {updated.parameter, updated.first, updated.second};
-}
-
-std::vector<Value> decompose_adamw(Graph& graph, const Node& node) { return decompose_optimizer(graph, node, update); }
-
-}  // namespace
-
-extern const OpRule rule_adamw{.infer = infer_adamw, .decompose = decompose_adamw, .donations = donations_of_optimizer};
-
-Attributes adamw_attributes(const AdamWOptions& options) {
-  return {{"learning_rate", options.learning_rate},
-          {"beta1", options.beta1},
-          {"beta2", options.beta2},
-          {"epsilon", options.epsilon},
-          {"weight_decay", options.weight_decay}};
-}
-
-void require_adamw_attributes(const Attributes& attributes) {
-  for (const char* key : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"}) attributes.get<double>(key);
-}
-
-AdamWUpdate update_adamw(Graph& graph, const Node& node, const AdamWOperands& tensor) {
-  const double beta1 = node.attributes.get<double>("beta1");
-  const double beta2 = node.attributes.get<double>("beta2");
-  const double learning_rate = node.attributes.get<double>("learning_rate");
+// The states are the two moments.
+std::vector<Value> update_adamw(Graph& graph, const Node& node, const TensorUpdate& tensor) {
+  const auto attribute = [&](const char* key) { return node.attributes.get<double>(key); };
+  const double beta1 = attribute("beta1");
+  const double beta2 = attribute("beta2");
+  const double learning_rate = attribute("learning_rate");
   const Value step = node.inputs[0];
   const Value rate =
       div(graph, constant(graph, learning_rate, graph.type(step).dtype), bias_correction(graph, step, beta1));
   const Value second_correction = rsqrt(graph, bias_correction(graph, step, beta2));
-  const Value first = add(graph, scale(graph, tensor.first, beta1), scale(graph, tensor.gradient, 1.0 - beta1));
-  const Value second = add(graph, scale(graph, tensor.second, beta2),
+  const Value first = add(graph, scale(graph, tensor.states[0], beta1), scale(graph, tensor.gradient, 1.0 - beta1));
+  const Value second = add(graph, scale(graph, tensor.states[1], beta2),
                            scale(graph, mul(graph, tensor.gradient, tensor.gradient), 1.0 - beta2));
-  const Value divisor =
-      shift(graph, mul(graph, sqrt(graph, second), second_correction), node.attributes.get<double>("epsilon"));
-  const Value decayed =
-      scale(graph, tensor.parameter, 1.0 - learning_rate * node.attributes.get<double>("weight_decay"));
+  const Value divisor = shift(graph, mul(graph, sqrt(graph, second), second_correction), attribute("epsilon"));
+  const Value decayed = scale(graph, tensor.parameter, 1.0 - learning_rate * attribute("weight_decay"));
   return {sub(graph, decayed, mul(graph, rate, div(graph, first, divisor))), first, second};
 }
 
-namespace {
+// [..., 256 B] as [..., B, 256], and [..., B] as [..., B, 1].
+Value in_blocks(Graph& graph, Value x, std::int64_t elements = kBlockElements) {
+  const Shape& shape = graph.type(x).shape;
+  std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
+  dims.back() = Dim(shape[-1] / elements);
+  dims.emplace_back(elements);
+  return reshape(graph, x, Shape(dims));
+}
 
-std::array<Value, 3> make(Graph& graph, std::vector<Value> operands, Attributes attributes, const Source& source) {
-  const Node& made = graph.node(make_node(graph, Op::adamw, std::move(operands), std::move(attributes), source));
-  return {made.outputs[0], made.outputs[1], made.outputs[2]};
+// A moment [..., B, 256] of codes and scales.
+Value decoded(Graph& graph, Value codes, Value scales) {
+  return mul(graph, in_blocks(graph, cast(graph, codes, DType::fp32)), in_blocks(graph, scales, 1));
+}
+
+// {codes, scales} in the types of the old ones. A block of zeros has the scale 0; its quotients are NaN, which has the
+// code of 0.
+std::array<Value, 2> encoded(Graph& graph, Value moment, Value magnitude, const Value* before) {
+  const Value scales = reduce_max(graph, magnitude, {-1}, true);
+  const TensorType codes = graph.type(before[0]);
+  const Value shares = reshape(graph, div(graph, moment, scales), codes.shape);
+  return {cast(graph, shares, codes.dtype), reshape(graph, scales, Shape(graph.type(before[1]).shape))};
+}
+
+// The states are the codes of the first moment, their scales, the codes of the second moment and their scales.
+std::vector<Value> update_adamw_8bit(Graph& graph, const Node& node, const TensorUpdate& tensor) {
+  const Shape shape = graph.type(tensor.parameter).shape;
+  const Value parameter = in_blocks(graph, tensor.parameter);
+  const Value gradient = in_blocks(graph, tensor.gradient);
+  const Value* states = tensor.states.data();
+  const Value first_before = decoded(graph, states[0], states[1]);
+  const Value second_before = decoded(graph, states[2], states[3]);
+  const std::vector<Value> updated = update_adamw(graph, node, {parameter, gradient, {first_before, second_before}});
+  const Value magnitude = maximum(graph, updated[1], neg(graph, updated[1]));
+  const auto first = encoded(graph, updated[1], magnitude, states);
+  const auto second = encoded(graph, updated[2], updated[2], states + 2);
+  return {reshape(graph, updated[0], shape), first[0], first[1], second[0], second[1]};
 }
 
 }  // namespace
 
-std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,
-                           Value second_moment, const AdamWOptions& options, const Source& source) {
-  return make(graph, {step, parameter, gradient, first_moment, second_moment}, adamw_attributes(options), source);
-}
-
-std::array<Value, 3> guarded_adamw(Graph& graph, Value step, const UpdateGuard& guard, Value parameter, Value gradient,
-                                   Value first_moment, Value second_moment, const AdamWOptions& options,
-                                   const Source& source) {
-  Attributes attributes = adamw_attributes(options);
-  attributes.set(kGuarded, true);
-  return make(graph, {step, guard.gradient_factor, guard.skip, parameter, gradient, first_moment, second_moment},
-              std::move(attributes), source);
-}
+extern const OpRule rule_adamw = optimizer_rule<update_adamw>();
+extern const OpRule rule_adamw_8bit = optimizer_rule<update_adamw_8bit>();
 
 }  // namespace ridgepoint

@@ -1,10 +1,29 @@
 #include "ops/rules/optimizer/optimizer.h"
 
+#include "core/text/nearest.h"
+#include "core/types/enum_names.h"
 #include "ops/shape_rules.h"
-#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
+
+const std::vector<OptimizerTraits>& rows() {
+  static const std::vector<OptimizerTraits> all = {
+#define RIDGEPOINT_OPTIMIZER(identifier, text, ...) {.name = text, .op = Op::identifier, __VA_ARGS__},
+#include "ridgepoint/optimizer_list.def"
+#undef RIDGEPOINT_OPTIMIZER
+  };
+  return all;
+}
+
+// `value` gives the value of a hyperparameter.
+template <typename ValueOf>
+std::vector<OptimizerState> states_with(const OptimizerTraits& optimizer, const ValueOf& value) {
+  std::vector<OptimizerState> states;
+  std::ranges::copy_if(optimizer.states, std::back_inserter(states),
+                       [&](const OptimizerState& state) { return state.needs.empty() || value(state.needs) > 0; });
+  return states;
+}
 
 void require_scalars(const ShapeContext& context, std::size_t scalars, DType dtype) {
   for (std::size_t i = 0; i < scalars; ++i) {
@@ -13,14 +32,28 @@ void require_scalars(const ShapeContext& context, std::size_t scalars, DType dty
   }
 }
 
-// The parameter and its gradient, and the states where they are like the parameter.
-void require_tensor(std::span<const TensorType> operands, DType parameter_dtype, bool has_plain_states) {
+void require_coded_state(const TensorType& found, const OptimizerState& state, const TensorType& parameter) {
+  require(accumulator(parameter.dtype) == DType::fp32, "parameters must be fp32, bf16 or fp16");
+  const std::optional<TensorType> type = state_type(state.type, parameter);
+  require(type.has_value(),
+          "the last dimension of a parameter must be a multiple of " + std::to_string(kBlockElements));
+  require(found == *type, "the state '" + std::string(state.name) + "' must be " + type->to_string());
+}
+
+// The parameter, its gradient and the states.
+void require_tensor(std::span<const TensorType> operands, DType parameter_dtype, const OptimizerLayout& layout) {
   const DType computed = accumulator(parameter_dtype);
-  for (std::size_t j = 0; j < (has_plain_states ? operands.size() : 2); ++j) {
+  const TensorType& parameter = operands[0];
+  for (std::size_t j = 0; j < operands.size(); ++j) {
+    const StateType type = j < 2 ? StateType::of_parameter : layout.states[j - 2].type;
+    if (type != StateType::of_parameter) {
+      require_coded_state(operands[j], layout.states[j - 2], parameter);
+      continue;
+    }
     const DType found = operands[j].dtype;
     require(found == parameter_dtype || (j == 1 && is_floating(found) && accumulator(found) == computed),
             "operands must have one dtype; only gradients may be bf16 or fp16 beside fp32");
-    require(operands[j].shape == operands[0].shape, "a parameter, its gradient and its moments must have one shape");
+    require(operands[j].shape == parameter.shape, "a parameter, its gradient and its moments must have one shape");
   }
 }
 
@@ -36,21 +69,66 @@ void keep_where_skipped(Graph& graph, Value skip, std::span<const Value> before,
 
 }  // namespace
 
-std::optional<OptimizerLayout> optimizer_layout(Op op, const Attributes& attributes) {
-  const std::size_t guard = attributes.get_or(kGuarded, false) ? 2 : 0;
-  const bool has_copy = attributes.contains("copy");
-  switch (op) {
-    case Op::adamw:
-      return OptimizerLayout{.scalars = 1 + guard, .states = 2, .has_copy = has_copy};
-    case Op::adamw_8bit:
-      return OptimizerLayout{.scalars = 1 + guard, .states = 4, .has_copy = has_copy};
-    case Op::sgd: {
-      const std::size_t states = attributes.get_or("momentum", 0.0) > 0 ? 1 : 0;
-      return OptimizerLayout{.scalars = guard, .states = states, .has_copy = has_copy};
-    }
-    default:
-      return std::nullopt;
+const OptimizerTraits& traits(Optimizer optimizer) { return rows()[static_cast<std::size_t>(optimizer)]; }
+std::string_view name(Optimizer optimizer) { return traits(optimizer).name; }
+
+Optimizer optimizer_from_name(std::string_view text) {
+  const auto* const found = std::ranges::find(kAllOptimizers, text, [](Optimizer one) { return name(one); });
+  if (found == kAllOptimizers.end()) refuse_name(text, "unknown optimizer '{}'", names_of(kAllOptimizers));
+  return *found;
+}
+
+std::optional<double> OptimizerOptions::find(std::string_view name) const {
+  for (const Hyperparameter& one : traits(kind).hyperparameters) {
+    if (one.name != name) continue;
+    const auto given = hyperparameters.find(name);
+    return given == hyperparameters.end() ? one.usual : given->second;
   }
+  return std::nullopt;
+}
+
+bool OptimizerOptions::is_usual() const {
+  return std::ranges::all_of(traits(kind).hyperparameters,
+                             [&](const Hyperparameter& one) { return find(one.name) == one.usual; });
+}
+
+std::vector<OptimizerState> states_of(const OptimizerOptions& options) {
+  return states_with(traits(options.kind), [&](std::string_view key) { return options.find(key).value_or(0); });
+}
+
+std::optional<TensorType> state_type(StateType type, const TensorType& parameter) {
+  const Shape& shape = parameter.shape;
+  if (type == StateType::of_parameter) return parameter;
+  if (shape.rank() == 0 || shape[-1] == 0 || shape[-1] % kBlockElements != 0) return std::nullopt;
+  if (type == StateType::scales)
+    return TensorType{DType::fp32, with_size(shape, shape.rank() - 1, shape[-1] / kBlockElements)};
+  return TensorType{type == StateType::signed_codes ? DType::dynamic8 : DType::udynamic8, shape};
+}
+
+std::vector<Value> optimizer_step(Graph& graph, const OptimizerOptions& options, const UpdateOperands& operands,
+                                  const Source& source) {
+  const OptimizerTraits& optimizer = traits(options.kind);
+  Attributes attributes;
+  for (const Hyperparameter& one : optimizer.hyperparameters) attributes.set(one.name, *options.find(one.name));
+  std::vector<Value> inputs;
+  if (optimizer.counts_steps) inputs.push_back(operands.step);
+  if (operands.guard) {
+    attributes.set(kGuarded, true);
+    inputs.insert(inputs.end(), {operands.guard->gradient_factor, operands.guard->skip});
+  }
+  inputs.insert(inputs.end(), {operands.parameter, operands.gradient});
+  inputs.insert(inputs.end(), operands.states.begin(), operands.states.end());
+  return graph.node(make_node(graph, optimizer.op, std::move(inputs), std::move(attributes), source)).outputs;
+}
+
+std::optional<OptimizerLayout> optimizer_layout(Op op, const Attributes& attributes) {
+  const auto optimizer = std::ranges::find(rows(), op, &OptimizerTraits::op);
+  if (optimizer == rows().end()) return std::nullopt;
+  const std::size_t guard = attributes.get_or(kGuarded, false) ? 2 : 0;
+  const auto value = [&](std::string_view key) { return attributes.get_or(key, 0.0); };
+  return OptimizerLayout{.scalars = (optimizer->counts_steps ? 1 : 0) + guard,
+                         .states = states_with(*optimizer, value),
+                         .has_copy = attributes.contains("copy")};
 }
 
 bool updates_several_tensors(const Node& node) {
@@ -59,6 +137,8 @@ bool updates_several_tensors(const Node& node) {
 }
 
 std::vector<TensorType> infer_optimizer(const ShapeContext& context) {
+  for (const Hyperparameter& one : std::ranges::find(rows(), context.op, &OptimizerTraits::op)->hyperparameters)
+    context.attributes.get<double>(one.name);
   const OptimizerLayout layout = *optimizer_layout(context.op, context.attributes);
   const std::size_t stride = layout.operands_per_tensor();
   require(context.inputs.size() >= layout.scalars + stride && (context.inputs.size() - layout.scalars) % stride == 0,
@@ -71,9 +151,9 @@ std::vector<TensorType> infer_optimizer(const ShapeContext& context) {
   if (layout.has_copy) copy = dtype_from_name(context.attributes.get<std::string>("copy"));
   std::vector<TensorType> outputs;
   for (std::size_t i = layout.scalars; i < context.inputs.size(); i += stride) {
-    require_tensor(context.inputs.subspan(i, stride), dtype, context.op != Op::adamw_8bit);
+    require_tensor(context.inputs.subspan(i, stride), dtype, layout);
     outputs.push_back(context.inputs[i]);
-    for (std::size_t j = 0; j < layout.states; ++j) outputs.push_back(context.inputs[i + 2 + j]);
+    for (std::size_t j = 0; j < layout.states.size(); ++j) outputs.push_back(context.inputs[i + 2 + j]);
     if (copy) outputs.push_back({*copy, context.inputs[i].shape});
   }
   return outputs;
@@ -86,7 +166,7 @@ std::vector<std::pair<int, int>> donations_of_optimizer(const Node& node) {
   int result = 0;
   for (int i = static_cast<int>(layout.scalars); i < static_cast<int>(node.inputs.size()); i += stride) {
     pairs.emplace_back(result, i);
-    for (int j = 1; j <= static_cast<int>(layout.states); ++j) pairs.emplace_back(result + j, i + 1 + j);
+    for (int j = 1; j <= static_cast<int>(layout.states.size()); ++j) pairs.emplace_back(result + j, i + 1 + j);
     result += static_cast<int>(layout.results_per_tensor());
   }
   return pairs;
@@ -95,7 +175,6 @@ std::vector<std::pair<int, int>> donations_of_optimizer(const Node& node) {
 std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFormula formula) {
   const OptimizerLayout layout = *optimizer_layout(node);
   const bool is_guarded = node.attributes.get_or(kGuarded, false);
-  const bool is_plain = node.op != Op::adamw_8bit;
   const DType computed = accumulator(graph.type(node.inputs[layout.scalars]).dtype);
   std::vector<Value> results;
   for (std::size_t i = layout.scalars; i < node.inputs.size(); i += layout.operands_per_tensor()) {
@@ -104,8 +183,10 @@ std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFor
                   node.inputs.begin() + static_cast<std::ptrdiff_t>(i + layout.operands_per_tensor()));
     TensorUpdate tensor{cast_to(graph, before[0], computed), cast_to(graph, node.inputs[i + 1], computed), {}};
     if (is_guarded) tensor.gradient = mul(graph, tensor.gradient, guard_of(node, layout).gradient_factor);
-    for (std::size_t j = 1; j < before.size(); ++j)
-      tensor.states.push_back(is_plain ? cast_to(graph, before[j], computed) : before[j]);
+    for (std::size_t j = 0; j < layout.states.size(); ++j) {
+      const bool is_number = layout.states[j].type == StateType::of_parameter;
+      tensor.states.push_back(is_number ? cast_to(graph, before[j + 1], computed) : before[j + 1]);
+    }
     std::vector<Value> after = formula(graph, node, tensor);
     for (std::size_t j = 0; j < after.size(); ++j) after[j] = cast_to(graph, after[j], graph.type(before[j]).dtype);
     if (is_guarded) keep_where_skipped(graph, guard_of(node, layout).skip, before, after);

@@ -5,6 +5,7 @@
 // dtype), the new parameter cast to it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -12,16 +13,21 @@
 
 #include "ops/rule.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/optimizer.h"
 
 namespace ridgepoint {
 
 struct OptimizerLayout {
-  std::size_t scalars = 0;  // operands before those of the tensors
-  std::size_t states = 0;   // of each tensor
+  std::size_t scalars = 0;             // operands before those of the tensors
+  std::vector<OptimizerState> states;  // of each tensor
   bool has_copy = false;
 
-  std::size_t operands_per_tensor() const { return 2 + states; }
-  std::size_t results_per_tensor() const { return 1 + states + (has_copy ? 1 : 0); }
+  std::size_t operands_per_tensor() const { return 2 + states.size(); }
+  std::size_t results_per_tensor() const { return 1 + states.size() + (has_copy ? 1 : 0); }
+  // Whether a part of a parameter must be whole blocks, because states are codes.
+  bool has_blocks() const {
+    return std::ranges::any_of(states, [](const auto& state) { return state.type != StateType::of_parameter; });
+  }
   bool is_gradient(std::size_t operand) const {
     return operand >= scalars && (operand - scalars) % operands_per_tensor() == 1;
   }
@@ -38,9 +44,8 @@ bool updates_several_tensors(const Node& node);
 // The attribute of an optimizer whose step may be skipped: two scalars (UpdateGuard) follow its other scalars.
 inline constexpr const char* kGuarded = "guarded";
 
-// The shape rule of an optimizer, whose states have the type of the parameter; those of Op::adamw_8bit are not checked.
-// A parameter may be bf16 or fp16, and so may a gradient alone; the arithmetic has their accumulator's type, which is
-// that of the scalars.
+// The shape rule of an optimizer. A parameter may be bf16 or fp16, and so may a gradient alone; the arithmetic has
+// their accumulator's type, which is that of the scalars.
 std::vector<TensorType> infer_optimizer(const ShapeContext& context);
 // New parameters and states overwrite the old ones.
 std::vector<std::pair<int, int>> donations_of_optimizer(const Node& node);
@@ -48,12 +53,20 @@ std::vector<std::pair<int, int>> donations_of_optimizer(const Node& node);
 // One tensor of an optimizer's node while it is decomposed.
 struct TensorUpdate {
   Value parameter, gradient;  // in the accumulator's type; the gradient with the guard's factor
-  std::vector<Value> states;  // in the accumulator's type; those of Op::adamw_8bit as they are
+  std::vector<Value> states;  // in the accumulator's type; codes and their scales as they are
 };
-// The new parameter and states; all but codes are rounded to the types of the operands afterwards.
+// The new parameter and states. They are rounded to the types of the operands afterwards.
 using UpdateFormula = std::vector<Value> (*)(Graph& graph, const Node& node, const TensorUpdate& tensor);
 // Decomposes an optimizer: applies the formula to every tensor, rounds the results to the types of the operands, keeps
 // old values where the guard skips, and makes the copies.
 std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFormula formula);
+
+// The rule of the optimizer with this formula.
+template <UpdateFormula kFormula>
+constexpr OpRule optimizer_rule() {
+  return {.infer = infer_optimizer,
+          .decompose = [](Graph& graph, const Node& node) { return decompose_optimizer(graph, node, kFormula); },
+          .donations = donations_of_optimizer};
+}
 
 }  // namespace ridgepoint

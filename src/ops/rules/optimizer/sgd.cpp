@@ -7,11 +7,6 @@
 namespace ridgepoint {
 namespace {
 
-std::vector<TensorType> infer_sgd(const ShapeContext& context) {
-  for (const char* key : {"learning_rate", "momentum", "weight_decay"}) context.attributes.get<double>(key);
-  return infer_optimizer(context);
-}
-
 std::vector<Value> update_sgd(Graph& graph, const Node& node, const TensorUpdate& tensor) {
   const double decay = node.attributes.get<double>("weight_decay");
   const double momentum = node.attributes.get<double>("momentum");
@@ -24,26 +19,8 @@ std::vector<Value> update_sgd(Graph& graph, const Node& node, const TensorUpdate
   return results;
 }
 
-std::vector<Value> decompose_sgd(Graph& graph, const Node& node) {
-  return decompose_optimizer(graph, node, update_sgd);
-}
-
 }  // namespace
 
-extern const OpRule rule_sgd{.infer = infer_sgd, .decompose = decompose_sgd, .donations = donations_of_optimizer};
-
-std::vector<Value> sgd(Graph& graph, Value parameter, Value gradient, std::optional<Value> momentum_buffer,
-                       const SgdOptions& options, const std::optional<UpdateGuard>& guard, const Source& source) {
-  Attributes attributes = {
-      {"learning_rate", options.learning_rate}, {"momentum", options.momentum}, {"weight_decay", options.weight_decay}};
-  std::vector<Value> operands;
-  if (guard) {
-    attributes.set(kGuarded, true);
-    operands = {guard->gradient_factor, guard->skip};
-  }
-  operands.insert(operands.end(), {parameter, gradient});
-  if (momentum_buffer) operands.push_back(*momentum_buffer);
-  return graph.node(make_node(graph, Op::sgd, std::move(operands), std::move(attributes), source)).outputs;
-}
+extern const OpRule rule_sgd = optimizer_rule<update_sgd>();
 
 }  // namespace ridgepoint

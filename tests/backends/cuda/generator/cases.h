@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 #include "support/op_cases.h"
 
 namespace ridgepoint::testing {
@@ -95,8 +96,7 @@ inline void add_elementwise(std::vector<OpCase>& cases) {
                               [](Graph& g, const Values& x) { return Values{add(g, x[0], x[1])}; }));
     OpCase& update = cases.emplace_back(
         make_case("adamw " + shape.to_string(), {Shape{}, shape, shape, shape, shape}, [](Graph& g, const Values& x) {
-          const std::array<Value, 3> made = adamw(g, x[0], x[1], x[2], x[3], x[4], {});
-          return Values{made[0], made[1], made[2]};
+          return optimizer_step(g, {}, {.step = x[0], .parameter = x[1], .gradient = x[2], .states = {x[3], x[4]}});
         }));
     update.low = 0.5;
     update.high = 3.0;
@@ -124,12 +124,12 @@ inline void add_transposes(std::vector<OpCase>& cases) {
   cases.push_back(make_case("heads to columns", {Shape{2, 3, 40, 64}}, [](Graph& g, const Values& x) {
     return Values{copy(g, transpose(g, x[0], {0, 2, 1, 3}))};
   }));
-  OpCase& update = cases.emplace_back(
-      make_case("adamw with a transposed gradient",
-                {Shape{}, Shape{70, 90}, Shape{90, 70}, Shape{70, 90}, Shape{70, 90}}, [](Graph& g, const Values& x) {
-                  const std::array<Value, 3> made = adamw(g, x[0], x[1], transpose(g, x[2], {1, 0}), x[3], x[4], {});
-                  return Values{made[0], made[1], made[2]};
-                }));
+  OpCase& update = cases.emplace_back(make_case(
+      "adamw with a transposed gradient", {Shape{}, Shape{70, 90}, Shape{90, 70}, Shape{70, 90}, Shape{70, 90}},
+      [](Graph& g, const Values& x) {
+        return optimizer_step(
+            g, {}, {.step = x[0], .parameter = x[1], .gradient = transpose(g, x[2], {1, 0}), .states = {x[3], x[4]}});
+      }));
   update.low = 0.5;
   update.high = 3.0;
 }

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 
 namespace ridgepoint {
 namespace {
@@ -122,7 +123,7 @@ TEST_F(GeneratedKernelsOfOptimizers, compile_for_hopper_without_local_memory) {
       Batch batch(90);
       CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::fuse};
       options.optimizer.kind = kind;
-      options.optimizer.sgd.momentum = 0.9;
+      if (options.optimizer.find("momentum")) options.optimizer.hyperparameters = {{"momentum", 0.9}};
       options.master_weights = master_weights;
       batch.add_model(config, options);
       options.accumulate = 2;
@@ -139,11 +140,12 @@ TEST_F(GeneratedKernelsOfOptimizers, update_a_parameter_with_codes_of_moments_in
   };
   const Shape shape{40, 1024};
   const Shape scales{40, 4};
-  const QuantisedMoments moments{operand(DType::dynamic8, shape), operand(DType::fp32, scales),
-                                 operand(DType::udynamic8, shape), operand(DType::fp32, scales)};
-  const QuantisedUpdate update = adamw_8bit(graph, operand(DType::fp32, {}), operand(DType::fp32, shape),
-                                            operand(DType::fp32, shape), moments, {});
-  graph.add_output("parameter", update.parameter);
+  const UpdateOperands operands{.step = operand(DType::fp32, {}),
+                                .parameter = operand(DType::fp32, shape),
+                                .gradient = operand(DType::fp32, shape),
+                                .states = {operand(DType::dynamic8, shape), operand(DType::fp32, scales),
+                                           operand(DType::udynamic8, shape), operand(DType::fp32, scales)}};
+  graph.add_output("parameter", optimizer_step(graph, {.kind = Optimizer::adamw_8bit}, operands)[0]);
   const PlanStep step = make_plan(graph).steps.back();
   std::vector<TensorLayout> inputs, outputs;
   for (const Operand& one : step.inputs) inputs.push_back(one.layout);

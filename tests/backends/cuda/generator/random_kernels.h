@@ -209,6 +209,9 @@ class RandomKernels {
         return build_quantised_adamw(dtype);
       case Op::sgd:
         return make(op, {x(), x(), x()}, {{"learning_rate", 1e-2}, {"momentum", 0.9}, {"weight_decay", 0.1}});
+      case Op::lion:
+        return make(op, {x(), x(), x()},
+                    {{"learning_rate", 1e-2}, {"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.1}});
       default:
         throw Error("no kernel is generated for it");
     }
