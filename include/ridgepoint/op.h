@@ -58,6 +58,11 @@ enum class KernelClass : std::uint8_t {
   unknown
 };
 
+// What an element of an elementwise op takes. simple: an instruction. division: one of those that take several times as
+// long. function: exponentials and the like, of many instructions. It decides what a kernel keeps and what it computes
+// again.
+enum class Effort : std::uint8_t { simple, division, function };
+
 inline constexpr Op kAllOps[] = {
 #define RIDGEPOINT_OP(name, ...) Op::name,
 #include "ridgepoint/op_list.def"
@@ -74,6 +79,7 @@ struct OpTraits {
   AutocastRule autocast;
   Arithmetic arithmetic;
   KernelClass kernel_class;  // of a node without an origin
+  Effort effort = Effort::simple;
 };
 
 const OpTraits& traits(Op op);

@@ -8,14 +8,14 @@ namespace ridgepoint {
 namespace {
 
 constexpr std::array<OpTraits, kOpCount> kTraits = {{
-#define RIDGEPOINT_OP(name, inputs, outputs, op_class, autocast, arithmetic, kernel_class) \
-  {#name,                                                                                  \
-   inputs,                                                                                 \
-   outputs,                                                                                \
-   OpClass::op_class,                                                                      \
-   AutocastRule::autocast,                                                                 \
-   Arithmetic::arithmetic,                                                                 \
-   KernelClass::kernel_class},
+#define RIDGEPOINT_OP(name, inputs, outputs, op_class, autocast, arithmetic, kernel_class, ...) \
+  {#name,                                                                                       \
+   inputs,                                                                                      \
+   outputs,                                                                                     \
+   OpClass::op_class,                                                                           \
+   AutocastRule::autocast,                                                                      \
+   Arithmetic::arithmetic,                                                                      \
+   KernelClass::kernel_class __VA_OPT__(, Effort::__VA_ARGS__)},
 #include "ridgepoint/op_list.def"
 #undef RIDGEPOINT_OP
 }};

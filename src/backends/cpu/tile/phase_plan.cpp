@@ -19,10 +19,6 @@ bool needs_no_conversion(const RowAccess& access) {
   return (access.dtype == DType::fp32 || access.dtype == DType::int64) && access.column_stride == 1;
 }
 
-bool is_expensive(Op op) {
-  return op == Op::exp || op == Op::expm1 || op == Op::log || op == Op::sigmoid || op == Op::tanh || op == Op::erf;
-}
-
 }  // namespace
 
 PhasePlan::PhasePlan(const RowProgram& program)
@@ -64,7 +60,7 @@ bool PhasePlan::used_after_own_phase(int value) const {
 
 int PhasePlan::recompute_cost(int value) const {
   if (!is_column(value) || readable_in_place(value) || buffer_[static_cast<std::size_t>(value)] >= 0) return 0;
-  int cost = is_expensive(at(value).op) ? kExpensive : 1;
+  int cost = traits(at(value).op).effort == Effort::function ? kExpensive : 1;
   for (const int operand : fusion(value).operands) {
     if (operand >= 0 && cost <= kExpensive) cost += recompute_cost(operand);
   }

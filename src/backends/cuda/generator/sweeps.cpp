@@ -6,21 +6,7 @@ namespace ridgepoint::cuda {
 namespace {
 
 bool is_expensive(const RowInstruction& instruction) {
-  if (instruction.kind != RowKind::elementwise) return false;
-  switch (instruction.op) {
-    case Op::exp:
-    case Op::expm1:
-    case Op::log:
-    case Op::sigmoid:
-    case Op::tanh:
-    case Op::erf:
-    case Op::div:
-    case Op::sqrt:
-    case Op::rsqrt:
-      return true;
-    default:
-      return false;
-  }
+  return instruction.kind == RowKind::elementwise && traits(instruction.op).effort != Effort::simple;
 }
 
 bool same_in_every_row(const RowAccess& access) {
