@@ -112,7 +112,7 @@ const Family& family_of(ConfigFields& fields) {
   if (const Family* family = find_family(type)) return *family;
   const std::string_view lacking = lacking_for(type);
   std::vector<std::string_view> names;
-  for (const Family& family : families()) names.push_back(family.model_type);
+  for (const Family* family : families()) names.push_back(family->model_type);
   const std::string near = nearest(std::string_view(type).substr(0, 64), names);
   fields.fail("model_type",
               fmt::format("is {}, a family that is not supported{}{}; supported: {}", quote_name(type),
@@ -120,13 +120,15 @@ const Family& family_of(ConfigFields& fields) {
                           near.empty() ? "" : fmt::format("; the nearest is '{}'", near), fmt::join(names, ", ")));
 }
 
-// Gemma 3 with images has the fields of its text model in an object of their own.
+// A model with images has the fields of its text model in an object of their own.
 Json text_model_of(Json fields, std::vector<std::string>& notes) {
   const auto type = fields.find("model_type");
-  if (type == fields.end() || *type != "gemma3") return fields;
+  if (type == fields.end() || !type->is_string() || type->get<std::string>().empty()) return fields;
+  const auto family = std::ranges::find(families(), type->get<std::string>(), &Family::outer_type);
+  if (family == families().end()) return fields;
   const auto text = fields.find("text_config");
   Json inner = text != fields.end() && text->is_object() ? *text : Json::object();
-  inner["model_type"] = "gemma3_text";
+  inner["model_type"] = (*family)->model_type;
   notes.emplace_back("only the text model is read, without the part for images");
   return inner;
 }
@@ -231,11 +233,9 @@ ModelConfig read_model_config(const std::filesystem::path& path, const std::vect
 }
 
 Json model_config_json(const TransformerConfig& config) {
-  const std::string& type = config.architecture.family;
-  const Family* family = find_family(type.empty() ? "llama" : type);
-  if (family == nullptr) throw Error(fmt::format("the family {} has no config.json", quote_name(type)));
-  Json fields = {{"architectures", Json::array({family->class_name})}, {"model_type", family->model_type}};
-  family->write(config, fields);
+  const Family& family = family_of(config);
+  Json fields = {{"architectures", Json::array({family.class_name})}, {"model_type", family.model_type}};
+  family.write(config, fields);
   fields["torch_dtype"] = "float32";
   return fields;
 }

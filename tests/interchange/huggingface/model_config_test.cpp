@@ -201,8 +201,8 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
       R"({"model_type": "gpt2", "n_inner": 100, "scale_attn_weights": false})",
       R"({"model_type": "mixtral", "output_router_logits": true, "sliding_window": 64})"};
   std::vector<std::string> texts(std::begin(more), std::end(more));
-  for (const Family& family : families())
-    texts.push_back("{\"model_type\": \"" + std::string(family.model_type) + "\"}");
+  for (const Family* family : families())
+    texts.push_back("{\"model_type\": \"" + std::string(family->model_type) + "\"}");
   for (const std::string& text : texts) {
     const TransformerConfig config = config_of(text);
     const ModelConfig back = parse_model_config(model_config_json(config), "test", {}, "test");

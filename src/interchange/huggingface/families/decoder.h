@@ -12,6 +12,9 @@
 
 namespace ridgepoint {
 
+// Whether a family can rotate a part of a head.
+enum class RotaryShare : std::uint8_t { whole, may_be_partial };
+
 // Of a family, where its config.json lacks the field.
 struct DecoderDefaults {
   std::int64_t vocab = 32000;
@@ -27,17 +30,15 @@ struct DecoderDefaults {
   std::string_view intermediate_key = "intermediate_size";
   std::string_view activation_key = "hidden_act";
   std::string_view activation = "silu";
+  std::optional<double> theta = 10000;  // of rotary embedding; empty: the family reads it itself
+  RotaryShare rotary_share = RotaryShare::whole;
 };
 
 inline constexpr std::int64_t kMaxLayers = 65536;
 
-// Sizes, RMS norms, activation and head. Throws Error also where heads do not divide what they must.
+// Sizes, RMS norms, activation, rotary embedding and head. Throws Error also where heads do not divide what they must.
 TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& defaults);
 void write_decoder(const TransformerConfig& config, Json& fields);
-
-// The sizes of heads, checked against each other. 0 in the architecture stands for the usual ones.
-void set_heads(const ConfigFields& fields, TransformerConfig& config, std::int64_t kv_heads,
-               std::optional<std::int64_t> head_size);
 
 // Throws Error with the nearest name for an activation that is not supported.
 Activation read_activation(ConfigFields& fields, std::string_view key, std::string_view absent);
@@ -50,6 +51,17 @@ void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> 
 // Without a window the list must name none. Throws Error for other kinds of layers and for a list of another length.
 void read_windows(ConfigFields& fields, TransformerConfig& config, std::optional<std::int64_t> window,
                   const std::vector<bool>& absent);
+// The window, of all layers or of those that layer_types names.
+void read_window_of_all_layers(ConfigFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent);
+void write_window(const TransformerConfig& config, Json& fields);
 void write_layer_types(const TransformerConfig& config, Json& fields);
+
+// Rotary embedding: rope_theta and rope_scaling, or rope_parameters, which replaces both in transformers 5.
+// Throws Error for a kind of scaling that is not supported (yarn, longrope, dynamic) and for factors that contradict
+// each other. `share` says whether the family can rotate a part of a head.
+Rotary read_rotary(ConfigFields& fields, const TransformerConfig& config, double absent_theta,
+                   RotaryShare share = RotaryShare::whole);
+// From the object of one kind of layers in rope_parameters (Gemma 3).
+Rotary read_rotary_object(ConfigFields& object, double absent_theta);
 
 }  // namespace ridgepoint

@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::int64_t kMaxExperts = 65536;
 constexpr double kAuxiliaryLoss = 0.001;
-constexpr std::string_view kAllLayers = "layers without experts among layers with them are not supported";
 
 // The published files of each family have one of two names; `transformers` 5 writes the other one for some.
 std::int64_t read_count(ConfigFields& fields, const ExpertDefaults& defaults) {
@@ -41,29 +40,6 @@ void write_experts(const TransformerConfig& config, std::string_view count_key, 
   fields["num_experts_per_tok"] = experts.per_token;
   fields["output_router_logits"] = experts.auxiliary_loss > 0;
   fields["router_aux_loss_coef"] = experts.auxiliary_loss;
-}
-
-void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
-  read_experts(fields, config, defaults);
-  config.architecture.experts.normalised = fields.flag("norm_topk_prob", false);
-  fields.refuse("mlp_only_layers", kAllLayers);
-  if (fields.size("decoder_sparse_step", 1) != 1)
-    fields.fail("decoder_sparse_step", fmt::format("is not 1; {}", kAllLayers));
-  // The width of layers without experts, of which there are none.
-  fields.skip("intermediate_size");
-  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
-  fields.skip("sliding_window");
-  fields.skip("max_window_layers");
-  fields.skip("layer_types");
-}
-
-void write_qwen_experts(const TransformerConfig& config, Json& fields) {
-  fields["moe_intermediate_size"] = config.d_ff;
-  write_experts(config, "num_experts", fields);
-  fields["norm_topk_prob"] = config.architecture.experts.normalised;
-  fields["decoder_sparse_step"] = 1;
-  fields["mlp_only_layers"] = Json::array();
-  fields["use_sliding_window"] = false;
 }
 
 }  // namespace ridgepoint

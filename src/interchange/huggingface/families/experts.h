@@ -19,8 +19,4 @@ struct ExpertDefaults {
 void read_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults);
 void write_experts(const TransformerConfig& config, std::string_view count_key, Json& fields);
 
-// What Qwen 2 and Qwen 3 MoE have in common. Throws Error for models of which some layers have no experts.
-void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults);
-void write_qwen_experts(const TransformerConfig& config, Json& fields);
-
 }  // namespace ridgepoint

@@ -1,26 +1,25 @@
 // The families that are read, and what is missing for others that people have.
 #include <algorithm>
-#include <array>
+#include <iterator>
+
+#include <fmt/format.h>
 
 #include "interchange/huggingface/families/family.h"
+#include "interchange/safetensors_names.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint {
-namespace {
 
-constexpr std::array<Family, 12> kFamilies = {{
-    {"gpt2", "GPT2LMHeadModel", read_gpt2, write_gpt2},
-    {"llama", "LlamaForCausalLM", read_llama, write_llama},
-    {"mistral", "MistralForCausalLM", read_mistral, write_mistral},
-    {"mixtral", "MixtralForCausalLM", read_mixtral, write_mixtral},
-    {"qwen2", "Qwen2ForCausalLM", read_qwen2, write_qwen2},
-    {"qwen3", "Qwen3ForCausalLM", read_qwen3, write_qwen3},
-    {"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe, write_qwen2_moe},
-    {"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe, write_qwen3_moe},
-    {"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma2},
-    {"gemma3_text", "Gemma3ForCausalLM", read_gemma3, write_gemma3},
-    {"phi3", "Phi3ForCausalLM", read_phi3, write_phi3},
-    {"olmo2", "Olmo2ForCausalLM", read_olmo2, write_olmo2},
-}};
+#define RIDGEPOINT_FAMILIES(EACH)                                                                               \
+  EACH(gpt2)                                                                                                    \
+  EACH(llama)                                                                                                   \
+  EACH(mistral) EACH(mixtral) EACH(qwen2) EACH(qwen3) EACH(qwen2_moe) EACH(qwen3_moe) EACH(gemma2) EACH(gemma3) \
+      EACH(phi3) EACH(olmo2)
+#define DECLARE(name) extern const Family family_##name;
+RIDGEPOINT_FAMILIES(DECLARE)
+#undef DECLARE
+
+namespace {
 
 struct Lacking {
   std::string_view model_type;
@@ -77,11 +76,23 @@ constexpr Lacking kLacking[] = {
 
 }  // namespace
 
-std::span<const Family> families() { return kFamilies; }
+std::span<const Family* const> families() {
+#define POINT(name) &family_##name,
+  static constexpr const Family* kFamilies[] = {RIDGEPOINT_FAMILIES(POINT)};
+#undef POINT
+  return kFamilies;
+}
 
 const Family* find_family(std::string_view model_type) {
-  const auto* found = std::ranges::find(kFamilies, model_type, &Family::model_type);
-  return found == kFamilies.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(families(), model_type, &Family::model_type);
+  return found == families().end() ? nullptr : *found;
+}
+
+const Family& family_of(const TransformerConfig& config) {
+  const std::string& type = config.architecture.family;
+  const Family* family = find_family(type.empty() ? "llama" : type);
+  if (family == nullptr) throw Error(fmt::format("the family {} is not supported", quote_name(type)));
+  return *family;
 }
 
 std::string_view lacking_for(std::string_view model_type) {

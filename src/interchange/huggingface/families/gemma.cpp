@@ -1,10 +1,16 @@
-#include "interchange/huggingface/families/gemma.h"
-
+// Gemma 2 and 3: norms before and after attention and feed-forward that multiply by 1 + weight, a scaled embedding that
+// is also the head, and windows in some layers. Gemma 2 has caps of scores and logits, and a window in every second
+// layer, the first one included. Gemma 3, the text model, has norms of queries and keys in each head, five layers with
+// a window for each one without, and a rotary embedding of its own for those with a window.
 #include <cmath>
-#include <cstdint>
+
+#include "interchange/huggingface/families/decoder.h"
+#include "interchange/huggingface/families/family.h"
 
 namespace ridgepoint {
+namespace {
 
+// A cap, whose field is null where there is none.
 double read_cap(ConfigFields& fields, std::string_view key, double absent) {
   if (!fields.contains(key)) {
     fields.skip(key);
@@ -13,18 +19,21 @@ double read_cap(ConfigFields& fields, std::string_view key, double absent) {
   return fields.positive(key, 0);
 }
 
-TransformerConfig read_gemma(ConfigFields& fields, const GemmaDefaults& defaults) {
-  TransformerConfig c = read_decoder(fields, {.vocab = defaults.vocab,
+// `theta` as in DecoderDefaults.
+TransformerConfig read_gemma(ConfigFields& fields, std::int64_t vocab, std::int64_t max_positions, double logit_cap,
+                             std::optional<double> theta) {
+  TransformerConfig c = read_decoder(fields, {.vocab = vocab,
                                               .hidden = 2304,
                                               .intermediate = 9216,
                                               .layers = 26,
                                               .heads = 8,
                                               .kv_heads = 4,
                                               .head_dim = 256,
-                                              .max_positions = defaults.max_positions,
+                                              .max_positions = max_positions,
                                               .tied = true,
                                               .activation_key = "hidden_activation",
-                                              .activation = "gelu_pytorch_tanh"});
+                                              .activation = "gelu_pytorch_tanh",
+                                              .theta = theta});
   Architecture& a = c.architecture;
   a.placement = NormPlacement::both;
   a.norm_adds_one = true;
@@ -32,7 +41,7 @@ TransformerConfig read_gemma(ConfigFields& fields, const GemmaDefaults& defaults
   a.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
   const double scalar = fields.positive("query_pre_attn_scalar", 256);
   if (scalar != static_cast<double>(c.head_size())) a.query_scale = 1 / std::sqrt(scalar);
-  a.logit_cap = read_cap(fields, "final_logit_softcapping", defaults.logit_cap);
+  a.logit_cap = read_cap(fields, "final_logit_softcapping", logit_cap);
   fields.skip("hidden_act");  // files of 2024 have both names; transformers reads hidden_activation
   fields.refuse("use_bidirectional_attention", "attention to later tokens is not supported");
   return c;
@@ -50,14 +59,69 @@ void write_gemma(const TransformerConfig& c, Json& fields) {
       std::abs(scalar - whole) < 1e-9 * whole ? Json(static_cast<std::int64_t>(whole)) : Json(scalar);
   fields["final_logit_softcapping"] = a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr);
   fields["attn_logit_softcapping"] = a.score_cap > 0 ? Json(a.score_cap) : Json(nullptr);
-  fields["sliding_window"] = a.window > 0 ? Json(a.window) : Json(nullptr);
+  write_window(c, fields);
   write_layer_types(c, fields);
 }
 
+// Layers without a window end each period of this many layers.
 std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers) {
   std::vector<bool> windows;
   for (std::int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % period != 0);
   return windows;
 }
+
+TransformerConfig read_gemma2(ConfigFields& fields) {
+  TransformerConfig c = read_gemma(fields, 256000, 8192, 30, 10000);
+  c.architecture.score_cap = read_cap(fields, "attn_logit_softcapping", 50);
+  read_windows(fields, c, fields.optional_size("sliding_window", 4096), windows_but_every(2, c.layers));
+  return c;
+}
+
+constexpr double kGlobalTheta = 1e6;
+constexpr double kWindowTheta = 10000;
+
+// transformers 5 has an object for each kind of layers in rope_parameters.
+bool read_rotaries_by_kind(ConfigFields& fields, Architecture& a) {
+  std::optional<ConfigFields> both = fields.object("rope_parameters");
+  if (!both || !both->has("full_attention")) return false;
+  if (std::optional<ConfigFields> object = both->object("full_attention"))
+    a.rotary = read_rotary_object(*object, kGlobalTheta);
+  a.window_rotary.theta = kWindowTheta;
+  if (std::optional<ConfigFields> object = both->object("sliding_attention"))
+    a.window_rotary = read_rotary_object(*object, kWindowTheta);
+  return true;
+}
+
+TransformerConfig read_gemma3(ConfigFields& fields) {
+  TransformerConfig c = read_gemma(fields, 262208, 131072, 0, std::nullopt);
+  Architecture& a = c.architecture;
+  a.projection_norm = ProjectionNorm::per_head;
+  fields.refuse("attn_logit_softcapping", "transformers does not apply it to this family");
+  a.separate_rotary = true;
+  const double window_theta = fields.positive("rope_local_base_freq", kWindowTheta);
+  if (!read_rotaries_by_kind(fields, a)) {
+    a.rotary = read_rotary(fields, c, kGlobalTheta);
+    a.window_rotary.theta = window_theta;
+  }
+  const std::int64_t period = fields.size("_sliding_window_pattern", fields.size("sliding_window_pattern", 6));
+  read_windows(fields, c, fields.optional_size("sliding_window", 4096), windows_but_every(period, c.layers));
+  return c;
+}
+
+void write_gemma3(const TransformerConfig& c, Json& fields) {
+  write_gemma(c, fields);
+  fields["rope_local_base_freq"] = c.architecture.window_rotary.theta;
+}
+
+constexpr WeightNames kGemmaNames = {.norms = {"input_layernorm", "post_attention_layernorm",
+                                               "pre_feedforward_layernorm", "post_feedforward_layernorm"}};
+
+}  // namespace
+
+extern const Family family_gemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma, kGemmaNames};
+extern const Family family_gemma3{
+    "gemma3_text", "Gemma3ForCausalLM", read_gemma3,
+    write_gemma3,  kGemmaNames,         {},
+    "gemma3",      "language_model.",   {"vision_tower.", "multi_modal_projector."}};  // of the model with images
 
 }  // namespace ridgepoint

@@ -9,8 +9,6 @@ namespace {
 
 constexpr double kDropout = 0.1;  // where a file has no dropout
 
-}  // namespace
-
 TransformerConfig read_gpt2(ConfigFields& fields) {
   TransformerConfig c;
   c.vocab = fields.size("vocab_size", 50257);
@@ -51,5 +49,30 @@ void write_gpt2(const TransformerConfig& c, Json& fields) {
   fields["tie_word_embeddings"] = a.tied_head;
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) fields[key] = 0.0;
 }
+
+}  // namespace
+
+extern const Family family_gpt2{"gpt2",
+                                "GPT2LMHeadModel",
+                                read_gpt2,
+                                write_gpt2,
+                                {.model = "transformer.",
+                                 .embedding = "wte",
+                                 .positions = "wpe",
+                                 .layers = "h",
+                                 .final_norm = "ln_f",
+                                 .attention = "attn",
+                                 .qkv = "c_attn",
+                                 .output = "c_proj",
+                                 .up = "c_fc",
+                                 .down = "c_proj",
+                                 .norms = {"ln_1", "", "ln_2", ""},
+                                 .norms_in_between = true,
+                                 .is_transposed = true},
+                                {.gpt2_blocks = true},
+                                "",
+                                "",
+                                {},
+                                {".attn.bias", ".attn.masked_bias"}};  // masks that transformers once stored
 
 }  // namespace ridgepoint

@@ -1,16 +1,15 @@
 // Llama 1, 2 and 3, and the many models that take its name in config.json.
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
-#include "interchange/huggingface/families/rotary.h"
 
 namespace ridgepoint {
+namespace {
 
 TransformerConfig read_llama(ConfigFields& fields) {
   TransformerConfig c = read_decoder(fields, {});
   Architecture& a = c.architecture;
   a.projection_bias = a.output_bias = fields.flag("attention_bias", false);
   a.feed_forward_bias = fields.flag("mlp_bias", false);
-  a.rotary = read_rotary(fields, c, 10000);
   fields.skip("pretraining_tp");  // products in slices, with the same results
   return c;
 }
@@ -19,7 +18,10 @@ void write_llama(const TransformerConfig& c, Json& fields) {
   write_decoder(c, fields);
   fields["attention_bias"] = c.architecture.projection_bias;
   fields["mlp_bias"] = c.architecture.feed_forward_bias;
-  write_rotary(c.architecture.rotary, fields);
 }
+
+}  // namespace
+
+extern const Family family_llama{"llama", "LlamaForCausalLM", read_llama, write_llama};
 
 }  // namespace ridgepoint

@@ -1,9 +1,16 @@
-#include "interchange/huggingface/families/qwen.h"
+// Qwen 2 and 2.5: Llama with biases of q, k and v. Qwen 3: RMS norms of queries and keys in each head, and heads whose
+// size is a field of its own. Each with experts: Qwen 1.5 and 2 MoE, of whose experts every token runs one, and Qwen 3
+// MoE.
+#include <fmt/format.h>
 
 #include "interchange/huggingface/families/decoder.h"
+#include "interchange/huggingface/families/experts.h"
+#include "interchange/huggingface/families/family.h"
 
 namespace ridgepoint {
+namespace {
 
+// With use_sliding_window the layers from max_window_layers on have the window.
 void read_qwen_windows(ConfigFields& fields, TransformerConfig& c) {
   const bool has_window = fields.flag("use_sliding_window", false);
   const std::optional<std::int64_t> window = fields.optional_size("sliding_window", 4096);
@@ -22,5 +29,108 @@ void write_qwen_windows(const TransformerConfig& c, Json& fields) {
   fields["max_window_layers"] = a.window > 0 ? 0 : c.layers;
   write_layer_types(c, fields);
 }
+
+// Throws Error for models of which some layers have no experts.
+void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
+  read_experts(fields, config, defaults);
+  config.architecture.experts.normalised = fields.flag("norm_topk_prob", false);
+  constexpr std::string_view kAllLayers = "layers without experts among layers with them are not supported";
+  fields.refuse("mlp_only_layers", kAllLayers);
+  if (fields.size("decoder_sparse_step", 1) != 1)
+    fields.fail("decoder_sparse_step", fmt::format("is not 1; {}", kAllLayers));
+  // The width of layers without experts, of which there are none.
+  fields.skip("intermediate_size");
+  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
+  fields.skip("sliding_window");
+  fields.skip("max_window_layers");
+  fields.skip("layer_types");
+}
+
+void write_qwen_experts(const TransformerConfig& config, Json& fields) {
+  fields["moe_intermediate_size"] = config.d_ff;
+  write_experts(config, "num_experts", fields);
+  fields["norm_topk_prob"] = config.architecture.experts.normalised;
+  fields["decoder_sparse_step"] = 1;
+  fields["mlp_only_layers"] = Json::array();
+  fields["use_sliding_window"] = false;
+}
+
+TransformerConfig read_qwen2(ConfigFields& fields) {
+  TransformerConfig c =
+      read_decoder(fields, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .max_positions = 32768});
+  c.architecture.projection_bias = true;
+  read_qwen_windows(fields, c);
+  return c;
+}
+
+void write_qwen2(const TransformerConfig& c, Json& fields) {
+  write_decoder(c, fields);
+  write_qwen_windows(c, fields);
+}
+
+TransformerConfig read_qwen3(ConfigFields& fields) {
+  TransformerConfig c = read_decoder(
+      fields, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .head_dim = 128, .max_positions = 32768});
+  c.architecture.projection_bias = c.architecture.output_bias = fields.flag("attention_bias", false);
+  c.architecture.projection_norm = ProjectionNorm::per_head;
+  read_qwen_windows(fields, c);
+  return c;
+}
+
+void write_qwen3(const TransformerConfig& c, Json& fields) {
+  write_decoder(c, fields);
+  fields["attention_bias"] = c.architecture.projection_bias;
+  write_qwen_windows(c, fields);
+}
+
+TransformerConfig read_qwen2_moe(ConfigFields& fields) {
+  TransformerConfig c = read_decoder(fields, {.vocab = 151936,
+                                              .hidden = 2048,
+                                              .intermediate = 1408,
+                                              .layers = 24,
+                                              .heads = 16,
+                                              .kv_heads = 16,
+                                              .max_positions = 32768,
+                                              .intermediate_key = "moe_intermediate_size"});
+  c.architecture.projection_bias = fields.flag("qkv_bias", true);
+  read_qwen_experts(fields, c, {.count = 60, .per_token = 4});
+  c.architecture.experts.shared_width = fields.size("shared_expert_intermediate_size", 5632);
+  return c;
+}
+
+void write_qwen2_moe(const TransformerConfig& c, Json& fields) {
+  write_decoder(c, fields);
+  fields["qkv_bias"] = c.architecture.projection_bias;
+  write_qwen_experts(c, fields);
+  fields["shared_expert_intermediate_size"] = c.architecture.experts.shared_width;
+}
+
+TransformerConfig read_qwen3_moe(ConfigFields& fields) {
+  TransformerConfig c = read_decoder(fields, {.vocab = 151936,
+                                              .hidden = 2048,
+                                              .intermediate = 768,
+                                              .layers = 24,
+                                              .heads = 32,
+                                              .kv_heads = 4,
+                                              .max_positions = 32768,
+                                              .intermediate_key = "moe_intermediate_size"});
+  c.architecture.projection_bias = c.architecture.output_bias = fields.flag("attention_bias", false);
+  c.architecture.projection_norm = ProjectionNorm::per_head;
+  read_qwen_experts(fields, c, {.count = 128, .per_token = 8});
+  return c;
+}
+
+void write_qwen3_moe(const TransformerConfig& c, Json& fields) {
+  write_decoder(c, fields);
+  fields["attention_bias"] = c.architecture.projection_bias;
+  write_qwen_experts(c, fields);
+}
+
+}  // namespace
+
+extern const Family family_qwen2{"qwen2", "Qwen2ForCausalLM", read_qwen2, write_qwen2};
+extern const Family family_qwen3{"qwen3", "Qwen3ForCausalLM", read_qwen3, write_qwen3};
+extern const Family family_qwen2_moe{"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe, write_qwen2_moe};
+extern const Family family_qwen3_moe{"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe, write_qwen3_moe};
 
 }  // namespace ridgepoint

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/text/nearest.h"
+#include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"
@@ -16,16 +17,15 @@ namespace {
 
 // The names under which files have a tensor: with the prefix, without it, and as part of a model with images.
 std::vector<std::string> possible_names(const std::string& name, const TransformerConfig& config) {
+  const Family& family = family_of(config);
+  const std::string model(family.names.model), outer(family.outer_module);
   std::vector<std::string> names = {name};
-  for (const std::string_view prefix : {"model.", "transformer."}) {
-    if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
-  }
-  if (config.architecture.family == "gemma3_text") {
-    names.push_back("language_model." + name);
-    if (name.starts_with("model.")) names.push_back("model.language_model." + name.substr(6));
-  }
+  const std::string inner = name.starts_with(model) ? name.substr(model.size()) : "";
+  if (!inner.empty()) names.push_back(inner);
+  if (!outer.empty()) names.push_back(outer + name);
+  if (!outer.empty() && !inner.empty()) names.push_back(model + outer + inner);
   // Some programs keep the head of a tied pair.
-  if (config.architecture.tied_head && (name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight")))
+  if (config.architecture.tied_head && inner == fmt::format("{}.weight", family.names.embedding))
     names.emplace_back("lm_head.weight");
   return names;
 }
@@ -33,9 +33,15 @@ std::vector<std::string> possible_names(const std::string& name, const Transform
 }  // namespace
 
 bool has_foreign_names(const TensorFiles& files) {
-  return std::ranges::any_of(files.names(), [](const std::string& name) {
-    return name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight") ||
-           name.find("self_attn.") != std::string::npos || name.find(".c_attn.") != std::string::npos;
+  std::set<std::string> ends, modules;
+  for (const Family* family : families()) {
+    const WeightNames& names = family->names;
+    ends.insert(fmt::format("{}.weight", names.embedding));
+    modules.insert(fmt::format("{}.{}{}", names.attention, names.qkv, names.qkv.empty() ? "" : "."));
+  }
+  return std::ranges::any_of(files.names(), [&](const std::string& name) {
+    return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end); }) ||
+           std::ranges::any_of(modules, [&](const auto& module) { return name.find(module) != std::string::npos; });
   });
 }
 
@@ -72,15 +78,14 @@ std::string ModelWeights::problem_of(const StoredWeight& weight) const {
   return "";
 }
 
-// Tables that transformers once stored, the head of a tied pair, and the part of a model for images.
+// Tables that transformers once stored, the head of a tied pair, and the other parts of a model with images.
 bool ModelWeights::is_expected(const std::string& stored) const {
-  const std::string& family = config_.architecture.family;
-  if (stored.ends_with("rotary_emb.inv_freq")) return true;
-  if (family == "gpt2" && (stored.ends_with(".attn.bias") || stored.ends_with(".attn.masked_bias"))) return true;
-  if (family == "gemma3_text" &&
-      (stored.find("vision_tower.") != std::string::npos || stored.find("multi_modal_projector.") != std::string::npos))
-    return true;
-  return config_.architecture.tied_head && stored.ends_with("lm_head.weight");
+  const Family& family = family_of(config_);
+  return stored.ends_with("rotary_emb.inv_freq") ||
+         (config_.architecture.tied_head && stored.ends_with("lm_head.weight")) ||
+         std::ranges::any_of(family.other_ends, [&](auto end) { return !end.empty() && stored.ends_with(end); }) ||
+         std::ranges::any_of(family.other_modules,
+                             [&](auto module) { return !module.empty() && stored.find(module) != std::string::npos; });
 }
 
 std::vector<std::string> ModelWeights::problems() const {

@@ -22,7 +22,7 @@ CausalLm::Heads CausalLm::project(const Tensor& x, const Layer& layer) {
     const std::int64_t q = config_.heads * size;
     const std::int64_t kv = config_.kv_heads() * size;
     const Tensor packed = linear(x, layer.packed);
-    std::vector<Tensor> parts = is("gpt2")
+    std::vector<Tensor> parts = code_.gpt2_blocks
                                     ? f_.split(packed, {q, kv, kv})
                                     : std::vector{f_.slice(packed, q), f_.slice(packed, kv), f_.slice(packed, kv)};
     return {by_head(parts[0], {}), by_head(parts[1], {}), by_head(parts[2], {})};
@@ -61,11 +61,11 @@ void CausalLm::rotate_heads(Heads& heads, const Layer& layer, const Context& con
   const Tensor& cosines = is_other ? context.window_cosines : context.cosines;
   const Tensor& sines = is_other ? context.window_sines : context.sines;
   const auto rotated = [&](const Tensor& x) {
-    return is("phi3") ? rotate_part(x, cosines, sines) : rotate(x, cosines, sines);
+    return code_.joins_rotated ? rotate_part(x, cosines, sines) : rotate(x, cosines, sines);
   };
   Tensor q = rotated(heads.q);
   Tensor k = rotated(heads.k);
-  if (is("olmo2")) {
+  if (code_.casts_rotated) {
     q = f_.to(q, heads.q.dtype);
     k = f_.to(k, heads.k.dtype);
   }
@@ -85,9 +85,9 @@ CausalLm::Attended CausalLm::eager_attention(const Heads& heads, const Tensor& m
   }
   weights = f_.add(weights, mask);
   weights = f_.softmax(weights);
-  weights = f_.to(weights, is("gpt2") ? heads.v.dtype : heads.q.dtype);
+  weights = f_.to(weights, code_.gpt2_blocks ? heads.v.dtype : heads.q.dtype);
   const Tensor output = f_.transpose(f_.matmul(weights, values), 1, 2);
-  return {is("gpt2") ? output : f_.contiguous(output), weights};
+  return {code_.gpt2_blocks ? output : f_.contiguous(output), weights};
 }
 
 // With a mask, keys and values are repeated; soft caps of scores are left out, as in `transformers`.

@@ -100,7 +100,7 @@ Tensor CausalLm::loss(const Tensor& tokens, const Tensor& /*targets*/, const std
 Tensor CausalLm::decode(const Tensor& x, const Layer& layer, const Context& context) {
   Tensor hidden = layer.first_norm.weight.is_defined() ? norm(x, layer.first_norm) : x;
   Attended attended = attend(hidden, layer, context);
-  if (is("gpt2")) {
+  if (code_.gpt2_blocks) {
     hidden = f_.add(attended.output, x);
   } else {
     hidden = std::move(attended.output);
@@ -109,14 +109,14 @@ Tensor CausalLm::decode(const Tensor& x, const Layer& layer, const Context& cont
   }
   const Tensor residual = hidden;
   if (layer.second_norm.weight.is_defined()) hidden = norm(hidden, layer.second_norm);
-  const Tensor variable = is("gpt2") ? hidden : Tensor{};
+  const Tensor variable = code_.gpt2_blocks ? hidden : Tensor{};
   hidden = feed_forward(hidden, layer);
   if (layer.after_feed_forward_norm.weight.is_defined()) hidden = norm(hidden, layer.after_feed_forward_norm);
   return f_.add(residual, hidden);
 }
 
 Tensor CausalLm::linear(const Tensor& x, const Weights& weights) {
-  return is("gpt2") ? f_.conv1d(x, weights.weight, weights.bias) : f_.linear(x, weights.weight, weights.bias);
+  return names_.is_transposed ? f_.conv1d(x, weights.weight, weights.bias) : f_.linear(x, weights.weight, weights.bias);
 }
 
 // Llama: weight * normalised.to(dtype); OLMo 2: (weight * normalised).to(dtype);
@@ -132,7 +132,7 @@ Tensor CausalLm::norm(const Tensor& x, const Weights& weights) {
   hidden = f_.mul(hidden, scale);
   scale = {};
   if (config_.architecture.norm_adds_one) return f_.to(f_.mul(hidden, f_.add_number(weights.weight)), x.dtype);
-  if (is("olmo2")) return f_.to(f_.mul(weights.weight, hidden), x.dtype);
+  if (code_.scales_norms_wide) return f_.to(f_.mul(weights.weight, hidden), x.dtype);
   return f_.mul(weights.weight, f_.to(hidden, x.dtype));
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "interchange/huggingface/families/family.h"
 #include "models/transformer.h"
 #include "predict/torch/autograd/module.h"
 #include "predict/torch/functions/functions.h"
@@ -54,7 +55,6 @@ class CausalLm final : public Module {
     Tensor output, weights;
   };
 
-  bool is(std::string_view family) const { return config_.architecture.family == family; }
   bool is_eager() const { return config_.attention != AttentionVariant::flash; }
   Tensor parameter(const Sizes& sizes) { return parameters_.emplace_back(f_.parameter(sizes)); }
   Weights make_norm(std::int64_t width);
@@ -90,6 +90,8 @@ class CausalLm final : public Module {
   Tensor run_experts(const Tensor& tokens, const Tensor& weights, const Router& router);
 
   const TransformerConfig& config_;
+  const WeightNames& names_;
+  const TransformersCode& code_;
   bool checkpoints_;
   Functions& f_;
   std::vector<Tensor> parameters_, buffers_;

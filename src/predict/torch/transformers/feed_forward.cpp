@@ -17,7 +17,7 @@ Tensor CausalLm::activate(const Tensor& x) {
     case Activation::gelu_tanh:
       break;
   }
-  if (!is("gpt2")) return f_.gelu(x);
+  if (!code_.gpt2_blocks) return f_.gelu(x);
   const Tensor half = f_.mul_number(x);
   Tensor factor = f_.power(x);
   factor = f_.mul_number(factor);
@@ -57,7 +57,7 @@ Tensor CausalLm::route(const Tensor& tokens, const Router& router) {
   const Tensor shares = f_.softmax(f_.to(logits, DType::fp32));
   Tensor weights = f_.top_k(shares, config_.architecture.experts.per_token);
   if (config_.architecture.experts.normalised) weights = f_.div(weights, f_.sum(weights));
-  return is("mixtral") ? weights : f_.to(weights, logits.dtype);
+  return code_.routes_wide ? weights : f_.to(weights, logits.dtype);
 }
 
 // grouped_mm_experts_forward of transformers/integrations/moe.py, the default implementation. Variables hold everything

@@ -4,7 +4,11 @@
 namespace ridgepoint::torch {
 
 CausalLm::CausalLm(const TransformerConfig& config, bool checkpoints, Functions& functions)
-    : config_(config), checkpoints_(checkpoints), f_(functions) {
+    : config_(config),
+      names_(family_of(config).names),
+      code_(family_of(config).code),
+      checkpoints_(checkpoints),
+      f_(functions) {
   Kernels& kernels = f_.kernels();
   const Architecture& a = config.architecture;
   kernels.enter(MemoryCategory::parameter, Thread::python);
@@ -23,9 +27,8 @@ CausalLm::Weights CausalLm::make_norm(std::int64_t width) {
   return {weight, config_.architecture.norm == Norm::layer_norm ? parameter({width}) : Tensor{}};
 }
 
-// GPT-2 stores the transpose.
 CausalLm::Weights CausalLm::make_linear(std::int64_t in, std::int64_t out, bool has_bias) {
-  const Tensor weight = parameter(is("gpt2") ? Sizes{in, out} : Sizes{out, in});
+  const Tensor weight = parameter(names_.is_transposed ? Sizes{in, out} : Sizes{out, in});
   return {weight, has_bias ? parameter({out}) : Tensor{}};
 }
 
@@ -34,7 +37,7 @@ void CausalLm::make_attention(Layer& layer) {
   const std::int64_t width = config_.d_model;
   const std::int64_t q = config_.heads * config_.head_size();
   const std::int64_t kv = config_.kv_heads() * config_.head_size();
-  if (is("gpt2") || is("phi3")) {
+  if (!names_.qkv.empty()) {
     layer.packed = make_linear(width, q + 2 * kv, a.projection_bias);
   } else {
     layer.q = make_linear(width, q, a.projection_bias);
@@ -64,7 +67,7 @@ void CausalLm::make_feed_forward(Layer& layer) {
     router.shared_switch = make_linear(width, 1, false);
     return;
   }
-  const bool is_packed = is("phi3");
+  const bool is_packed = !names_.gate_up.empty();
   if (a.gated) layer.gate = make_linear(width, is_packed ? 2 * inner : inner, a.feed_forward_bias);
   if (!is_packed) layer.up = make_linear(width, inner, a.feed_forward_bias);
   layer.down = make_linear(inner, width, a.feed_forward_bias);
