@@ -1,5 +1,6 @@
 #include "models/transformer.h"
 
+#include "core/types/enum_names.h"
 #include "models/rotary_tables.h"
 
 namespace ridgepoint {
@@ -7,7 +8,21 @@ namespace {
 
 constexpr double kEmbeddingDeviation = 0.02;  // the `initializer_range` of most published models
 
+constexpr auto kNorms = enum_names<Norm>("rms_norm", "layer_norm");
+constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both");
+constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu");
+constexpr auto kPositions = enum_names<Positions>("rotary", "learned");
+constexpr auto kProjectionNorms = enum_names<ProjectionNorm>("none", "per_head", "whole");
+constexpr auto kScalings = enum_names<RotaryScaling>("none", "linear", "llama3");
+
 }  // namespace
+
+std::string_view name(Norm norm) { return kNorms[norm]; }
+std::string_view name(NormPlacement placement) { return kPlacements[placement]; }
+std::string_view name(Activation activation) { return kActivations[activation]; }
+std::string_view name(Positions positions) { return kPositions[positions]; }
+std::string_view name(ProjectionNorm norm) { return kProjectionNorms[norm]; }
+std::string_view name(RotaryScaling scaling) { return kScalings[scaling]; }
 
 Transformer::Transformer(TransformerConfig config, std::int64_t batch) : config_(std::move(config)), batch_(batch) {
   validate(config_, batch_);

@@ -1,4 +1,5 @@
-// The pre-norm Transformer language model of docs/model.md, as a graph builder.
+// Decoder-only Transformer language models, that of docs/model.md and those of docs/models.md: their description and
+// its graph.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +7,96 @@
 #include <string_view>
 #include <vector>
 
-#include "models/architecture.h"
 #include "models/attention.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/workload.h"
 
 namespace ridgepoint {
+
+enum class Norm : std::uint8_t { rms_norm, layer_norm };
+// Where the norms of a block stand. before: they read the residual stream (GPT-2, Llama). after: they read the results
+// of attention and feed-forward, which are then added to the stream (OLMo 2). both: Gemma 2 and 3.
+enum class NormPlacement : std::uint8_t { before, after, both };
+// gelu is x Phi(x) with the error function; gelu_tanh its approximation by tanh (Hendrycks & Gimpel 2016).
+enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
+enum class Positions : std::uint8_t { rotary, learned };
+// RMS norms of queries and keys before their rotation. per_head: one weight of the head size for all heads (Qwen 3,
+// Gemma 3). whole: over all heads together, a weight of the projection's width (OLMo 2).
+enum class ProjectionNorm : std::uint8_t { none, per_head, whole };
+// How the frequencies of rotary embedding are stretched for longer sequences. linear: all divided by the factor.
+// llama3: only those of long waves, with a smooth transition (Llama 3.1).
+enum class RotaryScaling : std::uint8_t { none, linear, llama3 };
+
+std::string_view name(Norm norm);                // rms_norm layer_norm
+std::string_view name(NormPlacement placement);  // before after both
+std::string_view name(Activation activation);    // silu gelu gelu_tanh relu
+std::string_view name(Positions positions);      // rotary learned
+std::string_view name(ProjectionNorm norm);      // none per_head whole
+std::string_view name(RotaryScaling scaling);    // none linear llama3
+
+struct Rotary {
+  double theta = 10000;
+  double share = 1;  // of the head size that is rotated, the first elements; the others stay
+  RotaryScaling scaling = RotaryScaling::none;
+  double factor = 1;                     // linear, llama3
+  double low_frequency_factor = 1;       // llama3
+  double high_frequency_factor = 4;      // llama3
+  std::int64_t original_context = 8192;  // llama3
+
+  bool operator==(const Rotary&) const = default;
+};
+
+// Feed-forward layers of which each token runs a few. The width of one is TransformerConfig::d_ff.
+struct Experts {
+  std::int64_t count = 0;  // 0: every layer has one feed-forward layer
+  std::int64_t per_token = 0;
+  bool normalised = false;        // the weights of a token's experts sum to 1 (Mixtral)
+  std::int64_t shared_width = 0;  // width of the expert that every token runs behind a sigmoid gate (Qwen 2 MoE)
+  double auxiliary_loss = 0;      // the factor of the load-balancing loss; 0: the loss has none
+
+  bool operator==(const Experts&) const = default;
+};
+
+// What the layers are made of, apart from their sizes. The default is the model of docs/model.md; docs/models.md says
+// which published families need what.
+struct Architecture {
+  std::string family = {};     // as config.json names it (`model_type`); empty: the model of docs/model.md
+  std::int64_t kv_heads = 0;   // heads of keys and values, which divide the heads; 0: as many as heads
+  std::int64_t head_size = 0;  // 0: d_model / heads
+  Norm norm = Norm::rms_norm;
+  NormPlacement placement = NormPlacement::before;
+  double norm_epsilon = 1e-5;
+  bool norm_adds_one = false;  // an RMS norm multiplies by 1 + weight (Gemma)
+  Activation activation = Activation::silu;
+  bool gated = true;             // feed-forward: w2(act(w1 x) * w3 x); otherwise w2(act(w1 x))
+  bool projection_bias = false;  // of q, k and v
+  bool output_bias = false;      // of the output projection
+  bool feed_forward_bias = false;
+  bool tied_head = false;  // the head is the embedding
+  Positions positions = Positions::rotary;
+  std::int64_t max_context = 0;  // rows of learned positions; for rotary ones what the model was trained for, 0 unknown
+  Rotary rotary = {};
+  ProjectionNorm projection_norm = ProjectionNorm::none;
+  double query_scale = 0;  // the factor of the scores; 0: 1 / sqrt(head size)
+  double score_cap = 0;    // scores become cap tanh(scores / cap); 0: they stay
+  double logit_cap = 0;    // the same of the logits
+  double embedding_scale = 1;
+  std::int64_t window = 0;  // a query sees this many keys, its own included; 0: all before it
+  // Which layers have the window: layer i has entry i modulo the size. Empty: all.
+  std::vector<bool> window_layers = {};
+  Rotary window_rotary = {};  // of layers with a window, if `separate_rotary` (Gemma 3)
+  bool separate_rotary = false;
+  Experts experts = {};
+
+  // Whether the layer is one of those with a window, of whatever length.
+  bool has_window(std::int64_t layer) const {
+    if (window == 0 || window_layers.empty()) return window > 0;
+    return window_layers[static_cast<std::size_t>(layer) % window_layers.size()];
+  }
+
+  bool operator==(const Architecture&) const = default;
+};
 
 struct TransformerConfig {
   std::string name = "custom";

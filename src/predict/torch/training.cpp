@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "predict/torch/autograd/module.h"
-#include "predict/torch/transformer.h"
 #include "predict/torch/transformers/causal_lm.h"
 
 namespace ridgepoint::torch {
@@ -22,7 +21,7 @@ std::optional<DType> autocast_dtype(Precision precision) {
 }
 
 std::unique_ptr<Module> make_module(const Training& training, Functions& functions) {
-  if (training.model.architecture.family.empty()) return std::make_unique<TransformerModule>(training.model, functions);
+  if (training.model.architecture.family.empty()) return make_transformer(training.model, functions);
   return std::make_unique<CausalLm>(training.model, training.checkpoints, functions);
 }
 

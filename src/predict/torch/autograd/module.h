@@ -2,8 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "models/transformer.h"
 #include "predict/torch/autograd/tensor.h"
 
 namespace ridgepoint::torch {
@@ -18,5 +20,9 @@ class Module {
   // The mean cross-entropy, a scalar. Calls `begin_loss` where forward ends.
   virtual Tensor loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) = 0;
 };
+
+class Functions;
+// The model of docs/model.md.
+std::unique_ptr<Module> make_transformer(const TransformerConfig& config, Functions& functions);
 
 }  // namespace ridgepoint::torch
