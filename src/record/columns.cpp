@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <type_traits>
 
-#include "core/text/json.h"
 #include "core/text/units.h"
+#include "core/types/enum_names.h"
+#include "interchange/huggingface/named_model.h"
 #include "record/fields.h"
+#include "ridgepoint/plan_as.h"
 
 namespace ridgepoint {
 namespace {
@@ -39,6 +42,8 @@ std::string written(Kind kind, double value) {
   switch (kind) {
     case Kind::bytes:
       return format_bytes(static_cast<std::uint64_t>(std::max(value, 0.0)));
+    case Kind::signed_bytes:
+      return format_signed_bytes(static_cast<std::int64_t>(value));
     case Kind::share:
       return fmt::format("{:.1f}%", value * 100);
     case Kind::amount:
@@ -203,16 +208,43 @@ std::string predicted_error_cell(const Record& record) {
   return section.predicted_error ? fmt::format("{:.0f}%", *section.predicted_error * 100) : "not measured";
 }
 
-std::string room_cell(const Record& record) {
-  const std::optional<std::int64_t>& room = plan(record).room_bytes;
-  return room ? format_signed_bytes(*room) : nothing();
+// The names that options take, where the type of the member does not say them.
+using Names = std::vector<std::string_view>;
+Names device_kinds() { return {"cpu", "cuda", "reference", "null"}; }
+Names false_and_true() { return {"false", "true"}; }
+Names on_and_off() { return {"on", "off"}; }
+Names names_of_plans() { return names_of(kAllPlanAs); }
+Names shardings_and_auto() {
+  Names names = names_of(kAllShardings);
+  names.emplace_back("auto");
+  return names;
 }
+
+// The names of a member's type, which is that of an option's values.
+template <typename T>
+Names names_of_type(const T& value) {
+  if constexpr (std::is_enum_v<T>) return names_of(values_of(value));
+  return {};
+}
+template <typename T>
+Names names_of_type(const std::optional<T>&) {
+  return names_of_type(T());
+}
+
+// Groups of the help.
+constexpr std::string_view kMachine = "Machine", kModel = "Model", kWork = "Work", kTraining = "Training",
+                           kRanks = "Ranks";
 
 constexpr auto kColumns = Setting::Where::columns;
 constexpr auto kSummary = Setting::Where::summary;
 constexpr auto kFiles = Setting::Where::files;
-constexpr auto kModels = Measure::Of::models;
-constexpr auto kCalls = Measure::Of::attention_calls;
+constexpr Measure::Of kTimed = Measure::bit(Experiment::bench) | Measure::bit(Experiment::profile);
+constexpr Measure::Of kPlanned = Measure::bit(Experiment::plan);
+constexpr Measure::Of kRun = kTimed | Measure::bit(Experiment::memory);
+constexpr Measure::Of kPeaks = kPlanned | Measure::bit(Experiment::memory);
+constexpr Measure::Of kModels = kRun | kPlanned;
+constexpr Measure::Of kCalls = Measure::bit(Experiment::attention);
+constexpr Measure::Of kRunOrCall = kRun | kCalls;
 
 // Functions of a record whose bodies name its sections as the rows do.
 #define RIDGEPOINT_TEXT_OF(member)                     \
@@ -226,16 +258,36 @@ constexpr auto kCalls = Measure::Of::attention_calls;
     return exact(member);                   \
   }
 
-#define RIDGEPOINT_SETTING(path_, member, ...) \
-  Setting{.path = path_, __VA_ARGS__, .value = RIDGEPOINT_VALUE_OF(member), .text = RIDGEPOINT_TEXT_OF(member)},
+#define RIDGEPOINT_NAMES_OF(member) \
+  []() -> Names {                   \
+    const Record record;            \
+    RIDGEPOINT_SECTIONS(record)     \
+    return names_of_type(member);   \
+  }
+
+#define RIDGEPOINT_SETTING(path_, member, ...)  \
+  Setting{.path = path_,                        \
+          __VA_ARGS__,                          \
+          .value = RIDGEPOINT_VALUE_OF(member), \
+          .text = RIDGEPOINT_TEXT_OF(member),   \
+          .names = RIDGEPOINT_NAMES_OF(member)},
+#define RIDGEPOINT_OPTION(...)                                       \
+  Setting{.path = {},                                                \
+          .where = Setting::Where::files,                            \
+          .is_matched = false,                                       \
+          __VA_ARGS__,                                               \
+          .value = [](const Record&) { return std::string(); },      \
+          .text = [](Kind, const Record&) { return std::string(); }, \
+          .names = []() { return Names(); }},
 constexpr Setting kSettings[] = {
 #include "record/settings.def"
 };
 #undef RIDGEPOINT_SETTING
+#undef RIDGEPOINT_OPTION
 
 #define RIDGEPOINT_MEASURE(path_, member, ...) \
   Measure{.path = path_ __VA_OPT__(, ) __VA_ARGS__, .text = RIDGEPOINT_TEXT_OF(member)},
-#define RIDGEPOINT_STATISTICS(path, member)
+#define RIDGEPOINT_STATISTICS(path_, member, ...) Measure{.path = path_, __VA_ARGS__},
 #define RIDGEPOINT_COLUMN(...) Measure{__VA_ARGS__},
 constexpr Measure kMeasures[] = {
 #include "record/measures.def"
@@ -243,13 +295,6 @@ constexpr Measure kMeasures[] = {
 #undef RIDGEPOINT_MEASURE
 #undef RIDGEPOINT_STATISTICS
 #undef RIDGEPOINT_COLUMN
-
-// The kinds by their names in web/src/format.ts.
-std::string_view page_kind(Kind kind) {
-  constexpr std::string_view kNames[] = {"text",  "count",  "count", "number",    "ms",   "bytes",
-                                         "share", "amount", "rate",  "flop_rate", "error"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
 
 // Letters and digits alone: an option and a heading may differ in dashes, as warmup and warm-up.
 std::string plain(std::string_view word) {
@@ -264,22 +309,34 @@ std::span<const Setting> record_settings() { return kSettings; }
 std::span<const Measure> record_measures() { return kMeasures; }
 
 bool concerns(const Measure& measure, const Record& record) {
-  return measure.of == Measure::Of::both || (measure.of == kCalls) == is_attention_call(record);
+  return (measure.of & Measure::bit(record.experiment)) != 0;
 }
 
-std::vector<std::string_view> column_names(bool of_attention_calls) {
-  std::vector<std::string_view> names;
+Names column_names(Experiment experiment) {
+  Names names;
   for (const Measure& measure : kMeasures) {
-    if (!measure.name.empty() && measure.of != (of_attention_calls ? kModels : kCalls)) names.push_back(measure.name);
+    if (!measure.name.empty() && (measure.of & Measure::bit(experiment)) != 0) names.push_back(measure.name);
   }
   return names;
+}
+
+bool is_never_negative(Kind kind) {
+  return kind != Kind::text && kind != Kind::number && kind != Kind::share && kind != Kind::error &&
+         kind != Kind::signed_bytes;
+}
+
+const Setting& setting_of_option(std::string_view name) {
+  for (const Setting& setting : kSettings) {
+    if (setting.option.name() == name) return setting;
+  }
+  throw std::out_of_range(fmt::format("no setting has the option --{}", name));
 }
 
 const Setting* find_setting(std::string_view name) {
   const std::string wanted = plain(name);
   const auto found = std::ranges::find_if(kSettings, [&](const Setting& setting) {
-    return (setting.is_column() && plain(setting.heading) == wanted) ||
-           (!setting.option.empty() && plain(setting.option) == wanted);
+    return setting.is_column() && (plain(setting.heading) == wanted ||
+                                   (!setting.option.help.empty() && plain(setting.option.name()) == wanted));
   });
   return found == std::end(kSettings) ? nullptr : found;
 }
@@ -311,32 +368,6 @@ std::string bytes_cell(const std::optional<std::int64_t>& bytes) { return writte
 std::string timing_mark(const Record& record) {
   const TimingVerdict verdict = record.timing.verdict.value_or(TimingVerdict::steady);
   return verdict == TimingVerdict::steady ? nothing() : fmt::format("~ {}", name(verdict));
-}
-
-std::string page_fields() {
-  Json settings = Json::array(), measures = Json::array();
-  for (const Setting& setting : kSettings) {
-    if (setting.path.empty() || setting.heading.empty()) continue;
-    Json field = {{"path", setting.path},
-                  {"label", setting.label.empty() ? setting.heading : setting.label},
-                  {"kind", page_kind(setting.kind)}};
-    if (setting.phrase != "{}" && !setting.phrase.starts_with('(')) field["phrase"] = setting.phrase;
-    if (!setting.follows.empty()) field["follows"] = setting.follows;
-    if (setting.is_axis) field["axis"] = true;
-    settings.push_back(std::move(field));
-  }
-  for (const Measure& measure : kMeasures) {
-    if (measure.path.empty() || measure.label.empty()) continue;
-    measures.push_back({{"path", measure.path}, {"label", measure.label}, {"kind", page_kind(measure.kind)}});
-  }
-  std::string text = "{";
-  for (const auto& [key, fields] : {std::pair("settings", &settings), std::pair("measures", &measures)}) {
-    text += fmt::format("{}\n \"{}\": [\n", text.size() > 1 ? "," : "", key);
-    for (std::size_t i = 0; i < fields->size(); ++i)
-      text += fmt::format("  {}{}\n", dump_json((*fields)[i]), i + 1 < fields->size() ? "," : "");
-    text += " ]";
-  }
-  return text + "\n}\n";
 }
 
 }  // namespace ridgepoint

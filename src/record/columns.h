@@ -1,8 +1,9 @@
-// What tables, matching and the page know of the fields of a record: a Setting for each row of settings.def, a Measure
-// for each row of measures.def.
+// What commands, tables, matching, the page and the documentation know of the fields of a record: a Setting for each
+// row of settings.def, a Measure for each row of measures.def.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,8 +17,36 @@ namespace ridgepoint {
 inline constexpr std::string_view kNothing = "-";  // a cell without a value
 
 // How the values of a field are written. A size is a whole number of which 0 says that there is none; an amount is
-// written with three digits and a prefix; an error is a small number.
-enum class Kind : std::uint8_t { text, count, size, number, ms, bytes, share, amount, rate, flop_rate, error };
+// written with three digits and a prefix; an error is a small number. Only numbers, shares, errors and signed bytes, a
+// difference of sizes, may be below 0.
+enum class Kind : std::uint8_t {
+  text,
+  count,
+  size,
+  number,
+  ms,
+  bytes,
+  share,
+  amount,
+  rate,
+  flop_rate,
+  error,
+  signed_bytes
+};
+
+// The option of a setting.
+struct Option {
+  std::string_view names = {};    // without dashes; messages have the first: "steps,iterations"
+  std::string_view group = {};    // of the help
+  std::string_view value = {};    // the word for its value; empty: by the values that it takes
+  std::string_view initial = {};  // the value without the option; empty: none
+  std::string_view without = {};  // what the run has then, for the help
+  std::int64_t least = 1, most = std::numeric_limits<std::int64_t>::max();  // of whole numbers
+  bool names_values = false;                                                // the help itself has the values
+  std::string_view help = {};                                               // {}: the names of the presets
+
+  std::string_view name() const { return names.substr(0, names.find(',')); }
+};
 
 // What a run was asked for.
 struct Setting {
@@ -26,7 +55,6 @@ struct Setting {
 
   std::string_view path;           // in JSON and CSV; empty: another row has the field
   std::string_view heading = {};   // of its column, and on the page
-  std::string_view option = {};    // that sets it, where that differs from the heading by more than dashes
   std::string_view phrase = "{}";  // in the summary line and on the page; {} is the value
   std::string_view label = {};     // on the page, where it differs from the heading
   Kind kind = Kind::text;
@@ -43,10 +71,18 @@ struct Setting {
   std::string_view follows = {};   // the path of a setting that implies it, for labels
   bool (*is_derived)(const Record&) = nullptr;    // whether a record's value follows from that setting alone
   std::string (*shown)(const Record&) = nullptr;  // the cell, where that is not the value as its kind is written
+  std::vector<std::string_view> (*choices)() =
+      nullptr;  // what the option takes, where the member's type does not say it
+  Option option = {};
+  Option call_option = {};      // of `attention`, where its option differs
+  std::string_view about = {};  // for docs/record.md
 
   std::string (*value)(const Record&) = nullptr;       // with all digits; empty if there is none
   std::string (*text)(Kind, const Record&) = nullptr;  // as a kind is written
+  std::vector<std::string_view> (*names)() = nullptr;  // of the values of the member's type; empty for numbers and text
 
+  // The names that the option takes; empty: numbers, or any text.
+  std::vector<std::string_view> accepted() const { return choices != nullptr ? choices() : names(); }
   std::string cell(const Record& record) const { return shown != nullptr ? shown(record) : text(kind, record); }
   bool is_column() const { return where == Where::columns_and_summary || where == Where::columns; }
   bool is_in_summary() const { return where == Where::columns_and_summary || where == Where::summary; }
@@ -54,9 +90,14 @@ struct Setting {
 };
 std::span<const Setting> record_settings();
 
+// The setting whose option has that first name, without dashes. Throws std::out_of_range if there is none.
+const Setting& setting_of_option(std::string_view name);
+
 // A result of a run. A narrow terminal omits the columns of the highest rank first, never those of rank 0.
 struct Measure {
-  enum class Of : std::uint8_t { models, attention_calls, both };
+  // The experiments that fill it, a bit each.
+  using Of = std::uint32_t;
+  static constexpr Of bit(Experiment experiment) { return Of{1} << static_cast<unsigned>(experiment); }
 
   std::string_view path = {};     // in JSON and CSV; empty: computed
   std::string_view name = {};     // for --columns; empty: no column
@@ -64,9 +105,11 @@ struct Measure {
   int rank = 0;
   std::string_view label = {};  // on the page; empty: not there
   Kind kind = Kind::text;
-  Of of = Of::both;
+  Of of = ~Of{0};
   bool is_usual = false;                          // shown without --columns
+  bool is_statistics = false;                     // the mean, the deviation, ... of a measured time
   std::string (*shown)(const Record&) = nullptr;  // the cell, where that is not the value as its kind is written
+  std::string_view about = {};                    // for docs/record.md
 
   std::string (*text)(Kind, const Record&) = nullptr;
 
@@ -74,8 +117,10 @@ struct Measure {
 };
 std::span<const Measure> record_measures();
 bool concerns(const Measure& measure, const Record& record);
-// The names that --columns accepts, for models or for calls of attention.
-std::vector<std::string_view> column_names(bool of_attention_calls);
+// The names that --columns accepts in a command: of the figures that its records have.
+std::vector<std::string_view> column_names(Experiment experiment);
+// Whether values of the kind are sizes, times or rates, which no run can have below 0.
+bool is_never_negative(Kind kind);
 
 // The setting of that heading, path or option, whatever the dashes, underscores and blanks; null if there is none.
 const Setting* find_setting(std::string_view name);
@@ -95,7 +140,9 @@ std::string bytes_cell(const std::optional<std::int64_t>& bytes);
 // "~ drifting"; a dash for steady samples, and where nothing was timed.
 std::string timing_mark(const Record& record);
 
-// The settings and measures of the page: web/src/fields.json, which a test compares with this text.
+// web/src/fields.json, the settings and measures of the page, and the tables of docs/record.md. A test compares both
+// files with these texts.
 std::string page_fields();
+std::string documented_fields();
 
 }  // namespace ridgepoint

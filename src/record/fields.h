@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -53,7 +54,8 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit_path("schema", record.schema);
 #define RIDGEPOINT_SETTING(path, member, ...) visit_path(path, member);
 #define RIDGEPOINT_MEASURE(path, member, ...) visit_path(path, member);
-#define RIDGEPOINT_STATISTICS(path, member) visit_statistics(path, member, visit_path);
+#define RIDGEPOINT_OPTION(...)
+#define RIDGEPOINT_STATISTICS(path, member, ...) visit_statistics(path, member, visit_path);
 #define RIDGEPOINT_COLUMN(...)
 // The settings come first.
 // clang-format off
@@ -61,10 +63,24 @@ void visit_fields(RecordType& record, Visitor&& visit) {
 #include "record/measures.def"
 // clang-format on
 #undef RIDGEPOINT_SETTING
+#undef RIDGEPOINT_OPTION
 #undef RIDGEPOINT_MEASURE
 #undef RIDGEPOINT_STATISTICS
 #undef RIDGEPOINT_COLUMN
 }
+
+// The values that each enum of a record may have.
+constexpr std::span<const Mode> values_of(Mode) { return kAllModes; }
+constexpr std::span<const Precision> values_of(Precision) { return kAllPrecisions; }
+constexpr std::span<const Compile> values_of(Compile) { return kAllCompiles; }
+constexpr std::span<const AllocatorKind> values_of(AllocatorKind) { return kAllAllocatorKinds; }
+constexpr std::span<const AttentionVariant> values_of(AttentionVariant) { return kAllAttentionVariants; }
+constexpr std::span<const Checkpoint> values_of(Checkpoint) { return kAllCheckpoints; }
+constexpr std::span<const Optimizer> values_of(Optimizer) { return kAllOptimizers; }
+constexpr std::span<const RunStatus> values_of(RunStatus) { return kAllRunStatuses; }
+constexpr std::span<const Experiment> values_of(Experiment) { return kAllExperiments; }
+constexpr std::span<const TimingVerdict> values_of(TimingVerdict) { return kAllTimingVerdicts; }
+constexpr std::span<const SamplingEnd> values_of(SamplingEnd) { return kAllSamplingEnds; }
 
 // The object and the name in it: {"model", "layers"}, {"", "batch"}.
 struct FieldPlace {

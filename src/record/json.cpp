@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <type_traits>
 
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "core/types/enum_names.h"
+#include "record/columns.h"
 #include "record/fields.h"
 #include "ridgepoint/error.h"
 
@@ -79,19 +81,6 @@ void decode(const Json& json, double& value) {
   value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
-// The values that each enum of a record may have.
-constexpr std::span<const Mode> values_of(Mode) { return kAllModes; }
-constexpr std::span<const Precision> values_of(Precision) { return kAllPrecisions; }
-constexpr std::span<const Compile> values_of(Compile) { return kAllCompiles; }
-constexpr std::span<const AllocatorKind> values_of(AllocatorKind) { return kAllAllocatorKinds; }
-constexpr std::span<const AttentionVariant> values_of(AttentionVariant) { return kAllAttentionVariants; }
-constexpr std::span<const Checkpoint> values_of(Checkpoint) { return kAllCheckpoints; }
-constexpr std::span<const Optimizer> values_of(Optimizer) { return kAllOptimizers; }
-constexpr std::span<const RunStatus> values_of(RunStatus) { return kAllRunStatuses; }
-constexpr std::span<const Experiment> values_of(Experiment) { return kAllExperiments; }
-constexpr std::span<const TimingVerdict> values_of(TimingVerdict) { return kAllTimingVerdicts; }
-constexpr std::span<const SamplingEnd> values_of(SamplingEnd) { return kAllSamplingEnds; }
-
 template <typename Enum>
 requires std::is_enum_v<Enum>
 void decode(const Json& json, Enum& value) {
@@ -137,10 +126,24 @@ void decode(const Json& json, std::optional<T>& value) {
   }
 }
 
-// Sizes and times, which no run can have below 0. Differences, such as the room that is left, are not among them.
-bool is_never_negative(const FieldPlace& place) {
-  return place.name == "batch" || place.name == "context" || place.object == "memory_bytes" ||
-         place.object.ends_with("_ms") || place.name.ends_with("_ms") || place.name.ends_with("_per_second");
+// The paths of sizes, times and rates.
+const std::set<std::string_view>& never_negative_fields() {
+  static const std::set<std::string_view> fields = [] {
+    std::set<std::string_view> paths;
+    for (const Setting& setting : record_settings()) {
+      if (!setting.path.empty() && is_never_negative(setting.kind)) paths.insert(setting.path);
+    }
+    for (const Measure& measure : record_measures()) {
+      if (!measure.path.empty() && is_never_negative(measure.kind)) paths.insert(measure.path);
+    }
+    return paths;
+  }();
+  return fields;
+}
+
+// A statistic of a time has the kind of its time.
+bool is_never_negative(std::string_view path, const FieldPlace& place) {
+  return never_negative_fields().contains(path) || never_negative_fields().contains(place.object);
 }
 
 bool has_negative(const Json& json) {
@@ -179,7 +182,7 @@ Record decode_record(const Json& json) {
       const Json* value = find(*parent, place.name);
       const bool is_old_name = field == "checkpoint" && value != nullptr && *value == "off";  // that of none, once
       if (value != nullptr && !is_old_name) decode(*value, member);
-      if (value != nullptr && is_never_negative(place) && has_negative(*value))
+      if (value != nullptr && is_never_negative(field, place) && has_negative(*value))
         throw WrongType{"0 at least: it is a size, a time or a rate"};
     } catch (const WrongType& wrong) {
       throw Error(fmt::format("field '{}' must be {}", field, wrong.wanted));

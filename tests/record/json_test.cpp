@@ -9,6 +9,8 @@
 #include <string>
 
 #include "core/files/temporary_folder.h"
+#include "record/columns.h"
+#include "record/fields.h"
 #include "ridgepoint/error.h"
 #include "support/sample_records.h"
 
@@ -191,6 +193,30 @@ TEST(RecordJson, refuses_sizes_times_and_rates_below_zero) {
   refuses(R"("memory_bytes":{"planned_peak":-5})", "memory_bytes.planned_peak");
   refuses(R"("tokens_per_second":-1)", "tokens_per_second");
   EXPECT_EQ(record_from_json(R"({"schema":1,"command":"plan","room_bytes":-5})").plan->room_bytes, -5);
+}
+
+TEST(RecordJson, refuses_every_size_time_and_rate_below_zero) {
+  const auto is_refused = [](std::string_view path, const std::string& value) {
+    const FieldPlace place = place_of_field(path);
+    const std::string member = "\"" + place.name + "\":" + value;
+    try {
+      record_from_json(place.object.empty() ? "{\"schema\":1," + member + "}"
+                                            : "{\"schema\":1,\"" + place.object + "\":{" + member + "}}");
+      return false;
+    } catch (const Error& error) {
+      return std::string(error.what()).find("must be 0 at least") != std::string::npos;
+    }
+  };
+  const auto check = [&](const std::string& path, Kind kind) {
+    if (path.empty()) return;
+    const bool is_any_refused = is_refused(path, "-1") || is_refused(path, "[-1]");
+    EXPECT_EQ(is_any_refused, is_never_negative(kind)) << path;
+  };
+  for (const Setting& setting : record_settings()) check(std::string(setting.path), setting.kind);
+  for (const Measure& measure : record_measures()) {
+    const bool is_of_a_time = measure.path.ends_with(".cv");  // its kind is that of a column
+    if (!is_of_a_time) check(std::string(measure.path) + (measure.is_statistics ? ".mean" : ""), measure.kind);
+  }
 }
 
 TEST(RecordJson, has_the_quality_of_the_timing) {

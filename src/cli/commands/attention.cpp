@@ -97,7 +97,7 @@ class Attention : public Command {
                               ->type_name("N")
                               ->group(kGroup);
     output_options_.add_to(app);
-    output_options_.add_columns_to(app, OutputOptions::Rows::attention_calls);
+    output_options_.add_columns_to(app, Experiment::attention);
     output_options_.add_plot_to(app);
   }
 
@@ -242,7 +242,10 @@ class Attention : public Command {
   static constexpr const char* kSequence = "--sequence,--context";
   static constexpr const char* kSteps = "--steps,--iterations";
 
-  RunOptions run_options_{attention_axes()};
+  static constexpr std::string_view kSettings[] = {
+      "device",   "threads", "memory-limit", "model", "dtype",     "causal",  "window", "soft-cap", "batch", "heads",
+      "kv-heads", "d-model", "sequence",     "keys",  "attention", "compile", "seed",   "warmup",   "steps"};
+  RunOptions run_options_{kSettings, Rows::attention_calls};
   OutputOptions output_options_;
   CLI::Option* pivot_option_ = nullptr;
   CLI::Option* granularity_option_ = nullptr;

@@ -64,27 +64,19 @@ class Bench : public Command {
     run_options_.add_to(app);
     rank_options_.add_to(app);
     run_options_.add_skip_to(app);
-    app.add_option(
-           "--weights", weights_,
-           "read the parameters: a safetensors file, or a Hugging Face model's folder or index of shards [random, from "
-           "--seed]")
-        ->type_name("FILE")
-        ->group("Work");
+    add_option_of(app, "weights", weights_);
     until_options_.add_to(app);
     app.add_flag(
            "--no-phases", leave_phases_out_,
            "do not time forward, loss, recompute, backward and optimizer of each iteration by the device's clock; "
            "each change of phase adds about a microsecond on a GPU")
         ->group("Work");
-    app.add_flag(
-           "--detect-anomaly", detect_anomaly_,
-           "check every result for NaN and infinity and name the first node that makes one; the times are not valid")
-        ->group("Work");
+    add_flag_of(app, "detect-anomaly", detect_anomaly_);
     RunOptions::add_run_anyway(app, run_anyway_);
     peer_options_.add_to(app);
     first_call_options_.add_to(app);
     output_options_.add_to(app);
-    output_options_.add_columns_to(app, OutputOptions::Rows::models);
+    output_options_.add_columns_to(app, Experiment::bench);
     output_options_.add_plot_to(app);
     app.add_option("--baseline", baseline_,
                    "show the speedup of each row over the one with this value of a swept option: compile=off, batch=1")

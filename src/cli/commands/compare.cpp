@@ -27,7 +27,7 @@ class Compare : public Command {
  public:
   Compare() {
     run_options_.set_default("--steps", "30");
-    run_options_.set_help("--steps", "rounds; each has one timed iteration of each configuration [30]");
+    run_options_.set_help("--steps", "rounds; each has one timed iteration of each configuration");
   }
 
   std::string_view name() const override { return "compare"; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/threads/parallel.h"
@@ -30,7 +31,7 @@ class Devices : public Command {
            "ridgepoint devices --threads 1 --format json";
   }
   void add_options(CLI::App& app) override {
-    app.add_option("--threads", threads_, "CPU threads; 0 uses all cores [0]")->type_name("N")->group("Machine");
+    add_option_of(app, "threads", threads_);
     output_.add_to(app);
   }
 

@@ -30,7 +30,6 @@ namespace ridgepoint::cli {
 namespace {
 
 constexpr std::array<std::string_view, 3> kWorkloads = {"model", "attention", "toy"};
-
 class GraphCommand : public Command {
  public:
   std::string_view name() const override { return "graph"; }
@@ -168,7 +167,12 @@ class GraphCommand : public Command {
 
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
-  RunOptions run_options_{std::vector<std::string_view>{"--allocator", "--warmup", "--steps", "--seed", "--network"}};
+  static constexpr std::string_view kSettings[] = {
+      "device",         "threads",    "memory-limit", "model",   "config-override", "layers",   "d-model",
+      "d-ff",           "heads",      "vocab",        "context", "batch",           "dtype",    "compile",
+      "attention",      "checkpoint", "loss-chunk",   "mode",    "optimizer",       "momentum", "weight-decay",
+      "master-weights", "accumulate", "frozen",       "lora",    "parallel",        "shard"};
+  RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string workload_ = "model", graph_file_, after_, skip_;
   bool text_ = false, dot_ = false, stats_ = false;

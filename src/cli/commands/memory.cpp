@@ -83,7 +83,7 @@ class MemoryCommand : public Command {
         ->type_name("FILES")
         ->group(kGroup);
     output_options_.add_to(app);
-    output_options_.add_columns_to(app, OutputOptions::Rows::models);
+    output_options_.add_columns_to(app, Experiment::memory);
   }
 
   int run() override {

@@ -101,11 +101,7 @@ class Plan : public Command {
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Fit";
-    CLI::Option* cards =
-        app.add_option("--card", cards_, "the cards to fit in, by name: h100, \"rtx 4090\", \"a100 40gb sxm\"")
-            ->type_name("NAMES")
-            ->group(kGroup);
-    offer(*cards, card_names(), Takes::list);
+    offer(*add_option_of(app, "card", cards_), card_names(), Takes::list);
     app.add_option("--keep-free", keep_free_, "memory of a card that the run may not take [1GiB]")
         ->type_name("SIZE")
         ->group(kGroup);
@@ -116,7 +112,7 @@ class Plan : public Command {
     offer(*fit, fit_names(), Takes::one);
     run_options_.add_to(app);
     output_options_.add_to(app);
-    output_options_.add_columns_to(app, OutputOptions::Rows::models);
+    output_options_.add_columns_to(app, Experiment::plan);
   }
 
   int run() override {
@@ -230,7 +226,13 @@ class Plan : public Command {
     return plan_largest(std::string(fit->name), config_of, limit, fit->most, watch);
   }
 
-  RunOptions run_options_{plan_axes()};
+  static constexpr std::string_view kSettings[] = {
+      "device",    "memory-limit", "model",        "config-override", "layers",     "d-model",
+      "d-ff",      "heads",        "vocab",        "context",         "batch",      "dtype",
+      "compile",   "allocator",    "attention",    "checkpoint",      "loss-chunk", "mode",
+      "optimizer", "momentum",     "weight-decay", "master-weights",  "accumulate", "frozen",
+      "lora",      "parallel",     "shard",        "network",         "as"};
+  RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;
 };

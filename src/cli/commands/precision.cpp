@@ -343,10 +343,10 @@ class PrecisionCommand : public Command {
     return run_options_.single().workload;
   }
 
-  RunOptions run_options_{std::vector<std::string_view>{"--dtype", "--compile", "--attention", "--checkpoint",
-                                                        "--warmup", "--steps", "--mode", "--optimizer", "--momentum",
-                                                        "--weight-decay", "--master-weights", "--accumulate",
-                                                        "--frozen", "--lora", "--parallel", "--shard", "--network"}};
+  static constexpr std::string_view kSettings[] = {
+      "device", "threads", "memory-limit", "model", "config-override", "layers",     "d-model", "d-ff",
+      "heads",  "vocab",   "context",      "batch", "allocator",       "loss-chunk", "seed"};
+  RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   static constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 30;
 

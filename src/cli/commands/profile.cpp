@@ -99,11 +99,7 @@ class ProfileCommand : public Command {
     app.add_option("--trace", trace_, "write a trace of the profiled steps for Perfetto or chrome://tracing")
         ->type_name("FILE")
         ->group(kGroup);
-    app.add_option("--weights", weights_,
-                   "read the parameters from a safetensors file, or a Hugging Face model's folder or index; without "
-                   "--model, the config.json beside them gives the model [random, from --seed]")
-        ->type_name("FILE")
-        ->group("Work");
+    add_option_of(app, "weights", weights_);
     output_options_.add_to(app);
   }
 

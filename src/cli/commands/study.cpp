@@ -67,12 +67,8 @@ class StudyCommandLine : public Command {
                    "cpu, or cuda (cuda:1: the second GPU) [cuda if there is a GPU, else cpu]")
         ->type_name("NAME")
         ->group(kMachine);
-    app.add_option("--threads", settings_.threads, "CPU threads; 0 uses all cores [0]")
-        ->type_name("N")
-        ->group(kMachine);
-    app.add_option("--memory-limit", settings_.memory_limit, "limit the memory of the device: 20GiB, 512MiB, 1GB")
-        ->type_name("SIZE")
-        ->group(kMachine);
+    add_option_of(app, "threads", settings_.threads);
+    add_option_of(app, "memory-limit", settings_.memory_limit);
     app.add_option(
            "--ranks", settings_.ranks,
            "also measure collectives and training steps on this number of ranks of this machine; 1: neither [1]")
@@ -90,10 +86,7 @@ class StudyCommandLine : public Command {
             ->type_name("NAMES")
             ->group(kStudy);
     offer(*models, model_names(), Takes::list);
-    app.add_option("--config-override", settings_.config_overrides,
-                   "replace fields of the models' config.json: hidden_size=64,vocab_size=99")
-        ->type_name("K=V")
-        ->group(kStudy);
+    add_option_of(app, "config-override", settings_.config_overrides, kStudy);
     CLI::Option* only =
         app.add_option("--only", only_, fmt::format("run these parts alone: {}", fmt::join(part_names(), ", ")))
             ->type_name("NAMES")

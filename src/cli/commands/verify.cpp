@@ -73,10 +73,7 @@ class Verify : public Command {
     const auto file = [&](const char* flag, std::string& path, const char* help) {
       app.add_option(flag, path, help)->type_name("FILE")->group("Files");
     };
-    file(
-        "--weights", weights_,
-        "read the initial parameters: a safetensors file, or a Hugging Face model's folder or index of shards; without "
-        "--model, the config.json beside them gives the model [random, from --seed]");
+    add_option_of(app, "weights", weights_, "Files");
     file("--tokens", tokens_, "read the inputs and targets [random, from --seed]");
     file("--dump", dump_, "write the results");
     file("--against", against_, "compare the results with this file; exit code 1 if a tensor is beyond tolerance");
@@ -88,9 +85,7 @@ class Verify : public Command {
                    "number of optimizer steps; 0 runs forward and backward only [1]")
         ->type_name("N")
         ->group("Verify");
-    app.add_flag("--detect-anomaly", detect_anomaly_,
-                 "check every result for NaN and infinity and name the first node that makes one; exit code 1 then")
-        ->group("Verify");
+    add_flag_of(app, "detect-anomaly", detect_anomaly_, "Verify");
     rtol_option_ =
         app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
             ->type_name("X")
@@ -250,8 +245,13 @@ class Verify : public Command {
     return comparison.within_tolerance() ? kExitOk : kExitFailure;
   }
 
-  RunOptions run_options_{
-      std::vector<std::string_view>{"--warmup", "--steps", "--mode", "--frozen", "--lora", "--accumulate"}};
+  static constexpr std::string_view kSettings[] = {
+      "device",  "threads",   "memory-limit", "model",        "config-override", "layers",
+      "d-model", "d-ff",      "heads",        "vocab",        "context",         "batch",
+      "dtype",   "compile",   "allocator",    "attention",    "checkpoint",      "loss-chunk",
+      "seed",    "optimizer", "momentum",     "weight-decay", "master-weights",  "parallel",
+      "shard",   "network"};
+  RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;
   std::int64_t optimizer_steps_ = 1;

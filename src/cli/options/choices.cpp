@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/options/sweep.h"
+#include "models/transformer.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
@@ -38,6 +40,37 @@ Choices choices_of(CLI::Option& option) {
   Choices choices{{}, list != nullptr};
   for (const std::string_view name : views::lines_of(text)) choices.names.emplace_back(name);
   return choices;
+}
+
+std::string OptionText::full_help() const {
+  if (!initial.empty()) {
+    const bool is_all = !names.empty() && initial == fmt::format("{}", fmt::join(names, ","));
+    return fmt::format("{} [{}]", help, is_all ? "all" : initial);
+  }
+  return without.empty() ? help : fmt::format("{} [{}]", help, without);
+}
+
+OptionText text_of(const Setting& setting, const Option& option) {
+  OptionText text{.flags = {},
+                  .group = std::string(option.group),
+                  .value = std::string(option.value),
+                  .help = std::string(option.help),
+                  .initial = std::string(option.initial),
+                  .without = std::string(option.without),
+                  .names = setting.accepted()};
+  for (const std::string& name : split_list(option.names))
+    text.flags += fmt::format("{}--{}", text.flags.empty() ? "" : ",", name);
+  if (text.value.empty()) {
+    const bool is_real = setting.kind == Kind::number;
+    text.value = !text.names.empty() ? "NAME" : setting.kind == Kind::bytes ? "SIZE" : is_real ? "X" : "N";
+  }
+  if (const std::size_t presets = text.help.find("{}"); presets != std::string::npos) {
+    std::vector<std::string_view> names;
+    for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
+    text.help.replace(presets, 2, fmt::format("{}", fmt::join(names, ", ")));
+  }
+  if (!text.names.empty() && !option.names_values) text.help += fmt::format(": {}", fmt::join(text.names, ", "));
+  return text;
 }
 
 }  // namespace ridgepoint::cli

@@ -17,8 +17,7 @@ void FirstCallOptions::add_to(CLI::App& app) {
   app.add_flag("--first-call", is_alone_,
                "time the first run instead, each row in a new process: where the time from the start to its end goes")
       ->group("First call");
-  app.add_flag("--cold-cache", cold_cache_, "with an empty cache of compiled kernels and measured choices")
-      ->group("First call");
+  add_flag_of(app, "cold-cache", cold_cache_);
   // A new process is started with it; the empty group keeps it out of the help.
   app.add_option("--first-call-row", row_, "")->group("");
 }

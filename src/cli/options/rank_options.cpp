@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/options/axis_kinds.h"
+#include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
@@ -72,62 +72,13 @@ Division division_from_text(std::string_view text) {
   }
 }
 
-Axis divide_axis() {
-  const auto parse = [](std::string_view text) {
-    return std::vector<Axis::Setting>{[division = division_from_text(text)](RunDraft& draft) {
-      draft.config.compile.parallel = division.options;
-      draft.config.choose_bucket = division.choose_bucket;
-    }};
-  };
-  return {"--parallel",
-          "Ranks",
-          "KEYS",
-          "divide a run among ranks, which are processes: data=N gives each a batch of its own (--batch is that of a "
-          "rank) and averages gradients over them; reduce=auto, fp32 or bf16 is the type of their sums (auto: that of "
-          "backward), bucket=SIZE the least that is summed at a time, or auto: that with the least predicted time "
-          "[data=1,reduce=auto,bucket=64MiB]",
-          parse,
-          ""};
-}
-
-Axis shard_axis() {
-  Names names = names_of(kAllShardings);
-  names.push_back(kAutomatic);
-  return choice_axis(
-      "--shard", "Ranks", "none", {std::move(names), {}},
-      "what each rank keeps a part of, instead of the whole (optimizer: the states of the optimizer and "
-      "fp32 masters of bf16 weights, as ZeRO stage 1; gradients: these too, as stage 2; parameters: all of these and "
-      "parameters, gathered a layer ahead of their use and freed behind it, as stage 3; auto: of what fits the memory, "
-      "what has the least predicted time, or where none is predicted the first of these)",
-      [](RunDraft& d, const std::string& v) {
-        d.config.choose_sharding = v == kAutomatic;
-        if (!d.config.choose_sharding) d.config.compile.parallel.shard = sharding_from_name(v);
-      });
-}
-
-// One setting, because the comma separates two kinds of links.
-Axis network_axis() {
-  const auto parse = [](std::string_view text) {
-    return std::vector<Axis::Setting>{
-        [network = network_from_text(text)](RunDraft& draft) { draft.config.network = network; }};
-  };
-  return {"--network",
-          "Ranks",
-          "LINKS",
-          "for predicted times: the links between the ranks of a machine, and between machines, each with its rate for "
-          "one rank: \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\" [NVLink of the card, 8 ranks]",
-          parse,
-          ""};
-}
-
 }  // namespace
 
-std::vector<Axis> parallel_axes() {
-  std::vector<Axis> axes;
-  axes.push_back(divide_axis());
-  axes.push_back(shard_axis());
-  axes.push_back(network_axis());
-  return axes;
+Axis::Change division_of(std::string_view text) {
+  return [division = division_from_text(text)](RunDraft& draft) {
+    draft.config.compile.parallel = division.options;
+    draft.config.choose_bucket = division.choose_bucket;
+  };
 }
 
 void RankOptions::add_to(CLI::App& app) {

@@ -1,16 +1,16 @@
-// The options --parallel, --shard, --network and --ranks: how a run is divided among processes, and who starts them.
+// The options --parallel and --ranks: how a run is divided among processes, and who starts them.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <string_view>
 
 #include "cli/options/run_options.h"
 
 namespace ridgepoint::cli {
 
-// --parallel, --shard and --network, for every command that plans or runs.
-std::vector<Axis> parallel_axes();
+// What --parallel changes of a run. Throws Error (usage).
+Axis::Change division_of(std::string_view text);
 
 // --ranks, for commands that run.
 class RankOptions {

@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/options/choices.h"
+#include "cli/commands/command.h"
 #include "cli/options/sweep.h"
-#include "cli/options/training_options.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/output.h"
 #include "interchange/huggingface/named_model.h"
+#include "interchange/huggingface/weights/stored_weights.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -26,10 +26,12 @@ constexpr std::string_view kDefaultModel = "tiny";
 
 bool is_given(const Axis& axis) { return axis.option != nullptr && axis.option->count() > 0; }
 
-// The settings of one axis. Errors begin with its flag.
-std::vector<Axis::Setting> settings_of(const Axis& axis) {
-  if (axis.text.empty() && !is_given(axis)) return {};
-  return parse_option(axis.flag.substr(0, axis.flag.find(',')), axis.text, axis.parse);
+std::string first_flag(const Axis& axis) { return axis.text.flags.substr(0, axis.text.flags.find(',')); }
+
+// What one axis changes, a change a row. Errors begin with its flag.
+std::vector<Axis::Change> changes_of(const Axis& axis) {
+  if (axis.given.empty() && !is_given(axis)) return {};
+  return parse_option(first_flag(axis), axis.given, axis.changes);
 }
 
 ModelConfig source_of(const RunDraft& draft) {
@@ -48,6 +50,60 @@ constexpr std::string_view kBalancedApart =
     "the load-balancing loss is that of the tokens of each rank and micro-batch, as in PyTorch, so the gradients are "
     "not "
     "those of one joined batch";
+
+std::vector<std::string_view> optimizers_with(std::string_view hyperparameter) {
+  std::vector<std::string_view> names;
+  for (const Optimizer one : kAllOptimizers)
+    if (OptimizerOptions{.kind = one}.find(hyperparameter)) names.push_back(name(one));
+  return names;
+}
+
+void settle_optimizer(RunDraft& draft) {
+  OptimizerOptions& optimizer = draft.config.compile.optimizer;
+  require(!draft.momentum || optimizer.find("momentum"),
+          fmt::format("--momentum belongs to {0}, and {1} has none; add --optimizer {0}",
+                      fmt::join(optimizers_with("momentum"), ", "), name(optimizer.kind)));
+  if (draft.momentum) optimizer.hyperparameters["momentum"] = *draft.momentum;
+  if (draft.weight_decay) optimizer.hyperparameters["weight_decay"] = *draft.weight_decay;
+}
+
+void check_patterns(const Graph& graph, std::string_view flag, const CompileOptions& options) {
+  try {
+    count_parameters(graph, options);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", flag, error.what()), ErrorKind::usage);
+  }
+}
+
+// Completes the configuration of a draft that has its workload by the options of training and of ranks.
+void settle_training(RunDraft& draft) {
+  settle_optimizer(draft);
+  const CompileOptions& compile = draft.config.compile;
+  const Precision precision = compile.precision;
+  require(compile.master_weights || precision == Precision::bf16 || precision == Precision::fp8,
+          fmt::format("--master-weights off stores parameters in bf16; add --dtype bf16 or fp8 instead of {}",
+                      name(precision)));
+  require(compile.accumulate == 1 || runs_backward(compile.mode),
+          fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
+  const bool is_chosen = draft.config.choose_sharding;
+  const bool shards = compile.parallel.shard != Sharding::none;
+  require((!shards && !is_chosen) || compile.parallel.is_parallel(),
+          "--shard divides what ranks keep, and there is one rank; add --parallel data=2");
+  require(
+      !shards || compile.parallel.shard == Sharding::parameters || compile.mode == Mode::step,
+      fmt::format("--shard divides the states of the optimizer, and --mode {} has none; use step", name(compile.mode)));
+  require(!draft.config.network || compile.parallel.is_parallel(),
+          "--network connects ranks, and there is one rank; add --parallel data=2");
+  require(!draft.config.choose_bucket || compile.checkpoint != Checkpoint::automatic,
+          "--checkpoint auto and bucket=auto would plan for minutes together; give the size of a bucket, or a policy");
+  if (compile.frozen.empty() && !compile.lora) return;
+  const auto* model = dynamic_cast<const Transformer*>(draft.config.workload.get());
+  if (model != nullptr && draft.config.compile.lora)
+    draft.config.compile.lora->published = published_layers(model->config());
+  const Graph graph = draft.config.workload->build();
+  check_patterns(graph, "--frozen", {.frozen = compile.frozen});
+  check_patterns(graph, "--lora", {.lora = compile.lora});
+}
 
 }  // namespace
 
@@ -98,15 +154,15 @@ RunConfig finish(RunDraft draft) {
   return std::move(draft.config);
 }
 
-RunOptions::RunOptions(const std::vector<std::string_view>& without) : axes_(run_axes()) {
-  std::erase_if(axes_, [&](const Axis& axis) { return std::ranges::find(without, axis.flag) != without.end(); });
+RunOptions::RunOptions(std::span<const std::string_view> settings, Rows rows) {
+  for (const std::string_view setting : settings) axes_.push_back(axis_of(setting, rows));
 }
 
 void RunOptions::add_to(CLI::App& app) {
   for (Axis& axis : axes_) {
-    CLI::Option* option = app.add_option(axis.flag, axis.text, axis.help);
-    option->type_name(axis.type_name)->group(axis.group);
-    if (!axis.choices.empty()) offer(*option, axis.choices, Takes::list);
+    CLI::Option* option = app.add_option(axis.text.flags, axis.given, axis.text.full_help());
+    option->type_name(axis.text.value)->group(axis.text.group);
+    if (!axis.text.names.empty()) offer(*option, axis.text.names, Takes::list);
     axis.option = option;
   }
 }
@@ -125,16 +181,17 @@ std::vector<RunDraft> RunOptions::drafts() const {
   std::vector<RunDraft> drafts(1);
   if (!given("--device")) drafts.front().config.device = default_device_name();
   for (const Axis& axis : axes_) {
-    const std::vector<Axis::Setting> settings = settings_of(axis);
-    if (settings.empty()) continue;
-    if (drafts.size() * settings.size() > kMaxSweepValues) {
-      throw Error(fmt::format("the sweep has more than {} rows; give fewer values for {}", kMaxSweepValues, axis.flag),
-                  ErrorKind::usage);
+    const std::vector<Axis::Change> changes = changes_of(axis);
+    if (changes.empty()) continue;
+    if (drafts.size() * changes.size() > kMaxSweepValues) {
+      throw Error(
+          fmt::format("the sweep has more than {} rows; give fewer values for {}", kMaxSweepValues, axis.text.flags),
+          ErrorKind::usage);
     }
     std::vector<RunDraft> product;
-    product.reserve(drafts.size() * settings.size());
+    product.reserve(drafts.size() * changes.size());
     for (const RunDraft& draft : drafts) {
-      for (const Axis::Setting& setting : settings) setting(product.emplace_back(draft));
+      for (const Axis::Change& change : changes) change(product.emplace_back(draft));
     }
     drafts = std::move(product);
   }
@@ -156,19 +213,25 @@ std::vector<RunConfig> RunOptions::expand() const {
   return configs;
 }
 
+Axis& RunOptions::axis(std::string_view flag) {
+  return *std::ranges::find(axes_, flag, [](const Axis& axis) -> std::string_view { return axis.text.flags; });
+}
+
 void RunOptions::set_default(std::string_view flag, std::string text) {
-  const auto axis = std::ranges::find(axes_, flag, &Axis::flag);
-  if (!given(flag)) axis->text = std::move(text);
+  if (given(flag)) return;
+  axis(flag).given = text;
+  axis(flag).text.initial = std::move(text);
 }
 
 void RunOptions::set_help(std::string_view flag, std::string help) {
-  std::ranges::find(axes_, flag, &Axis::flag)->help = std::move(help);
+  axis(flag).text.help = std::move(help);
+  axis(flag).text.without.clear();
 }
 
 std::vector<std::string> RunOptions::given() const {
   std::vector<std::string> flags;
   for (const Axis& axis : axes_) {
-    if (is_given(axis)) flags.push_back(axis.flag);
+    if (is_given(axis)) flags.push_back(axis.text.flags);
   }
   return flags;
 }
@@ -176,14 +239,14 @@ std::vector<std::string> RunOptions::given() const {
 std::vector<std::string> RunOptions::arguments() const {
   std::vector<std::string> words;
   for (const Axis& axis : axes_) {
-    if (is_given(axis)) words.insert(words.end(), {axis.flag.substr(0, axis.flag.find(',')), axis.text});
+    if (is_given(axis)) words.insert(words.end(), {first_flag(axis), axis.given});
   }
   if (skip_ > 0) words.insert(words.end(), {"--skip", std::to_string(skip_)});
   return words;
 }
 
 bool RunOptions::given(std::string_view flag) const {
-  return std::ranges::any_of(axes_, [&](const Axis& axis) { return axis.flag == flag && is_given(axis); });
+  return std::ranges::any_of(axes_, [&](const Axis& axis) { return axis.text.flags == flag && is_given(axis); });
 }
 
 RunDraft RunOptions::single_draft() const {

@@ -1,7 +1,9 @@
-// The options that say what to run, for every command that runs models. Each takes a list or a range (sweep.h); the
+// The options that say what to run, for every command that runs models: each command lists those that it takes, and
+// their rows of settings.def say the rest. Each takes a list or a range (sweep.h); the
 // sweep is their product, in the order of the help: the last option varies fastest.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/options/choices.h"
 #include "models/transformer.h"
 #include "ridgepoint/run_config.h"
 
@@ -36,18 +39,28 @@ struct RunDraft {
   std::optional<double> momentum, weight_decay;
 };
 
+// What a row of a command is: a model's run, or one call of attention.
+enum class Rows : std::uint8_t { models, attention_calls };
+
 // One swept option.
 struct Axis {
-  using Setting = std::function<void(RunDraft&)>;
-  std::string flag;  // "--context", or two names for one: "--sequence,--context"
-  std::string group;
-  std::string type_name;
-  std::string help;
-  std::function<std::vector<Setting>(std::string_view)> parse;  // throws Error (usage) quoting the text
-  std::string text;                                             // the given value, or the default; empty for none
-  std::vector<std::string_view> choices = {};                   // the names that it takes; empty for numbers
-  const CLI::Option* option = nullptr;                          // set by add_to()
+  using Change = std::function<void(RunDraft&)>;
+  OptionText text;
+  std::string given;                                                   // on the command line; else the initial value
+  std::function<std::vector<Change>(std::string_view words)> changes;  // throws Error (usage) quoting the words
+  const CLI::Option* option = nullptr;                                 // set by add_to()
 };
+Axis axis_of(std::string_view name, Rows rows);
+
+// What the commands that run a model take, in the order of the help: the last varies fastest.
+inline constexpr std::string_view kRunSettings[] = {
+    "device",         "threads",    "memory-limit", "model",    "config-override",
+    "layers",         "d-model",    "d-ff",         "heads",    "vocab",
+    "context",        "batch",      "dtype",        "compile",  "allocator",
+    "attention",      "checkpoint", "loss-chunk",   "seed",     "warmup",
+    "steps",          "mode",       "optimizer",    "momentum", "weight-decay",
+    "master-weights", "accumulate", "frozen",       "lora",     "parallel",
+    "shard",          "network"};
 
 // The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);
@@ -56,15 +69,10 @@ std::vector<std::string> notes_of(std::span<const RunDraft> drafts);
 // The configuration of a draft, with the Transformer as its workload. Throws Error (usage).
 RunConfig finish(RunDraft draft);
 
-std::vector<Axis> run_axes();        // for commands that run a model
-std::vector<Axis> plan_axes();       // for `plan`, which runs nothing
-std::vector<Axis> attention_axes();  // for `attention`, which runs one call of attention
-
 class RunOptions {
  public:
-  // All options of run_axes() except the flags in `without`, which keep their defaults.
-  explicit RunOptions(const std::vector<std::string_view>& without = {});
-  explicit RunOptions(std::vector<Axis> axes) : axes_(std::move(axes)) {}
+  // The options of these settings, by their first names.
+  explicit RunOptions(std::span<const std::string_view> settings = kRunSettings, Rows rows = Rows::models);
   RunOptions(const RunOptions&) = delete;
   RunOptions& operator=(const RunOptions&) = delete;
 
@@ -90,10 +98,12 @@ class RunOptions {
   std::vector<std::string> arguments() const;
   // Replaces the default of a flag, before or after the command line is read.
   void set_default(std::string_view flag, std::string text);
-  // Replaces the help of a flag; call it before add_to().
+  // Replaces the help of a flag, but for the initial value; call it before add_to().
   void set_help(std::string_view flag, std::string help);
 
  private:
+  Axis& axis(std::string_view flag);
+
   std::vector<Axis> axes_;
   std::int64_t skip_ = 0;
 };

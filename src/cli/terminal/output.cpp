@@ -58,9 +58,9 @@ void OutputOptions::add_to(CLI::App& app) {
       ->group("Output");
 }
 
-void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
-  rows = of;
-  const std::vector<std::string_view> names = column_names(of == Rows::attention_calls);
+void OutputOptions::add_columns_to(CLI::App& app, Experiment of) {
+  experiment = of;
+  const std::vector<std::string_view> names = column_names(of);
   CLI::Option* option =
       app.add_option("--columns", columns,
                      fmt::format("print these measurements instead of the usual ones: {}", fmt::join(names, ", ")))
@@ -94,7 +94,7 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
     throw Error(fmt::format("--columns applies to table and markdown; {} always has every field", name(to)),
                 ErrorKind::usage);
   }
-  const std::vector<std::string_view> known = column_names(rows == Rows::attention_calls);
+  const std::vector<std::string_view> known = column_names(experiment);
   std::vector<std::string> names = parse_option("--columns", columns, split_list);
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;

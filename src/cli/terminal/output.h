@@ -25,16 +25,14 @@ using views::Format;
 using views::is_for_people;
 
 struct OutputOptions {
-  enum class Rows : std::uint8_t { models, attention_calls };
-
-  std::string format;        // empty: by the file's extension, else table
-  std::string path;          // empty: standard output
-  std::string columns = {};  // empty: the usual ones
-  Rows rows = Rows::models;
+  std::string format;                         // empty: by the file's extension, else table
+  std::string path;                           // empty: standard output
+  std::string columns = {};                   // empty: the usual ones
+  Experiment experiment = Experiment::bench;  // whose columns there are
   bool plot = false;
 
   void add_to(CLI::App& app);
-  void add_columns_to(CLI::App& app, Rows of);
+  void add_columns_to(CLI::App& app, Experiment of);
   void add_plot_to(CLI::App& app);
   Format resolved_format() const;  // throws Error (usage) with the nearest name
   // Throws Error (usage) for an unknown column, and for a format that always has all columns.

@@ -1,5 +1,5 @@
 // The options of how a step trains, and what is refused.
-#include "cli/options/training_options.h"
+#include "cli/options/run_options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
