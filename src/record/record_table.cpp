@@ -11,9 +11,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/text/units.h"
 #include "record/columns.h"
 #include "record/fields.h"
-#include "record/loss_chunk_note.h"
 #include "record/parallel_choices.h"
 #include "record/timing_notes.h"
 #include "ridgepoint/error.h"
@@ -115,6 +115,26 @@ std::string speedup_cell(const Record& record, std::span<const Record> records, 
     return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
   }
   return std::string(kNothing);
+}
+
+// A line with what the chunks of the loss save; empty where no record tells.
+std::string loss_chunk_note(std::span<const Record> records) {
+  std::optional<std::int64_t> least, most;
+  for (const Record& record : records) {
+    if (!record.plan || !record.plan->loss_chunks_save_bytes) continue;
+    const std::int64_t saved = *record.plan->loss_chunks_save_bytes;
+    least = std::min(least.value_or(saved), saved);
+    most = std::max(most.value_or(saved), saved);
+  }
+  if (!least || *most <= 0) return "";
+  const auto text = [](std::int64_t bytes) {
+    return format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0)));
+  };
+  const std::string saved = *least == *most ? text(*most) : fmt::format("{} to {}", text(*least), text(*most));
+  return fmt::format(
+      "The loss is computed for some tokens at a time, which lowers the peak by {}; --loss-chunk off keeps "
+      "the logits of all tokens.",
+      saved);
 }
 
 Table table_for_people(std::span<const Record> records, std::span<const std::string> columns,

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/output.h"
 #include "cli/options/run_options.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "inspect/attention/account.h"
 #include "inspect/attention/attention_tables.h"

@@ -6,23 +6,28 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/commands/command.h"
-#include "cli/options/first_call.h"
-#include "cli/options/peer_options.h"
+#include "cli/descriptions/command.h"
+#include "cli/options/choices.h"
+#include "cli/options/output.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/options/until.h"
 #include "cli/options/weights_file.h"
 #include "cli/ranks/ranks.h"
-#include "cli/terminal/output.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/run_rows.h"
+#include "core/files/temporary_folder.h"
+#include "core/processes/child_process.h"
 #include "inspect/profile/profile.h"
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
+#include "run/peers/peer_benchmark.h"
 #include "run/session/first_call.h"
 #include "run/session/steps/step_benchmark.h"
 
@@ -31,6 +36,138 @@ namespace {
 
 // On several ranks, after the timed ones.
 constexpr std::int64_t kProfiledSteps = 2;
+
+// --first-call, --cold and --cold-cache: every row of a sweep is run in a process of its own, which measures where the
+// time of its first call goes. With --first-call the row is that call alone.
+class FirstCallOptions {
+ public:
+  void add_to(CLI::App& app);
+  // Whether each row has a process of its own.
+  bool is_given() const { return is_alone_ || is_cold_; }
+  // --first-call: nothing else is timed.
+  bool is_alone() const { return is_alone_; }
+  bool is_cold() const { return is_cold_; }
+  // The row that this process was started to measure, from 0.
+  std::optional<std::size_t> own_row() const { return row_ > 0 ? std::optional<std::size_t>(row_ - 1) : std::nullopt; }
+  // Throws Error (usage) if an option has no effect with these.
+  void check(const RunOptions& run_options) const;
+
+  // Runs row `row` of the sweep `arguments` (the options of the rows, without those of the output) in a new process of
+  // this program and returns the record that the process prints. A process that ends without one is a row of status
+  // error. Throws what the watcher's end of the run throws.
+  Record measure(const std::vector<std::string>& arguments, std::size_t row, const RunConfig& config,
+                 const StepWatcher& watch) const;
+
+ private:
+  bool is_alone_ = false, is_cold_ = false, cold_cache_ = false;
+  std::size_t row_ = 0;  // from 1; 0: this process was not started for a row
+};
+
+void FirstCallOptions::add_to(CLI::App& app) {
+  app.add_flag("--cold", is_cold_,
+               "time each row in a new process, so that no row gains from an earlier one, and its first call apart")
+      ->group("First call");
+  app.add_flag("--first-call", is_alone_,
+               "time the first run instead, each row in a new process: where the time from the start to its end goes")
+      ->group("First call");
+  add_flag_of(app, "cold-cache", cold_cache_);
+  // A new process is started with it; the empty group keeps it out of the help.
+  app.add_option("--first-call-row", row_, "")->group("");
+}
+
+void FirstCallOptions::check(const RunOptions& run_options) const {
+  require(is_given() || !cold_cache_, "--cold-cache needs --cold or --first-call");
+  require(!is_alone_ || !is_cold_, "--first-call times the first call alone, --cold also later ones; give one of them");
+  if (!is_alone_) return;
+  for (const char* flag : {"--warmup", "--steps"}) {
+    require(!run_options.given(flag),
+            fmt::format("{} has no effect with --first-call, which runs once; leave it out", flag));
+  }
+}
+
+Record FirstCallOptions::measure(const std::vector<std::string>& arguments, std::size_t row, const RunConfig& config,
+                                 const StepWatcher& watch) const {
+  std::vector<std::string> words = {"/proc/self/exe", "bench"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  if (is_cold_) words.emplace_back("--cold");
+  words.insert(words.end(), {"--first-call-row", std::to_string(row + 1)});
+  std::optional<TemporaryFolder> cache;
+  ChildProcess::Variables variables;
+  if (cold_cache_) {
+    cache.emplace();
+    // The second is the driver's cache of code that it compiles from PTX.
+    variables = {{"XDG_CACHE_HOME", cache->path().string()}, {"CUDA_CACHE_PATH", (*cache / "driver").string()}};
+  }
+  ChildProcess process(words, variables);
+  const std::optional<std::string> line = process.read_line([&] {
+    if (watch && !watch({StepProgress::Stage::initialising})) stop_run();
+  });
+  const int exit_code = process.wait();
+  if (!line) {
+    Record record = describe_run(config, Experiment::bench);
+    record.status = RunStatus::error;
+    record.error.message = fmt::format("the process ended with exit code {}: {}", exit_code, process.last_error_line());
+    return record;
+  }
+  Record record = record_from_json(*line);
+  record.training_step->cold_cache = cold_cache_;
+  return record;
+}
+
+// --peers and --python: other engines that run the same model beside Ridgepoint.
+class PeerCommandLine {
+ public:
+  void add_to(CLI::App& app);
+  bool is_given() const { return !peers_.empty(); }
+  // Empty without --peers. Throws Error: usage for an unknown peer and for a configuration that peers cannot run,
+  // otherwise if no Python with PyTorch is found.
+  std::optional<PeerOptions> resolve(std::span<const RunConfig> configs) const;
+
+ private:
+  std::string peers_, python_;
+};
+
+void PeerCommandLine::add_to(CLI::App& app) {
+  CLI::Option* peers = app.add_option("--peers", peers_,
+                                      "time PyTorch beside Ridgepoint: torch, or a list of torch:eager, torch:compile, "
+                                      "torch:reduce-overhead, torch:max-autotune, torch:max-autotune-no-cudagraphs")
+                           ->type_name("NAMES")
+                           ->group("Peers");
+  offer(*peers,
+        {"torch", "torch:eager", "torch:compile", "torch:reduce-overhead", "torch:max-autotune",
+         "torch:max-autotune-no-cudagraphs"},
+        Takes::list);
+  app.add_option("--python", python_,
+                 "the Python that has PyTorch [RIDGEPOINT_PYTHON, else python3 in PATH, else /usr/bin/python3]")
+      ->type_name("FILE")
+      ->group("Peers");
+}
+
+std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> configs) const {
+  require(!peers_.empty() || python_.empty(), "--python needs --peers");
+  if (peers_.empty()) return std::nullopt;
+  const std::vector<TorchMode> modes = parse_option("--peers", peers_, torch_modes_from);
+  for (const RunConfig& config : configs) {
+    require(config.device == "cpu" || config.device.starts_with("cuda"),
+            fmt::format("--peers: PyTorch has no device '{}'; use cpu or cuda", config.device));
+    require(!config.device_options.memory_limit_bytes.has_value(),
+            "--peers: --memory-limit would limit Ridgepoint alone; leave it out");
+    require(config.compile.checkpoint == Checkpoint::none,
+            "--peers: PyTorch runs without activation checkpointing; leave --checkpoint out");
+    const CompileOptions& compile = config.compile;
+    require(compile.precision != Precision::fp8, "--peers: PyTorch has no autocast to fp8; compare --dtype bf16");
+    require(compile.optimizer.kind == OptimizerOptions().kind && compile.optimizer.is_usual() &&
+                compile.master_weights && compile.frozen.empty() && !compile.lora && compile.accumulate == 1,
+            "--peers: PyTorch trains all parameters with AdamW as it comes; leave the options of Training out");
+    const auto* model = dynamic_cast<const Transformer*>(config.workload.get());
+    require(model == nullptr || model->config().architecture == Architecture(),
+            fmt::format("--peers: PyTorch runs the model of docs/model.md alone, in any size; '{}' is of another "
+                        "architecture",
+                        config.workload->describe().model.name));
+    require(!config.detect_anomaly, "--peers: --detect-anomaly makes times that are not valid; leave it out");
+  }
+  return PeerOptions{find_python(python_, stop_if_interrupted), modes};
+}
 
 class Bench : public Command {
  public:

@@ -1,6 +1,5 @@
 // The commands in the order of the help.
-#include "cli/commands/command.h"
-#include "ridgepoint/error.h"
+#include "cli/descriptions/command.h"
 
 namespace ridgepoint::cli {
 
@@ -33,10 +32,6 @@ std::vector<std::unique_ptr<Command>> all_commands() {
     commands.push_back(make());
   }
   return commands;
-}
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw Error(message, ErrorKind::usage);
 }
 
 }  // namespace ridgepoint::cli

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
+#include "cli/options/output.h"
 #include "cli/options/percent.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "inspect/compare/compare_records.h"
 #include "inspect/compare/files/record_file.h"

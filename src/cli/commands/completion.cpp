@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/descriptions/completion.h"
-#include "cli/terminal/output.h"
+#include "cli/options/output.h"
 #include "core/text/nearest.h"
 
 namespace ridgepoint::cli {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
-#include "cli/terminal/output.h"
+#include "cli/options/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/threads/parallel.h"
 #include "predict/cards/datasheet.h"

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/output.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"

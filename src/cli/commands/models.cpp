@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/command.h"
-#include "cli/terminal/output.h"
+#include "cli/descriptions/command.h"
+#include "cli/options/output.h"
 #include "core/text/nearest.h"
 #include "interchange/huggingface/catalogue.h"
 #include "interchange/huggingface/named_model.h"

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/output.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/files/file.h"
 #include "inspect/precision/accumulation.h"

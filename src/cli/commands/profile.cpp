@@ -7,14 +7,14 @@
 #include <span>
 #include <utility>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/output.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/options/weights_file.h"
 #include "cli/ranks/ranks.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/files/file.h"
 #include "inspect/profile/filter.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/output.h"
 #include "cli/options/sweep.h"
-#include "cli/terminal/output.h"
 #include "core/text/nearest.h"
 #include "inspect/published/compare.h"
 #include "inspect/published/published_rows.h"

@@ -9,10 +9,10 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
+#include "cli/options/output.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "report/report_page.h"

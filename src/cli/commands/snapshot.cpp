@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
+#include "cli/options/output.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "inspect/snapshot/analyse_snapshot.h"
 #include "inspect/snapshot/pages/page.h"

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
+#include "cli/options/output.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/weights_file.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "cli/terminal/width.h"
 #include "inspect/precision/difference_table.h"

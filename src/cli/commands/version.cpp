@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "backends/build_facts.h"
-#include "cli/commands/command.h"
-#include "cli/terminal/output.h"
+#include "cli/descriptions/command.h"
+#include "cli/options/output.h"
 #include "core/build_info.h"
 
 namespace ridgepoint::cli {

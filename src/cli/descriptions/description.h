@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/commands/command.h"
+#include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
 
 namespace ridgepoint::cli {

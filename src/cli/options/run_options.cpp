@@ -5,10 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/commands/command.h"
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
-#include "cli/terminal/output.h"
+#include "cli/terminal/messages.h"
 #include "interchange/huggingface/named_model.h"
 #include "interchange/huggingface/weights/stored_weights.h"
 #include "ridgepoint/error.h"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "cli/commands/command.h"
 #include "cli/options/sweep.h"
+#include "cli/terminal/messages.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "cli/terminal/output.h"
+#include "cli/terminal/messages.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
 #include "models/transformer.h"

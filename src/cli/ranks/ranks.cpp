@@ -24,9 +24,8 @@
 #include <vector>
 
 #include "backends/mpi/mpirun.h"
-#include "cli/commands/command.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/output.h"
+#include "cli/terminal/messages.h"
 #include "cli/terminal/standard_streams.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
@@ -213,6 +212,7 @@ void join_ranks(std::span<const std::string> command_line) {
   arguments().assign(command_line.begin(), command_line.end());
   if (!is_started_as_rank()) return;
   group() = join_process_group(collective_limit_seconds());
+  if (group() != nullptr) name_speaker(fmt::format("rank {}", group()->rank()));
   if (is_first_rank()) {
     open_streams();
   } else {

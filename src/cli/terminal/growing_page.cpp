@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/terminal/output.h"
+#include "cli/terminal/messages.h"
 #include "cli/terminal/standard_streams.h"
 
 namespace ridgepoint::cli {

@@ -108,11 +108,5 @@ class RecordWriter {
 
 // The exit code of a sweep: a failure if a row is an error or all rows are unsupported. Status oom is a valid result.
 int exit_code(std::span<const Record> records);
-// Writes to standard output and flushes. Throws Error if that fails (redirection to a full disk).
-void print_output(std::string_view text);
-// One line on standard error: `ridgepoint: message`. A terminal gets it in lines that fit.
-void print_error(std::string_view message);
-// The same, above a table that is growing on the terminal.
-void print_warning(std::string_view message);
 
 }  // namespace ridgepoint::cli

@@ -1,24 +1,20 @@
-#include "cli/terminal/output.h"
+#include "cli/options/output.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
 
-#include "cli/commands/command.h"
 #include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/growing_page.h"
-#include "cli/terminal/standard_streams.h"
+#include "cli/terminal/messages.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "core/text/nearest.h"
@@ -27,7 +23,6 @@
 #include "record/record_plot.h"
 #include "record/record_table.h"
 #include "ridgepoint/error.h"
-#include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -37,11 +32,6 @@ bool is_special_file(const std::string& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
          !std::filesystem::is_directory(status);
-}
-
-std::string error_lines(std::string_view message) {
-  const std::string rank = joined_ranks() == nullptr ? "" : fmt::format(" rank {}:", joined_ranks()->rank());
-  return views::wrap(fmt::format("ridgepoint:{} {}", rank, message), terminal_width(STDERR_FILENO), 2) + "\n";
 }
 
 }  // namespace
@@ -202,19 +192,5 @@ int exit_code(std::span<const Record> records) {
   const bool failed = std::ranges::any_of(records, is(RunStatus::error));
   return failed || std::ranges::all_of(records, is(RunStatus::unsupported)) ? kExitFailure : kExitOk;
 }
-
-void print_output(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  if (!written) {
-    throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
-  }
-}
-
-void print_error(std::string_view message) {
-  if (draws_where_errors_go()) leave_drawn_page();
-  write_to_standard_error(error_lines(message));
-}
-
-void print_warning(std::string_view message) { print_above_page(error_lines(fmt::format("warning: {}", message))); }
 
 }  // namespace ridgepoint::cli

@@ -1,4 +1,4 @@
-#include "cli/terminal/output.h"
+#include "cli/options/output.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

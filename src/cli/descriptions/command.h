@@ -7,17 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/terminal/messages.h"
+
 namespace CLI {
 class App;
 }
 
 namespace ridgepoint::cli {
-
-// Exit codes of the program.
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailure = 1;
-inline constexpr int kExitUsage = 2;
-inline constexpr int kExitSlower = 3;  // compare --fail-if-slower; interrupt_exit_code() is another
 
 class Command {
  public:
@@ -33,9 +29,6 @@ class Command {
 };
 
 std::vector<std::unique_ptr<Command>> all_commands();
-
-// Throws Error (usage) with the message unless the condition holds.
-void require(bool holds, const std::string& message);
 
 // The largest graph file that is read.
 inline constexpr std::size_t kMaxGraphBytes = std::size_t{256} << 20;

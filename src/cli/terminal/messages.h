@@ -1,0 +1,27 @@
+// What the program says to whoever started it: standard output, messages on standard error, and the exit code.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ridgepoint::cli {
+
+// Exit codes of the program.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitSlower = 3;  // compare --fail-if-slower; interrupt_exit_code() is another
+
+// Throws Error (usage) with the message unless the condition holds.
+void require(bool holds, const std::string& message);
+
+// Writes to standard output and flushes. Throws Error if that fails (redirection to a full disk).
+void print_output(std::string_view text);
+// One line on standard error: `ridgepoint: message`. A terminal gets it in lines that fit.
+void print_error(std::string_view message);
+// The same, above a table that is growing on the terminal.
+void print_warning(std::string_view message);
+// Who speaks in these messages, as "rank 1"; nobody by name unless this is called.
+void name_speaker(std::string name);
+
+}  // namespace ridgepoint::cli
