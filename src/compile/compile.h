@@ -1,12 +1,23 @@
-// Compilation of a graph for a device: runs the passes (pipeline.h) from the forward graph to the graph that is
-// planned.
+// Compilation of a graph for a device: the list of passes (src/passes/pass_list.def) and its runner, from the forward
+// graph to the graph that is planned.
 #pragma once
+
+#include <span>
 
 #include "passes/pass.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
+
+std::span<const Pass> pipeline();
+// The passes at the beginning of the list, from the forward graph to the training graph.
+std::span<const Pass> training_passes();
+
+// Runs `passes` up to options.until, except those in options.skip. Throws Error (usage) for an unknown name in either,
+// the errors of the passes, and those of verify() with the name of the pass. Without options.verify those of
+// verify_operands() after the last pass.
+void run_passes(Graph& graph, std::span<const Pass> passes, const PassOptions& options);
 
 // Runs all passes, up to options.until. For a graph that has a backward phase already, runs only the passes after
 // training_passes(), and throws Error where the options need the others.

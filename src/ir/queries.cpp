@@ -6,13 +6,18 @@ namespace ridgepoint {
 
 Readers::Readers(const Graph& graph) : uses_(graph.uses()), is_result_(results_of(graph)) {}
 
-bool Readers::has_only_reader(Value value, NodeId reader) const {
-  return !is_result(value) && of(value).size() == 1 && of(value).front() == reader;
+std::optional<NodeId> Readers::only_reader(Value value) const {
+  return !is_result(value) && of(value).size() == 1 ? std::optional(of(value).front()) : std::nullopt;
+}
+
+std::optional<NodeId> Readers::only_reader(const Graph& graph, Value value, Op op) const {
+  const std::optional<NodeId> reader = only_reader(value);
+  return reader && graph.node(*reader).op == op ? reader : std::nullopt;
 }
 
 bool Readers::is_read_once(const Graph& graph, Value value) const {
-  return !is_result(value) && of(value).size() == 1 &&
-         std::ranges::count(graph.node(of(value).front()).inputs, value) == 1;
+  const std::optional<NodeId> reader = only_reader(value);
+  return reader && std::ranges::count(graph.node(*reader).inputs, value) == 1;
 }
 
 std::vector<std::size_t> positions(const Graph& graph) {
@@ -42,12 +47,32 @@ Value view_root(const Graph& graph, Value value) {
   return value;
 }
 
+std::vector<bool> values_of_data(const Graph& graph) {
+  std::vector<bool> depends(graph.value_count());
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const bool is_data = node.op == Op::input && input_role(node) == Role::data;
+    const bool follows = std::ranges::any_of(node.inputs, [&](Value value) { return depends[value.id]; });
+    for (const Value value : node.outputs) depends[value.id] = is_data || follows;
+  }
+  return depends;
+}
+
 std::optional<Value> low_source(const Graph& graph, Value value) {
   const Node& producer = graph.producer_node(value);
   if (producer.op != Op::cast) return std::nullopt;
   const DType low = graph.type(producer.inputs[0]).dtype;
   if (!is_low(low) || graph.type(value).dtype != accumulator(low)) return std::nullopt;
   return producer.inputs[0];
+}
+
+bool takes_operands(Op op, std::size_t count) {
+  const int declared = input_count(op);
+  if (declared < 0) return true;
+  const auto least = static_cast<std::size_t>(declared);
+  // attention_backward: the tables of rotary embedding (ops/attention_form.h).
+  const std::size_t optional = op == Op::attention_backward ? 2 : 0;
+  return count == least || count == least + optional;
 }
 
 std::optional<std::int64_t> integer_value(const Attributes& attributes) {

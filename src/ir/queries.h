@@ -17,7 +17,11 @@ class Readers {
   const std::vector<NodeId>& of(Value value) const { return uses_[value.id]; }
   // Whether the value is an output or updates an input.
   bool is_result(Value value) const { return is_result_[value.id]; }
-  bool has_only_reader(Value value, NodeId reader) const;
+  // The node that alone reads the value, which is no result; empty where there are several or none.
+  std::optional<NodeId> only_reader(Value value) const;
+  // The same, where it is a node of that op.
+  std::optional<NodeId> only_reader(const Graph& graph, Value value, Op op) const;
+  bool has_only_reader(Value value, NodeId reader) const { return only_reader(value) == reader; }
   // Whether one operand of one node, and no output or update, is the value.
   bool is_read_once(const Graph& graph, Value value) const;
 
@@ -38,9 +42,20 @@ bool has_op_of(const Graph& graph, OpClass wanted);
 // The value whose storage `value` reads through views; `value` itself where it is not a view.
 Value view_root(const Graph& graph, Value value);
 
+// By value id: whether the value is data or depends on data.
+std::vector<bool> values_of_data(const Graph& graph);
+
 // The bf16 or fp16 value that `value` is a cast of, into the dtype in which that accumulates: both represent the same
 // numbers. Empty where `value` is anything else.
 std::optional<Value> low_source(const Graph& graph, Value value);
+
+// Whether a node of the op may have so many operands: those of op_list.def, or also its optional ones, all of them.
+bool takes_operands(Op op, std::size_t count);
+
+// The part of verify() that costs next to nothing: every node has as many operands and results as its op, and every
+// operand, output and update is a value that an earlier node makes. Whoever plans or walks a graph relies on no more.
+// Throws Error as verify() does.
+void verify_operands(const Graph& graph);
 
 // The value of a constant node. The attribute `value` is a double or a 64-bit integer; in the text form only a double
 // has a point. The shape rule ensures that a constant of an integer dtype is an integer in the range of the dtype.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/queries.h"
+
 namespace ridgepoint {
 
 NodeId next_node(const Graph& graph) { return {static_cast<std::uint32_t>(graph.node_capacity())}; }
@@ -21,6 +23,35 @@ void set_origin(Graph& graph, NodeId first, Op composite) {
 void insert_behind(Graph& graph, NodeId node) {
   const auto next = std::ranges::find(graph.order(), node) + 1;
   next == graph.order().end() ? graph.set_insertion_at_end() : graph.set_insertion_before(*next);
+}
+
+Node& copy_node(Graph& graph, const Graph& of, const Node& node, std::span<const Value> operands) {
+  std::vector<TensorType> types;
+  for (const Value value : node.outputs) types.push_back(of.type(value));
+  Node& made = graph.node(graph.add_node(node.op, operands, types, node.attributes));
+  made.origin = node.origin;
+  made.body = node.body;
+  if (&graph == &of) made.source = node.source;
+  return made;
+}
+
+bool erase_unused(Graph& graph, const std::function<bool(const Node&)>& may_be_erased) {
+  std::vector<bool> is_used = results_of(graph);
+  for (const Update& update : graph.updates()) is_used[update.input.id] = true;
+  std::vector<NodeId> unused;
+  const std::vector<NodeId> order = nodes_of(graph);
+  for (auto at = order.rbegin(); at != order.rend(); ++at) {
+    const Node& node = graph.node(*at);
+    const bool is_needed =
+        !may_be_erased(node) || std::ranges::any_of(node.outputs, [&](Value value) { return is_used[value.id]; });
+    if (!is_needed) {
+      unused.push_back(*at);
+    } else {
+      for (const Value value : node.inputs) is_used[value.id] = true;
+    }
+  }
+  graph.erase(unused);
+  return !unused.empty();
 }
 
 std::vector<NodeId> nodes_of(const Graph& graph) { return {graph.order().begin(), graph.order().end()}; }
@@ -83,6 +114,17 @@ Value Rewriter::rebuild_view(Value of, Value operand) {
 void Rewriter::replace(NodeId before, std::span<const Value> after) {
   const std::vector<Value>& results = graph_.node(before).outputs;
   for (std::size_t i = 0; i < results.size(); ++i) replace(results[i], after[i]);
+  remove(before);
+}
+
+void Rewriter::replace_by_new(Value before, Value made) {
+  graph_.set_type(made, graph_.type(before));
+  replace(before, made);
+}
+
+void Rewriter::replace_by_new(NodeId before, std::span<const Value> made) {
+  const std::vector<Value>& results = graph_.node(before).outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) replace_by_new(results[i], made[i]);
   remove(before);
 }
 

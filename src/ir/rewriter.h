@@ -2,6 +2,7 @@
 // replace, and replace values and remove nodes in one walk at the end.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,14 @@ std::vector<NodeId> nodes_of(const Graph& graph);
 // New nodes go directly behind the node.
 void insert_behind(Graph& graph, NodeId node);
 
+// Inserts a node with other operands, and otherwise the types, attributes, origin and body of `node`, which is of the
+// graph `of`; within one graph also with its source.
+Node& copy_node(Graph& graph, const Graph& of, const Node& node, std::span<const Value> operands);
+
+// Erases the nodes that `may_be_erased` names and of which no node that stays, no output and no update needs a result.
+// Inputs are nodes too. Returns whether it erased any.
+bool erase_unused(Graph& graph, const std::function<bool(const Node&)>& may_be_erased);
+
 // One rewriting of a graph. Replacements and removals take effect in finish(). The destructor restores the graph's
 // phase and scope and moves the insertion point to the end.
 class Rewriter {
@@ -65,6 +74,10 @@ class Rewriter {
   void replace(Value before, Value after) { replacements_.emplace_back(before, after); }
   // Replaces every result of a node and removes the node.
   void replace(NodeId before, std::span<const Value> after);
+  void replace(NodeId before, Value after) { replace(before, {&after, 1}); }
+  // The same by new values of the same types, which get the labels of the values before.
+  void replace_by_new(Value before, Value made);
+  void replace_by_new(NodeId before, std::span<const Value> made);
   void remove(NodeId node);
   bool is_removed(NodeId node) const { return node.id < is_removed_.size() && is_removed_[node.id]; }
 
@@ -84,13 +97,13 @@ class Rewriter {
   std::vector<bool> is_removed_;  // by node
 };
 
-// Replaces the value of each output by replacement(value).
-template <typename Replacement>
-void rewrite_outputs(Graph& graph, Replacement replacement) {
+// Lets change(output) change each output.
+template <typename Change>
+void rewrite_outputs(Graph& graph, Change change) {
   std::vector<Output> outputs(graph.outputs().begin(), graph.outputs().end());
   graph.clear_outputs();
   for (Output& output : outputs) {
-    output.value = replacement(output.value);
+    change(output);
     graph.add_output(std::move(output));
   }
 }

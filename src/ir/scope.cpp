@@ -1,6 +1,7 @@
 #include "ir/scope.h"
 
 #include <algorithm>
+#include <set>
 
 namespace ridgepoint {
 namespace {
@@ -30,6 +31,28 @@ std::string with_layers_added_up(std::string_view scope) {
   std::string text;
   for (const std::string& level : scope_levels(scope, Layers::added_up)) text += (text.empty() ? "" : ".") + level;
   return text;
+}
+
+std::string_view block_of(std::string_view scope) {
+  for (std::size_t begin = 0; begin < scope.size();) {
+    const std::size_t end = std::min(scope.find('.', begin), scope.size());
+    const std::string_view component = scope.substr(begin, end - begin);
+    if (is_number(component)) return scope.substr(0, end);
+    begin = end + 1;
+  }
+  return {};
+}
+
+std::vector<std::string> blocks_of(const Graph& graph) {
+  std::vector<std::string> blocks;
+  std::set<std::string_view> known = {""};
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.phase != Phase::forward || node.op == Op::input) continue;
+    const std::string_view block = block_of(graph.scope_name(node));
+    if (known.insert(block).second) blocks.emplace_back(block);
+  }
+  return blocks;
 }
 
 }  // namespace ridgepoint

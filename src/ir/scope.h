@@ -1,9 +1,11 @@
-// The levels of a scope, the dotted name of a module.
+// The levels of a scope, the dotted name of a module, and the blocks of a model, such as layers.3.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "ridgepoint/graph.h"
 
 namespace ridgepoint {
 
@@ -14,5 +16,12 @@ std::vector<std::string> scope_levels(std::string_view scope, Layers layers = La
 
 // layers.*.attn for layers.3.attn.
 std::string with_layers_added_up(std::string_view scope);
+
+// Blocks are modules whose names end in a number. The block that a scope is in, up to its first component that is a
+// number: layers.3 for layers.3.ffn.w1; empty for none.
+std::string_view block_of(std::string_view scope);
+
+// The blocks of the forward phase, in the order in which they run.
+std::vector<std::string> blocks_of(const Graph& graph);
 
 }  // namespace ridgepoint

@@ -4,10 +4,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "ir/optional_operands.h"
 #include "ir/queries.h"
 #include "ir/stored_tensors.h"
-#include "ir/verify.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

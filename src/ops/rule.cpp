@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "core/checked.h"
-#include "ir/optional_operands.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ops/node_key.h"

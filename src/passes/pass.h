@@ -1,4 +1,4 @@
-// Passes rewrite a graph. All of them stand in one list (pass_list.def); its runner (src/compile/run_passes.cpp) skips,
+// Passes rewrite a graph. All of them stand in one list (pass_list.def); its runner (src/compile/compile.cpp) skips,
 // times, shows and verifies them.
 #pragma once
 

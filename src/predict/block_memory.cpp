@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/block_bytes.h"
-#include "passes/memory/blocks.h"
+#include "ir/scope.h"
 
 namespace ridgepoint {
 namespace {

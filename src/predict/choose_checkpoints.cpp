@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "passes/memory/blocks.h"
+#include "ir/scope.h"
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
 #include "predict/recompute_cost.h"

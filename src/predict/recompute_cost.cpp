@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "core/checked.h"
+#include "ir/scope.h"
 #include "ops/node_key.h"
-#include "passes/memory/blocks.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,7 +1,7 @@
 // run_passes(): names, skipped passes, callbacks and verification.
 #include <gmock/gmock.h>
 
-#include "compile/pipeline.h"
+#include "compile/compile.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/error.h"
 

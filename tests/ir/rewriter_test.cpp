@@ -130,7 +130,9 @@ TEST(Rewriter, rewrites_outputs_by_name) {
   Graph graph = parse_graph(kText);
   const Value y = *graph.find_output("y");
   const Value x = value_at(graph, 0);
-  rewrite_outputs(graph, [&](Value value) { return value == y ? x : value; });
+  rewrite_outputs(graph, [&](Output& output) {
+    if (output.value == y) output.value = x;
+  });
   EXPECT_EQ(graph.find_output("y"), x);
   EXPECT_EQ(graph.outputs().size(), 2U);
 }

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "ir/scope.h"
 #include "models/transformer.h"
 #include "ops/rule.h"
-#include "passes/memory/blocks.h"
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
 #include "ridgepoint/program.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "passes/memory/blocks.h"
+#include "ir/scope.h"
 #include "predict/formula.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"

@@ -13,7 +13,7 @@
 #include "backends/reference/reference_device.h"
 #include "ir/scope.h"
 #include "ir/stored_tensors.h"
-#include "passes/precision/widen.h"
+#include "passes/precision/autocast.h"
 #include "passes/training/training.h"
 #include "predict/forecast.h"
 

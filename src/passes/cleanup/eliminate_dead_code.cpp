@@ -1,5 +1,5 @@
 // Removes nodes that no output or update depends on, except inputs, which are the interface of the program.
-#include "passes/cleanup/erase_unused.h"
+#include "ir/rewriter.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {

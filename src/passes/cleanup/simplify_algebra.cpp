@@ -131,7 +131,7 @@ bool simplify_once(Graph& graph, Rewriter& rewriter) {
     const bool is_stale =
         std::ranges::any_of(node.inputs, [&](Value value) { return rewriter.is_removed(graph.producer(value)); });
     if (is_stale) continue;
-    if (const std::optional<Value> value = simpler(graph, rewriter, id)) rewriter.replace(id, {&*value, 1});
+    if (const std::optional<Value> value = simpler(graph, rewriter, id)) rewriter.replace(id, *value);
   }
   return rewriter.finish();
 }

@@ -2,23 +2,18 @@
 // head, or of the micro-batches before. Only the rows of tokens are read and written, instead of three tables.
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-class GradientAdder {
+class GradientAdder : NodeRewriter {
  public:
-  explicit GradientAdder(Graph& graph) : graph_(graph), readers_(graph), rewriter_(graph) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
-      if (graph_.node(id).op == Op::add) visit(id);
-    }
-    return rewriter_.finish();
+    return rewrite(Op::add, [this](NodeId id) { visit(id); });
   }
 
  private:
@@ -26,38 +21,30 @@ class GradientAdder {
     const std::vector<Value> terms = graph_.node(id).inputs;
     for (const std::size_t i : {0, 1}) {
       const NodeId embedding = graph_.producer(terms[i]);
-      if (graph_.node(embedding).op != Op::embedding_backward || !is_read_once(terms[i])) continue;
+      if (graph_.node(embedding).op != Op::embedding_backward || !readers_.only_reader(terms[i])) continue;
       if (may_be_overwritten(terms[1 - i], id)) return replace(id, embedding, terms[1 - i]);
     }
   }
 
-  bool is_read_once(Value value) const { return !readers_.is_result(value) && readers_.of(value).size() == 1; }
-
   bool may_be_overwritten(Value addend, NodeId sum) const {
     const OpClass kind = op_class(graph_.producer_node(addend).op);
     const bool is_stored = kind != OpClass::state && kind != OpClass::view && kind != OpClass::placement;
-    return is_stored && is_read_once(addend) && graph_.type(addend) == graph_.type(graph_.node(sum).outputs[0]);
+    return is_stored && readers_.only_reader(addend) && graph_.type(addend) == graph_.type(graph_.node(sum).outputs[0]);
   }
 
   void replace(NodeId sum, NodeId embedding, Value addend) {
     rewriter_.insert_before(sum, graph_.scope_name(graph_.node(embedding)));
     const std::vector<Value> inputs = graph_.node(embedding).inputs;
     const Value made = embedding_backward_add(graph_, inputs[0], inputs[1], addend);
-    graph_.set_type(made, graph_.type(graph_.node(sum).outputs[0]));  // with its labels
-    const Value results[] = {made};
-    rewriter_.replace(sum, results);
+    rewriter_.replace_by_new(sum, {&made, 1});
     rewriter_.remove(embedding);
   }
-
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
 };
 
 }  // namespace
 
 bool add_embedding_gradients(Graph& graph, const PassOptions& options) {
-  return options.level != Compile::off && GradientAdder(graph).run();
+  return options.level != Compile::off && GradientAdder(graph, options.target).run();
 }
 
 }  // namespace ridgepoint

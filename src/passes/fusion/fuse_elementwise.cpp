@@ -16,11 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "passes/fusion/fused_body.h"
-#include "passes/pass.h"
-#include "passes/training/accumulates.h"
+#include "passes/training/training.h"
 
 namespace ridgepoint {
 namespace {
@@ -46,22 +43,16 @@ bool can_fuse(const Node& node) {
   }
 }
 
-class ElementwiseFuser {
+class ElementwiseFuser : NodeFuser {
  public:
-  ElementwiseFuser(Graph& graph, const PassTarget& target)
-      : graph_(graph),
-        target_(target),
-        storage_(graph),
-        group_of_(graph.node_capacity(), kNoGroup),
-        position_(positions(graph)) {}
+  using NodeFuser::NodeFuser;
 
   bool run() {
     for (const NodeId id : graph_.order()) visit(id);
-    Rewriter rewriter(graph_);
     for (const Group& group : groups_) {
-      if (group.members.size() > 1 || has_unused_results(group)) replace(group, rewriter);
+      if (group.members.size() > 1 || has_unused_results(group)) replace(group);
     }
-    return rewriter.finish();
+    return rewriter_.finish();
   }
 
  private:
@@ -156,14 +147,7 @@ class ElementwiseFuser {
     const Fusion fusion = fuse(graph_, storage_, members);
     if (fusion.inputs.size() + fusion.results.size() > kMostTensors) return false;
     const auto [known, is_new] = fits_.try_emplace(fusion.body->text);
-    if (is_new) {
-      Node node;
-      node.op = Op::fused;
-      node.inputs = fusion.inputs;
-      node.outputs = fusion.results;
-      node.body = fusion.body;
-      known->second = target_.has_kernel(graph_, node);
-    }
+    if (is_new) known->second = has_kernel(fusion);
     return known->second;
   }
 
@@ -185,39 +169,19 @@ class ElementwiseFuser {
     return group.members.back();
   }
 
-  void replace(const Group& group, Rewriter& rewriter) {
+  void replace(const Group& group) {
     Fusion fusion = fuse(graph_, storage_, group.members);
-    const auto shared = bodies_.try_emplace(fusion.body->text, fusion.body).first;
-    const Node& led = graph_.node(leader(group));
-    rewriter.insert_before(group.place, graph_.scope_name(led));
-    Node& made = graph_.node(add_fused(graph_, fusion.inputs, shared->second));
-    if (op_class(led.op) == OpClass::composite) made.origin = led.op;
-    for (std::size_t i = 0; i < fusion.results.size(); ++i) {
-      rewriter.replace(fusion.results[i], made.outputs[i]);
-      const auto is_early = [&](NodeId view) { return position_[view.id] <= position_[group.place.id]; };
-      move_views(graph_, storage_, fusion.results[i], made.outputs[i], is_early, rewriter);
-    }
-    for (const NodeId id : group.members) {
-      rewriter.remove(id);
-      for (const Value value : graph_.node(id).outputs) {
-        if (std::ranges::find(fusion.results, value) == fusion.results.end()) remove_views(value, rewriter);
-      }
-    }
+    fusion.body = bodies_.try_emplace(fusion.body->text, fusion.body).first->second;
+    const NodeId led = leader(group);
+    Node& made = insert(fusion, group.place, led);
+    if (const Op op = graph_.node(led).op; op_class(op) == OpClass::composite) made.origin = op;
+    remove(group.members, fusion);
   }
 
-  // The views of a value that only the body has: nothing reads them any more.
-  void remove_views(Value of, Rewriter& rewriter) {
-    for (const NodeId id : storage_.views(of)) rewriter.remove(id);
-  }
-
-  Graph& graph_;
-  const PassTarget& target_;
-  Storage storage_;
   std::vector<Group> groups_;
-  std::vector<int> group_of_;                   // by node
-  std::vector<std::size_t> position_;           // by node
-  std::map<Value, NodeId> last_reader_;         // by root
-  std::unordered_map<std::string, bool> fits_;  // by the text of the body
+  std::vector<int> group_of_ = std::vector<int>(graph_.node_capacity(), kNoGroup);  // by node
+  std::map<Value, NodeId> last_reader_;                                             // by root
+  std::unordered_map<std::string, bool> fits_;                                      // by the text of the body
   std::unordered_map<std::string, std::shared_ptr<const FusedBody>> bodies_;
 };
 

@@ -5,35 +5,28 @@
 // The new node stands where the end stood, so nothing else may read the product before. Its body is the product and the
 // end: the body of a fused node, or the composite itself. The product is a result too where other nodes read it. Its
 // phase is that of the product, which takes most of its time: a product of forward may end in the loss.
-#include <algorithm>
 #include <array>
-#include <map>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ops/float8_product.h"
 #include "passes/fusion/fused_body.h"
-#include "passes/pass.h"
 
 namespace ridgepoint {
 namespace {
 
-class ProductFuser {
+class ProductFuser : NodeFuser {
  public:
-  ProductFuser(Graph& graph, const PassTarget& target)
-      : graph_(graph), target_(target), storage_(graph), position_(positions(graph)) {}
+  using NodeFuser::NodeFuser;
 
   bool run() {
-    Rewriter rewriter(graph_);
     for (const NodeId id : nodes_of(graph_)) {
       if (!may_end(graph_.node(id))) continue;
       const std::vector<Value> operands = graph_.node(id).inputs;
       for (const Value operand : operands) {
-        if (try_to_fuse(storage_.root(operand), id, rewriter)) break;
+        if (try_to_fuse(storage_.root(operand), id)) break;
       }
     }
-    return rewriter.finish();
+    return rewriter_.finish();
   }
 
  private:
@@ -45,53 +38,22 @@ class ProductFuser {
     return product == end || (product == Phase::forward && end == Phase::loss);
   }
 
-  bool try_to_fuse(Value product, NodeId end, Rewriter& rewriter) {
+  bool try_to_fuse(Value product, NodeId end) {
     const NodeId begin = graph_.producer(product);
     const Node& node = graph_.node(begin);
-    if (node.op != Op::matmul || rewriter.is_removed(begin) || !may_join(node.phase, graph_.node(end).phase))
+    if (node.op != Op::matmul || rewriter_.is_removed(begin) || !may_join(node.phase, graph_.node(end).phase))
       return false;
     if (float8_operands(node.attributes)) return false;  // becomes a product of codes, which no kernel ends so
-    const auto is_read_early = [&](NodeId reader) { return position_[reader.id] < position_[end.id]; };
-    if (std::ranges::any_of(storage_.readers(product), is_read_early)) return false;
+    if (is_read_before(product, end)) return false;
     const std::array members = {begin, end};
     const Fusion fusion = fuse(graph_, storage_, members, Composites::kept);
-    Node candidate;
-    candidate.op = Op::fused;
-    candidate.inputs = fusion.inputs;
-    candidate.outputs = fusion.results;
-    candidate.body = fusion.body;
-    if (!target_.has_kernel(graph_, candidate)) return false;
-    replace(fusion, members, rewriter);
+    if (!has_kernel(fusion)) return false;
+    Node& made = insert(fusion, end, begin);
+    made.origin = Op::matmul;
+    made.phase = node.phase;
+    remove(members, fusion);
     return true;
   }
-
-  void replace(const Fusion& fusion, const std::array<NodeId, 2>& members, Rewriter& rewriter) {
-    const NodeId place = members[1];
-    rewriter.insert_before(place, graph_.scope_name(graph_.node(members[0])));
-    Node& made = graph_.node(add_fused(graph_, fusion.inputs, fusion.body));
-    made.origin = Op::matmul;
-    made.phase = graph_.node(members[0]).phase;
-    for (std::size_t i = 0; i < fusion.results.size(); ++i) {
-      rewriter.replace(fusion.results[i], made.outputs[i]);
-      move_views(graph_, storage_, fusion.results[i], made.outputs[i], is_before(place), rewriter);
-    }
-    for (const NodeId id : members) {
-      rewriter.remove(id);
-      for (const Value value : graph_.node(id).outputs) {
-        if (std::ranges::find(fusion.results, value) != fusion.results.end()) continue;
-        for (const NodeId view : storage_.views(value)) rewriter.remove(view);
-      }
-    }
-  }
-
-  std::function<bool(NodeId)> is_before(NodeId place) const {
-    return [this, place](NodeId id) { return position_[id.id] < position_[place.id]; };
-  }
-
-  Graph& graph_;
-  const PassTarget& target_;
-  Storage storage_;
-  std::vector<std::size_t> position_;  // by node
 };
 
 }  // namespace

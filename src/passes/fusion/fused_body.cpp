@@ -5,10 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ops/rule.h"
-#include "passes/pass.h"
 
 namespace ridgepoint {
 namespace {
@@ -69,11 +66,7 @@ class BodyBuilder {
     const Node& node = graph_.node(id);
     std::vector<Value> operands;
     for (const Value value : node.inputs) operands.push_back(operand(value));
-    std::vector<TensorType> types;
-    for (const Value value : node.outputs) types.push_back(graph_.type(value));
-    Node& made = body_.node(body_.add_node(node.op, operands, types, node.attributes));
-    made.origin = node.origin;
-    made.body = node.body;
+    const Node& made = copy_node(body_, graph_, node, operands);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) inner_[node.outputs[i]] = made.outputs[i];
   }
 
@@ -143,16 +136,49 @@ Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> 
   return BodyBuilder(graph, storage, members, composites).build();
 }
 
-void move_views(Graph& graph, const Storage& storage, Value before, Value after,
-                const std::function<bool(NodeId)>& is_early, Rewriter& rewriter) {
+bool NodeFuser::has_kernel(const Fusion& fusion) const {
+  Node node;
+  node.op = Op::fused;
+  node.inputs = fusion.inputs;
+  node.outputs = fusion.results;
+  node.body = fusion.body;
+  return target_.has_kernel(graph_, node);
+}
+
+bool NodeFuser::is_read_before(Value root, NodeId place) const {
+  return std::ranges::any_of(storage_.readers(root),
+                             [&](NodeId reader) { return position_[reader.id] < position_[place.id]; });
+}
+
+Node& NodeFuser::insert(const Fusion& fusion, NodeId place, NodeId leader) {
+  rewriter_.insert_before(place, graph_.scope_name(graph_.node(leader)));
+  Node& made = graph_.node(add_fused(graph_, fusion.inputs, fusion.body));
+  for (std::size_t i = 0; i < fusion.results.size(); ++i) {
+    rewriter_.replace(fusion.results[i], made.outputs[i]);
+    move_views(fusion.results[i], made.outputs[i], place);
+  }
+  return made;
+}
+
+void NodeFuser::move_views(Value before, Value after, NodeId place) {
   std::map<Value, Value> moved = {{before, after}};
-  for (const NodeId id : storage.views(before)) {
-    if (!is_early(id)) continue;
-    const Node& view = graph.node(id);
-    const Value made = rewriter.rebuild_view(view.outputs[0], moved.at(view.inputs[0]));
-    const std::vector<Value> results = graph.producer_node(made).outputs;
+  for (const NodeId id : storage_.views(before)) {
+    if (position_[id.id] > position_[place.id]) continue;
+    const Node& view = graph_.node(id);
+    const Value made = rewriter_.rebuild_view(view.outputs[0], moved.at(view.inputs[0]));
+    const std::vector<Value> results = graph_.producer_node(made).outputs;
     for (std::size_t i = 0; i < results.size(); ++i) moved[view.outputs[i]] = results[i];
-    rewriter.replace(id, results);
+    rewriter_.replace(id, results);
+  }
+}
+
+void NodeFuser::remove(std::span<const NodeId> members, const Fusion& fusion) {
+  for (const NodeId id : members) {
+    rewriter_.remove(id);
+    for (const Value value : graph_.node(id).outputs) {
+      if (std::ranges::find(fusion.results, value) != fusion.results.end()) continue;
+      for (const NodeId view : storage_.views(value)) rewriter_.remove(view);
+    }
   }
 }
 

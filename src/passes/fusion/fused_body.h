@@ -1,12 +1,13 @@
-// What a group of nodes is as one fused node.
+// What a group of nodes is as one fused node, and how passes make it.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "passes/pass.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
@@ -50,9 +51,30 @@ enum class Composites { decomposed, kept };
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members,
             Composites composites = Composites::decomposed);
 
-// Repeats those views of `before` that stand too early for `after`, which takes its place: they would read it before it
-// exists.
-void move_views(Graph& graph, const Storage& storage, Value before, Value after,
-                const std::function<bool(NodeId)>& is_early, Rewriter& rewriter);
+// What the passes share that make fused nodes, where the target has a kernel for them.
+class NodeFuser {
+ public:
+  NodeFuser(Graph& graph, const PassTarget& target)
+      : graph_(graph), target_(target), storage_(graph), position_(positions(graph)), rewriter_(graph) {}
+
+ protected:
+  bool has_kernel(const Fusion& fusion) const;
+  // Whether a node before `place` reads the root, directly or through views.
+  bool is_read_before(Value root, NodeId place) const;
+  // Inserts the fused node before `place`, in the scope of `leader`. Its results take the place of those in the graph;
+  // their views that stand before `place` are repeated there.
+  Node& insert(const Fusion& fusion, NodeId place, NodeId leader);
+  // Removes the members, and the views of their values that only the body has.
+  void remove(std::span<const NodeId> members, const Fusion& fusion);
+
+  Graph& graph_;
+  const PassTarget& target_;
+  const Storage storage_;
+  const std::vector<std::size_t> position_;  // by node
+  Rewriter rewriter_;
+
+ private:
+  void move_views(Value before, Value after, NodeId place);
+};
 
 }  // namespace ridgepoint

@@ -11,10 +11,8 @@
 #include <vector>
 
 #include "ir/permutation.h"
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -53,9 +51,9 @@ struct Linear {
   NodeId weight = {};
 };
 
-class ProductMerger {
+class ProductMerger : NodeRewriter {
  public:
-  explicit ProductMerger(Graph& graph) : graph_(graph), readers_(graph), rewriter_(graph) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
     std::vector<std::vector<Linear>> groups;
@@ -141,8 +139,7 @@ class ProductMerger {
     const std::vector<Value> parts = split(graph_, graph_.node(made).outputs[0], 1, columns);
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Value result = graph_.node(group[i].product).outputs[0];
-      graph_.set_type(parts[i], graph_.type(result));  // with its labels
-      rewriter_.replace(result, parts[i]);
+      rewriter_.replace_by_new(result, parts[i]);
       for (const NodeId id : {group[i].product, group[i].transpose, group[i].cast, group[i].weight}) {
         if (id.valid()) rewriter_.remove(id);
       }
@@ -164,16 +161,12 @@ class ProductMerger {
     lay_parts(node, names, rows);
     return merged;
   }
-
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
 };
 
 }  // namespace
 
 bool merge_products(Graph& graph, const PassOptions& options) {
-  return options.level != Compile::off && ProductMerger(graph).run();
+  return options.level != Compile::off && ProductMerger(graph, options.target).run();
 }
 
 }  // namespace ridgepoint

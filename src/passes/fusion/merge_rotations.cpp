@@ -7,9 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -21,17 +19,16 @@ struct Rotation {
   NodeId rope;
 };
 
-class RotationMerger {
+class RotationMerger : NodeRewriter {
  public:
-  explicit RotationMerger(Graph& graph) : graph_(graph), readers_(graph), rewriter_(graph) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
+    return rewrite(Op::split, [this](NodeId id) {
       const Node& node = graph_.node(id);
-      if (node.op != Op::split || graph_.type(node.inputs[0]).shape.rank() != 2) continue;
+      if (graph_.type(node.inputs[0]).shape.rank() != 2) return;
       if (normalise_axis(node.attributes.get<std::int64_t>("axis"), 2) == 1) visit(id);
-    }
-    return rewriter_.finish();
+    });
   }
 
  private:
@@ -49,12 +46,6 @@ class RotationMerger {
     }
   }
 
-  std::optional<NodeId> only_reader(Value value, Op op) const {
-    const std::vector<NodeId>& readers = readers_.of(value);
-    if (readers.size() != 1 || readers_.is_result(value) || graph_.node(readers[0]).op != op) return std::nullopt;
-    return readers[0];
-  }
-
   bool is_read_by_attention(Value value) const {
     return std::ranges::all_of(readers_.of(value), [&](NodeId id) {
       const Node& reader = graph_.node(id);
@@ -64,11 +55,11 @@ class RotationMerger {
   }
 
   std::optional<Rotation> find_rotation(Value part) const {
-    const std::optional<NodeId> reshape = only_reader(part, Op::reshape);
+    const std::optional<NodeId> reshape = readers_.only_reader(graph_, part, Op::reshape);
     if (!reshape) return std::nullopt;
     const Value heads = graph_.node(*reshape).outputs[0];
     const Shape& shape = graph_.type(heads).shape;
-    const std::optional<NodeId> rope = only_reader(heads, Op::rope);
+    const std::optional<NodeId> rope = readers_.only_reader(graph_, heads, Op::rope);
     if (!rope || graph_.node(*rope).inputs[0] != heads || shape.rank() < 3) return std::nullopt;
     const int axis = normalise_axis(graph_.node(*rope).attributes.get<std::int64_t>("axis"), shape.rank());
     const bool splits_heads = shape[-2] * shape[-1] == graph_.type(part).shape[1] && axis < shape.rank() - 2;
@@ -119,21 +110,16 @@ class RotationMerger {
              static_cast<int>(first.attributes.get<std::int64_t>("axis")), first.attributes.get<bool>("inverse"));
     const std::vector<Value> results = split(graph_, rotated, heads_axis, heads);
     for (std::size_t i = 0; i < run.size(); ++i) {
-      const Value part[] = {results[i]};
-      rewriter_.replace(run[i].rope, part);
+      rewriter_.replace(run[i].rope, results[i]);
       rewriter_.remove(run[i].reshape);
     }
   }
-
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
 };
 
 }  // namespace
 
 bool merge_rotations(Graph& graph, const PassOptions& options) {
-  return options.level != Compile::off && RotationMerger(graph).run();
+  return options.level != Compile::off && RotationMerger(graph, options.target).run();
 }
 
 }  // namespace ridgepoint

@@ -9,25 +9,21 @@
 #include <vector>
 
 #include "ir/permutation.h"
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ops/attention_form.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-class GradientRotator {
+class GradientRotator : NodeRewriter {
  public:
-  GradientRotator(Graph& graph, const PassTarget& target)
-      : graph_(graph), readers_(graph), rewriter_(graph), target_(target), position_(positions(graph)) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
-      if (graph_.node(id).op == Op::attention_backward && !has_rotary_tables(graph_.node(id))) visit(id);
-    }
-    return rewriter_.finish();
+    return rewrite(Op::attention_backward, [this](NodeId id) {
+      if (!has_rotary_tables(graph_.node(id))) visit(id);
+    });
   }
 
  private:
@@ -56,7 +52,7 @@ class GradientRotator {
   }
 
   std::optional<NodeId> only_reader(Value value) const {
-    return readers_.is_read_once(graph_, value) ? std::optional(readers_.of(value)[0]) : std::nullopt;
+    return is_read_once(value) ? std::optional(readers_.of(value)[0]) : std::nullopt;
   }
 
   std::optional<Rotation> rotation_of(Value value) const {
@@ -136,8 +132,7 @@ class GradientRotator {
     rewriter_.insert_before(id);
     const std::vector<Value> made =
         graph_.node(make_node(graph_, Op::attention_backward, operands, before.attributes)).outputs;
-    for (std::size_t i = 0; i < made.size(); ++i) graph_.set_type(made[i], graph_.type(before.outputs[i]));
-    rewriter_.replace(id, made);
+    rewriter_.replace_by_new(id, made);
     const auto result_of = [&](Value value) {
       const auto at = std::ranges::find(before.outputs, value);
       return at == before.outputs.end() ? value : made[static_cast<std::size_t>(at - before.outputs.begin())];
@@ -154,11 +149,7 @@ class GradientRotator {
     }
   }
 
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
-  const PassTarget& target_;
-  std::vector<std::size_t> position_;  // by node
+  const std::vector<std::size_t> position_ = positions(graph_);  // by node
 };
 
 }  // namespace

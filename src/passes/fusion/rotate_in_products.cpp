@@ -3,16 +3,12 @@
 // written once. fuse_into_products would keep the product beside them, because values are read from it.
 //
 // The new node stands where the rotation stood, so nothing else may read the product before.
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ops/float8_product.h"
 #include "passes/fusion/fused_body.h"
-#include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -24,15 +20,9 @@ struct RotatedProduct {
   std::optional<NodeId> split = {};
 };
 
-class RotationFuser {
+class RotationFuser : NodeFuser {
  public:
-  RotationFuser(Graph& graph, const PassTarget& target)
-      : graph_(graph),
-        target_(target),
-        readers_(graph),
-        storage_(graph),
-        rewriter_(graph),
-        position_(positions(graph)) {}
+  RotationFuser(Graph& graph, const PassTarget& target) : NodeFuser(graph, target), readers_(graph) {}
 
   bool run() {
     for (const NodeId id : nodes_of(graph_)) {
@@ -61,9 +51,7 @@ class RotationFuser {
     const Node& matmul = graph_.node(found.matmul);
     const bool may_end = matmul.op == Op::matmul && matmul.phase == graph_.node(rope).phase &&
                          !float8_operands(matmul.attributes);  // becomes a product of codes, which no kernel ends so
-    const auto is_early = [&](NodeId reader) { return position_[reader.id] < position_[rope.id]; };
-    const bool is_read_early = may_end && std::ranges::any_of(storage_.readers(matmul.outputs[0]), is_early);
-    return may_end && !is_read_early ? std::optional(found) : std::nullopt;
+    return may_end && !is_read_before(matmul.outputs[0], rope) ? std::optional(found) : std::nullopt;
   }
 
   // The body of inputs x, w, cosines and sines; its result has the product's type.
@@ -75,10 +63,9 @@ class RotationFuser {
       inputs.push_back(input(body, std::to_string(inputs.size()), graph_.type(value), Role::data));
     }
     const auto add = [&](NodeId id, const std::vector<Value>& of) {
-      const Node& node = graph_.node(id);
-      std::vector<TensorType> types;
-      for (const Value value : node.outputs) types.push_back(graph_.type(value));
-      return body.node(body.add_node(node.op, of, types, node.attributes)).outputs;
+      Node& made = copy_node(body, graph_, graph_.node(id), of);
+      made.origin = {};
+      return made.outputs;
     };
     const std::vector<Value> product = add(found.matmul, {inputs[0], inputs[1]});
     std::vector<Value> parts = found.split ? add(*found.split, product) : product;
@@ -92,35 +79,18 @@ class RotationFuser {
   void try_to_fuse(const RotatedProduct& found) {
     const Node matmul = graph_.node(found.matmul);
     const Node rope = graph_.node(found.rope);
-    Node candidate;
-    candidate.op = Op::fused;
-    candidate.inputs = {matmul.inputs[0], matmul.inputs[1], rope.inputs[1], rope.inputs[2]};
-    candidate.outputs = matmul.outputs;
-    candidate.body = body_of(found, candidate.inputs);
-    if (!target_.has_kernel(graph_, candidate)) return;
-
-    rewriter_.insert_before(found.rope, graph_.scope_name(matmul));
-    Node& made = graph_.node(add_fused(graph_, candidate.inputs, candidate.body));
+    Fusion fusion{{matmul.inputs[0], matmul.inputs[1], rope.inputs[1], rope.inputs[2]}, matmul.outputs, nullptr};
+    fusion.body = body_of(found, fusion.inputs);
+    if (!has_kernel(fusion)) return;
+    Node& made = insert(fusion, found.rope, found.matmul);
     made.origin = Op::matmul;
-    const Value product = matmul.outputs[0];
-    graph_.set_type(made.outputs[0], graph_.type(product));  // with its labels
-    rewriter_.replace(product, made.outputs[0]);
-    move_views(graph_, storage_, product, made.outputs[0], is_before(found.rope), rewriter_);
+    graph_.set_type(made.outputs[0], graph_.type(matmul.outputs[0]));  // with its labels
     rewriter_.replace(rope.outputs[0], rope.inputs[0]);
     rewriter_.remove(found.rope);
     rewriter_.remove(found.matmul);
   }
 
-  std::function<bool(NodeId)> is_before(NodeId place) const {
-    return [this, place](NodeId id) { return position_[id.id] < position_[place.id]; };
-  }
-
-  Graph& graph_;
-  const PassTarget& target_;
   Readers readers_;
-  Storage storage_;
-  Rewriter rewriter_;
-  std::vector<std::size_t> position_;  // by node
 };
 
 }  // namespace

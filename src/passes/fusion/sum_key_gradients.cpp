@@ -5,11 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ops/attention_form.h"
 #include "ops/shape_rules.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -20,19 +18,16 @@ struct GroupSum {
   NodeId reshape, sum;
 };
 
-class KeyGradientSummer {
+class KeyGradientSummer : NodeRewriter {
  public:
-  KeyGradientSummer(Graph& graph, const PassTarget& target)
-      : graph_(graph), readers_(graph), rewriter_(graph), target_(target) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
+    return rewrite(Op::attention_backward, [this](NodeId id) {
       const Node& node = graph_.node(id);
-      if (node.op != Op::attention_backward || !lie_in_order(node)) continue;
       const std::optional<GroupSum> k = group_sum(node, 1), v = group_sum(node, 2);
-      if (k && v) replace(id, *k, *v);
-    }
-    return rewriter_.finish();
+      if (k && v && lie_in_order(node)) replace(id, *k, *v);
+    });
   }
 
  private:
@@ -48,17 +43,11 @@ class KeyGradientSummer {
     });
   }
 
-  std::optional<NodeId> only_reader(Value value, Op op) const {
-    const std::vector<NodeId>& readers = readers_.of(value);
-    if (readers.size() != 1 || readers_.is_result(value) || graph_.node(readers[0]).op != op) return std::nullopt;
-    return readers[0];
-  }
-
   // Of the gradient of operand k or v, whose place among the operands is one further.
   std::optional<GroupSum> group_sum(const Node& node, std::size_t output) const {
-    const std::optional<NodeId> reshape = only_reader(node.outputs[output], Op::reshape);
+    const std::optional<NodeId> reshape = readers_.only_reader(graph_, node.outputs[output], Op::reshape);
     if (!reshape) return std::nullopt;
-    const std::optional<NodeId> sum = only_reader(graph_.node(*reshape).outputs[0], Op::reduce_sum);
+    const std::optional<NodeId> sum = readers_.only_reader(graph_, graph_.node(*reshape).outputs[0], Op::reduce_sum);
     if (!sum) return std::nullopt;
     const TensorType& operand = graph_.type(node.inputs[output + 1]);
     const Shape& groups = graph_.type(graph_.node(*reshape).outputs[0]).shape;
@@ -77,17 +66,9 @@ class KeyGradientSummer {
     const std::vector<Value> made =
         graph_.node(make_node(graph_, Op::attention_backward, summing.inputs, summing.attributes)).outputs;
     const std::array before = {summing.outputs[0], graph_.node(k.sum).outputs[0], graph_.node(v.sum).outputs[0]};
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      graph_.set_type(made[i], graph_.type(before[i]));  // with its labels
-      rewriter_.replace(before[i], made[i]);
-    }
+    for (std::size_t i = 0; i < before.size(); ++i) rewriter_.replace_by_new(before[i], made[i]);
     for (const NodeId removed : {k.sum, v.sum, k.reshape, v.reshape, id}) rewriter_.remove(removed);
   }
-
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
-  const PassTarget& target_;
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ class CopyInserter {
     const std::vector<NodeId> nodes = nodes_of(graph_);
     for (const NodeId id : nodes) visit(id);
     if (!nodes.empty()) rewriter_.insert_at_end(nodes.back());
-    rewrite_outputs(graph_, [&](Value value) { return with_layout(value, OperandLayout::dense); });
+    rewrite_outputs(graph_, [&](Output& output) { output.value = with_layout(output.value, OperandLayout::dense); });
     return changed_;
   }
 

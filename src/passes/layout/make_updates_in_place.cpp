@@ -1,8 +1,8 @@
 // Rewrites updates so that a kernel can write every new value over the old one. All updates of a graph are one parallel
 // assignment (Update in graph.h). A new value that no kernel can write in place (a view, an input, a constant, the
 // value of another update, the result of an op that reads the input in another order) is copied at the end of the
-// graph. A node that reads an old value after it is overwritten reads a copy from before instead. The result satisfies
-// plan/check_updates.h.
+// graph. A node that reads an old value after it is overwritten reads a copy from before instead. make_plan()
+// refuses any other graph.
 #include <algorithm>
 
 #include "ir/rewriter.h"
@@ -155,7 +155,9 @@ class UpdatePlacer {
       }
     }
     graph_.set_insertion_at_end();
-    rewrite_outputs(graph_, [&](Value value) { return is_late(value, kNone) ? with_kept_value(value) : value; });
+    rewrite_outputs(graph_, [&](Output& output) {
+      if (is_late(output.value, kNone)) output.value = with_kept_value(output.value);
+    });
   }
 
   bool is_late(Value value, std::size_t position) const {

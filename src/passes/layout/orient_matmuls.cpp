@@ -4,10 +4,8 @@
 #include <algorithm>
 
 #include "ir/permutation.h"
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ops/float8_product.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -18,23 +16,21 @@ bool swaps_last_axes(const Node& node) {
   return node.op == Op::transpose && permutation_of(node).back() == std::ssize(permutation_of(node)) - 2;
 }
 
-class MatmulOrienter {
+class MatmulOrienter : NodeRewriter {
  public:
-  explicit MatmulOrienter(Graph& graph) : graph_(graph), rewriter_(graph), readers_(graph) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
-      if (is_transposed_by_all_readers(graph_.node(id))) orient(id);
-    }
-    return rewriter_.finish();
+    return rewrite(Op::matmul, [this](NodeId id) {
+      if (is_transposed_by_all_readers(graph_.node(id).outputs[0])) orient(id);
+    });
   }
 
  private:
-  bool is_transposed_by_all_readers(const Node& node) const {
-    if (node.op != Op::matmul || readers_.is_result(node.outputs[0])) return false;
-    const std::vector<NodeId>& readers = readers_.of(node.outputs[0]);
-    return !readers.empty() && std::all_of(readers.begin(), readers.end(),
-                                           [&](NodeId reader) { return swaps_last_axes(graph_.node(reader)); });
+  bool is_transposed_by_all_readers(Value product) const {
+    const std::vector<NodeId>& readers = readers_.of(product);
+    return !readers_.is_result(product) && !readers.empty() &&
+           std::ranges::all_of(readers, [&](NodeId reader) { return swaps_last_axes(graph_.node(reader)); });
   }
 
   void orient(NodeId id) {
@@ -48,8 +44,7 @@ class MatmulOrienter {
         make_node(graph_, Op::matmul, {transposed(node.inputs[1], swap), transposed(node.inputs[0], swap)}, attributes);
     const Value product = graph_.node(made).outputs[0];
     for (const NodeId reader : readers_.of(node.outputs[0])) {
-      const Value result[] = {transposed(product, composed(swap, permutation_of(graph_.node(reader))))};
-      rewriter_.replace(reader, result);
+      rewriter_.replace(reader, transposed(product, composed(swap, permutation_of(graph_.node(reader)))));
     }
     rewriter_.remove(id);
   }
@@ -64,14 +59,10 @@ class MatmulOrienter {
     }
     return is_identity(permutation) ? x : transpose(graph_, x, permutation);
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;
-  Readers readers_;
 };
 
 }  // namespace
 
-bool orient_matmuls(Graph& graph, const PassOptions&) { return MatmulOrienter(graph).run(); }
+bool orient_matmuls(Graph& graph, const PassOptions& options) { return MatmulOrienter(graph, options.target).run(); }
 
 }  // namespace ridgepoint

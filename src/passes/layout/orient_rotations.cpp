@@ -5,24 +5,20 @@
 #include <optional>
 
 #include "ir/permutation.h"
-#include "ir/queries.h"
-#include "ir/rewriter.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-class RotationOrienter {
+class RotationOrienter : NodeRewriter {
  public:
-  explicit RotationOrienter(Graph& graph) : graph_(graph), rewriter_(graph), readers_(graph) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
-      if (graph_.node(id).op != Op::rope) continue;
+    return rewrite(Op::rope, [this](NodeId id) {
       if (const std::optional<Permutation> permutation = shared_permutation(graph_.node(id))) orient(id, *permutation);
-    }
-    return rewriter_.finish();
+    });
   }
 
  private:
@@ -58,19 +54,17 @@ class RotationOrienter {
     const Permutation swap = with_last_two_swapped(identity_permutation(static_cast<int>(permutation.size())));
     for (const NodeId id_of_reader : readers_.of(node.outputs[0])) {
       const Node& reader = graph_.node(id_of_reader);
-      const Value result[] = {permutation_of(reader) == permutation ? rotated : transpose(graph_, rotated, swap)};
-      rewriter_.replace(id_of_reader, result);
+      rewriter_.replace(id_of_reader,
+                        permutation_of(reader) == permutation ? rotated : transpose(graph_, rotated, swap));
     }
     rewriter_.remove(id);
   }
-
-  Graph& graph_;
-  Rewriter rewriter_;
-  Readers readers_;
 };
 
 }  // namespace
 
-bool orient_rotations(Graph& graph, const PassOptions&) { return RotationOrienter(graph).run(); }
+bool orient_rotations(Graph& graph, const PassOptions& options) {
+  return RotationOrienter(graph, options.target).run();
+}
 
 }  // namespace ridgepoint

@@ -7,22 +7,189 @@
 // Without a number of rows in the options the pass applies where the logits are both large and a large share of the
 // memory. The tables of docs/decisions/0026 say why these.
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ir/permutation.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ops/rules/optimizer/optimizer.h"
-#include "passes/memory/loss_region.h"
 #include "passes/pass.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
+
+// What a chunk of rows reads of an operand: all of it; its rows, along the first or the second axis; or the chunk of a
+// value of the region.
+enum class ChunkRead : std::uint8_t { whole, rows, columns, chunk };
+
+struct LossNode {
+  NodeId id;
+  std::vector<ChunkRead> reads;  // by operand
+  bool sums_over_rows = false;   // a product whose inner dimension is the rows: the gradient of the head's weight
+};
+
+// What a model computes from its logits on: from the product that makes them to the gradients of the product's
+// operands. Each row of logits is computed apart from the others, so all of it can be done for some rows at a time.
+struct LossRegion {
+  std::int64_t rows = 0;
+  Value logits;                 // [rows,V], the result of the product
+  NodeId loss;                  // the node cross_entropy
+  std::vector<LossNode> nodes;  // in order
+  // The nodes after `loss` that its operands or those of later nodes of the region need. They depend on no value of the
+  // region. In order.
+  std::vector<NodeId> needed;
+};
+
+// The region of a cross_entropy node of a differentiated graph; nullopt where it has no derivative, its logits are not
+// the result of a product and elementwise ops, or something else reads values of their shape.
+class RegionFinder {
+ public:
+  RegionFinder(const Graph& graph, NodeId loss) : graph_(graph), readers_(graph) { region_.loss = loss; }
+
+  std::optional<LossRegion> run() {
+    const std::optional<NodeId> product = product_behind(graph_.node(region_.loss).inputs[0]);
+    if (!product) return std::nullopt;
+    region_.logits = graph_.node(*product).outputs[0];
+    region_.rows = graph_.type(region_.logits).shape[0];
+    const std::span<const NodeId> order = graph_.order();
+    for (auto at = std::ranges::find(order, *product); at != order.end(); ++at) {
+      const Node& node = graph_.node(*at);
+      if (*at != *product && std::ranges::none_of(node.inputs, [&](Value v) { return is_wide(v); })) {
+        note_dependence(node);
+      } else if (!add(*at, node)) {
+        return std::nullopt;
+      }
+    }
+    if (!has_derivative_) return std::nullopt;
+    find_needed(order);
+    return std::move(region_);
+  }
+
+ private:
+  // The product whose result, after elementwise ops alone, is the value.
+  std::optional<NodeId> product_behind(Value value) const {
+    const Shape& shape = graph_.type(value).shape;
+    for (;;) {
+      const Node& node = graph_.producer_node(value);
+      if (node.op == Op::matmul) return graph_.producer(value);
+      if (op_class(node.op) != OpClass::elementwise) return std::nullopt;
+      const auto has_shape = [&](Value operand) { return graph_.type(operand).shape == shape; };
+      if (std::ranges::count_if(node.inputs, has_shape) != 1) return std::nullopt;
+      value = *std::ranges::find_if(node.inputs, has_shape);
+    }
+  }
+
+  // Whether the value has the shape of the logits or its transpose.
+  bool is_wide(Value value) const { return row_axis_.contains(value); }
+  bool is_inside(Value value) const { return is_wide(value) || rows_.contains(value); }
+
+  // Values outside the region that depend on it.
+  void note_dependence(const Node& node) {
+    const auto depends = [&](Value v) { return dependent_.contains(v) || rows_.contains(v); };
+    if (std::ranges::any_of(node.inputs, depends)) dependent_.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  bool add(NodeId id, const Node& node) {
+    LossNode added{id, {}};
+    const bool is_known = node.op == Op::matmul      ? add_product(node, added)
+                          : node.op == Op::transpose ? add_transpose(node, added)
+                          : node.op == Op::cross_entropy || node.op == Op::cross_entropy_backward
+                              ? add_loss(id, node, added)
+                              : add_elementwise(node, added);
+    if (!is_known) return false;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (added.reads[i] != ChunkRead::chunk && dependent_.contains(node.inputs[i])) return false;
+    }
+    region_.nodes.push_back(std::move(added));
+    return std::ranges::none_of(node.outputs, [&](Value v) { return is_wide(v) && readers_.is_result(v); });
+  }
+
+  bool add_product(const Node& node, LossNode& added) {
+    const Value a = node.inputs[0];
+    const Value b = node.inputs[1];
+    if (graph_.type(a).shape.rank() != 2 || (is_inside(a) && is_inside(b))) return false;
+    if (node.outputs[0] == region_.logits) {
+      added.reads = {ChunkRead::rows, ChunkRead::whole};
+      row_axis_[node.outputs[0]] = 0;
+      return true;
+    }
+    const Value wide = is_wide(a) ? a : b;
+    added.sums_over_rows = is_wide(a) == (row_axis_.at(wide) == 1);
+    if (added.sums_over_rows) {
+      added.reads = is_wide(a) ? std::vector{ChunkRead::chunk, ChunkRead::rows}
+                               : std::vector{ChunkRead::columns, ChunkRead::chunk};
+      dependent_.insert(node.outputs[0]);
+      return true;
+    }
+    added.reads = {ChunkRead::chunk, ChunkRead::whole};
+    rows_.insert(node.outputs[0]);
+    return is_wide(a);  // else the rows are the columns of the result
+  }
+
+  bool add_transpose(const Node& node, LossNode& added) {
+    if (permutation_of(node) != Permutation{1, 0}) return false;
+    added.reads = {ChunkRead::chunk};
+    row_axis_[node.outputs[0]] = 1 - row_axis_.at(node.inputs[0]);
+    return true;
+  }
+
+  bool add_loss(NodeId id, const Node& node, LossNode& added) {
+    for (const Value value : node.inputs) added.reads.push_back(is_inside(value) ? ChunkRead::chunk : ChunkRead::rows);
+    if (node.op == Op::cross_entropy) {
+      rows_.insert(node.outputs.begin(), node.outputs.end());
+      return id == region_.loss;
+    }
+    row_axis_[node.outputs[0]] = 0;
+    has_derivative_ = true;
+    return true;
+  }
+
+  bool add_elementwise(const Node& node, LossNode& added) {
+    const Shape& shape = graph_.type(region_.logits).shape;
+    if (op_class(node.op) != OpClass::elementwise || graph_.type(node.outputs[0]).shape != shape) return false;
+    for (const Value value : node.inputs) {
+      const Shape& operand = graph_.type(value).shape;
+      const bool has_rows = operand.rank() == 2 && operand[0] == region_.rows;
+      if (is_wide(value) && row_axis_.at(value) != 0) return false;
+      added.reads.push_back(is_inside(value) ? ChunkRead::chunk : has_rows ? ChunkRead::rows : ChunkRead::whole);
+    }
+    row_axis_[node.outputs[0]] = 0;
+    return true;
+  }
+
+  void find_needed(std::span<const NodeId> order) {
+    std::set<NodeId> needed;
+    const auto after_loss = std::ranges::find(order, region_.loss) + 1;
+    for (auto at = order.end(); at != after_loss;) {
+      const NodeId id = *--at;
+      const auto found = std::ranges::find(region_.nodes, id, &LossNode::id);
+      if (found == region_.nodes.end() && !needed.contains(id)) continue;
+      if (found == region_.nodes.end()) region_.needed.insert(region_.needed.begin(), id);
+      const Node& node = graph_.node(id);
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const bool is_chunk = found != region_.nodes.end() && found->reads[i] == ChunkRead::chunk;
+        if (!is_chunk) needed.insert(graph_.producer(node.inputs[i]));
+      }
+    }
+  }
+
+  const Graph& graph_;
+  Readers readers_;
+  LossRegion region_;
+  std::map<Value, int> row_axis_;  // of values of the shape of the logits, and of their transposes
+  std::set<Value> rows_;           // other values of the region: one for each row, or a row of another length
+  std::set<Value> dependent_;
+  bool has_derivative_ = false;
+};
 
 constexpr std::size_t kLeastLogitsBytes = std::size_t{512} << 20;
 constexpr std::size_t kLeastShare = 20;  // one part in so many of the other memory
@@ -158,9 +325,7 @@ class LossChunker {
       if (of.sums_over_rows) {
         replace_sum(node, value, chunks.back());
       } else {
-        const Value all = of_node(node, concat(graph_, chunks, 0));
-        graph_.set_type(all, graph_.type(value));  // with its labels
-        rewriter_.replace(value, all);
+        rewriter_.replace_by_new(value, of_node(node, concat(graph_, chunks, 0)));
       }
     }
   }
@@ -188,9 +353,8 @@ class LossChunker {
     const bool rounds = rounds_ && std::ranges::all_of(readers, [&](NodeId id) {
                           return is_read_by_optimizers(graph_.node(id).outputs[0]);
                         });
-    const Value results[] = {sum};
     for (const NodeId id : readers) {
-      if (!rounds && is_cast(id)) rewriter_.replace(id, results);
+      if (!rounds && is_cast(id)) rewriter_.replace(id, sum);
     }
     if (rounds || readers_.is_result(before) || !std::ranges::all_of(readers, is_cast))
       rewriter_.replace(before, of_node(node, cast(graph_, sum, low)));
@@ -217,7 +381,7 @@ bool chunk_loss(Graph& graph, const PassOptions& options) {
   bool changed = false;
   for (const NodeId id : nodes_of(graph)) {
     if (graph.node(id).op != Op::cross_entropy) continue;
-    std::optional<LossRegion> region = find_loss_region(graph, id);
+    std::optional<LossRegion> region = RegionFinder(graph, id).run();
     if (!region) continue;
     const std::int64_t rows = options.loss_chunk_rows ? *options.loss_chunk_rows : chosen_rows(graph, *region);
     if (rows >= region->rows) continue;

@@ -10,7 +10,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
-#include "passes/memory/blocks.h"
+#include "ir/scope.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
@@ -19,13 +19,16 @@ namespace {
 class Recomputer {
  public:
   Recomputer(Graph& graph, const CompileOptions& options)
-      : graph_(graph), options_(options), readers_(graph), rewriter_(graph) {}
+      : graph_(graph),
+        options_(options),
+        readers_(graph),
+        rewriter_(graph),
+        is_activation_(values_of_data(graph)),
+        position_(positions(graph)) {}
 
   bool run() {
     const std::vector<NodeId> order = nodes_of(graph_);
-    find_activations(order);
     find_attention(order);
-    for (std::size_t i = 0; i < order.size(); ++i) position_[order[i].id] = i;
     for (const NodeId id : order) {
       if (graph_.node(id).phase == Phase::backward || graph_.node(id).phase == Phase::optimizer) read_copies(id);
     }
@@ -34,18 +37,6 @@ class Recomputer {
 
  private:
   std::string_view block_of(NodeId id) const { return ridgepoint::block_of(graph_.scope_name(graph_.node(id))); }
-
-  // Activations are values that depend on data. What depends on weights alone, such as their casts, is saved.
-  void find_activations(const std::vector<NodeId>& order) {
-    is_activation_.resize(graph_.value_count());
-    position_.resize(next_node(graph_).id);
-    for (const NodeId id : order) {
-      const Node& node = graph_.node(id);
-      const bool is_data = node.op == Op::input && input_role(node) == Role::data;
-      const bool depends = std::ranges::any_of(node.inputs, [&](Value v) { return is_activation_[v.id]; });
-      for (const Value value : node.outputs) is_activation_[value.id] = is_data || depends;
-    }
-  }
 
   bool is_product_of_activations(const Node& node) const {
     return node.op == Op::matmul && std::ranges::all_of(node.inputs, [&](Value v) { return is_activation_[v.id]; });
@@ -129,19 +120,13 @@ class Recomputer {
   }
 
   void copy(NodeId id) {
-    const Node node = graph_.node(id);
+    const Node& node = graph_.node(id);
     std::vector<Value> inputs;
     for (const Value value : node.inputs) inputs.push_back(copy_of(value));
-    std::vector<TensorType> types;
-    for (const Value value : node.outputs) types.push_back(graph_.type(value));
-    const NodeId made = graph_.add_node(node.op, inputs, types, node.attributes);
-    Node& copy = graph_.node(made);
+    Node& copy = copy_node(graph_, graph_, node, inputs);
     copy.phase = Phase::recompute;
     copy.scope = node.scope;
-    copy.source = node.source;
-    copy.origin = node.origin;
-    copy.body = node.body;
-    copies_.emplace(id, made);
+    copies_.emplace(id, graph_.producer(copy.outputs[0]));
   }
 
   Value copy_of(Value value) const {
@@ -157,8 +142,10 @@ class Recomputer {
   const CompileOptions& options_;
   Readers readers_;  // of the graph without copies
   Rewriter rewriter_;
-  std::vector<bool> is_activation_, is_attention_;  // by value id
-  std::vector<std::size_t> position_;               // in the order of execution, by node id
+  // By value id. Activations depend on data; what depends on weights alone, such as their casts, is saved.
+  const std::vector<bool> is_activation_;
+  std::vector<bool> is_attention_;
+  const std::vector<std::size_t> position_;  // by node id
   std::map<NodeId, NodeId> copies_;
 };
 

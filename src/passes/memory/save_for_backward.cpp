@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "ir/rewriter.h"
 #include "ops/layout.h"
-#include "passes/cleanup/erase_unused.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {

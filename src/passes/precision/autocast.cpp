@@ -5,6 +5,7 @@
 #include <optional>
 #include <ranges>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "core/warning.h"
@@ -14,11 +15,58 @@
 #include "ops/float8_product.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
-#include "passes/precision/float8_layers.h"
+#include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
+
+// cuBLASLt's products in 8 bits take sizes of multiples of 16. Narrower layers, such as adapters, would gain nothing.
+constexpr std::int64_t kFloat8Multiple = 16;
+constexpr std::int64_t kLeastFloat8Width = 128;
+
+// The products that --dtype fp8 computes with codes of 8 bits. Of a forward graph, as of the construction of this
+// object.
+class Float8Layers {
+ public:
+  explicit Float8Layers(const Graph& graph) : graph_(graph), readers_(graph), is_model_result_(graph.value_count()) {
+    for (const Output& output : graph.outputs())
+      if (output.role != OutputRole::activation) is_model_result_[output.value.id] = true;
+  }
+
+  // Whether the node is the product of a linear layer in 8 bits: of two matrices of which one is a parameter, with
+  // sizes that its kernels take in forward and backward, and not the head, whose result the loss reads.
+  bool contains(NodeId product) const {
+    const Node& node = graph_.node(product);
+    if (node.op != Op::matmul || graph_.type(node.outputs[0]).shape.rank() != 2) return false;
+    const Shape& left = graph_.type(node.inputs[0]).shape;
+    const Shape& right = graph_.type(node.inputs[1]).shape;
+    const bool has_weight = std::ranges::any_of(node.inputs, [&](Value value) {
+      const Node& root = graph_.producer_node(view_root(graph_, value));
+      return root.op == Op::input && input_role(root) == Role::parameter;
+    });
+    const auto is_wide = [](std::int64_t size) { return size >= kLeastFloat8Width && size % kFloat8Multiple == 0; };
+    return has_weight && left[0] > 0 && left[0] % kFloat8Multiple == 0 && is_wide(left[1]) && is_wide(right[1]) &&
+           !reaches_loss(node.outputs[0]);
+  }
+
+ private:
+  // Whether the loss or a result of the model is the value, or follows from it without another product.
+  bool reaches_loss(Value value) const {
+    if (is_model_result_[value.id]) return true;
+    return std::ranges::any_of(readers_.of(value), [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      if (reader.op == Op::cross_entropy) return true;
+      const bool is_passed_on =
+          op_class(reader.op) == OpClass::view || reader.op == Op::cast || reader.op == Op::soft_cap;
+      return is_passed_on && std::ranges::any_of(reader.outputs, [&](Value result) { return reaches_loss(result); });
+    });
+  }
+
+  const Graph& graph_;
+  Readers readers_;
+  std::vector<bool> is_model_result_;  // by value
+};
 
 class Autocaster {
  public:
@@ -216,6 +264,24 @@ bool autocast(Graph& graph, const PassOptions& options) {
 bool autocast(Graph& graph, const AutocastOptions& options) {
   if (options.precision == Precision::fp32) return false;
   return Autocaster(graph, options).run();
+}
+
+void widen_to_fp64(Graph& graph) {
+  for (const NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    if (node.attributes.get_or<std::string>("dtype", "") == name(DType::fp32)) {
+      node.attributes.set("dtype", std::string(name(DType::fp64)));
+    }
+    for (const Value value : node.outputs) {
+      const TensorType& type = graph.type(value);
+      if (!is_floating(type.dtype)) continue;
+      if (is_low(type.dtype)) {
+        throw Error("graph '" + graph.name + "' has " + type.to_string() + " values; widen it before autocast",
+                    ErrorKind::usage);
+      }
+      graph.set_type(value, {DType::fp64, type.shape});
+    }
+  }
 }
 
 }  // namespace ridgepoint

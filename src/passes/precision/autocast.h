@@ -24,4 +24,8 @@ struct AutocastOptions {
 // anything changed.
 bool autocast(Graph& graph, const AutocastOptions& options);
 
+// Changes every fp32 value to fp64, inputs included: a reference for tests of precision. Throws Error (usage) for a
+// graph with bf16 or fp16 values, whose casts would still round.
+void widen_to_fp64(Graph& graph);
+
 }  // namespace ridgepoint

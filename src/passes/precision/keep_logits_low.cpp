@@ -4,19 +4,15 @@
 #include <algorithm>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
-#include "passes/cleanup/erase_unused.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-class LogitsKeeper {
+class LogitsKeeper : NodeRewriter {
  public:
-  LogitsKeeper(Graph& graph, const PassTarget& target)
-      : graph_(graph), readers_(graph), rewriter_(graph), target_(target) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
     for (const NodeId id : nodes_of(graph_)) {
@@ -50,18 +46,12 @@ class LogitsKeeper {
     rewriter_.insert_before(id);
     const NodeId made = make_node(graph_, low.op, low.inputs, low.attributes);
     if (low.op == Op::cross_entropy_backward) {
-      const Value results[] = {graph_.node(made).outputs[0]};
-      for (const NodeId cast : readers_.of(low.outputs[0])) rewriter_.replace(cast, results);
+      for (const NodeId cast : readers_.of(low.outputs[0])) rewriter_.replace(cast, graph_.node(made).outputs[0]);
       rewriter_.remove(id);
     } else {
       rewriter_.replace(id, std::vector(graph_.node(made).outputs));
     }
   }
-
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
-  const PassTarget& target_;
 };
 
 }  // namespace

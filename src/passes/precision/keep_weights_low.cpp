@@ -7,19 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
 #include "ops/rules/optimizer/optimizer.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-class WeightKeeper {
+class WeightKeeper : NodeRewriter {
  public:
-  explicit WeightKeeper(Graph& graph) : graph_(graph), readers_(graph), rewriter_(graph) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
     for (const NodeId id : graph_.inputs(Role::parameter)) visit(graph_.node(id));
@@ -77,19 +75,14 @@ class WeightKeeper {
   }
 
   void replace(const std::vector<NodeId>& casts, Value low) {
-    const Value results[] = {low};
-    for (const NodeId cast : casts) rewriter_.replace(cast, results);
+    for (const NodeId cast : casts) rewriter_.replace(cast, low);
   }
-
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
 };
 
 }  // namespace
 
 bool keep_weights_low(Graph& graph, const PassOptions& options) {
-  return options.level != Compile::off && WeightKeeper(graph).run();
+  return options.level != Compile::off && WeightKeeper(graph, options.target).run();
 }
 
 }  // namespace ridgepoint

@@ -96,11 +96,9 @@ class ProductQuantiser {
     const auto [left, left_scale] = quantised(id, node.inputs[0], codes.left, false);
     const auto [right, right_scale] = quantised(id, node.inputs[1], codes.right, true);
     rewriter_.insert_before(id);
-    const TensorType& type = graph_.type(node.outputs[0]);
-    const Value product = scaled_matmul(graph_, left, left_scale, right, right_scale, type.dtype);
-    graph_.set_type(product, type);  // with its labels
-    const Value results[] = {product};
-    rewriter_.replace(id, results);
+    const DType dtype = graph_.type(node.outputs[0]).dtype;
+    const Value product = scaled_matmul(graph_, left, left_scale, right, right_scale, dtype);
+    rewriter_.replace_by_new(id, {&product, 1});
   }
 
   Graph& graph_;

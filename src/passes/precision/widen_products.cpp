@@ -3,26 +3,22 @@
 #include <algorithm>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-class ProductWidener {
+class ProductWidener : NodeRewriter {
  public:
-  ProductWidener(Graph& graph, const PassTarget& target)
-      : graph_(graph), readers_(graph), rewriter_(graph), target_(target) {}
+  using NodeRewriter::NodeRewriter;
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
-      const Node& node = graph_.node(id);
-      if (node.op != Op::matmul || !is_low(graph_.type(node.outputs[0]).dtype)) continue;
-      if (is_only_cast(node.outputs[0], accumulator(graph_.type(node.outputs[0]).dtype))) widen(id);
-    }
-    return rewriter_.finish();
+    return rewrite(Op::matmul, [this](NodeId id) {
+      const Value product = graph_.node(id).outputs[0];
+      const DType low = graph_.type(product).dtype;
+      if (is_low(low) && is_only_cast(product, accumulator(low))) widen(id);
+    });
   }
 
  private:
@@ -55,8 +51,7 @@ class ProductWidener {
     for (const NodeId id : readers_.of(low)) {
       const Node& reader = graph_.node(id);
       if (reader.op == Op::cast) {
-        const Value results[] = {wide};
-        rewriter_.replace(id, results);
+        rewriter_.replace(id, wide);
         continue;
       }
       const std::vector<Value> parts = reader.outputs;
@@ -66,11 +61,6 @@ class ProductWidener {
       rewriter_.remove(id);
     }
   }
-
-  Graph& graph_;
-  Readers readers_;
-  Rewriter rewriter_;
-  const PassTarget& target_;
 };
 
 }  // namespace

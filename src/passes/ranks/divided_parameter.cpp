@@ -12,6 +12,17 @@ bool is_output(const Graph& graph, Value value) {
   return std::ranges::find(graph.outputs(), value, &Output::value) != graph.outputs().end();
 }
 
+std::optional<DType> low_type_of(const Graph& graph, const std::vector<NodeId>& readers) {
+  std::optional<DType> low;
+  for (const NodeId reader : readers) {
+    const Node& node = graph.node(reader);
+    const DType dtype = graph.type(node.outputs[0]).dtype;
+    if (node.op != Op::cast || !is_low(dtype) || low.value_or(dtype) != dtype) return std::nullopt;
+    low = dtype;
+  }
+  return low;
+}
+
 Value with_padding(Graph& graph, Value x, std::int64_t elements) {
   const TensorType type = graph.type(x);
   const Value flat = reshape(graph, x, Shape{type.elements()});

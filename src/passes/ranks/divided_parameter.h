@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ridgepoint/graph.h"
@@ -15,6 +16,9 @@ namespace ridgepoint {
 inline constexpr std::int64_t kPartElements = 8;
 
 bool is_output(const Graph& graph, Value value);
+
+// The 16-bit type to which all of these nodes cast; empty if one does anything else.
+std::optional<DType> low_type_of(const Graph& graph, const std::vector<NodeId>& readers);
 
 // Whether there is a whole vector for each rank.
 constexpr bool may_divide(std::int64_t elements, std::int64_t ranks, std::int64_t vector) {

@@ -14,8 +14,8 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ir/scope.h"
 #include "ir/stored_tensors.h"
-#include "passes/memory/blocks.h"
 #include "passes/pass.h"
 #include "passes/ranks/divided_parameter.h"
 #include "ridgepoint/ops.h"
@@ -97,19 +97,8 @@ class ParameterGatherer {
     do whole = graph_.node(readers_.of(whole)[0]).outputs[0];  // the views that divide_parameter() made
     while (graph_.producer_node(whole).op == Op::split);
     source_of_[node.outputs[0].id] = sources_.size();
-    sources_.push_back({node.inputs[0], whole, low_type_of_readers(whole)});
+    sources_.push_back({node.inputs[0], whole, low_type_of(graph_, readers_.of(whole))});
     replaced_.push_back(gather);
-  }
-
-  std::optional<DType> low_type_of_readers(Value whole) const {
-    std::optional<DType> low;
-    for (const NodeId reader : readers_.of(whole)) {
-      const Node& node = graph_.node(reader);
-      const DType dtype = graph_.type(node.outputs[0]).dtype;
-      if (node.op != Op::cast || !is_low(dtype) || low.value_or(dtype) != dtype) return std::nullopt;
-      low = dtype;
-    }
-    return low;
   }
 
   // Each segment has its own of these, so that none keeps memory from forward to backward.

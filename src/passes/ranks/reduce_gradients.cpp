@@ -13,7 +13,6 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ops/rules/optimizer/optimizer.h"
-#include "passes/cleanup/erase_unused.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -196,13 +195,10 @@ class GradientReducer {
   }
 
   void replace_in_outputs() {
-    std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
-    graph_.clear_outputs();
-    for (Output& output : outputs) {
+    rewrite_outputs(graph_, [&](Output& output) {
       if (output.role == OutputRole::gradient) output.value = reduced(output.value);
       if (output.role == OutputRole::loss && loss_) output.value = *loss_;
-      graph_.add_output(std::move(output));
-    }
+    });
   }
 
   Graph& graph_;

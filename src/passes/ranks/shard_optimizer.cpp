@@ -224,16 +224,7 @@ class OptimizerSharder {
   // The 16-bit type to which every reader but the optimizer casts the parameter; the parameter is then stored in it.
   std::optional<DType> low_type_of_readers(Value parameter, NodeId optimizer) const {
     if (options_.level == Compile::off || graph_.type(parameter).dtype != DType::fp32) return std::nullopt;
-    if (is_output(graph_, parameter)) return std::nullopt;
-    std::optional<DType> low;
-    for (const NodeId reader : readers_.of(parameter)) {
-      const Node& node = graph_.node(reader);
-      if (reader == optimizer) continue;
-      const DType dtype = graph_.type(node.outputs[0]).dtype;
-      if (node.op != Op::cast || !is_low(dtype) || low.value_or(dtype) != dtype) return std::nullopt;
-      low = dtype;
-    }
-    return low;
+    return is_output(graph_, parameter) ? std::nullopt : low_type_of(graph_, other_readers(parameter, optimizer));
   }
 
   // Stores the parameter in the type of its readers, and this rank's part of it in fp32.

@@ -12,7 +12,7 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/pass.h"
-#include "passes/training/accumulates.h"
+#include "passes/training/training.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
@@ -21,7 +21,8 @@ namespace {
 
 class Accumulator {
  public:
-  Accumulator(Graph& graph, std::int64_t count) : graph_(graph), settings_(graph), count_(count) {
+  Accumulator(Graph& graph, std::int64_t count)
+      : graph_(graph), settings_(graph), count_(count), depends_(values_of_data(graph)) {
     find_region();
     joined_.resize(graph.value_count());
     find_joined();
@@ -55,17 +56,13 @@ class Accumulator {
   }
 
   void find_region() {
-    depends_.resize(graph_.value_count());
     for (const NodeId id : nodes_of(graph_)) {
       const Node& node = graph_.node(id);
       if (is_optimizer(node)) {
         if (!first_of_optimizer_.valid()) first_of_optimizer_ = id;
-        continue;
+      } else if (std::ranges::any_of(node.inputs, [&](Value value) { return depends_[value.id]; })) {
+        region_.push_back(id);
       }
-      const bool is_data = node.op == Op::input && input_role(node) == Role::data;
-      const bool depends = std::ranges::any_of(node.inputs, [&](Value v) { return depends_[v.id]; });
-      if (depends) region_.push_back(id);
-      for (const Value value : node.outputs) depends_[value.id] = is_data || depends;
     }
   }
 
@@ -82,11 +79,12 @@ class Accumulator {
 
   void join(Value value, Joining how) {
     Joined& joined = joined_[value.id];
-    if (joined.how != Joining::none) return;
+    const Node& producer = graph_.producer_node(value);
+    if (joined.how != Joining::none || is_optimizer(producer)) return;
     if (depends_[value.id]) {
       joined = {how, value, {value}};
-    } else if (graph_.producer_node(value).phase == Phase::backward) {
-      insert_like(graph_.producer_node(value));  // a gradient that is the same in each
+    } else if (producer.phase == Phase::backward) {
+      insert_like(producer);  // a gradient that is the same in each
       joined = {Joining::sum, scale(graph_, value, static_cast<double>(count_)), {}};
     }
   }
@@ -117,16 +115,11 @@ class Accumulator {
 
   void copy_region(Values copies) {
     for (const NodeId id : region_) {
-      const Node node = graph_.node(id);
+      const Node& node = graph_.node(id);
       std::vector<Value> inputs;
       for (const Value value : node.inputs) inputs.push_back(mapped(copies, value));
-      std::vector<TensorType> types;
-      for (const Value value : node.outputs) types.push_back(graph_.type(value));
       insert_like(node);
-      Node& made = graph_.node(graph_.add_node(node.op, inputs, types, node.attributes));
-      made.origin = node.origin;
-      made.body = node.body;
-      made.source = node.source;
+      const Node& made = copy_node(graph_, graph_, node, inputs);
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
         copies[node.outputs[i]] = made.outputs[i];
         add_to_joined(node.outputs[i], made.outputs[i]);
@@ -170,24 +163,21 @@ class Accumulator {
   }
 
   void replace_in_outputs() {
-    std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
-    graph_.clear_outputs();
-    for (Output& output : outputs) {
-      if (const Joined* joined = joined_of(output.value)) {
-        insert_like(graph_.producer_node(output.value));
-        output.value = joined->how == Joining::rows ? concat(graph_, joined->rows, 0) : joined->sum;
-        if (output.role == OutputRole::loss)
-          output.value = scale(graph_, output.value, 1.0 / static_cast<double>(count_));
-      }
-      graph_.add_output(std::move(output));
-    }
+    rewrite_outputs(graph_, [&](Output& output) {
+      const Joined* joined = joined_of(output.value);
+      if (joined == nullptr) return;
+      insert_like(graph_.producer_node(output.value));
+      output.value = joined->how == Joining::rows ? concat(graph_, joined->rows, 0) : joined->sum;
+      if (output.role == OutputRole::loss)
+        output.value = scale(graph_, output.value, 1.0 / static_cast<double>(count_));
+    });
   }
 
   Graph& graph_;
   const GraphSettings settings_;
   const std::int64_t count_;
+  const std::vector<bool> depends_;  // by value: on data
   NodeId first_of_optimizer_;
-  std::vector<bool> depends_;   // by value: on data
   std::vector<NodeId> region_;  // nodes that depend on data, without the optimizer
   std::vector<Joined> joined_;  // by value of the first micro-batch
 };

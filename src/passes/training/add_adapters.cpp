@@ -182,9 +182,7 @@ class AdapterBuilder {
       difference = matmul(graph_, low, transpose(graph_, up, {1, 0}));
     }
     const Value result = add(graph_, base, difference);
-    graph_.set_type(result, graph_.type(product.outputs[0]));  // with its labels
-    const Value results[] = {result};
-    rewriter_.replace(id, results);
+    rewriter_.replace_by_new(id, {&result, 1});
   }
 
   Value parameter(const std::string& name, Shape shape) {

@@ -1,6 +1,6 @@
 // Removes the outputs that the mode does not need. Mode forward also removes the nodes of the loss, and the inputs that
 // only they read (the targets).
-#include "passes/cleanup/erase_unused.h"
+#include "ir/rewriter.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {

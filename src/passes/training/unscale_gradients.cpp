@@ -1,5 +1,6 @@
 // Divides the gradients among the outputs by the scale of the loss. The division precedes the optimizer's nodes, which
 // update the scale.
+#include "ir/rewriter.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
 
@@ -8,7 +9,6 @@ namespace ridgepoint {
 bool unscale_gradients(Graph& graph, const PassOptions&) {
   const std::optional<Value> loss_scale = graph.find_input(kLossScale);
   if (!loss_scale) return false;
-  std::vector<Output> outputs(graph.outputs().begin(), graph.outputs().end());
   for (const NodeId id : graph.order()) {
     if (graph.node(id).phase != Phase::optimizer) continue;
     graph.set_insertion_before(id);
@@ -17,16 +17,14 @@ bool unscale_gradients(Graph& graph, const PassOptions&) {
   graph.set_phase(Phase::backward);
   const Value factor = div(graph, constant(graph, 1.0, DType::fp32), *loss_scale);
   bool changed = false;
-  for (Output& output : outputs) {
-    if (output.role != OutputRole::gradient) continue;
+  rewrite_outputs(graph, [&](Output& output) {
+    if (output.role != OutputRole::gradient) return;
     const ScopeGuard scope(graph, module_of(output.of));
     output.value = mul(graph, output.value, factor);
     changed = true;
-  }
+  });
   graph.set_phase(Phase::forward);
   graph.set_insertion_at_end();
-  graph.clear_outputs();
-  for (Output& output : outputs) graph.add_output(std::move(output));
   return changed;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "ir/rewriter.h"
 #include "passes/pass.h"
 #include "plan/lifetimes.h"
 #include "plan/pack.h"
@@ -40,15 +41,12 @@ void insert_dense_operands(Graph& graph, std::span<const TensorLayout> inputs) {
 // Every result gets memory of its own: what is a view, or a result twice, is copied, and what is not dense, which only
 // a copy writes.
 void insert_result_copies(Graph& graph, std::span<const TensorLayout> layouts) {
-  std::vector<Output> outputs(graph.outputs().begin(), graph.outputs().end());
-  graph.clear_outputs();
   std::vector<Value> seen;
-  for (Output& output : outputs) {
+  rewrite_outputs(graph, [&](Output& output) {
     const bool is_own = launches(graph.producer_node(output.value).op) && layouts[std::stoul(output.name)].is_dense();
     if (!is_own || std::ranges::find(seen, output.value) != seen.end()) output.value = copy(graph, output.value);
     seen.push_back(output.value);
-    graph.add_output(output);
-  }
+  });
 }
 
 Graph op_by_op(const FusedBody& body, std::span<const TensorLayout> inputs, std::span<const TensorLayout> outputs) {

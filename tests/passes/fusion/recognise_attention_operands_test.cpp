@@ -9,7 +9,6 @@ namespace {
 
 using testing::expect_rewritten;
 using testing::operands_and;
-using testing::products_and;
 
 TEST(RecogniseAttention, as_text_leaves_the_op_and_nothing_else) {
   Graph graph = parse_graph(R"(graph "g"
@@ -113,7 +112,9 @@ output "o" %7
 }
 
 TEST(RecogniseAttention, follows_attention_whose_values_are_attention) {
-  expect_rewritten(recognise_attention, products_and(R"(%5:fp32[2,6,6] = softmax(%4)
+  expect_rewritten(recognise_attention, operands_and(R"(%3:fp32[2,4,6] = transpose(%1) {permutation=[0,2,1]}
+%4:fp32[2,6,6] = matmul(%0, %3)
+%5:fp32[2,6,6] = softmax(%4)
 %6:fp32[2,6,4] = matmul(%5, %2)
 %7:fp32[2,4,6] = transpose(%6) {permutation=[0,2,1]}
 %8:fp32[2,6,6] = matmul(%6, %7)

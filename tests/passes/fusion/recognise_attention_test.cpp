@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
 #include "passes/precision/autocast.h"
-#include "passes/precision/widen.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 #include "support/run_graph.h"
@@ -15,301 +15,94 @@
 namespace ridgepoint {
 namespace {
 
+using testing::as_matrices;
 using testing::count;
 using testing::expect_changed;
 using testing::graph_of;
+using testing::kMaskLines;
+using testing::kPlainAttention;
+using testing::kSoftmaxAttention;
+using testing::kUnscaledAttention;
+using testing::with;
+using testing::with_scores;
 
 struct Form {
-  const char* name;
+  std::string name;
+  std::string lines;
   bool causal = false;
   double scale = 0.3;
-  const char* lines;
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
-constexpr Form kForms[] = {
-    {.name = "scale_on_the_product", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = mul(%4, %5)
-%7:fp32[2,3,5,1] = reduce_max(%6) {axes=[-1], keep_dims=true}
-%8:fp32[2,3,5,1] = detach(%7)
-%9:fp32[2,3,5,5] = sub(%6, %8)
-%10:fp32[2,3,5,5] = exp(%9)
-%11:fp32[2,3,5,1] = reduce_sum(%10) {axes=[-1], keep_dims=true}
-%12:fp32[2,3,5,5] = div(%10, %11)
-%13:fp32[2,3,5,4] = matmul(%12, %2)
-output "o" %13
-)"},
-    {.name = "the_softmax_op", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = mul(%4, %5)
-%7:fp32[2,3,5,5] = softmax(%6)
-%8:fp32[2,3,5,4] = matmul(%7, %2)
-output "o" %8
-)"},
-    {.name = "a_causal_mask", .causal = true, .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = mul(%4, %5)
-%7:fp32[2,3,5,5] = causal_mask(%6) {fill=-inf}
-%8:fp32[2,3,5,1] = reduce_max(%7) {axes=[-1], keep_dims=true}
-%9:fp32[2,3,5,1] = detach(%8)
-%10:fp32[2,3,5,5] = sub(%7, %9)
-%11:fp32[2,3,5,5] = exp(%10)
-%12:fp32[2,3,5,1] = reduce_sum(%11) {axes=[-1], keep_dims=true}
-%13:fp32[2,3,5,5] = div(%11, %12)
-%14:fp32[2,3,5,4] = matmul(%13, %2)
-output "o" %14
-)"},
-    {.name = "a_mask_before_the_scale", .causal = true, .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[2,3,5,5] = causal_mask(%4) {fill=-inf}
-%6:fp32[] = constant() {dtype="fp32", value=0.3}
-%7:fp32[2,3,5,5] = mul(%5, %6)
-%8:fp32[2,3,5,5] = softmax(%7)
-%9:fp32[2,3,5,4] = matmul(%8, %2)
-output "o" %9
-)"},
-    {.name = "a_mask_in_plain_ops", .causal = true, .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = mul(%4, %5)
-%7:fp32[5,5] = iota() {axis=0, dtype="fp32", shape=[5,5]}
-%8:fp32[] = constant() {dtype="fp32", value=0.0}
-%9:fp32[5,5] = add(%7, %8)
-%10:fp32[5,5] = iota() {axis=1, dtype="fp32", shape=[5,5]}
-%11:fp32[] = constant() {dtype="fp32", value=-inf}
-%12:bool[5,5] = less_equal(%10, %9)
-%13:fp32[2,3,5,5] = where(%12, %6, %11)
-%14:fp32[2,3,5,1] = reduce_max(%13) {axes=[-1], keep_dims=true}
-%15:fp32[2,3,5,1] = detach(%14)
-%16:fp32[2,3,5,5] = sub(%13, %15)
-%17:fp32[2,3,5,5] = exp(%16)
-%18:fp32[2,3,5,1] = reduce_sum(%17) {axes=[-1], keep_dims=true}
-%19:fp32[2,3,5,5] = div(%17, %18)
-%20:fp32[2,3,5,4] = matmul(%19, %2)
-output "o" %20
-)"},
-    {.name = "a_mask_of_a_row_and_a_column", .causal = true, .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = mul(%4, %5)
-%7:fp64[5,1] = iota() {axis=0, dtype="fp64", shape=[5,1]}
-%8:fp64[] = constant() {dtype="fp64", value=0.0}
-%9:fp64[5,1] = add(%7, %8)
-%10:fp64[5] = iota() {axis=0, dtype="fp64", shape=[5]}
-%11:fp32[] = constant() {dtype="fp32", value=-inf}
-%12:bool[5,5] = less_equal(%10, %9)
-%13:fp32[2,3,5,5] = where(%12, %6, %11)
-%14:fp32[2,3,5,1] = reduce_max(%13) {axes=[-1], keep_dims=true}
-%15:fp32[2,3,5,1] = detach(%14)
-%16:fp32[2,3,5,5] = sub(%13, %15)
-%17:fp32[2,3,5,5] = exp(%16)
-%18:fp32[2,3,5,1] = reduce_sum(%17) {axes=[-1], keep_dims=true}
-%19:fp32[2,3,5,5] = div(%17, %18)
-%20:fp32[2,3,5,4] = matmul(%19, %2)
-output "o" %20
-)"},
-    {.name = "no_scale", .scale = 1.0, .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[2,3,5,1] = reduce_max(%4) {axes=[-1], keep_dims=true}
-%6:fp32[2,3,5,1] = detach(%5)
-%7:fp32[2,3,5,5] = sub(%4, %6)
-%8:fp32[2,3,5,5] = exp(%7)
-%9:fp32[2,3,5,1] = reduce_sum(%8) {axes=[-1], keep_dims=true}
-%10:fp32[2,3,5,5] = div(%8, %9)
-%11:fp32[2,3,5,4] = matmul(%10, %2)
-output "o" %11
-)"},
-    {.name = "the_scale_in_q", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[] = constant() {dtype="fp32", value=0.3}
-%4:fp32[2,3,5,4] = mul(%0, %3)
-%5:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%6:fp32[2,3,5,5] = matmul(%4, %5)
-%7:fp32[2,3,5,5] = softmax(%6)
-%8:fp32[2,3,5,4] = matmul(%7, %2)
-output "o" %8
-)"},
-    {.name = "the_scale_in_k", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[] = constant() {dtype="fp32", value=0.3}
-%4:fp32[2,3,5,4] = mul(%1, %3)
-%5:fp32[2,3,4,5] = transpose(%4) {permutation=[0,1,3,2]}
-%6:fp32[2,3,5,5] = matmul(%0, %5)
-%7:fp32[2,3,5,5] = softmax(%6)
-%8:fp32[2,3,5,4] = matmul(%7, %2)
-output "o" %8
-)"},
-    {.name = "the_scale_in_k_once_turned", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[] = constant() {dtype="fp32", value=0.3}
-%5:fp32[2,3,4,5] = mul(%3, %4)
-%6:fp32[2,3,5,5] = matmul(%0, %5)
-%7:fp32[2,3,5,5] = softmax(%6)
-%8:fp32[2,3,5,4] = matmul(%7, %2)
-output "o" %8
-)"},
-    {.name = "its_root_in_q_and_in_k", .scale = 0.125, .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[] = constant() {dtype="fp32", value=2.0}
-%4:fp32[2,3,5,4] = div(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.25}
-%6:fp32[2,3,5,4] = mul(%5, %1)
-%7:fp32[2,3,4,5] = transpose(%6) {permutation=[0,1,3,2]}
-%8:fp32[2,3,5,5] = matmul(%4, %7)
-%9:fp32[2,3,5,5] = softmax(%8)
-%10:fp32[2,3,5,4] = matmul(%9, %2)
-output "o" %10
-)"},
-    {.name = "a_division", .scale = 0.5, .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=2.0}
-%6:fp32[2,3,5,5] = div(%4, %5)
-%7:fp32[2,3,5,1] = reduce_max(%6) {axes=[-1], keep_dims=true}
-%8:fp32[2,3,5,1] = detach(%7)
-%9:fp32[2,3,5,5] = sub(%6, %8)
-%10:fp32[2,3,5,5] = exp(%9)
-%11:fp32[2,3,5,1] = reduce_sum(%10) {axes=[-1], keep_dims=true}
-%12:fp32[2,3,5,5] = div(%10, %11)
-%13:fp32[2,3,5,4] = matmul(%12, %2)
-output "o" %13
-)"},
-    {.name = "a_constant_spread_over_the_scores", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = broadcast(%5) {shape=[2,3,5,5]}
-%7:fp32[2,3,5,5] = mul(%4, %6)
-%8:fp32[2,3,5,1] = reduce_max(%7) {axes=[-1], keep_dims=true}
-%9:fp32[2,3,5,1] = detach(%8)
-%10:fp32[2,3,5,5] = sub(%7, %9)
-%11:fp32[2,3,5,5] = exp(%10)
-%12:fp32[2,3,5,1] = reduce_sum(%11) {axes=[-1], keep_dims=true}
-%13:fp32[2,3,5,5] = div(%11, %12)
-%14:fp32[2,3,5,4] = matmul(%13, %2)
-output "o" %14
-)"},
-    {.name = "a_maximum_that_is_not_detached", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = mul(%4, %5)
-%7:fp32[2,3,5,1] = reduce_max(%6) {axes=[3], keep_dims=true}
-%8:fp32[2,3,5,5] = sub(%6, %7)
-%9:fp32[2,3,5,5] = exp(%8)
-%10:fp32[2,3,5,1] = reduce_sum(%9) {axes=[3], keep_dims=true}
-%11:fp32[2,3,5,5] = div(%9, %10)
-%12:fp32[2,3,5,4] = matmul(%11, %2)
-output "o" %12
-)"},
-    {.name = "rows_reduced_without_keeping_their_axis", .lines = R"(
-%0:fp32[2,3,5,4] = input() {name="q", role="data"}
-%1:fp32[2,3,5,4] = input() {name="k", role="data"}
-%2:fp32[2,3,5,4] = input() {name="v", role="data"}
-%3:fp32[2,3,4,5] = transpose(%1) {permutation=[0,1,3,2]}
-%4:fp32[2,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[2,3,5,5] = mul(%4, %5)
-%7:fp32[2,3,5] = reduce_max(%6) {axes=[-1], keep_dims=false}
-%8:fp32[2,3,5] = detach(%7)
-%9:fp32[2,3,5,1] = reshape(%8) {shape=[2,3,5,1]}
-%10:fp32[2,3,5,5] = broadcast(%9) {shape=[2,3,5,5]}
-%11:fp32[2,3,5,5] = sub(%6, %10)
-%12:fp32[2,3,5,5] = exp(%11)
-%13:fp32[2,3,5] = reduce_sum(%12) {axes=[-1], keep_dims=false}
-%14:fp32[2,3,5,1] = reshape(%13) {shape=[2,3,5,1]}
-%15:fp32[2,3,5,5] = broadcast(%14) {shape=[2,3,5,5]}
-%16:fp32[2,3,5,5] = div(%12, %15)
-%17:fp32[2,3,5,4] = matmul(%16, %2)
-output "o" %17
-)"},
-    {.name = "other_lengths_of_queries_and_keys", .lines = R"(
-%0:fp32[3,5,4] = input() {name="q", role="data"}
-%1:fp32[3,7,4] = input() {name="k", role="data"}
-%2:fp32[3,7,4] = input() {name="v", role="data"}
-%3:fp32[3,4,7] = transpose(%1) {permutation=[0,2,1]}
-%4:fp32[3,5,7] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[3,5,7] = mul(%4, %5)
-%7:fp32[3,5,1] = reduce_max(%6) {axes=[-1], keep_dims=true}
-%8:fp32[3,5,1] = detach(%7)
-%9:fp32[3,5,7] = sub(%6, %8)
-%10:fp32[3,5,7] = exp(%9)
-%11:fp32[3,5,1] = reduce_sum(%10) {axes=[-1], keep_dims=true}
-%12:fp32[3,5,7] = div(%10, %11)
-%13:fp32[3,5,4] = matmul(%12, %2)
-output "o" %13
-)"},
-    {.name = "matrices", .causal = true, .lines = R"(
-%0:fp32[6,4] = input() {name="q", role="data"}
-%1:fp32[6,4] = input() {name="k", role="data"}
-%2:fp32[6,4] = input() {name="v", role="data"}
-%3:fp32[4,6] = transpose(%1) {permutation=[1,0]}
-%4:fp32[6,6] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[6,6] = mul(%4, %5)
-%7:fp32[6,6] = causal_mask(%6) {fill=-inf}
-%8:fp32[6,1] = reduce_max(%7) {axes=[-1], keep_dims=true}
-%9:fp32[6,1] = detach(%8)
-%10:fp32[6,6] = sub(%7, %9)
-%11:fp32[6,6] = exp(%10)
-%12:fp32[6,1] = reduce_sum(%11) {axes=[-1], keep_dims=true}
-%13:fp32[6,6] = div(%11, %12)
-%14:fp32[6,4] = matmul(%13, %2)
-output "o" %14
-)"},
+// Batches of heads: q, k and v [2,3,5,4].
+std::string with_heads(const std::string& graph) {
+  return with(graph,
+              {{"[2,6,4]", "[2,3,5,4]"}, {"[2,4,6]", "[2,3,4,5]"}, {"[2,6,6]", "[2,3,5,5]"}, {"[0,2,1]", "[0,1,3,2]"}});
+}
+
+// The op causal_mask, or a mask in plain ops, of the scores.
+const std::string kMask = "%20:fp32[2,6,6] = causal_mask(%6) {fill=-inf}";
+const std::string kMaskOfRowAndColumn =
+    with(kMaskLines, {{"%14:fp32[6,6]", "%14:fp64[6,1]"},
+                      {"%15:fp32[]", "%15:fp64[]"},
+                      {"%16:fp32[6,6]", "%16:fp64[6,1]"},
+                      {"%17:fp32[6,6] = iota() {axis=1, dtype=\"fp32\", shape=[6,6]}",
+                       "%17:fp64[6] = iota() {axis=0, dtype=\"fp64\", shape=[6]}"},
+                      {"dtype=\"fp32\", shape=[6,6]", "dtype=\"fp64\", shape=[6,1]"},
+                      {"dtype=\"fp32\", value=0.0", "dtype=\"fp64\", value=0.0"}});
+const std::string kConstant = "%5:fp32[] = constant() {dtype=\"fp32\", value=0.3}\n";
+
+const std::vector<Form> kForms = {
+    {"scale_on_the_product", with_heads(with(kPlainAttention, {{"[2,6,1]", "[2,3,5,1]"}}))},
+    {"the_softmax_op", with_heads(kSoftmaxAttention)},
+    {"a_causal_mask",
+     with(kPlainAttention, {{"%7:", kMask + "\n%7:"}, {"reduce_max(%6)", "reduce_max(%20)"}, {"sub(%6", "sub(%20"}}),
+     true},
+    {"a_mask_before_the_scale",
+     with(kSoftmaxAttention, {{"%5:", "%20:fp32[2,6,6] = causal_mask(%4) {fill=-inf}\n%5:"}, {"mul(%4", "mul(%20"}}),
+     true},
+    {"a_mask_in_plain_ops", with_scores(kMaskLines), true},
+    {"a_mask_of_a_row_and_a_column", with_scores(kMaskOfRowAndColumn), true},
+    {"no_scale", kUnscaledAttention, false, 1.0},
+    {"the_scale_in_q", with(kUnscaledAttention,
+                            {{"%3:", kConstant + "%20:fp32[2,6,4] = mul(%0, %5)\n%3:"}, {"matmul(%0", "matmul(%20"}})},
+    {"the_scale_in_k", with(kUnscaledAttention, {{"%3:", kConstant + "%20:fp32[2,6,4] = mul(%1, %5)\n%3:"},
+                                                 {"transpose(%1)", "transpose(%20)"}})},
+    {"the_scale_in_k_once_turned",
+     with(kUnscaledAttention, {{"%4:", kConstant + "%20:fp32[2,4,6] = mul(%3, %5)\n%4:"}, {"%0, %3)", "%0, %20)"}})},
+    {"its_root_in_q_and_in_k",
+     with(kUnscaledAttention, {{"%3:", R"(%5:fp32[] = constant() {dtype="fp32", value=2.0}
+%20:fp32[2,6,4] = div(%0, %5)
+%6:fp32[] = constant() {dtype="fp32", value=0.25}
+%21:fp32[2,6,4] = mul(%6, %1)
+%3:)"},
+                               {"matmul(%0", "matmul(%20"},
+                               {"transpose(%1)", "transpose(%21)"}}),
+     false, 0.125},
+    {"a_division", with(kPlainAttention, {{"mul(%4, %5)", "div(%4, %5)"}, {"0.3", "2.0"}}), false, 0.5},
+    {"a_constant_spread_over_the_scores",
+     with(kPlainAttention,
+          {{"%6:", "%20:fp32[2,6,6] = broadcast(%5) {shape=[2,6,6]}\n%6:"}, {"mul(%4, %5)", "mul(%4, %20)"}})},
+    {"a_maximum_that_is_not_detached",
+     with(kPlainAttention,
+          {{"%8:fp32[2,6,1] = detach(%7)\n", ""}, {"sub(%6, %8)", "sub(%6, %7)"}, {"axes=[-1]", "axes=[2]"}})},
+    {"rows_reduced_without_keeping_their_axis",
+     with(kPlainAttention,
+          {{"[2,6,1]", "[2,6]"},
+           {"keep_dims=true", "keep_dims=false"},
+           {"%9:",
+            "%20:fp32[2,6,1] = reshape(%8) {shape=[2,6,1]}\n%21:fp32[2,6,6] = broadcast(%20) {shape=[2,6,6]}\n%9:"},
+           {"sub(%6, %8)", "sub(%6, %21)"},
+           {"%12:",
+            "%22:fp32[2,6,1] = reshape(%11) {shape=[2,6,1]}\n%23:fp32[2,6,6] = broadcast(%22) {shape=[2,6,6]}\n%12:"},
+           {"div(%10, %11)", "div(%10, %23)"}})},
+    {"other_lengths_of_queries_and_keys", with(kPlainAttention, {{"%1:fp32[2,6,4]", "%1:fp32[2,7,4]"},
+                                                                 {"%2:fp32[2,6,4]", "%2:fp32[2,7,4]"},
+                                                                 {"[2,4,6]", "[2,4,7]"},
+                                                                 {"[2,6,6]", "[2,6,7]"}})},
+    {"matrices", as_matrices(with_scores(kMask)), true},
     // q, k and v [B,S,H,D]
-    {.name = "heads_moved_and_turned_at_once", .causal = true, .lines = R"(
+    {"heads_moved_and_turned_at_once", R"(
 %0:fp32[2,3,5,4] = input() {name="q", role="data"}
 %1:fp32[2,3,5,4] = input() {name="k", role="data"}
 %2:fp32[2,3,5,4] = input() {name="v", role="data"}
@@ -320,29 +113,14 @@ output "o" %14
 %7:fp32[] = constant() {dtype="fp32", value=0.3}
 %8:fp32[2,5,3,3] = mul(%6, %7)
 %9:fp32[2,5,3,3] = causal_mask(%8) {fill=-inf}
-%10:fp32[2,5,3,1] = reduce_max(%9) {axes=[-1], keep_dims=true}
-%11:fp32[2,5,3,1] = detach(%10)
-%12:fp32[2,5,3,3] = sub(%9, %11)
-%13:fp32[2,5,3,3] = exp(%12)
-%14:fp32[2,5,3,1] = reduce_sum(%13) {axes=[-1], keep_dims=true}
-%15:fp32[2,5,3,3] = div(%13, %14)
-%16:fp32[2,5,3,4] = matmul(%15, %4)
-%17:fp32[2,3,5,4] = transpose(%16) {permutation=[0,2,1,3]}
-output "o" %17
-)"},
+%10:fp32[2,5,3,3] = softmax(%9)
+%11:fp32[2,5,3,4] = matmul(%10, %4)
+%12:fp32[2,3,5,4] = transpose(%11) {permutation=[0,2,1,3]}
+output "o" %12
+)",
+     true},
     // Leading axes are permuted too, in the same way in all operands.
-    {.name = "keys_of_other_heads", .lines = R"(
-%0:fp32[3,3,5,4] = input() {name="q", role="data"}
-%1:fp32[3,3,5,4] = input() {name="k", role="data"}
-%2:fp32[3,3,5,4] = input() {name="v", role="data"}
-%3:fp32[3,3,4,5] = transpose(%1) {permutation=[1,0,3,2]}
-%4:fp32[3,3,5,5] = matmul(%0, %3)
-%5:fp32[] = constant() {dtype="fp32", value=0.3}
-%6:fp32[3,3,5,5] = mul(%4, %5)
-%7:fp32[3,3,5,5] = softmax(%6)
-%8:fp32[3,3,5,4] = matmul(%7, %2)
-output "o" %8
-)"},
+    {"keys_of_other_heads", with(with_heads(kSoftmaxAttention), {{"[2,3,", "[3,3,"}, {"[0,1,3,2]", "[1,0,3,2]"}})},
 };
 
 // o, and the gradients of sum(o w) with respect to q, k and v, in double, with or without the pass before

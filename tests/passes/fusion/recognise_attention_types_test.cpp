@@ -12,43 +12,44 @@ namespace {
 
 using testing::expect_left;
 using testing::expect_rewritten;
-using testing::operands_and;
-using testing::scores_and;
+using testing::kPlainAttention;
+using testing::kSoftmaxAttention;
+using testing::kUnscaledAttention;
+using testing::with;
+using testing::with_scores;
+
+// q, k and v are cast to a low type; the products are of that type.
+std::string with_low_operands(const std::string& dtype, const std::string& graph = kUnscaledAttention) {
+  std::string low = graph;
+  const std::size_t end = low.find("%3:");
+  std::string lines = testing::replaced(low.substr(end), "fp32", dtype);
+  lines = with(lines, {{"%1)", "%31)"}, {"matmul(%0", "matmul(%30"}, {"%2)", "%32)"}});
+  std::string casts;
+  for (const char* operand : {"0", "1", "2"})
+    casts += std::string("%3") + operand + ":" + dtype + "[2,6,4] = cast(%" + operand + ") {dtype=\"" + dtype + "\"}\n";
+  return low.substr(0, end) + casts + lines;
+}
+
+// The same with a softmax in fp32 around which scores and weights are cast.
+std::string with_low_products(const std::string& dtype) {
+  return with(with_low_operands(dtype),
+              {{"%12:" + dtype + "[2,6,6] = softmax(%4)",
+                "%20:fp32[2,6,6] = cast(%4) {dtype=\"fp32\"}\n%21:fp32[2,6,6] = softmax(%20)\n%12:" + dtype +
+                    "[2,6,6] = cast(%21) {dtype=\"" + dtype + "\"}"}});
+}
 
 TEST(RecogniseAttentionNearMiss, leaves_a_softmax_in_low_precision) {
-  expect_left(recognise_attention, operands_and(R"(%3:bf16[2,6,4] = cast(%0) {dtype="bf16"}
-%4:bf16[2,6,4] = cast(%1) {dtype="bf16"}
-%5:bf16[2,6,4] = cast(%2) {dtype="bf16"}
-%6:bf16[2,4,6] = transpose(%4) {permutation=[0,2,1]}
-%7:bf16[2,6,6] = matmul(%3, %6)
-%8:bf16[] = constant() {dtype="bf16", value=0.3}
-%9:bf16[2,6,6] = mul(%7, %8)
-%10:bf16[2,6,6] = softmax(%9)
-%11:bf16[2,6,4] = matmul(%10, %5)
-output "o" %11
-)"));
+  expect_left(recognise_attention, with_low_operands("bf16", kSoftmaxAttention));
 }
 
 TEST(RecogniseAttentionNearMiss, leaves_exponentials_in_low_precision) {
-  expect_left(recognise_attention, operands_and(R"(%3:bf16[2,6,4] = cast(%0) {dtype="bf16"}
-%4:bf16[2,6,4] = cast(%1) {dtype="bf16"}
-%5:bf16[2,4,6] = transpose(%4) {permutation=[0,2,1]}
-%6:bf16[2,6,6] = matmul(%3, %5)
-%7:bf16[] = constant() {dtype="bf16", value=0.3}
-%8:bf16[2,6,6] = mul(%6, %7)
-%9:bf16[2,6,1] = reduce_max(%8) {axes=[-1], keep_dims=true}
-%10:bf16[2,6,1] = detach(%9)
-%11:bf16[2,6,6] = sub(%8, %10)
-%12:bf16[2,6,6] = exp(%11)
-%13:fp32[2,6,6] = cast(%12) {dtype="fp32"}
-%14:fp32[2,6,1] = reduce_sum(%13) {axes=[-1], keep_dims=true}
-%15:fp32[2,6,6] = cast(%12) {dtype="fp32"}
-%16:fp32[2,6,6] = div(%15, %14)
-%17:bf16[2,6,6] = cast(%16) {dtype="bf16"}
-%18:bf16[2,6,4] = cast(%2) {dtype="bf16"}
-%19:bf16[2,6,4] = matmul(%17, %18)
-output "o" %19
-)"));
+  expect_left(
+      recognise_attention,
+      with(with_low_operands("bf16", kPlainAttention),
+           {{"%11:bf16", "%20:fp32[2,6,6] = cast(%10) {dtype=\"fp32\"}\n%11:fp32"},
+            {"reduce_sum(%10)", "reduce_sum(%20)"},
+            {"%12:bf16[2,6,6] = div(%10", "%21:fp32[2,6,6] = cast(%10) {dtype=\"fp32\"}\n%22:fp32[2,6,6] = div(%21"},
+            {"%13:", "%12:bf16[2,6,6] = cast(%22) {dtype=\"bf16\"}\n%13:"}}));
 }
 
 // Both graphs scale an input before they round it to fp16, so they agree where the unscaled input exceeds fp16's range.
@@ -64,91 +65,52 @@ void expect_scale_left_on(const std::string& input, const std::string& before, c
 
 // 2^18 overflows fp16, but 2^18 * 1e-5 does not: without the scale before the cast, the values would be infinite.
 TEST(RecogniseAttentionNearMiss, leaves_a_scale_behind_a_rounding_to_fp16) {
-  expect_scale_left_on("q", operands_and(R"(%3:fp32[] = constant() {dtype="fp32", value=1e-05}
-%4:fp32[2,6,4] = mul(%0, %3)
-%5:fp16[2,6,4] = cast(%4) {dtype="fp16"}
-%6:fp16[2,6,4] = cast(%1) {dtype="fp16"}
-%7:fp16[2,6,4] = cast(%2) {dtype="fp16"}
-%8:fp16[2,4,6] = transpose(%6) {permutation=[0,2,1]}
-%9:fp16[2,6,6] = matmul(%5, %8)
-%10:fp32[2,6,6] = cast(%9) {dtype="fp32"}
-%11:fp32[2,6,6] = softmax(%10)
-%12:fp16[2,6,6] = cast(%11) {dtype="fp16"}
-%13:fp16[2,6,4] = matmul(%12, %7)
-output "o" %13
-)"),
-                       operands_and(R"(%3:fp32[] = constant() {dtype="fp32", value=1e-05}
-%4:fp32[2,6,4] = mul(%0, %3)
+  const std::string scale = R"(%5:fp32[] = constant() {dtype="fp32", value=1e-05}
+)";
+  for (const std::string input : {"q", "k"}) {
+    const std::string operand = input == "q" ? "%0" : "%1";
+    const std::string scaled = scale + "%6:fp32[2,6,4] = mul(" + operand + ", %5)\n";
+    const std::string before =
+        with(with_low_products("fp16"), {{"%30:", scaled + "%30:"}, {"cast(" + operand + ")", "cast(%6)"}});
+    const std::string q = input == "q" ? "%4" : "%0", k = input == "k" ? "%4" : "%1";
+    expect_scale_left_on(input, before,
+                         testing::operands_and(R"(%3:fp32[] = constant() {dtype="fp32", value=1e-05}
+%4:fp32[2,6,4] = mul()" + operand +
+                                               R"(, %3)
 %5:fp16[2,6,4] = cast(%2) {dtype="fp16"}
-%6:fp16[2,6,4] = cast(%4) {dtype="fp16"}
-%7:fp16[2,6,4] = cast(%1) {dtype="fp16"}
+%6:fp16[2,6,4] = cast()" + q +
+                                               R"() {dtype="fp16"}
+%7:fp16[2,6,4] = cast()" + k +
+                                               R"() {dtype="fp16"}
 %8:fp16[2,6,4], %9:fp32[2,6] = attention(%6, %7, %5) {causal=false, scale=1.0}
 output "o" %8
 )"));
-  expect_scale_left_on("k", operands_and(R"(%3:fp16[2,6,4] = cast(%0) {dtype="fp16"}
-%4:fp32[] = constant() {dtype="fp32", value=1e-05}
-%5:fp32[2,6,4] = mul(%1, %4)
-%6:fp16[2,6,4] = cast(%5) {dtype="fp16"}
-%7:fp16[2,6,4] = cast(%2) {dtype="fp16"}
-%8:fp16[2,4,6] = transpose(%6) {permutation=[0,2,1]}
-%9:fp16[2,6,6] = matmul(%3, %8)
-%10:fp32[2,6,6] = cast(%9) {dtype="fp32"}
-%11:fp32[2,6,6] = softmax(%10)
-%12:fp16[2,6,6] = cast(%11) {dtype="fp16"}
-%13:fp16[2,6,4] = matmul(%12, %7)
-output "o" %13
-)"),
-                       operands_and(R"(%3:fp32[] = constant() {dtype="fp32", value=1e-05}
-%4:fp32[2,6,4] = mul(%1, %3)
-%5:fp16[2,6,4] = cast(%2) {dtype="fp16"}
-%6:fp16[2,6,4] = cast(%0) {dtype="fp16"}
-%7:fp16[2,6,4] = cast(%4) {dtype="fp16"}
-%8:fp16[2,6,4], %9:fp32[2,6] = attention(%6, %7, %5) {causal=false, scale=1.0}
-output "o" %8
-)"));
+  }
 }
 
 TEST(RecogniseAttentionNearMiss, leaves_scores_rounded_below_the_type_of_their_operands) {
-  expect_left(recognise_attention, scores_and(R"(%7:bf16[2,6,6] = cast(%6) {dtype="bf16"}
-%8:fp32[2,6,6] = cast(%7) {dtype="fp32"}
-%9:fp32[2,6,6] = softmax(%8)
-%10:fp32[2,6,4] = matmul(%9, %2)
-output "o" %10
-)"));
+  expect_left(recognise_attention, with_scores(R"(%14:bf16[2,6,6] = cast(%6) {dtype="bf16"}
+%20:fp32[2,6,6] = cast(%14) {dtype="fp32"})"));
 }
 
 TEST(RecogniseAttentionNearMiss, leaves_a_softmax_in_double) {
-  expect_left(recognise_attention, scores_and(R"(%7:fp64[2,6,6] = cast(%6) {dtype="fp64"}
-%8:fp64[2,6,6] = softmax(%7)
-%9:fp32[2,6,6] = cast(%8) {dtype="fp32"}
-%10:fp32[2,6,4] = matmul(%9, %2)
-output "o" %10
-)"));
+  expect_left(recognise_attention,
+              with(kSoftmaxAttention, {{"%12:fp32[2,6,6] = softmax(%6)", R"(%20:fp64[2,6,6] = cast(%6) {dtype="fp64"}
+%21:fp64[2,6,6] = softmax(%20)
+%12:fp32[2,6,6] = cast(%21) {dtype="fp32"})"}}));
 }
 
 TEST(RecogniseAttentionNearMiss, leaves_products_of_two_types) {
-  expect_left(recognise_attention, operands_and(R"(%3:bf16[2,6,4] = cast(%0) {dtype="bf16"}
-%4:bf16[2,6,4] = cast(%1) {dtype="bf16"}
-%5:bf16[2,4,6] = transpose(%4) {permutation=[0,2,1]}
-%6:bf16[2,6,6] = matmul(%3, %5)
-%7:fp32[2,6,6] = cast(%6) {dtype="fp32"}
-%8:fp32[2,6,6] = softmax(%7)
-%9:fp32[2,6,4] = matmul(%8, %2)
-output "o" %9
-)"));
-}
-
-TEST(RecogniseAttentionNearMiss, leaves_products_of_fp32_before_one_of_a_low_type) {
-  expect_left(recognise_attention, operands_and(R"(%3:bf16[2,6,4] = cast(%2) {dtype="bf16"}
-%4:fp32[2,4,6] = transpose(%1) {permutation=[0,2,1]}
-%5:fp32[2,6,6] = matmul(%0, %4)
-%6:fp32[] = constant() {dtype="fp32", value=0.3}
-%7:fp32[2,6,6] = mul(%5, %6)
-%8:fp32[2,6,6] = softmax(%7)
-%9:bf16[2,6,6] = cast(%8) {dtype="bf16"}
-%10:bf16[2,6,4] = matmul(%9, %3)
-output "o" %10
-)"));
+  const std::string low = with_low_products("bf16");
+  expect_left(recognise_attention,
+              with(low, {{"%12:bf16[2,6,6] = cast(%21) {dtype=\"bf16\"}\n", ""},
+                         {"%13:bf16[2,6,4] = matmul(%12, %32)", "%13:fp32[2,6,4] = matmul(%21, %2)"},
+                         {"%32:bf16[2,6,4] = cast(%2) {dtype=\"bf16\"}\n", ""}}));
+  expect_left(
+      recognise_attention,
+      with(kSoftmaxAttention, {{"%13:fp32[2,6,4] = matmul(%12, %2)", R"(%20:bf16[2,6,6] = cast(%12) {dtype="bf16"}
+%21:bf16[2,6,4] = cast(%2) {dtype="bf16"}
+%13:bf16[2,6,4] = matmul(%20, %21))"}}));
 }
 
 }  // namespace

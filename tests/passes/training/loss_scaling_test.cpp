@@ -1,12 +1,11 @@
 // Dynamic loss scaling: the schedule of the scale, and skipped steps.
-#include "passes/training/loss_scaling.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
 #include "models/transformer.h"
+#include "passes/training/training.h"
 #include "ridgepoint/error.h"
 #include "support/training_graph.h"
 
