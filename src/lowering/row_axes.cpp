@@ -1,4 +1,4 @@
-#include "lowering/row_axes.h"
+#include "lowering/row_space.h"
 
 #include <algorithm>
 #include <limits>

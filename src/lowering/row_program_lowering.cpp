@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "ir/queries.h"
-#include "lowering/row_axes.h"
 #include "lowering/row_program.h"
 #include "lowering/row_space.h"
 

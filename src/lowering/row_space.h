@@ -1,15 +1,33 @@
 // Chooses the iteration space of a row program: the row axes, their order, and the column axis.
 #pragma once
 
+#include <bitset>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "lowering/row_axes.h"
 #include "lowering/row_program.h"
 #include "ops/layout.h"
+#include "ridgepoint/graph.h"
 
 namespace ridgepoint {
+
+// Assigns the dimensions of a body's values to loops, called axes. Dimensions over which an op iterates together have
+// the same axes. Most have one. A dimension that a reshape splits, or merges of several, has one for each factor; a
+// dimension of size 1 has none.
+inline constexpr std::size_t kMaxBodyAxes = 64;
+using AxisSet = std::bitset<kMaxBodyAxes>;
+inline constexpr int kNoAxis = -1;
+
+struct BodyAxes {
+  std::vector<std::int64_t> sizes;                // of each axis, never 1
+  std::vector<std::vector<std::vector<int>>> of;  // by value id: the axes of each dimension, the outermost first
+  AxisSet set_of(Value value) const;
+};
+
+// Nullopt when the body contains an op that lower_to_rows() does not support, or more than kMaxBodyAxes axes.
+std::optional<BodyAxes> find_axes(const Graph& body);
 
 // The strides of an operand, result or iota, by axis of the body.
 using AxisStrides = std::vector<std::int64_t>;

@@ -3,18 +3,96 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "lowering/row_program.h"
 #include "ops/collectives.h"
 #include "ops/in_place.h"
 #include "ops/rule.h"
 #include "ops/rules/optimizer/optimizer.h"
-#include "plan/check_updates.h"
-#include "plan/take_over.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr std::size_t kNever = SIZE_MAX;
+
+[[noreturn]] void refuse(const Graph& graph, const Update& update, const std::string& why) {
+  const Node& input = graph.producer_node(update.input);
+  throw Error("the update of input '" + input_name(input) + "' cannot be made in place: " + why +
+                  "; run the pass make_updates_in_place first",
+              ErrorKind::usage);
+}
+
+void check_producer(const Graph& graph, const Update& update, std::span<const ValueLayout> layouts) {
+  const Node& producer = graph.producer_node(update.value);
+  const std::string op = "'" + std::string(name(producer.op)) + "'";
+  if (!launches(producer.op)) refuse(graph, update, "its value is the result of " + op + ", which runs no kernel");
+  const auto result = std::ranges::find(producer.outputs, update.value) - producer.outputs.begin();
+  if (!can_write_over(producer, static_cast<std::size_t>(result), update.input, layouts))
+    refuse(graph, update, op + " reads the input in another order than it writes the new value");
+}
+
+// Throws Error (usage) unless, for every update, a kernel computes the new value and can write it over the input
+// (ops/in_place.h), the value updates no other input, and nothing reads the input afterwards, through views or as an
+// output. The pass make_updates_in_place ensures this. `layouts` are those of all values.
+void check_updates(const Graph& graph, std::span<const ValueLayout> layouts) {
+  std::vector<const Update*> update_of(graph.value_count());  // by value
+  for (const Update& update : graph.updates()) {
+    check_producer(graph, update, layouts);
+    if (update_of[update.value.id] != nullptr) refuse(graph, update, "its value also updates another input");
+    update_of[update.value.id] = &update;
+  }
+  std::vector<const Update*> written(graph.value_count());  // by input: set once its new value is written
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (!launches(node.op)) continue;
+    for (const Value value : node.inputs) {
+      const Update* update = written[layouts[value.id].root.id];
+      if (update == nullptr) continue;
+      refuse(graph, *update, "'" + std::string(name(node.op)) + "' reads the old value after the new one is written");
+    }
+    for (const Value value : node.outputs) {
+      if (update_of[value.id] != nullptr) written[update_of[value.id]->input.id] = update_of[value.id];
+    }
+  }
+  for (const Output& output : graph.outputs()) {
+    const Update* update = written[layouts[output.value.id].root.id];
+    if (update != nullptr) refuse(graph, *update, "output '" + output.name + "' is the old value of the input");
+  }
+}
+
+std::vector<TensorLayout> layouts_of(std::span<const Value> values, std::span<const ValueLayout> layouts) {
+  std::vector<TensorLayout> result;
+  for (const Value value : values) result.push_back(layouts[value.id].layout);
+  return result;
+}
+
+// The back ends store elements in the last sweep over a row, after they have read those at the same addresses.
+bool reads_elements_first(const Graph& graph, const Node& node, Value target, std::span<const ValueLayout> layouts) {
+  const auto programs =
+      lower_to_rows(body_of(graph, node), layouts_of(node.inputs, layouts), layouts_of(node.outputs, layouts));
+  if (!programs || programs->size() != 1 || programs->front().outputs.size() != 1) return false;
+  const RowOutput& output = programs->front().outputs.front();
+  if (output.store != RowStore::element) return false;
+  return std::ranges::all_of(programs->front().instructions, [&](const RowInstruction& instruction) {
+    if (instruction.kind != RowKind::load) return true;
+    const Value operand = node.inputs[static_cast<std::size_t>(instruction.input)];
+    return layouts[operand.id].root != target || instruction.access == output.access;
+  });
+}
+
+// Whether the result of a node, which has storage of its own, may take over the storage `target` of operands that
+// nothing else reads: its op donates them (ops/rule.h), or it is elementwise or fused and its kernel reads each element
+// of them before it writes the element of the result at the same place. A node of several results may not: where a
+// fused body does not compile, its ops run one by one, and would write one result before they read for the next.
+// `layouts` are those of all values.
+bool can_take_over(const Graph& graph, const Node& node, Value target, std::span<const ValueLayout> layouts) {
+  if (node.outputs.size() != 1) return false;
+  if (rule(node.op).donations != nullptr) return can_write_over(node, 0, target, layouts);
+  const bool is_by_element = node.op == Op::fused || op_class(node.op) == OpClass::elementwise;
+  return is_by_element && reads_elements_first(graph, node, target, layouts);
+}
 
 class Planner {
  public:

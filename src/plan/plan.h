@@ -52,13 +52,14 @@ struct ExecutionPlan {
 };
 
 struct PlanOptions {
-  // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it
-  // (take_over.h). Then a buffer holds several values, one after another. matmul_add and embedding_backward_add do so
-  // in any case.
+  // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it:
+  // its op donates the operand, or it reads each element before it writes that of the result. Then a buffer holds
+  // several values, one after another. matmul_add and embedding_backward_add do so in any case.
   bool takes_over = false;
 };
 
-// Plans a graph after all passes. Throws Error (usage) for an update that cannot be in place (check_updates.h).
+// Plans a graph after all passes. Throws Error (usage) for an update that cannot be written over the old value in
+// place; the pass make_updates_in_place leaves none.
 ExecutionPlan make_plan(const Graph& graph, const PlanOptions& options = {});
 
 }  // namespace ridgepoint

@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "backends/reference/collectives.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "support/rank_threads.h"
 
 namespace ridgepoint {
 namespace {
@@ -73,7 +73,7 @@ std::vector<float> values_of(const HostTensor& tensor) {
 
 TEST(CollectiveResults, are_those_of_all_ranks) {
   const std::vector<HostTensor> operands = {tensor({1, 2, 3, 4}), tensor({10, 20, 30, 40})};
-  using reference::collective_results;
+  using testing::collective_results;
   for (const HostTensor& result : collective_results(Op::all_reduce, operands))
     EXPECT_THAT(values_of(result), ElementsAre(11, 22, 33, 44));
   const std::vector<HostTensor> parts = collective_results(Op::reduce_scatter, operands);

@@ -1,4 +1,4 @@
-#include "plan/pack.h"
+#include "plan/arena.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,12 @@
 // Ranks of a parallel run as threads of this process, for tests of what several ranks compute together. Collectives are
-// those of the reference.
+// computed by their definition.
 #pragma once
 
 #include <barrier>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,5 +45,9 @@ class RankThreads {
   std::vector<std::vector<HostTensor>> operands_;  // by rank
   std::vector<std::string> texts_;                 // by rank
 };
+
+// What collectives mean, the oracle of every communicator: the result of each rank for one operand of each rank, all of
+// one type. Sums are made in double, from rank 0 on, and rounded once. `root` is that of collective_broadcast.
+std::vector<HostTensor> collective_results(Op op, std::span<const HostTensor> operands, std::size_t root = 0);
 
 }  // namespace ridgepoint::testing

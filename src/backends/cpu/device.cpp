@@ -15,8 +15,8 @@
 #include "core/random/random_values.h"
 #include "core/threads/parallel.h"
 #include "ops/rules/optimizer/optimizer.h"
+#include "runtime/device/host_activity.h"
 #include "runtime/device/process_group.h"
-#include "runtime/device/wall_clock_timer.h"
 
 namespace ridgepoint {
 namespace {

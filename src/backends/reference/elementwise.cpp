@@ -8,7 +8,6 @@
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
-#include "backends/reference/loop_nest.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::reference {

@@ -9,7 +9,6 @@
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
-#include "backends/reference/loop_nest.h"
 #include "core/types/float8.h"
 #include "ops/float8_product.h"
 #include "runtime/device/matmul_problem.h"

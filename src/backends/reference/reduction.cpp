@@ -6,7 +6,6 @@
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
-#include "backends/reference/loop_nest.h"
 
 namespace ridgepoint::reference {
 namespace {

@@ -8,8 +8,8 @@
 #include "backends/reference/kernels.h"
 #include "core/rounding.h"
 #include "ridgepoint/error.h"
+#include "runtime/device/host_activity.h"
 #include "runtime/device/process_group.h"
-#include "runtime/device/wall_clock_timer.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace ridgepoint {
 
@@ -13,8 +14,19 @@ namespace ridgepoint {
 // its own, and the destructor waits for it.
 class Deadline {
  public:
-  Deadline(std::chrono::duration<double> limit, std::function<void()> late);
-  ~Deadline();
+  Deadline(std::chrono::duration<double> limit, std::function<void()> late)
+      : thread_([this, limit, late = std::move(late)] {
+          std::unique_lock lock(mutex_);
+          if (!met_.wait_for(lock, limit, [this] { return is_met_; })) late();
+        }) {}
+  ~Deadline() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_met_ = true;
+    }
+    met_.notify_one();
+    thread_.join();
+  }
   Deadline(const Deadline&) = delete;
   Deadline& operator=(const Deadline&) = delete;
 

@@ -1,9 +1,11 @@
-// Activity of devices whose kernels end before launch() returns, timed by the host's clock.
+// Activity and times of devices whose kernels end before launch() returns, by the host's clock.
 #pragma once
 
+#include <chrono>
 #include <vector>
 
 #include "runtime/device/activity.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 
@@ -32,6 +34,18 @@ class HostActivityRecorder final : public ActivityRecorder {
   std::vector<Span> spans_;
   std::int64_t begin_ns_ = 0;
   std::uint32_t run_ = kNoRun;  // the first run_begins() makes it 0
+};
+
+class WallClockTimer : public DeviceTimer {
+ public:
+  explicit WallClockTimer(std::size_t points) : times_(points) {}
+  void mark(std::size_t point) override { times_[point] = std::chrono::steady_clock::now(); }
+  double elapsed_ms(std::size_t from, std::size_t to) override {
+    return std::chrono::duration<double, std::milli>(times_[to] - times_[from]).count();
+  }
+
+ private:
+  std::vector<std::chrono::steady_clock::time_point> times_;
 };
 
 }  // namespace ridgepoint

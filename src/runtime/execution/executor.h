@@ -14,17 +14,25 @@
 #include "plan/plan.h"
 #include "ridgepoint/stop_point.h"
 #include "runtime/device/activity.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
-#include "runtime/execution/make_kernels.h"
 #include "runtime/execution/phase_timer.h"
 
 namespace ridgepoint {
 
-class SharedMemory;
+using Kernels = std::vector<std::unique_ptr<Kernel>>;
+
+// Throws the exceptions of Device::make_kernel() and of `stop_point`, which is called before each kernel, and Error
+// (usage) for a collective without a communicator.
+Kernels make_kernels(const Graph& graph, const ExecutionPlan& plan, Device& device,
+                     Communicator* communicator = nullptr, const StopPoint& stop_point = {});
+
+// The workspace of each kernel, as lifetimes_of() takes it.
+std::vector<std::size_t> workspace_bytes_of(const Kernels& kernels);
 
 class Executor {
  public:
-  // Allocates the persistent buffers and sets them to zero. `kernels` are those of the plan (make_kernels.h). The
+  // Allocates the persistent buffers and sets them to zero. `kernels` are those of the plan (make_kernels). The
   // graph, plan, kernels, device and allocator must outlive the executor. Throws OutOfMemory, and the exceptions of
   // `stop_point`. With `captures`, the second run is captured (Device::capture) and later runs repeat it, unless an
   // observer watches that cannot follow. With a communicator, all ranks capture a run or none does.

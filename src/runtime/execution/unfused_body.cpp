@@ -6,8 +6,8 @@
 
 #include "ir/rewriter.h"
 #include "passes/pass.h"
+#include "plan/arena.h"
 #include "plan/lifetimes.h"
-#include "plan/pack.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {

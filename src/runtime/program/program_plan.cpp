@@ -1,11 +1,15 @@
-#include "runtime/program/program_plan.h"
+#include "runtime/program/program_state.h"
 
+#include <algorithm>
+#include <ranges>
+#include <vector>
 #include "compile/compile.h"
 #include "core/first_call_clock.h"
 #include "core/text/nearest.h"
+#include "ir/queries.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
 #include "runtime/execution/plan_memory.h"
-#include "runtime/program/index_bounds.h"
 
 namespace ridgepoint {
 namespace {
@@ -33,6 +37,29 @@ Graph compiled(Graph graph, const Device& device, const ProgramOptions& options)
 ExecutionPlan planned(const Graph& graph, Compile level) {
   const InStage in_stage(FirstCallStage::plan);
   return make_plan(graph, {.takes_over = level != Compile::off});
+}
+
+// For each integer input, by name, the number of rows of the smallest table that it indexes, directly or through views;
+// INT64_MAX if it indexes none.
+std::map<std::string, std::int64_t> index_bounds(const Graph& graph) {
+  std::vector<std::int64_t> bounds(graph.value_count(), INT64_MAX);
+  const auto bound = [&](Value indices, std::int64_t end) { bounds[indices.id] = std::min(bounds[indices.id], end); };
+  for (const NodeId id : std::views::reverse(graph.order())) {
+    const Node& node = graph.node(id);
+    if (op_class(node.op) == OpClass::view) {
+      for (const Value part : node.outputs) bound(node.inputs[0], bounds[part.id]);
+    }
+    if (node.op == Op::embedding) bound(node.inputs[1], graph.type(node.inputs[0]).shape[0]);
+    if (node.op == Op::embedding_backward) bound(node.inputs[1], node.attributes.get<std::int64_t>("rows"));
+    if (node.op == Op::embedding_backward_add) bound(node.inputs[1], graph.type(node.inputs[2]).shape[0]);
+    if (node.op == Op::cross_entropy) bound(node.inputs[1], graph.type(node.inputs[0]).shape[1]);
+  }
+  std::map<std::string, std::int64_t> by_input;
+  for (const NodeId id : graph.inputs()) {
+    const Value value = graph.node(id).outputs[0];
+    if (graph.type(value).dtype == DType::int64) by_input[input_name(graph.node(id))] = bounds[value.id];
+  }
+  return by_input;
 }
 
 }  // namespace

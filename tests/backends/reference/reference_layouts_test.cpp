@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "backends/reference/loop_nest.h"
+#include "backends/reference/element_runs.h"
 #include "backends/reference/reference_device.h"
 #include "ridgepoint/ops.h"
 #include "run_node.h"
