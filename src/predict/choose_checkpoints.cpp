@@ -19,18 +19,18 @@
 #include "ir/scope.h"
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
-#include "predict/recompute_cost.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr std::array kPolicies = {Checkpoint::none, Checkpoint::attention, Checkpoint::selective, Checkpoint::block};
 
-// Up to this many assignments, all are candidates. Above, those in which no block recomputes more than an earlier one,
-// whose saved values would be live longer; so many of them that consecutive blocks share a policy where there are more.
+// Up to this many assignments, all are candidates. Above, only assignments are in which no block recomputes more than
+// an earlier block, whose saved values are live longer. If there are more ordered assignments than the second limit,
+// consecutive blocks share a policy.
 constexpr std::size_t kMostAssignments = 4096;
 constexpr std::size_t kMostOrderedAssignments = 200'000;
-// The nodes of all plans that are forecast to improve on a assignment that fits: a second or two of planning.
+// The nodes of all plans that are forecast to improve on an assignment that fits: a second or two of planning.
 constexpr std::size_t kMostPlannedNodes = 100'000;
 
 // A policy in all blocks.
@@ -60,7 +60,7 @@ struct Assignment {
   bool is_tried = false;
 };
 
-// All sequences of `count` policies, or those that never rise. Calls visit(sequence).
+// Calls visit(sequence) for all sequences of `count` policies, or only for sequences that never rise.
 template <typename Visitor>
 void visit_sequences(std::vector<std::uint8_t>& sequence, std::size_t count, std::size_t policies, bool may_rise,
                      const Visitor& visit) {
@@ -73,7 +73,7 @@ void visit_sequences(std::vector<std::uint8_t>& sequence, std::size_t count, std
   }
 }
 
-// Whether there are at most `most` sequences, all or those that never rise.
+// Whether at most `most` sequences exist, or with `may_rise` false, at most `most` that never rise.
 bool are_few(std::size_t count, std::size_t policies, bool may_rise, std::size_t most) {
   double sequences = 1;
   for (std::size_t i = 1; i <= (may_rise ? count : policies - 1); ++i) {
@@ -202,14 +202,15 @@ class Search {
     std::ranges::sort(assignments_, {}, [](const Assignment& m) { return std::tie(m.cost, m.live_bytes, m.policies); });
   }
 
-  // Of the assignments that need fewer live bytes than every cheaper one, finds the cheapest that fits, as if all after
-  // it fitted too. It is near the first, because an allocator needs little more than the live bytes.
+  // Looks at assignments that need fewer live bytes than every cheaper one. Finds the cheapest of them that fits by
+  // bisection, as if every dearer one fitted too. The result is near the first, because an allocator needs little more
+  // than the live bytes.
   void narrow() {
     std::vector<Assignment*> falling;
     for (Assignment& assignment : assignments_) {
       if (falling.empty() || assignment.live_bytes < falling.back()->live_bytes) falling.push_back(&assignment);
     }
-    std::size_t begin = 0;  // those before it do not fit
+    std::size_t begin = 0;  // earlier assignments do not fit
     std::size_t end = 0;    // this one fits
     for (std::size_t step = 1; end < falling.size() && !attempt(*falling[end]); step *= 2) {
       begin = end + 1;
@@ -225,7 +226,7 @@ class Search {
     }
   }
 
-  // Tries what is cheaper than the best, the assignment with the fewest live bytes first.
+  // Tries assignments that are cheaper than the best, the one with the fewest live bytes first.
   void improve() {
     for (planned_nodes_ = 0; planned_nodes_ < kMostPlannedNodes;) {
       Assignment* next = nullptr;

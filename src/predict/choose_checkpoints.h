@@ -29,7 +29,7 @@ struct CheckpointProblem {
   std::function<ProgramPlan(const BlockCheckpoints& blocks, Mode mode)> plan_of;
   Mode mode = Mode::step;
   std::size_t memory_bytes = 0;  // that the run may take, as forecast_within() counts it
-  // The rate of arithmetic over that of memory: what is least is the sum of recompute_cost_by_block().
+  // The arithmetic rate over the memory rate. The search minimises the sum of recompute_cost_by_block().
   double flops_per_byte = 0;
   StopPoint stop_point = {};
 };

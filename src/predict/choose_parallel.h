@@ -42,10 +42,11 @@ struct ParallelProblem {
   StopPoint stop_point = {};
 };
 
-// Of what fits, what takes least time, then what needs less memory, then the larger bucket; the first sharding that
-// fits where no time is predicted. If nothing fits, what needs the least memory. Where both are chosen, shardings are
-// compared with buckets of the given size, and then the sizes of buckets with that sharding; of sizes with times within
-// 0.5 % of the least, it takes the nearest to kBucketBytes. Throws what plan_of(), ms_of() and forecasts throw.
+// Takes the trial with the least time among trials that fit; between equal times the one with less memory, then the one
+// with the larger bucket. Without predicted times it takes the first sharding that fits. If nothing fits, it takes the
+// trial that needs the least memory. If both are chosen, it compares shardings with buckets of the given size first,
+// and then sizes of buckets with the best sharding. Among sizes with times within 0.5 % of the least, it takes the size
+// nearest to kBucketBytes. Throws what plan_of(), ms_of() and forecasts throw.
 ParallelChoice choose_parallel(const ParallelProblem& problem);
 
 }  // namespace ridgepoint

@@ -25,8 +25,8 @@ struct MemoryForecast {
   std::vector<PhaseMemory> phases = {};        // see Program; of a forecast, the highest peaks of its iterations
 };
 
-// Fills the fields of a record with the peaks, the memory before backward and the lower bound; those that are 0 are not
-// known. A record with a section for them gets the peaks of the phases.
+// Fills the fields of a record with the peaks, the memory before backward and the lower bound. A memory or bound of 0
+// is not known. A record with a section for peaks also gets the peaks of the phases.
 void record_memory(Record& record, const MemoryForecast& found);
 
 // The memory that a run may take.
@@ -69,7 +69,7 @@ std::optional<MemoryForecast> forecast_within(const Forecaster& forecast, const 
 std::size_t available_memory_bytes(const Device& device);
 
 // The forecast with so much memory, which is available on the plan's device. `forecast` is the one without a limit, and
-// `options` are those of it. Throws OutOfMemory, which names the device, if the memory is not enough.
+// `options` are the options of that forecast. Throws OutOfMemory, which names the device, if the memory is not enough.
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, std::size_t available_bytes,
                             const ForecastOptions& options = {});
 

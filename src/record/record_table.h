@@ -11,7 +11,6 @@
 
 #include "record/columns.h"
 #include "ridgepoint/record.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

@@ -4,7 +4,6 @@
 #include <span>
 
 #include "models/transformer.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

@@ -2,17 +2,102 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "core/build_info.h"
+#include "core/files/embedded_file.h"
+#include "core/files/file.h"
 #include "core/text/text.h"
-#include "report/report_files.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/record.h"
+
+namespace ridgepoint {
+
+std::span<const EmbeddedFile> report_files();  // web/page.html, by cmake/embed.cmake
+
+}  // namespace ridgepoint
 
 namespace ridgepoint::views {
 namespace {
 
 constexpr std::string_view kPlaceholder = "@ridgepoint-data@";
+
+constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
+
+// The first member of each of the tables of `ridgepoint precision`.
+bool is_precision_row(const Json& row) {
+  if (!row.is_object() || row.empty() || row.contains("schema")) return false;
+  const std::string& first = row.begin().key();
+  const bool is_known = (first == "statement" && row.contains("relative_error")) ||
+                        (first == "part" && row.contains("operands")) || (first == "module" && row.size() > 1);
+  return is_known && std::ranges::none_of(row, [](const Json& cell) { return cell.is_structured(); });
+}
+
+void add(ReportFile& file, Json row) {
+  if (is_precision_row(row)) {
+    file.rows.push_back(std::move(row));
+    return;
+  }
+  const bool has_command = row.is_object() && row.contains("command");
+  static_cast<void>(record_from_json(dump_json(row)));  // throws unless it is a record
+  if (!has_command) throw Error("field 'command' is missing");
+  file.records.push_back(std::move(row));
+}
+
+void add_array(ReportFile& file, std::string_view text) {
+  Json rows = parse_json(text);
+  std::size_t place = 1;
+  try {
+    for (Json& row : rows) {
+      add(file, std::move(row));
+      ++place;
+    }
+  } catch (const Error& error) {
+    throw Error(fmt::format("record {}: {}", place, error.what()));
+  }
+}
+
+void add_lines(ReportFile& file, std::string_view text) {
+  std::size_t number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = trimmed(text.substr(begin, end - begin));
+    begin = end + 1;
+    if (line.empty()) continue;
+    try {
+      add(file, parse_json(line));
+    } catch (const JsonError& error) {
+      // A line that was being written has no end yet, and no row is valid JSON before its last character.
+      if (end < text.size() || !error.is_cut_off()) throw Error(fmt::format("line {}: {}", number, error.what()));
+      file.is_truncated = true;
+    } catch (const Error& error) {
+      throw Error(fmt::format("line {}: {}", number, error.what()));
+    }
+  }
+}
+
+void read(ReportFile& file, std::string_view text) {
+  constexpr std::string_view kTimelineBegin = "event,time_ms,";
+  const std::string_view content = trimmed(text);
+  if (content.starts_with(kTimelineBegin)) {
+    file.timeline = timeline_columns(text);
+  } else if (content.starts_with('[')) {
+    add_array(file, text);
+  } else if (content.starts_with('{')) {
+    add_lines(file, text);
+  } else {
+    throw Error(
+        "it has neither records (JSON, JSON Lines) nor a timeline (CSV); write them with --output rows.jsonl or "
+        "memory --timeline run.csv");
+  }
+  if (file.timeline.is_null() && file.records.empty() && file.rows.empty()) {
+    throw Error(file.is_truncated ? "its only row ends in the middle" : "it has no rows");
+  }
+}
 
 }  // namespace
 
@@ -52,6 +137,17 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
   const std::size_t place = page.find(kPlaceholder);
   if (place == std::string_view::npos) throw Error("web/page.html has no place for the data; build it with ./dev web");
   return fmt::format("{}{}{}", page.substr(0, place), json_for_html(data), page.substr(place + kPlaceholder.size()));
+}
+
+ReportFile read_report_file(const std::filesystem::path& path) {
+  const std::string text = read_file(path, kMaxFileBytes);
+  ReportFile file{.name = valid_utf8(path.filename().string()), .records = {}, .rows = {}};
+  try {
+    read(file, text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("cannot show '{}': {}", path.string(), error.what()));
+  }
+  return file;
 }
 
 }  // namespace ridgepoint::views

@@ -1,13 +1,43 @@
-// One HTML page with everything that files of records have. It needs nothing else: no network, no other file.
+// One HTML page with everything that files of records have, and the reader of such files. The page needs no network and
+// no other file.
 #pragma once
 
+#include <cstddef>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "report/report_file.h"
+#include "core/text/json.h"
 
 namespace ridgepoint::views {
+
+struct ReportFile {
+  std::string name;           // without its folder
+  std::vector<Json> records;  // valid records, with every member that the file has
+  std::vector<Json> rows;     // of `ridgepoint precision`
+  Json timeline = nullptr;    // timeline_columns()
+  // Of a study: the part that the file has the rows of, with its id, title and command lines. Files of a part share a
+  // section of the page.
+  Json part = nullptr;
+  std::string caption = {};   // of the table of `rows`; empty: the usual one
+  bool is_published = false;  // figures of others, shown beside those of this program
+  bool is_truncated = false;  // the last line of JSON Lines ends in the middle, and was left out
+};
+
+// Throws Error, with the file and the line or the place in the array, for anything else, and for a file without rows.
+ReportFile read_report_file(const std::filesystem::path& path);
+
+// The columns of a timeline in CSV, one value an event each: time_ms, bytes, allocated_bytes, reserved_bytes, iteration
+// (-1: before the first) and origin, an index in `origins`: the action, phase, category, op, module and source that
+// events share. A timeline without times has 0. Throws Error with the line.
+Json timeline_columns(std::string_view csv);
+
+// A timeline of some `most` events at most, from one of timeline_columns(); a shorter one as it is. In each stretch of
+// events the first, the lowest, the highest and the last stay; those between them are added up by category, as one
+// event a category. So every level that stays is right, its categories too, and no peak and no phase is lost.
+Json thin_timeline(const Json& columns, std::size_t most);
 
 // `answers`, of a study, stand at its top: objects with topic, question, sentence, evidence (part, text) and elsewhere
 // (source, text, verdict, reason).

@@ -1,8 +1,11 @@
 // An answer to a question of the exercise, computed from the rows of a study.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "study/plan/part.h"
@@ -25,13 +28,36 @@ struct StudyClaim {
   std::string reason = {};  // of the verdict, with the figure of this study
 };
 
+constexpr StudyClaim::Verdict agreement(bool agrees) {
+  return agrees ? StudyClaim::Verdict::confirmed : StudyClaim::Verdict::contradicted;
+}
+
 struct StudyAnswer {
-  std::string topic;  // the heading that it stands under: "Steps", "Kernels", "Precision", "Memory", "Attention", ...
+  std::string topic =
+      {};  // the heading that it stands under: "Steps", "Kernels", "Precision", "Memory", "Attention", ...
   std::string question = {};  // "Which kernel takes the most time in a forward pass, and how often does it run?"
   std::string sentence = {};  // one to four sentences
   std::vector<StudyEvidence> evidence = {};
   std::vector<StudyClaim> elsewhere = {};
   std::optional<StudyPart> missing = {};  // the part whose rows a question without an answer needs
+
+  // Adds a sentence.
+  template <typename... Args>
+  void say(fmt::format_string<Args...> text, Args&&... args) {
+    sentence += (sentence.empty() ? "" : " ") + fmt::format(text, std::forward<Args>(args)...);
+  }
+  // Adds what a published study found, and why this study agrees or not.
+  template <typename... Args>
+  void compare(std::string source, std::string text, StudyClaim::Verdict verdict, fmt::format_string<Args...> reason,
+               Args&&... args) {
+    elsewhere.push_back(
+        {std::move(source), std::move(text), verdict, fmt::format(reason, std::forward<Args>(args)...)});
+  }
+  // Adds a figure of the evidence.
+  template <typename... Args>
+  void add(StudyPart part, fmt::format_string<Args...> text, Args&&... args) {
+    evidence.push_back({part, fmt::format(text, std::forward<Args>(args)...)});
+  }
 };
 
 // Answers in the order of the exercise. A question whose rows are missing, or all failed, has an answer that says which

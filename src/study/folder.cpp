@@ -7,14 +7,89 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "core/files/file.h"
+#include "core/text/json.h"
 #include "core/text/text.h"
 #include "ridgepoint/error.h"
-#include "study/line_file.h"
 
 namespace ridgepoint {
 namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+
+// The complete lines; none if the file does not exist.
+std::vector<std::string> complete_lines(const fs::path& path) {
+  std::vector<std::string> lines;
+  if (!fs::exists(path)) return lines;
+  const std::string text = read_file(path, kMostBytes);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+// Throws Error that says where the file is damaged and what to do: "line 3 is no row".
+void throw_damaged(const fs::path& path, std::string_view problem) {
+  throw Error(fmt::format("'{}' is damaged: {}; give --restart to measure everything again", path.string(), problem));
+}
+
+// The complete lines as objects. Throws Error, with the file and the line, for one that is none.
+std::vector<Json> json_lines(const fs::path& path) {
+  std::vector<Json> rows;
+  for (const std::string& line : complete_lines(path)) {
+    const std::string what = fmt::format("line {}", rows.size() + 1);
+    try {
+      rows.push_back(parse_json(line, what));
+    } catch (const JsonError& error) {
+      throw_damaged(path, error.what());
+    }
+    if (!rows.back().is_object()) throw_damaged(path, what + " is not a row");
+  }
+  return rows;
+}
+
+// Appends with one write, so that no reader and no crash sees another order of bytes.
+void append_line(const fs::path& path, std::string_view line) {
+  std::ofstream file(path, std::ios::app | std::ios::binary);
+  file << (std::string(line) + "\n") << std::flush;
+  if (!file) throw Error(fmt::format("cannot write to '{}'", path.string()));
+}
+
+// Keeps the first `count` lines.
+void keep_lines(const fs::path& path, std::size_t count) {
+  std::string kept;
+  std::size_t at = 0;
+  for (const std::string& line : complete_lines(path)) {
+    if (at++ == count) break;
+    kept += line + "\n";
+  }
+  write_file(path, kept);
+}
+
+// Returns whether the file had an incomplete last line.
+bool drop_incomplete_line(const fs::path& path) {
+  if (!fs::exists(path)) return false;
+  const std::string text = read_file(path, kMostBytes);
+  const std::size_t end = text.rfind('\n') + 1;  // 0 without one
+  if (end == text.size()) return false;
+  fs::resize_file(path, end);
+  return true;
+}
 
 namespace fs = std::filesystem;
 
@@ -50,6 +125,37 @@ StudyLogEntry entry_from(const Json& line) {
           line.at("exit_code").get<int>(),
           line.value("problem", ""),
           line.at("seconds").get<double>()};
+}
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSchema = 1;
+constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
+
+Json to_json(const StudyPartPlan& part) {
+  Json commands = Json::array();
+  for (const StudyCommand& command : part.commands) {
+    commands.push_back(
+        {{"arguments", command.arguments}, {"rows", command.rows}, {"predicted_seconds", command.seconds}});
+  }
+  return {{"part", name(part.part)}, {"title", part.title}, {"commands", std::move(commands)}};
+}
+
+StudyPartPlan part_from(const Json& json) {
+  StudyPartPlan part;
+  part.part = kStudyPartNames.parse(json.at("part").get<std::string>(), "unknown part '{}'");
+  part.title = json.at("title").get<std::string>();
+  for (const Json& command : json.at("commands")) {
+    part.commands.push_back({command.at("arguments").get<std::vector<std::string>>(),
+                             command.at("rows").get<std::int64_t>(), command.at("predicted_seconds").get<double>()});
+  }
+  return part;
+}
+
+// Whether the program writes files into the folder of this one: "tables/sizes.md", "report.html".
+bool is_own_file(const fs::path& name) {
+  const fs::path folder = name.parent_path();
+  return folder.empty() || folder == "tables" || folder == "pictures";
 }
 
 }  // namespace
@@ -170,5 +276,61 @@ StudyRows StudyFolder::all_rows() const {
 void StudyFolder::append_row(StudyPart part, std::string_view line) const { append_line(records(part), line); }
 
 void StudyFolder::keep_rows(StudyPart part, std::size_t count) const { keep_lines(records(part), count); }
+
+void StudyManifest::read(const std::function<void(Json&)>& take) const {
+  const std::string text = read_file(path_, kMostManifestBytes);
+  try {
+    Json manifest = parse_json(text);
+    if (manifest.at("schema") == kSchema && manifest.at("configuration").is_object()) return take(manifest);
+  } catch (const Error&) {  // all of them are reported alike
+  } catch (const Json::exception&) {
+  }
+  throw Error(
+      fmt::format("'{}' is damaged, or of another version of the program; name another folder with --output, or "
+                  "give --restart to measure everything again",
+                  path_.string()));
+}
+
+Json StudyManifest::configuration() const {
+  Json configuration;
+  read([&](Json& manifest) { configuration = std::move(manifest["configuration"]); });
+  return configuration;
+}
+
+std::optional<std::vector<StudyPartPlan>> StudyManifest::plan() const {
+  std::vector<StudyPartPlan> parts;
+  read([&](Json& manifest) {
+    for (const Json& part : manifest.at("parts").get_ref<const Json::array_t&>()) parts.push_back(part_from(part));
+  });
+  return parts.empty() ? std::nullopt : std::optional(std::move(parts));
+}
+
+std::vector<std::string> StudyManifest::files() const {
+  std::vector<std::string> names;
+  try {
+    read([&](Json& manifest) { names = manifest.value("files", names); });
+  } catch (const Error&) {
+    return {};
+  }
+  std::erase_if(names, [](const std::string& name) { return !is_own_file(name); });
+  return names;
+}
+
+void StudyManifest::write(const Json& configuration, std::span<const StudyPartPlan> plan) const {
+  Json manifest = {{"schema", kSchema}, {"configuration", configuration}, {"parts", Json::array()}};
+  for (const StudyPartPlan& part : plan) manifest["parts"].push_back(to_json(part));
+  write_file(path_, manifest.dump(1) + "\n");
+}
+
+void StudyManifest::note_files(const std::vector<std::string>& names) const {
+  Json noted;
+  read([&](Json& manifest) {
+    std::set<std::string> files = manifest.value("files", std::set<std::string>());
+    files.insert(names.begin(), names.end());
+    manifest["files"] = files;
+    noted = std::move(manifest);
+  });
+  write_file(path_, noted.dump(1) + "\n");
+}
 
 }  // namespace ridgepoint

@@ -1,21 +1,50 @@
 // The folder of a study: what is run (study.json), what has ended (log.jsonl), and the rows of each part
 // (records/PART.jsonl). Rows and log are only appended to, a line at a time, so a study that is killed at any moment
 // loses no finished row.
+// study.json also names the files that the study wrote besides rows and log. Anyone may have changed the folder.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/files/system_call.h"
 #include "core/text/json.h"
-#include "study/manifest.h"
 #include "study/plan/part.h"
+#include "study/plan/plan.h"
 #include "study/study_rows.h"
 
 namespace ridgepoint {
+
+class StudyManifest {
+ public:
+  static constexpr const char* kName = "study.json";
+
+  explicit StudyManifest(std::filesystem::path path) : path_(std::move(path)) {}
+
+  bool exists() const { return std::filesystem::exists(path_); }
+
+  // These throw Error for a file that is damaged or of another version.
+  Json configuration() const;
+  std::optional<std::vector<StudyPartPlan>> plan() const;  // empty before the devices are known
+  // Those noted that the program may have written; none if the file is damaged.
+  std::vector<std::string> files() const;
+
+  // Writes the file anew, without noted files.
+  void write(const Json& configuration, std::span<const StudyPartPlan> plan) const;
+  // Notes files that are about to be written into the folder ("tables/sizes.md"), for StudyFolder::restart().
+  void note_files(const std::vector<std::string>& names) const;
+
+ private:
+  void read(const std::function<void(Json&)>& take) const;
+
+  std::filesystem::path path_;
+};
 
 // The end of a command line of a part.
 struct StudyLogEntry {
@@ -46,7 +75,7 @@ class StudyFolder {
   Descriptor lock() const;
   // Makes the folder for a new study. Throws Error for one that cannot be written, or that holds other files.
   void create(const Json& configuration) const;
-  // Makes those of its own folders that are missing.
+  // Makes the folders of a study that are missing.
   void make_folders() const;
   // Removes the files that this study wrote, and nothing else, and begins anew. The manifest goes last: a study whose
   // removal is stopped is still one.

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "inspect/precision/types.h"
+#include "inspect/precision/errors.h"
 #include "support/build_paths.h"
 #include "support/training_graph.h"
 

@@ -11,7 +11,7 @@
 
 #include "core/files/file.h"
 #include "core/text/json.h"
-#include "inspect/compare/configuration.h"
+#include "inspect/compare/compare_records.h"
 #include "record/fields.h"
 #include "record/record_table.h"
 #include "support/build_paths.h"

@@ -1,5 +1,3 @@
-#include "report/thin_timeline.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -8,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "report/report_file.h"
+#include "report/report_page.h"
 
 namespace ridgepoint::views {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/null/null_device.h"
-#include "inspect/precision/types.h"
+#include "inspect/precision/errors.h"
 #include "models/transformer.h"
 #include "passes/precision/autocast.h"
 #include "predict/forecast.h"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "study/answer_rows.h"
@@ -12,13 +13,14 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
-using testing::answer;
-using testing::bench_row;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::sentence;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Verdict = StudyClaim::Verdict;
+using testing::answer;
+using testing::bench_row;
+using testing::sentence;
 
 StudyRows sizes(double large_forward_ms, double bf16_of_small = 50, double bf16_of_large = 100) {
   return {{StudyPart::sizes,
@@ -167,6 +169,116 @@ TEST(Answers, say_what_compiling_a_model_gains) {
   EXPECT_THAT(claim(90).reason, HasSubstr("Here a step of small is 1.11x as fast"));
   EXPECT_EQ(claim(90).verdict, Verdict::confirmed);
   EXPECT_EQ(claim(100).verdict, Verdict::contradicted);
+}
+
+Json sum(std::string_view statement, double result, double error) {
+  return {{"statement", statement}, {"result", result}, {"relative_error", error}};
+}
+
+TEST(Answers, say_whether_the_type_of_the_sum_or_of_the_terms_matters) {
+  const StudyRows usual = {{StudyPart::accumulation,
+                            {sum("fp32 += fp32", 10.000133514404297, 1.3e-5), sum("fp16 += fp16", 9.953125, 4.7e-3),
+                             sum("fp32 += fp16", 10.00213623046875, 2.1e-4)}}};
+  EXPECT_THAT(sentence(usual, "What becomes of a sum"),
+              AllOf(HasSubstr("10.00013"), HasSubstr("22x closer"), Not(HasSubstr("stops at"))));
+  for (const StudyClaim& claim : answer(usual, "What becomes of a sum").elsewhere)
+    EXPECT_EQ(claim.verdict, Verdict::confirmed) << claim.text;
+  const StudyRows other = {{StudyPart::accumulation,
+                            {sum("fp32 += fp32", 10, 1e-7), sum("fp16 += fp16", 9.99, 1e-3),
+                             sum("fp32 += fp16", 9.99, 1e-3), sum("bf16 += bf16", 4, 0.6)}}};
+  EXPECT_THAT(sentence(other, "What becomes of a sum"),
+              AllOf(HasSubstr("rounding the terms is what costs"), HasSubstr("In bf16 the sum stops at 4")));
+  EXPECT_EQ(answer(other, "What becomes of a sum").elsewhere.at(0).verdict, Verdict::contradicted);
+}
+
+StudyRows autocast(std::string_view norm) {
+  return {{StudyPart::autocast,
+           {{{"part", "forward"}, {"module", "fc1"}, {"op", "matmul"}, {"result", "fp16"}},
+            {{"part", "forward"}, {"module", "ln"}, {"op", "layer_norm"}, {"result", norm}}}}};
+}
+
+TEST(Answers, say_whether_layer_norm_is_an_exception_under_autocast) {
+  EXPECT_THAT(sentence(autocast("fp32"), "Which types"), HasSubstr("results in fp32: its mean and variance"));
+  EXPECT_EQ(answer(autocast("fp32"), "Which types").elsewhere.at(0).verdict, Verdict::confirmed);
+  EXPECT_THAT(sentence(autocast("fp16"), "Which types"), HasSubstr("here it is not an exception"));
+  EXPECT_EQ(answer(autocast("fp16"), "Which types").elsewhere.at(0).verdict, Verdict::contradicted);
+}
+
+TEST(Answers, order_the_types_by_their_errors) {
+  const auto rows = [](double bf16, double fp16) {
+    return StudyRows{{StudyPart::precision_error,
+                      {{{"module", "fc1"},
+                        {"fp32.forward", 1e-7},
+                        {"bf16.forward", bf16},
+                        {"fp16.forward", fp16},
+                        {"fp16.gradient", nullptr}}}}};
+  };
+  EXPECT_THAT(sentence(rows(3e-3, 4e-4), "How large are the errors"),
+              AllOf(HasSubstr("1e-07 in fp32"), HasSubstr("0.003 in bf16, the least exact")));
+  EXPECT_THAT(sentence(rows(3e-4, 4e-2), "How large are the errors"), HasSubstr("0.04 in fp16, the least exact"));
+}
+
+// A row of two ranks whose collectives run a tenth of the step.
+Json ranks_row(std::string_view shard, double slowest_ms, double alone_ms, double hidden, double peak) {
+  Json row = bench_row("small", 1e6, "step", "bf16", slowest_ms);
+  const double communication = 0.1 * slowest_ms;
+  row["parallel"] = {{"data", 2},
+                     {"shard", shard},
+                     {"slowest_ms", slowest_ms},
+                     {"alone_ms", alone_ms},
+                     {"communication_ms", communication},
+                     {"exposed_ms", (1 - hidden) * communication},
+                     {"hidden", hidden}};
+  row["memory_bytes"]["peak_allocated"] = peak;
+  return row;
+}
+
+TEST(Answers, say_how_much_speed_ranks_keep_and_why) {
+  const auto of = [](const Json& row) { return sentence({{StudyPart::ranks, {row}}}, "How much of its speed"); };
+  EXPECT_EQ(
+      of(ranks_row("none", 100, 92, 0.1, 1000)),
+      "On 2 ranks, each with the batch of one, a step of small keeps 92 % of the speed of one rank alone (most of the "
+      "loss is communication that nothing hides).");
+  EXPECT_EQ(
+      of(ranks_row("none", 100, 80, 0.95, 1000)),
+      "On 2 ranks, each with the batch of one, a step of small keeps 80 % of the speed of one rank alone (most of the "
+      "loss is not exposed communication: the ranks share other resources).");
+  EXPECT_EQ(of(ranks_row("none", 100, 101, 1, 1000)),
+            "On 2 ranks, each with the batch of one, a step of small keeps 101 % of the speed of one rank alone.");
+  EXPECT_EQ(answer({{StudyPart::ranks, {ranks_row("optimizer", 1, 1, 1, 1)}}}, "How much of its speed").missing,
+            StudyPart::ranks);
+}
+
+TEST(Answers, weigh_sharding) {
+  const auto of = [](const Json& sharded) {
+    return sentence({{StudyPart::ranks, {ranks_row("none", 100, 95, 0.9, 4096), sharded}}}, "What does dividing");
+  };
+  EXPECT_EQ(of(ranks_row("parameters", 120, 95, 0.9, 1024)),
+            "Of small, 'parameters' has the lowest peak: 1.0 KiB instead of 4.0 KiB (75 % less), for a step that takes "
+            "1.20x as long (gradients not measured).");
+  EXPECT_THAT(of(ranks_row("optimizer", 100, 95, 0.9, 2048)),
+              HasSubstr("1.00x as long, which is within the noise (gradients and parameters not measured)."));
+  EXPECT_EQ(of(ranks_row("optimizer", 90, 95, 0.9, 5000)), "No sharding lowers the peak of small.");
+}
+
+TEST(Answers, say_what_collectives_reach) {
+  const auto row = [](double bytes, double us, double bus, double share, double wrong) {
+    return Json{{"op", "all_reduce"},       {"dtype", "fp32"},     {"bytes", bytes}, {"time_us", us},
+                {"bus_gb_per_second", bus}, {"link_share", share}, {"wrong", wrong}};
+  };
+  const auto of = [&](const Json& most) {
+    return sentence({{StudyPart::collectives, {row(1024, 12, 0.1, 0.001, 0), most}}}, "What bandwidth");
+  };
+  EXPECT_EQ(
+      of(row(1 << 30, 3300, 330, 0.73, 0)),
+      "By the bandwidth of a link of a ring: all_reduce 330.00 GB/s (73 % of the link) at 1.0 GiB, and 12.0 us at "
+      "1.0 KiB.");
+  Json without_link = row(1 << 20, 300, 3, 0, 2);
+  without_link.erase("link_share");
+  EXPECT_EQ(
+      of(without_link),
+      "By the bandwidth of a link of a ring: all_reduce 3.00 GB/s at 1.0 MiB, and 12.0 us at 1.0 KiB. 2 elements of "
+      "the results are wrong.");
 }
 
 }  // namespace

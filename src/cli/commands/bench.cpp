@@ -28,7 +28,6 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "run/peers/peer_benchmark.h"
-#include "run/session/first_call.h"
 #include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint::cli {

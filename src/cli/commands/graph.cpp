@@ -19,7 +19,6 @@
 #include "cli/terminal/interrupt.h"
 #include "core/files/file.h"
 #include "core/text/nearest.h"
-#include "inspect/graph/dot.h"
 #include "inspect/graph/tables.h"
 #include "models/attention_problem.h"
 #include "models/toy_model.h"

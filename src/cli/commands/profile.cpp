@@ -17,10 +17,10 @@
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/run_rows.h"
 #include "core/files/file.h"
-#include "inspect/profile/filter.h"
 #include "inspect/profile/pages/page.h"
 #include "inspect/profile/profile.h"
 #include "inspect/profile/trace_events.h"
+#include "inspect/profile/views.h"
 #include "ir/scope.h"
 #include "ridgepoint/error.h"
 

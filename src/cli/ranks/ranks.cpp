@@ -29,7 +29,7 @@
 #include "cli/terminal/standard_streams.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "run/machine/card_place.h"
+#include "run/machine/host.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint::cli {

@@ -108,11 +108,9 @@ Table accounts_for_files(std::span<const AttentionAccount> accounts) {
   }
   for (const AttentionAccount& account : accounts) {
     Cells begin = problem_cells(account.problem);
-    begin.emplace_back(account.problem.keys);
-    begin.emplace_back(account.run.device.kind);
-    begin.push_back(optional_cell(account.run.device.memory_limit_bytes));
-    begin.emplace_back(std::string(name(account.run.status)));
-    begin.emplace_back(account.run.error.message);
+    begin.insert(begin.end(),
+                 {account.problem.keys, account.run.device.kind, optional_cell(account.run.device.memory_limit_bytes),
+                  std::string(name(account.run.status)), account.run.error.message});
     for (const AccountMoment& moment : account.moments) {
       for (const AccountLine& line : moment.lines) {
         Cells row = begin;
@@ -148,19 +146,15 @@ Cells limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool fo
     if (!found) return Cell();
     return for_people ? Cell(bytes_text(count)) : Cell(count);
   };
-  cells.emplace_back(limit.run.device.kind);
-  cells.push_back(bytes(limit.memory_bytes));
-  cells.push_back(found ? Cell(limit.problem.queries) : Cell());
-  cells.push_back(bytes(limit.peak_allocated_bytes));
-  cells.push_back(bytes(limit.peak_reserved_bytes));
-  cells.push_back(found ? Cell(limit.problem.queries + granularity) : Cell());
-  cells.push_back(bytes(limit.requested_bytes));
-  cells.push_back(bytes(limit.segment_bytes));
-  // Table and markdown print the difference of the two, which may be too small to see in rounded sizes.
-  cells.push_back(
-      bytes(for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes));
-  cells.emplace_back(found ? std::string(name(limit.confirmation)) : std::string(name(limit.run.status)));
-  cells.push_back(text_cell(remark_of(limit)));
+  // Table and markdown print what of the segment is missing, which may be too little to see in rounded sizes.
+  const std::int64_t free_bytes =
+      for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes;
+  cells.insert(cells.end(),
+               {limit.run.device.kind, bytes(limit.memory_bytes), found ? Cell(limit.problem.queries) : Cell(),
+                bytes(limit.peak_allocated_bytes), bytes(limit.peak_reserved_bytes),
+                found ? Cell(limit.problem.queries + granularity) : Cell(), bytes(limit.requested_bytes),
+                bytes(limit.segment_bytes), bytes(free_bytes),
+                std::string(found ? name(limit.confirmation) : name(limit.run.status)), text_cell(remark_of(limit))});
   return cells;
 }
 
@@ -194,16 +188,16 @@ Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity
   const bool for_people = is_for_people(format);
   table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
   table.columns.back() = {"device", "device"};
-  table.columns.push_back({"memory_bytes", "memory", "{}", Align::right});
-  table.columns.push_back({"longest_sequence", "longest"});
-  table.columns.push_back({"peak_allocated_bytes", "peak", "{}", Align::right});
-  table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", Align::right, 2});
-  table.columns.push_back({"next_sequence", "next"});
-  table.columns.push_back({"requested_bytes", "failing request", "{}", Align::right, 1});
-  table.columns.push_back({"segment_bytes", "its segment", "{}", Align::right, 1});
-  table.columns.push_back({"free_bytes", "missing", "{}", Align::right, 1});
-  table.columns.push_back({"confirmed", "confirmed"});
-  table.columns.push_back({"remark", "remark"});
+  table.columns.insert(table.columns.end(), {{"memory_bytes", "memory", "{}", Align::right},
+                                             {"longest_sequence", "longest"},
+                                             {"peak_allocated_bytes", "peak", "{}", Align::right},
+                                             {"peak_reserved_bytes", "reserved", "{}", Align::right, 2},
+                                             {"next_sequence", "next"},
+                                             {"requested_bytes", "failing request", "{}", Align::right, 1},
+                                             {"segment_bytes", "its segment", "{}", Align::right, 1},
+                                             {"free_bytes", "missing", "{}", Align::right, 1},
+                                             {"confirmed", "confirmed"},
+                                             {"remark", "remark"}});
   std::vector<Record> runs;
   for (const AttentionLimit& limit : limits) {
     table.add(limit_cells(limit, granularity, for_people));

@@ -8,7 +8,6 @@
 #include "inspect/attention/account.h"
 #include "inspect/attention/limit.h"
 #include "ridgepoint/record.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

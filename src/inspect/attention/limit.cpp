@@ -9,7 +9,7 @@
 #include "core/types/enum_names.h"
 #include "predict/forecast.h"
 #include "ridgepoint/error.h"
-#include "run/session/largest_that_fits.h"
+#include "run/session/plan_run.h"
 #include "run/session/run_record.h"
 #include "runtime/device/device.h"
 

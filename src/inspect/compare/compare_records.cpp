@@ -7,10 +7,11 @@
 #include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "core/types/enum_names.h"
-#include "inspect/compare/configuration.h"
+#include "record/columns.h"
 #include "record/fields.h"
 #include "ridgepoint/error.h"
 
@@ -260,6 +261,15 @@ void compare_rows(const RecordFile& file, RecordComparison& comparison) {
   }
 }
 
+// "torch 2.11.0 eager" is "torch eager".
+std::string without_version(const std::string& engine) {
+  const std::size_t first = engine.find(' ');
+  if (first == std::string::npos) return engine;
+  const std::size_t second = engine.find(' ', first + 1);
+  const std::string rest = second == std::string::npos ? "" : engine.substr(second);
+  return engine.substr(0, first) + rest;
+}
+
 }  // namespace
 
 std::string_view name(ComparedTime time) { return kTimeNames[time]; }
@@ -295,6 +305,18 @@ RecordComparison compare_files(std::span<const RecordFile> files, const CompareO
   for (const RecordFile& file : files.subspan(1)) Matcher(files.front(), file, comparison).match();
   if (comparison.rows.empty()) throw Error(comparison.warnings.front());
   return comparison;
+}
+
+std::vector<ConfigurationField> configuration_of(const Record& record,
+                                                 const std::optional<std::set<std::string>>& known, bool with_engine) {
+  std::vector<ConfigurationField> fields;
+  for (const Setting& setting : record_settings()) {
+    if (!setting.is_matched || setting.path.empty()) continue;
+    std::string path(setting.path);
+    if (!known || known->contains(path)) fields.push_back({std::move(path), setting.value(record)});
+  }
+  if (with_engine) fields.push_back({"engine", without_version(record.engine)});
+  return fields;
 }
 
 }  // namespace ridgepoint

@@ -1,9 +1,10 @@
 // Compares the times of records: of one run with alternating iterations, of the rows of a file, or of the rows of two
-// files that have the same configuration.
+// files that have the same configuration, which is the settings by which rows are matched.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,5 +60,16 @@ RecordComparison compare_runs(std::span<const Record> records, const CompareOpti
 // Throws Error if nothing is comparable, and says why: rows of different devices, with both names; no times; no common
 // configuration.
 RecordComparison compare_files(std::span<const RecordFile> files, const CompareOptions& options);
+
+struct ConfigurationField {
+  std::string name;
+  std::string value;
+  friend bool operator==(const ConfigurationField&, const ConfigurationField&) = default;
+};
+
+// Without seed, warm-up and steps, which say how it was measured, and without the device. The engine is without its
+// version. `known` restricts it to these fields.
+std::vector<ConfigurationField> configuration_of(const Record& record,
+                                                 const std::optional<std::set<std::string>>& known, bool with_engine);
 
 }  // namespace ridgepoint

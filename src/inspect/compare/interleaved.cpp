@@ -12,10 +12,9 @@
 
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
-#include "run/session/rates.h"
 #include "run/session/run_record.h"
-#include "run/session/steps/loss.h"
-#include "run/timing/processor_wait.h"
+#include "run/session/steps/step_benchmark.h"
+#include "run/timing/machine_state.h"
 #include "runtime/device/process_group.h"
 
 namespace ridgepoint {

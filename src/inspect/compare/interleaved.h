@@ -1,5 +1,5 @@
-// Runs configurations side by side in one process: iterations alternate in rounds, so that what changes the speed of
-// the machine changes that of all.
+// Runs configurations side by side in one process. Iterations alternate in rounds, so a change in the speed of the
+// machine changes the times of all configurations.
 #pragma once
 
 #include <cstddef>

@@ -6,19 +6,96 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/text/json.h"
 #include "core/text/units.h"
-#include "inspect/compare/median_interval.h"
-#include "inspect/compare/ratio_rows.h"
+#include "inspect/compare/compare_records.h"
+#include "inspect/compare/ratio.h"
 #include "record/columns.h"
 #include "record/fields.h"
 #include "record/record_table.h"
+#include "tables/table/render.h"
+#include "tables/table/table.h"
 
 namespace ridgepoint::views {
 namespace {
+
+Cell number_cell(double value) { return std::isfinite(value) ? Cell(value) : Cell(); }
+
+// The values of a row in CSV and JSON, by name.
+std::vector<std::pair<const char*, Cell>> file_values(const ComparedRow& row, const RecordComparison& comparison) {
+  const auto of_ratio = [&](const auto& value) { return row.ratio ? Cell(value(*row.ratio)) : Cell(); };
+  const auto of_interval = [&](double TimeRatio::Interval::*limit) {
+    return row.ratio && row.ratio->interval ? Cell((*row.ratio->interval).*limit) : Cell();
+  };
+  const auto text = [](auto value) { return Cell(std::string(name(value))); };
+  const auto count = [](const Statistics& ms) { return Cell(static_cast<std::int64_t>(ms.samples.size())); };
+  const Statistics& after = time_of(row.record, row.time);
+  const Statistics& before = time_of(row.baseline, row.time);
+  return {{"verdict", of_ratio([&](const TimeRatio&) { return std::string(name(row.verdict)); })},
+          {"ratio", of_ratio([](const TimeRatio& ratio) { return ratio.ratio; })},
+          {"ratio_low", of_interval(&TimeRatio::Interval::low)},
+          {"ratio_high", of_interval(&TimeRatio::Interval::high)},
+          {"confidence", comparison.options.confidence},
+          {"same_within", comparison.options.same_within},
+          {"paired_by_round", comparison.pairing == Pairing::rounds},
+          {"time_of", text(row.time)},
+          {"median_ms", number_cell(after.median)},
+          {"baseline_median_ms", number_cell(before.median)},
+          {"samples", count(after)},
+          {"baseline_samples", count(before)},
+          {"peak_allocated", optional_cell(row.record.memory_bytes.peak_allocated)},
+          {"baseline_peak_allocated", optional_cell(row.baseline.memory_bytes.peak_allocated)},
+          {"memory_ratio", optional_cell(row.memory_ratio)},
+          {"tokens_per_second", optional_cell(section_of(row.record.training_step).tokens_per_second)},
+          {"baseline_tokens_per_second", optional_cell(section_of(row.baseline.training_step).tokens_per_second)},
+          {"status", text(row.record.status)},
+          {"baseline_status", text(row.baseline.status)},
+          {"file", text_cell(row.file)},
+          {"baseline_file", comparison.files.empty() ? Cell() : Cell(comparison.files.front())}};
+}
+
+// The settings that a file has; JSON has the records.
+std::vector<const Setting*> file_settings() {
+  std::vector<const Setting*> settings;
+  for (const Setting& setting : record_settings()) {
+    if (!setting.path.empty()) settings.push_back(&setting);
+  }
+  return settings;
+}
+
+// For CSV: the settings by their names in a record, then the values.
+Table ratio_rows(const RecordComparison& comparison) {
+  Table table;
+  const std::vector<const Setting*> settings = file_settings();
+  for (const Setting* setting : settings)
+    table.columns.push_back({std::string(setting->path), std::string(setting->path)});
+  for (const auto& [key, cell] : file_values({}, comparison)) table.columns.push_back({key, key});
+  for (const ComparedRow& row : comparison.rows) {
+    Cells cells;
+    for (const Setting* setting : settings) cells.push_back(text_cell(setting->value(row.record)));
+    for (const auto& [key, cell] : file_values(row, comparison)) cells.push_back(cell);
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+// One JSON object a row: the values, and the whole of `record` and `baseline`.
+std::vector<std::string> ratio_documents(const RecordComparison& comparison) {
+  std::vector<std::string> documents;
+  for (const ComparedRow& row : comparison.rows) {
+    Json json = Json::object();
+    for (const auto& [key, cell] : file_values(row, comparison)) json[key] = to_json(cell);
+    json["record"] = parse_json(to_json(row.record));
+    json["baseline"] = parse_json(to_json(row.baseline));
+    documents.push_back(dump_json(json));
+  }
+  return documents;
+}
 
 // Every record that a row of the table is about.
 std::vector<Record> shown_records(const RecordComparison& comparison) {
@@ -79,7 +156,7 @@ bool has_too_few_samples(const ComparedRow& row) { return row.ratio && !row.rati
 std::string note_of(const RecordComparison& comparison) {
   const auto& [confidence, same_within] = comparison.options;
   std::string note = fmt::format(
-      "ratio: {}, above 1 is slower. The interval has the true ratio with {} confidence; the verdict is that of the "
+      "ratio: {}, above 1 is slower. The interval has the true ratio with {} confidence; the verdict holds for the "
       "whole interval, same if it is within {}.",
       comparison.pairing == Pairing::rounds ? "the median over the rounds of the time over the baseline's"
                                             : "the median time over the baseline's",
@@ -123,12 +200,8 @@ class PeopleTable {
     if (has_files_) table_.columns.push_back(left("file"));
     table_.key_columns = std::max<std::size_t>(table_.columns.size(), 1);
     if (has_pairs_) table_.columns.push_back(right("baseline ms"));
-    table_.columns.push_back(right("median ms"));
-    table_.columns.push_back(right("ratio"));
-    table_.columns.push_back(right("interval"));
-    table_.columns.push_back(left("verdict"));
-    table_.columns.push_back(right("peak memory", 1));
-    table_.columns.push_back(right("memory ratio", 2));
+    table_.columns.insert(table_.columns.end(), {right("median ms"), right("ratio"), right("interval"), left("verdict"),
+                                                 right("peak memory", 1), right("memory ratio", 2)});
     if (!has_calls_) table_.columns.push_back(right("tokens/s", 3));
   }
 
@@ -151,11 +224,8 @@ class PeopleTable {
         table_.add(std::move(cells), failure_of(record));
         continue;
       }
-      for (const std::string& text :
-           {format_ms(median), std::string("1"), std::string(kNothing), std::string("baseline"),
-            bytes_cell(record.memory_bytes.peak_allocated), std::string("1")}) {
-        cells.emplace_back(text);
-      }
+      cells.insert(cells.end(), {format_ms(median), "1", std::string(kNothing), "baseline",
+                                 bytes_cell(record.memory_bytes.peak_allocated), "1"});
       if (!has_calls_) cells.emplace_back(tokens_of(record));
       table_.add(std::move(cells));
     }
@@ -168,12 +238,10 @@ class PeopleTable {
       return;
     }
     if (has_pairs_) cells.emplace_back(format_ms(time_of(row.baseline, row.time).median));
-    cells.emplace_back(format_ms(time_of(row.record, row.time).median));
-    cells.emplace_back(fmt::format("{:.3f}", row.ratio->ratio));
-    cells.emplace_back(interval_text(*row.ratio));
-    cells.emplace_back(words_of(row.verdict, comparison_.options));
-    cells.emplace_back(bytes_cell(row.record.memory_bytes.peak_allocated));
-    cells.emplace_back(memory_ratio_text(row.memory_ratio));
+    cells.insert(cells.end(),
+                 {format_ms(time_of(row.record, row.time).median), fmt::format("{:.3f}", row.ratio->ratio),
+                  interval_text(*row.ratio), words_of(row.verdict, comparison_.options),
+                  bytes_cell(row.record.memory_bytes.peak_allocated), memory_ratio_text(row.memory_ratio)});
     if (!has_calls_) cells.emplace_back(tokens_of(row.record));
     table_.add(std::move(cells));
   }

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "inspect/compare/compare_records.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

@@ -1,6 +1,7 @@
-// Tables of a graph and of the passes that made it.
+// A graph and the passes that made it, as tables, and as a drawing in the language of Graphviz.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -8,7 +9,6 @@
 
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {
@@ -33,5 +33,12 @@ Table pass_table(const std::string& graph_name, std::span<const PassEffect> pass
 // One row for each op, or body of a fused node, and phase: nodes, launches, operations and bytes, and the ops that a
 // fused node replaces. In the order of phases, most bytes first. Throws Error if a count overflows 64 bits.
 Table op_table(const Graph& graph, Format format);
+
+// A graph with more nodes is drawn with one box for each module and phase instead of one for each node.
+inline constexpr std::size_t kMostDrawnNodes = 1500;
+
+// A digraph: nested clusters are the levels of the scope, colours are the phases, edges have the type of their value.
+// Constants are written at their readers. The text ends with a line break.
+std::string dot_text(const Graph& graph);
 
 }  // namespace ridgepoint::views

@@ -4,18 +4,25 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "backends/reference/reference_device.h"
 #include "ir/scope.h"
 #include "ir/stored_tensors.h"
+#include "ops/float8_product.h"
 #include "passes/precision/autocast.h"
 #include "passes/training/training.h"
 #include "predict/forecast.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/tensor.h"
+#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint {
 namespace {
@@ -157,6 +164,142 @@ ProgramOptions options_of(const PrecisionVariant& variant, std::optional<Allocat
   return options;
 }
 
+// A double holds the exact sum of two numbers of the type, so rounding it gives the type's own addition.
+double rounded(DType dtype, double value) {
+  std::array<std::byte, 8> element{};
+  store_element(dtype, element.data(), value);
+  return load_element(dtype, element.data());
+}
+
+// Calls `add` at most `count` times. It returns whether the sum changed; once it does not change, it never will.
+template <typename Add>
+void repeat(std::int64_t count, const StopPoint& stop_point, Add add) {
+  constexpr std::int64_t kBetweenStopPoints = 1 << 20;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (stop_point && i % kBetweenStopPoints == 0) stop_point();
+    if (!add()) return;
+  }
+}
+
+double plain_sum(DType dtype, double term, std::int64_t count, const StopPoint& stop_point) {
+  double sum = 0;
+  repeat(count, stop_point, [&] {
+    const double before = std::exchange(sum, rounded(dtype, sum + term));
+    return sum != before;
+  });
+  return sum;
+}
+
+double compensated_sum(DType dtype, double term, std::int64_t count, const StopPoint& stop_point) {
+  double sum = 0;
+  double lost = 0;
+  repeat(count, stop_point, [&] {
+    const double corrected = rounded(dtype, term - lost);
+    const double next = rounded(dtype, sum + corrected);
+    const double lost_before = std::exchange(lost, rounded(dtype, rounded(dtype, next - sum) - corrected));
+    const double before = std::exchange(sum, next);
+    return sum != before || lost != lost_before;
+  });
+  return sum;
+}
+
+struct Case {
+  DType sum;
+  DType term;
+  bool cast = false;         // the statement shows the cast of the term, which does not change the result
+  bool compensated = false;  // Kahan 1965: the next term includes what rounding lost
+};
+
+constexpr std::array kCases = {
+    Case{DType::fp32, DType::fp32},
+    Case{DType::fp16, DType::fp16},
+    Case{DType::fp32, DType::fp16},
+    Case{DType::fp32, DType::fp16, true},
+    Case{DType::bf16, DType::bf16},
+    Case{DType::fp32, DType::bf16},
+    Case{DType::fp32, DType::fp32, false, true},
+    Case{DType::fp16, DType::fp16, false, true},
+    Case{DType::bf16, DType::bf16, false, true},
+};
+
+std::string statement_of(const Case& which) {
+  const std::string sum(name(which.sum));
+  const std::string term(name(which.term));
+  const std::string added = which.cast ? sum + "(" + term + ")" : term;
+  return sum + " += " + added + (which.compensated ? ", compensated" : "");
+}
+
+// Casts and copies have no row.
+bool has_row(const Node& node) {
+  const bool computes = op_class(node.op) != OpClass::elementwise || traits(node.op).arithmetic != Arithmetic::none;
+  return launches(node.op) && computes;
+}
+
+std::string operand_types(const Graph& graph, const Node& node) {
+  if (traits(node.op).kernel_class == KernelClass::matmul && is_tf32(node)) return "tf32";
+  if (const std::optional<Float8Operands> codes = float8_operands(node.attributes)) {
+    const std::string left(name(codes->left));
+    return codes->left == codes->right ? left : left + ", " + std::string(name(codes->right));
+  }
+  std::set<DType> found;
+  for (const Value value : node.inputs) {
+    const DType dtype = graph.type(value).dtype;
+    if (is_floating(dtype) && graph.producer_node(value).op != Op::constant) found.insert(dtype);
+  }
+  std::string text;
+  for (const DType dtype : found) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
+  return text;
+}
+
+class TypeCounter {
+ public:
+  explicit TypeCounter(const Graph& graph) : graph_(graph) {}
+
+  TypeTable run() {
+    add_inputs(Role::parameter, "parameter");
+    add_inputs(Role::data, "input");
+    for (const NodeId id : graph_.order()) visit(graph_.node(id));
+    for (const Output& output : graph_.outputs()) {
+      if (output.role != OutputRole::gradient) continue;
+      add({"gradient", with_layers_added_up(output.of), "", "", result_of(output.value)});
+    }
+    return std::move(table_);
+  }
+
+ private:
+  std::string result_of(Value value) const { return std::string(name(graph_.type(value).dtype)); }
+
+  void add_inputs(Role role, const char* part) {
+    for (const NodeId id : graph_.inputs(role)) {
+      const Node& node = graph_.node(id);
+      add({part, with_layers_added_up(input_name(node)), "", "", result_of(node.outputs[0])});
+    }
+  }
+
+  void visit(const Node& node) {
+    if (node.op == Op::cast) {
+      ++table_.casts;
+      const Node& producer = graph_.producer_node(node.inputs[0]);
+      const bool of_parameter = producer.op == Op::input && input_role(producer) == Role::parameter;
+      if (of_parameter) ++table_.weight_casts;
+    }
+    if (!has_row(node)) return;
+    add({std::string(name(node.phase)), with_layers_added_up(graph_.scope_name(node)), std::string(name(node.op)),
+         operand_types(graph_, node), result_of(node.outputs[0])});
+  }
+
+  void add(TypeRow row) {
+    const auto [found, is_new] =
+        rows_.try_emplace(std::tuple(row.part, row.module, row.op, row.operands, row.result), table_.rows.size());
+    if (is_new) table_.rows.push_back(std::move(row));
+    ++table_.rows[found->second].nodes;
+  }
+
+  const Graph& graph_;
+  TypeTable table_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, std::size_t> rows_;
+};
+
 }  // namespace
 
 std::string name(const PrecisionVariant& variant) {
@@ -193,5 +336,23 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload
   }
   return rows;
 }
+
+std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double term, const StopPoint& stop_point) {
+  if (count < 1) throw Error("--count: " + std::to_string(count) + " is too small; the least is 1", ErrorKind::usage);
+  if (!std::isfinite(term) || term <= 0) throw Error("--term must be a positive number", ErrorKind::usage);
+  const double exact = static_cast<double>(count) * term;
+  std::vector<Accumulation> rows;
+  for (const Case& which : kCases) {
+    Accumulation row{statement_of(which), which.sum, which.term};
+    const double value = rounded(which.sum, rounded(which.term, term));
+    row.result = which.compensated ? compensated_sum(which.sum, value, count, stop_point)
+                                   : plain_sum(which.sum, value, count, stop_point);
+    row.error = std::abs(row.result - exact) / exact;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+TypeTable types_of(const Graph& graph) { return TypeCounter(graph).run(); }
 
 }  // namespace ridgepoint

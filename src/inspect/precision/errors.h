@@ -1,5 +1,5 @@
-// Runs a model with the same numbers in several precisions and compares the result and the gradients of each module
-// with double precision.
+// What number types change: the types of the ops in a graph, rounding errors of a sum in each type, and the errors of a
+// model that runs with the same numbers in several precisions, against double precision.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,16 @@
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/dtype.h"
+#include "ridgepoint/graph.h"
 #include "ridgepoint/precision.h"
 #include "ridgepoint/program.h"
+#include "ridgepoint/stop_point.h"
 #include "ridgepoint/workload.h"
 
 namespace ridgepoint {
 
-// With `low_norms`, norms compute in the low type instead of fp32: each step of their formula is rounded.
+// With `low_norms`, norms compute in the 16-bit type instead of fp32: each step of their formula is rounded.
 struct PrecisionVariant {
   Precision precision = Precision::fp32;
   bool low_norms = false;
@@ -43,5 +46,37 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload
                                                         const std::shared_ptr<Device>& device, int depth,
                                                         const std::function<bool(std::string_view)>& watch = {},
                                                         std::optional<AllocatorKind> allocator = {});
+
+struct Accumulation {
+  std::string statement;  // as in code: "fp32 += fp16"
+  DType sum = DType::fp32;
+  DType term = DType::fp32;
+  double result = 0;
+  double error = 0;  // relative to the exact sum
+};
+
+// Adds `term` `count` times in every combination of types. Every operation rounds to nearest even. Throws Error (usage)
+// for a count below 1 or a term that is not finite and positive.
+std::vector<Accumulation> accumulate_in_each_type(std::int64_t count = 1000, double term = 0.01,
+                                                  const StopPoint& stop_point = {});
+
+// One row for each module, op and phase. Layers with equal types share a row; their number is written as *.
+struct TypeRow {
+  std::string part;      // parameter, forward, loss, backward, optimizer, gradient
+  std::string module;    // layers.*.attn.q_proj, or the name of a parameter or gradient
+  std::string op;        // empty for a parameter or gradient
+  std::string operands;  // their types; tf32 for a matmul in tf32; empty for a parameter or gradient
+  std::string result;
+  std::int64_t nodes = 0;  // the number of nodes in this row
+};
+
+struct TypeTable {
+  std::vector<TypeRow> rows;  // parameters, then nodes in order, then gradients
+  std::int64_t casts = 0;
+  std::int64_t weight_casts = 0;  // casts of parameters
+};
+
+// Views, constants and casts have no row.
+TypeTable types_of(const Graph& graph);
 
 }  // namespace ridgepoint

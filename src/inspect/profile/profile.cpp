@@ -9,7 +9,9 @@
 #include "inspect/profile/communication.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/measure.h"
 #include "run/session/ranks.h"
+#include "run/session/steps/step_benchmark.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host_activity.h"
 #include "runtime/device/observation.h"
@@ -120,7 +122,8 @@ struct Recording {
   bool captured = false;
 };
 
-// The launch of a collective of the host ends before it does: its times are those of the thread that runs it.
+// The launch of a host collective ends before the collective does, so the thread that runs the collective takes its
+// times.
 void use_times_of_collectives(ActivityLog& log, const Program& program, const std::vector<CollectiveSpan>& spans) {
   constexpr std::uint32_t kStream = 1;
   const std::vector<LaunchInfo> launches = program.launches();
@@ -275,6 +278,18 @@ std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ce
     profile.copy_bytes_per_second = ceilings.copy(config.device, config.device_options.threads);
   }
   return profile;
+}
+
+Record benchmark(const RunConfig& config) {
+  CeilingCache ceilings;
+  return *measure_step(config, ceilings);  // without a watcher, nothing stops it
+}
+
+Profile profile(RunConfig config) {
+  constexpr std::int64_t kProfiledSteps = 3;
+  if (config.profiled_steps == 0) config.profiled_steps = kProfiledSteps;
+  CeilingCache ceilings;
+  return *measure_profile(config, ceilings);
 }
 
 }  // namespace ridgepoint

@@ -84,7 +84,7 @@ class TraceWriter {
     text_.clear();
   }
 
-  // The rank's lane is its own two processes, and its clock is that of rank 0.
+  // A rank has two processes of the trace, and times by the clock of rank 0.
   std::string at(std::int64_t ns) const { return microseconds(ns + rank_.shift_ns); }
   std::string in_rank(std::string_view name) const {
     return dump_json(rank_.ranks > 1 ? fmt::format("rank {} {}", rank_.rank, name) : std::string(name));

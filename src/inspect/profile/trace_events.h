@@ -20,7 +20,7 @@ namespace ridgepoint {
 
 class ProcessGroup;
 
-// Whose events they are, and how far the profile of the rank begins after that of rank 0.
+// The rank of the events, and how far its profile begins after the profile of rank 0.
 struct TraceRank {
   int rank = 0, ranks = 1;
   std::int64_t shift_ns = 0;

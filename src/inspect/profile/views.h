@@ -1,5 +1,6 @@
 // Sums over the kernels of a profile: by kernel, by class and phase, by module; idle time; roofline; and a check of the
-// profiled time. All sums are over all profiled steps: divide by Profile::steps.size() for the mean.
+// profiled time. All sums are over all profiled steps: divide by Profile::steps.size() for the mean. A filter selects
+// kernels by phase and module.
 #pragma once
 
 #include <array>
@@ -133,5 +134,19 @@ struct Reconciliation {
   double difference_ms() const { return profiled_ms - timed_ms; }
 };
 Reconciliation reconcile(const Profile& profile);
+
+// An empty list selects all.
+struct KernelFilter {
+  std::vector<ProfilePhase> phases;
+  // Patterns of module names: * matches any characters except a dot, ? one character. A pattern selects a module with
+  // all modules inside it.
+  std::vector<std::string> scopes;
+  bool is_empty() const { return phases.empty() && scopes.empty(); }
+};
+
+bool matches_scope(std::string_view pattern, const std::string& scope);
+
+// Removes the other kernels from the profile, and stores the totals over all kernels in `selection`.
+void select_kernels(Profile& profile, const KernelFilter& filter);
 
 }  // namespace ridgepoint

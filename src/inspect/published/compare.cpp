@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kA100 = "a100_80gb_pcie";
 constexpr std::string_view kNoWarmup = "no_warmup";
 
-// A value of the source against that of the record: collects what is presumed and what is not stated.
+// Compares values of a source with values of a record, and collects the fields that are presumed or not stated.
 class Match {
  public:
   void size(const PublishedRow& row, std::string_view field, std::int64_t wanted) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "inspect/published/row.h"
+#include "inspect/published/published_rows.h"
 #include "ridgepoint/record.h"
 
 namespace ridgepoint {

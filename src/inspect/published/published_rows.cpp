@@ -179,6 +179,12 @@ void check(const PublishedRow& row) {
   }
 }
 
+template <typename Map>
+auto find(const Map& map, std::string_view name) {
+  const auto found = map.find(name);
+  return found == map.end() ? std::nullopt : std::optional(found->second);
+}
+
 }  // namespace
 
 std::vector<PublishedRow> parse_published(PublishedKind kind, std::string_view text) {
@@ -218,5 +224,8 @@ const std::vector<PublishedRow>& published_rows() {
   }();
   return rows;
 }
+
+std::optional<std::string> PublishedRow::text(std::string_view name) const { return find(texts, name); }
+std::optional<std::int64_t> PublishedRow::size(std::string_view name) const { return find(sizes, name); }
 
 }  // namespace ridgepoint

@@ -1,14 +1,56 @@
-// Reads the rows of data/published, which cmake/embed.cmake embeds.
+// Published figures and what their sources say of them, read from the rows of data/published, which cmake/embed.cmake
+// embeds. data/published/README.md says where the rows come from, what their fields mean and what is not stated; the
+// words here are those of that file.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/files/embedded_file.h"
-#include "inspect/published/row.h"
+#include "core/types/enum_names.h"
 
 namespace ridgepoint {
+
+// The file that a row is from.
+enum class PublishedKind : std::uint8_t { step, attention, memory, profile, precision, claim };
+inline constexpr auto kPublishedKindNames =
+    enum_names<PublishedKind>("step", "attention", "memory", "profile", "precision", "claim");
+inline constexpr std::array kAllPublishedKinds = {PublishedKind::step,      PublishedKind::attention,
+                                                  PublishedKind::memory,    PublishedKind::profile,
+                                                  PublishedKind::precision, PublishedKind::claim};
+constexpr std::string_view name(PublishedKind kind) { return kPublishedKindNames[kind]; }
+
+// A measured or calculated number, with the digits of the source.
+struct PublishedFigure {
+  std::string quantity;  // the field: forward_ms, peak_gb_as_printed
+  std::string unit;      // ms, GiB, %; empty for a count or a ratio
+  std::string printed;   // trailing zeros included
+  double value = 0;
+};
+
+struct PublishedRow {
+  PublishedKind kind = PublishedKind::step;
+  std::int64_t line = 0;  // of its file, from 1
+  std::string study;
+  std::string table;                // of the source; of a claim, its topic
+  std::optional<std::string> card;  // empty: not stated
+  std::string card_basis;           // stated, elsewhere_in_document, not_stated; empty for kinds without a card
+  std::string status = "ok";        // ok or oom
+  std::string note;
+  std::map<std::string, std::string, std::less<>> texts;   // fields with text: model, mode, dtype, compile, ...
+  std::map<std::string, std::int64_t, std::less<>> sizes;  // batch, context, sequence, d, heads, layers, ...
+  std::vector<PublishedFigure> figures;                    // in the order of the file
+
+  // Empty where the source does not state it. A presumed value stands under NAME_presumed.
+  std::optional<std::string> text(std::string_view name) const;
+  std::optional<std::int64_t> size(std::string_view name) const;
+};
 
 // The files as they are.
 std::span<const EmbeddedFile> published_files();

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "inspect/published/row.h"
-#include "tables/table/format.h"
+#include "inspect/published/published_rows.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

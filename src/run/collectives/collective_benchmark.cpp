@@ -23,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kBatches = 5;
 
-// Integers from -8 to 8, whose sums over up to 16 ranks every floating type holds exactly, and over any number of ranks
-// those of 32 bits.
+// Integers from -8 to 8. Every floating type holds their sums over up to 16 ranks exactly; 32-bit types hold sums over
+// any number of ranks.
 int operand_of(std::int64_t rank, std::int64_t element) { return static_cast<int>((7 * element + 3 * rank) % 17) - 8; }
 
 // Memory of a device outside of an allocator.

@@ -10,7 +10,6 @@
 #include "run/machine/ceilings.h"
 #include "run/machine/host.h"
 #include "runtime/device/device.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

@@ -1,10 +1,16 @@
 #include "run/machine/host.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "core/text/text.h"
@@ -53,6 +59,25 @@ Host parse_cpuinfo(std::istream& text) {
 Host describe_host() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   return parse_cpuinfo(cpuinfo);
+}
+
+std::optional<double> fastest_processor_mhz(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::optional<double> fastest;
+  for (const auto& processor : std::filesystem::directory_iterator(folder, error)) {
+    std::ifstream file(processor.path() / "cpufreq" / "scaling_cur_freq");
+    double khz = 0;
+    if (file >> khz) fastest = std::max(fastest.value_or(0), khz * 1e-3);
+  }
+  return fastest;
+}
+
+std::string place_of_card(const Device& device) {
+  const std::optional<std::string> address = device.facts().pci_bus_id;
+  if (!address) return "";
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("{} {}", host.data(), *address);
 }
 
 }  // namespace ridgepoint

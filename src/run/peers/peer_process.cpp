@@ -1,10 +1,19 @@
 #include "run/peers/peer_process.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <limits>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "core/processes/child_process.h"
+#include "core/types/enum_names.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -31,6 +40,36 @@ Json sizes_of(const WorkloadDescription& workload) {
 std::optional<std::int64_t> bytes_in(const Json& answer, const char* key) {
   const auto found = answer.find(key);
   return found == answer.end() ? std::nullopt : std::optional(found->get<std::int64_t>());
+}
+
+constexpr const char* kVariable = "RIDGEPOINT_PYTHON";
+
+std::vector<std::string> candidates(const std::string& named) {
+  if (!named.empty()) return {named};
+  if (const char* path = std::getenv(kVariable); path != nullptr && *path != '\0') return {path};
+  return {"python3", "/usr/bin/python3"};
+}
+
+// Throws Error with the reason, without the path.
+std::string torch_version_of(const std::string& path, const StopPoint& stop_point) {
+  ChildProcess process({path, "-c", "import torch; print(torch.__version__)"});
+  const std::optional<std::string> version = process.read_line(stop_point);
+  const int exit_code = process.wait();
+  if (version && exit_code == 0) return *version;
+  const std::string reason = process.last_error_line();
+  throw Error(fmt::format("'{}': {}", path, reason.empty() ? fmt::format("exit code {}", exit_code) : reason));
+}
+
+using enum TorchMode;
+
+constexpr auto kNames =
+    enum_names<TorchMode>("eager", "compile", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs");
+constexpr std::array kUsual = {eager, compile, reduce_overhead, max_autotune};
+constexpr auto kPeers = enum_names<TorchMode>("torch:eager", "torch:compile", "torch:reduce-overhead",
+                                              "torch:max-autotune", "torch:max-autotune-no-cudagraphs");
+
+void add_once(TorchMode mode, std::vector<TorchMode>& modes) {
+  if (std::ranges::find(modes, mode) == modes.end()) modes.push_back(mode);
 }
 
 }  // namespace
@@ -88,6 +127,40 @@ PeerTimes PeerProcess::run(std::int64_t iterations) {
   times.peak_allocated_bytes = bytes_in(answer, "peak_allocated");
   times.peak_reserved_bytes = bytes_in(answer, "peak_reserved");
   return times;
+}
+
+Python find_python(const std::string& named, const StopPoint& stop_point) {
+  std::vector<std::string> reasons;
+  for (const std::string& path : candidates(named)) {
+    try {
+      return {path, torch_version_of(path, stop_point)};
+    } catch (const Error& error) {
+      reasons.emplace_back(error.what());
+    }
+  }
+  throw Error(
+      fmt::format("no Python with PyTorch was found ({}); install PyTorch, or name a Python that has it: --python "
+                  "FILE, or the environment variable {}",
+                  fmt::join(reasons, "; "), kVariable));
+}
+
+std::string_view name(TorchMode mode) { return kNames[mode]; }
+
+std::vector<TorchMode> torch_modes_from(std::string_view text) {
+  std::vector<TorchMode> modes;
+  for (std::string_view rest = text;; rest.remove_prefix(rest.find(',') + 1)) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    if (item == "torch") {
+      for (const TorchMode mode : kUsual) add_once(mode, modes);
+    } else if (const std::optional<TorchMode> mode = kPeers.find(item)) {
+      add_once(*mode, modes);
+    } else {
+      std::vector<std::string_view> known = {"torch"};
+      known.insert(known.end(), kPeers.all().begin(), kPeers.all().end());
+      refuse_name(item, "peer '{}' is unknown", known);
+    }
+    if (item.size() == rest.size()) return modes;
+  }
 }
 
 }  // namespace ridgepoint

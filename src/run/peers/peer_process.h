@@ -1,5 +1,6 @@
-// A process that runs the same model elsewhere, and the requests that it answers: one JSON object a line, in both
-// directions (bench/peers/pytorch/peer.py).
+// PyTorch in a process of its own: a Python interpreter that can import it, the modes that --peers names, and the
+// process that runs the same model. It answers requests, one JSON object a line in both directions
+// (bench/peers/pytorch/peer.py).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,27 @@
 #include "core/processes/child_process.h"
 #include "core/text/json.h"
 #include "ridgepoint/run_config.h"
-#include "run/peers/python.h"
-#include "run/peers/torch_mode.h"
+#include "ridgepoint/stop_point.h"
 
 namespace ridgepoint {
+
+struct Python {
+  std::string path;           // as it was named; looked up in PATH without a slash
+  std::string torch_version;  // "2.11.0+cu130"
+};
+
+// `named`, if it is not empty; otherwise the environment variable RIDGEPOINT_PYTHON, if it is set; otherwise the first
+// of python3 in PATH and /usr/bin/python3 that can import torch. Importing takes seconds; `stop_point` is called
+// meanwhile. Throws Error with the interpreters that were tried, why each failed, and what to do.
+Python find_python(const std::string& named, const StopPoint& stop_point = {});
+
+// eager; compile: torch.compile as it is; the others: torch.compile with the mode of that name.
+enum class TorchMode : std::uint8_t { eager, compile, reduce_overhead, max_autotune, max_autotune_no_cudagraphs };
+std::string_view name(TorchMode mode);
+
+// The modes of a comma list of "torch:MODE" and "torch", which stands for the first four, each once. Throws Error
+// (usage) with the nearest name.
+std::vector<TorchMode> torch_modes_from(std::string_view text);
 
 // safetensors: the fp32 parameters by name; int64 `inputs` and `targets` [batch, context] and the fp32 results that the
 // peer should have, `logits`, and with a backward `loss` and `grad.NAME`.

@@ -1,4 +1,5 @@
-// What a run would need, without running it: its memory by category and phase, and whether a card holds it.
+// What a run would need, without running it: its memory by category and phase, and whether a card holds it; and the
+// search for the largest size that fits.
 #pragma once
 
 #include <cstdint>
@@ -25,5 +26,11 @@ std::optional<Record> plan_largest(const std::string& size, const std::function<
 // Throws Error, also (usage) without a capacity.
 std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
                           std::int64_t most, const StepWatcher& watch = {});
+
+// The largest multiple of `granularity` up to `most` for which `fits` holds, 0 if there is none: four times as
+// large until it does not fit, then bisected. The last call of `fits` that holds is that of the result, and the last
+// that does not is that of the next multiple. If memory does not grow steadily, a larger multiple may still fit.
+std::int64_t largest_that_fits(const std::function<bool(std::int64_t)>& fits, std::int64_t granularity,
+                               std::int64_t most);
 
 }  // namespace ridgepoint

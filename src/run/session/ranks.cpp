@@ -14,7 +14,7 @@
 #include "core/text/units.h"
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"
-#include "run/machine/card_place.h"
+#include "run/machine/host.h"
 #include "runtime/device/process_group.h"
 
 namespace ridgepoint {

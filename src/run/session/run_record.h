@@ -1,12 +1,15 @@
-// The fields that every record shares: time, device, binary and status.
+// The fields that every record shares: time, device, binary and status; and the rates of training steps, from their
+// times.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "ridgepoint/program.h"
 #include "ridgepoint/record.h"
-#include "run/timing/processor_wait.h"
+#include "ridgepoint/workload.h"
+#include "run/timing/machine_state.h"
 
 namespace ridgepoint {
 
@@ -22,5 +25,12 @@ void describe_wait(Record& record, const ProcessorWait& wait);
 
 // Runs `stages`. A std::exception becomes the status and the message of the record; anything else passes.
 void record_outcome(Record& record, const std::function<void()>& stages);
+
+// Fills tokens_per_second, achieved_flops_per_second and mfu from the mean time and flops_per_step, where the two are
+// known.
+void fill_rates(Record& record, const Workload& workload);
+
+// Fills the ceiling and the share of it that was achieved.
+void fill_ceiling(Record& record, const std::optional<double>& ceiling_flops_per_second);
 
 }  // namespace ridgepoint

@@ -11,15 +11,15 @@
 #include "core/types/enum_names.h"
 #include "models/attention.h"
 #include "passes/training/adapters.h"
+#include "predict/block_memory.h"
 #include "predict/cards/datasheet.h"
 #include "predict/choose_checkpoints.h"
-#include "predict/recompute_cost.h"
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "run/timing/machine_state.h"
-#include "run/timing/sampling.h"
+#include "run/timing/timing_quality.h"
 #include "runtime/device/process_group.h"
 
 namespace ridgepoint {
@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kStageNames = enum_names<StepProgress::Stage>("planning", "initialising", "measuring the ceiling",
                                                              "warm-up", "step", "profiling", "measuring a peer");
 
-// The rate of arithmetic over that of memory; that of an H100 where the datasheet of the card is not known.
+// Operations per byte: the arithmetic rate over the memory rate; of an H100 if the datasheet of the card is not known.
 double flops_per_byte(std::string_view card, Precision precision) {
   const Datasheet* sheet = find_datasheet(card);
   if (sheet == nullptr) sheet = find_datasheet("H100 SXM");

@@ -1,9 +1,19 @@
 #include "run/timing/machine_state.h"
 
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
 #include <vector>
 
-#include "run/machine/processor_clock.h"
+#include "core/warning.h"
+#include "run/machine/host.h"
 
 namespace ridgepoint {
 namespace {
@@ -12,6 +22,43 @@ void append(std::optional<std::vector<double>>& values, const std::optional<doub
   if (!value) return;
   if (!values) values.emplace();
   values->push_back(*value);
+}
+
+// The sum over all threads of the second number in schedstat: nanoseconds on a run queue.
+std::optional<double> waited_seconds() {
+  std::error_code error;
+  std::optional<double> total;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream file(thread.path() / "schedstat");
+    double ran_ns = 0.0;
+    double waited_ns = 0.0;
+    if (file >> ran_ns >> waited_ns)
+      total = total.value_or(0.0) + waited_ns * 1e-9;  // false for a thread that has ended
+  }
+  return total;
+}
+
+// Seconds of all processors since boot: user, nice, system, idle, iowait, irq, softirq, steal.
+std::array<double, 8> processor_seconds() {
+  std::array<double, 8> seconds{};
+  std::ifstream file("/proc/stat");
+  std::string label;
+  file >> label;
+  const auto ticks_per_second = static_cast<double>(std::max(sysconf(_SC_CLK_TCK), 1L));
+  for (double& entry : seconds) {
+    double ticks = 0.0;
+    if (file >> ticks) entry = ticks / ticks_per_second;
+  }
+  return seconds;
+}
+
+double own_processor_seconds() {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
 }  // namespace
@@ -55,6 +102,52 @@ void MachineState::read_gpu() {
     }
   }
   last_read_ = std::chrono::steady_clock::now();
+}
+
+ProcessorWait::Counts ProcessorWait::read_counts() {
+  const auto [user, nice, system, idle, iowait, irq, softirq, steal] = processor_seconds();
+  const double busy = user + nice + system + irq + softirq;
+  return {.at = std::chrono::steady_clock::now(),
+          .waited_seconds = waited_seconds(),
+          .stolen_seconds = steal,
+          .busy_seconds = busy,
+          .all_seconds = busy + idle + iowait + steal,
+          .own_seconds = own_processor_seconds()};
+}
+
+void ProcessorWait::start() { begin_ = read_counts(); }
+
+void ProcessorWait::stop() {
+  const Counts end = read_counts();
+  seconds_ += std::chrono::duration<double>(end.at - begin_.at).count();
+  stolen_seconds_ += std::max(end.stolen_seconds - begin_.stolen_seconds, 0.0);
+  all_seconds_ += std::max(end.all_seconds - begin_.all_seconds, 0.0);
+  counted_ = counted_ && begin_.waited_seconds && end.waited_seconds;
+  if (!counted_) return;
+  // The sum may decrease when a thread ends.
+  waited_seconds_ += std::max(*end.waited_seconds - *begin_.waited_seconds, 0.0);
+  const double busy = end.busy_seconds - begin_.busy_seconds;
+  const double own = end.own_seconds - begin_.own_seconds;
+  const double share = busy > 0.0 ? std::clamp(own / busy, 0.0, 1.0) : 0.0;
+  waited_seconds_ += share * std::max(end.stolen_seconds - begin_.stolen_seconds, 0.0);
+}
+
+std::optional<double> ProcessorWait::threads_waiting() const {
+  if (!counted_ || !(seconds_ > 0.0)) return std::nullopt;
+  return waited_seconds_ / seconds_;
+}
+
+std::optional<double> ProcessorWait::stolen_share() const {
+  return all_seconds_ > 0.0 ? std::optional(stolen_seconds_ / all_seconds_) : std::nullopt;
+}
+
+void warn_if_busy(std::optional<double> threads_waiting, std::int64_t threads) {
+  if (!threads_waiting || *threads_waiting < kManyWaitingThreads) return;
+  warn_once(
+      "busy machine",
+      fmt::format("other programs kept the processor busy: on average {:.1f} of {} thread{} waited for a processor "
+                  "during the timing, so the times are too long; stop other programs or use fewer --threads",
+                  *threads_waiting, threads, threads == 1 ? "" : "s"));
 }
 
 }  // namespace ridgepoint

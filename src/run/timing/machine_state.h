@@ -1,15 +1,54 @@
-// The state of the machine around timed iterations: load, clocks, power, temperature and throttling.
+// The state of the machine around timed iterations: load, clocks, power, temperature and throttling; and the time that
+// threads of this process wait for a processor, which makes measured times too long.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "ridgepoint/record.h"
 #include "run/machine/nvml.h"
-#include "run/timing/processor_wait.h"
 
 namespace ridgepoint {
+
+// Sums the time between start() and stop(), over any number of such pairs: the time in which the scheduler kept threads
+// of this process waiting (another program, a quota), and this process's share of the time that the hypervisor gave to
+// other virtual machines.
+class ProcessorWait {
+ public:
+  void start();
+  void stop();
+  // The average number of waiting threads; empty before the first stop() and without /proc/self/task/*/schedstat.
+  std::optional<double> threads_waiting() const;
+  // The share of the processors' time, idle time included, that the hypervisor gave to other virtual machines; empty
+  // before the first stop() and without /proc/stat.
+  std::optional<double> stolen_share() const;
+
+ private:
+  struct Counts {
+    std::chrono::steady_clock::time_point at;
+    std::optional<double> waited_seconds;  // by all threads
+    double stolen_seconds = 0.0;           // from all processors
+    double busy_seconds = 0.0;             // of all processors, whoever used them
+    double all_seconds = 0.0;              // of all processors, idle time included
+    double own_seconds = 0.0;              // processor time of this process
+  };
+  static Counts read_counts();
+
+  Counts begin_;
+  bool counted_ = true;
+  double seconds_ = 0.0;
+  double waited_seconds_ = 0.0;
+  double stolen_seconds_ = 0.0;
+  double all_seconds_ = 0.0;
+};
+
+// With this many waiting threads, a measurement is not valid.
+inline constexpr double kManyWaitingThreads = 0.1;
+
+// Warns once in a process if `threads_waiting` is kManyWaitingThreads or more.
+void warn_if_busy(std::optional<double> threads_waiting, std::int64_t threads);
 
 // Reads in start() and stop(), and in between() at most every kBetween. Call none of them within an iteration.
 class MachineState {

@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "run/timing/processor_wait.h"
+#include "ridgepoint/record.h"
+#include "run/timing/machine_state.h"
 
 namespace ridgepoint {
 namespace {
@@ -116,6 +121,36 @@ TimingVerdict verdict_on_samples(std::span<const double> samples, TimingSection&
   return is_wide ? TimingVerdict::too_few : TimingVerdict::steady;
 }
 
+constexpr double kNoLimit = 1e30;
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double half_width_of(std::span<const double> samples) {
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::ranges::sort(sorted);
+  return median_half_width(sorted);
+}
+
+// Two passes: summing squares first would lose the spread of nearly equal times.
+double sample_deviation(std::span<const double> samples, double mean) {
+  if (samples.size() < 2) return Statistics::kUnknown;
+  double squares = 0;
+  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
+  return std::sqrt(squares / static_cast<double>(samples.size() - 1));
+}
+
+// The value below which `share` (0..1) of the sorted samples lie, interpolated linearly between neighbours.
+double quantile(std::span<const double> sorted, double share) {
+  if (sorted.empty()) return Statistics::kUnknown;
+  const double position = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  const double fraction = position - static_cast<double>(below);
+  return std::lerp(sorted[below], sorted[above], fraction);
+}
+
 }  // namespace
 
 double median_half_width(std::span<const double> sorted) {
@@ -196,6 +231,52 @@ TimingSection judge_timing(std::span<const double> samples, TimingSection machin
     machine.verdict = is_disturbed(machine, threads_waiting) ? TimingVerdict::disturbed : verdict;
   }
   return machine;
+}
+
+Sampling::Sampling(const RunConfig& config, Seconds clock)
+    : config_(config),
+      clock_(clock ? std::move(clock) : Seconds(steady_seconds)),
+      begin_(clock_()),
+      limit_seconds_(
+          std::min(config.budget_seconds.value_or(kNoLimit), config.until ? config.until_limit_seconds : kNoLimit)) {}
+
+bool Sampling::ends(SamplingEnd by) {
+  ended_by_ = by;
+  return false;
+}
+
+bool Sampling::goes_on(std::span<const double> samples_ms) {
+  const std::size_t count = samples_ms.size();
+  if (config_.until && count >= next_check_) {
+    next_check_ = count + std::max<std::size_t>(count / 20, 1);
+    if (half_width_of(samples_ms) <= *config_.until) return ends(SamplingEnd::interval);
+  }
+  if (static_cast<std::int64_t>(count) >= config_.steps) return ends(SamplingEnd::steps);
+  if (count >= kLeastTimedSteps && elapsed() >= limit_seconds_) return ends(SamplingEnd::time_limit);
+  return true;
+}
+
+std::int64_t Sampling::steps_done(std::size_t samples) const {
+  const double share = std::min(elapsed() / limit_seconds_, 1.0);
+  return std::max(static_cast<std::int64_t>(samples),
+                  static_cast<std::int64_t>(share * static_cast<double>(config_.steps)));
+}
+
+Statistics describe(std::vector<double> samples) {
+  std::vector<double> sorted = samples;
+  std::ranges::sort(sorted);
+  Statistics result;
+  result.mean = sorted.empty() ? Statistics::kUnknown
+                               : std::reduce(sorted.begin(), sorted.end()) / static_cast<double>(sorted.size());
+  result.std = sample_deviation(sorted, result.mean);
+  result.min = quantile(sorted, 0);
+  result.max = quantile(sorted, 1);
+  result.median = quantile(sorted, 0.5);
+  result.quartiles = {quantile(sorted, 0.25), result.median, quantile(sorted, 0.75)};
+  result.cv = result.mean > 0 ? result.std / result.mean : Statistics::kUnknown;
+  result.median_half_width = median_half_width(sorted);
+  result.samples = std::move(samples);
+  return result;
 }
 
 }  // namespace ridgepoint

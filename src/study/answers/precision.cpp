@@ -7,7 +7,6 @@
 
 #include "inspect/published/published_rows.h"
 #include "study/answers/rows.h"
-#include "study/answers/topics.h"
 
 namespace ridgepoint::answers {
 namespace {
@@ -25,75 +24,70 @@ void add_published_sums(const Rows& sums, StudyAnswer& answer) {
     const Json* ours = first_of(sums, {{"statement", fmt::format("{} += {}", sum, term)}});
     const auto figure = std::ranges::find(row.figures, "result", &PublishedFigure::quantity);
     if (ours == nullptr || figure == row.figures.end()) continue;
-    const bool agrees = std::abs(number(*ours, "result") - figure->value) < 5e-9;
+    const bool agrees = std::abs(number_at(*ours, "result") - figure->value) < 5e-9;
     StudyClaim claim{row.study, fmt::format("{} += {} gives {}.", sum, term, figure->printed),
                      agrees ? StudyClaim::Verdict::confirmed : StudyClaim::Verdict::contradicted,
-                     fmt::format("Here it is {:.8f}.", number(*ours, "result"))};
+                     fmt::format("Here it is {:.8f}.", number_at(*ours, "result"))};
     const auto is_same = [&](const StudyClaim& each) { return each.text == claim.text; };
     if (std::ranges::none_of(answer.elsewhere, is_same)) answer.elsewhere.push_back(std::move(claim));
   }
 }
 
 StudyAnswer sums(const StudyRows& rows) {
-  const char* question = "What becomes of a sum of a thousand terms of 0.01?";
+  StudyAnswer answer{kPrecisionTopic, "What becomes of a sum of a thousand terms of 0.01?"};
   const Rows all = rows_of(rows, StudyPart::accumulation);
   const Json* full = sum_of(all, "fp32 += fp32");
   const Json* low = sum_of(all, "fp16 += fp16");
   const Json* mixed = sum_of(all, "fp32 += fp16");
-  if (full == nullptr || low == nullptr || mixed == nullptr)
-    return unanswered(kPrecisionTopic, question, StudyPart::accumulation);
-  StudyAnswer answer{.topic = kPrecisionTopic, .question = question};
+  if (full == nullptr || low == nullptr || mixed == nullptr) return unanswered(answer, StudyPart::accumulation);
   for (const Json* row : all) {
-    answer.evidence.push_back(
-        {StudyPart::accumulation, fmt::format("{}: {:.8f}, relative error {:.2g}", text(*row, "statement"),
-                                              number(*row, "result"), number(*row, "relative_error"))});
+    answer.add(StudyPart::accumulation, "{}: {:.8f}, relative error {:.2g}", text_at(*row, "statement"),
+               number_at(*row, "result"), number_at(*row, "relative_error"));
   }
-  const double gain = number(*low, "relative_error") / number(*mixed, "relative_error");
-  answer.sentence = fmt::format(
-      "In fp32 it is {:.5f}, in fp16 {:.5f}. With fp16 terms and an fp32 sum it is {:.5f}: {}.",
-      number(*full, "result"), number(*low, "result"), number(*mixed, "result"),
-      gain > 2 ? fmt::format("{} closer, so the type of the sum matters more than that of the terms", times(gain))
-               : "hardly closer, so rounding the terms is what costs");
-  if (const Json* bf16 = sum_of(all, "bf16 += bf16"); bf16 != nullptr && number(*bf16, "relative_error") > 0.1)
-    answer.sentence += fmt::format(
-        " In bf16 the sum stops at {:.4g}, where a term is less than half of its last digit.", number(*bf16, "result"));
+  const double gain = number_at(*low, "relative_error") / number_at(*mixed, "relative_error");
+  answer.say("In fp32 it is {:.5f}, in fp16 {:.5f}. With fp16 terms and an fp32 sum it is {:.5f}: {}.",
+             number_at(*full, "result"), number_at(*low, "result"), number_at(*mixed, "result"),
+             gain > 2
+                 ? fmt::format("{} closer, so the type of the sum matters more than the type of the terms", times(gain))
+                 : "hardly closer, so rounding the terms is what costs");
+  if (const Json* bf16 = sum_of(all, "bf16 += bf16"); bf16 != nullptr && number_at(*bf16, "relative_error") > 0.1)
+    answer.say("In bf16 the sum stops at {:.4g}, where a term is less than half of its last digit.",
+               number_at(*bf16, "result"));
   add_published_sums(all, answer);
   return answer;
 }
 
 StudyAnswer autocast(const StudyRows& rows) {
-  const char* question = "Which types do the parts of a model have under autocast, and why is layer norm an exception?";
+  StudyAnswer answer{kPrecisionTopic,
+                     "Which types do the parts of a model have under autocast, and why is layer norm an exception?"};
   const Rows all = rows_of(rows, StudyPart::autocast);
   const Json* norm = first_of(all, {{"op", "layer_norm"}});
-  if (norm == nullptr) return unanswered(kPrecisionTopic, question, StudyPart::autocast);
-  StudyAnswer answer{.topic = kPrecisionTopic, .question = question};
+  if (norm == nullptr) return unanswered(answer, StudyPart::autocast);
   std::vector<std::string> low, full;
   for (const Json* row : rows_of(all, {{"part", "forward"}})) {
-    const std::string result = text(*row, "result");
-    const std::string entry = text(*row, "module").empty() ? text(*row, "op") : text(*row, "module");
+    const std::string result = text_at(*row, "result");
+    const std::string entry = text_at(*row, "module").empty() ? text_at(*row, "op") : text_at(*row, "module");
     auto& list = result == "fp32" ? full : low;
     const std::string words = fmt::format("{} {}", entry, result);
     if (std::ranges::find(list, words) == list.end()) list.push_back(words);
   }
-  answer.evidence.push_back({StudyPart::autocast, fmt::format("low: {}", fmt::join(low, ", "))});
-  answer.evidence.push_back({StudyPart::autocast, fmt::format("fp32: {}", fmt::join(full, ", "))});
-  const bool is_full = text(*norm, "result") == "fp32";
-  answer.sentence = fmt::format(
-      "Matrix products run in the low type; parameters and the loss stay in fp32. Layer norm has results in {}: {}.",
-      text(*norm, "result"),
-      is_full ? "its mean and variance are sums of many terms, which overflow in fp16 and lose digits in both low types"
-              : "here it is not an exception");
-  answer.elsewhere.push_back(
-      {"unnamed_card", "Under fp16 autocast layer norm gives fp32, the linear layers fp16.",
-       is_full && !low.empty() ? StudyClaim::Verdict::confirmed : StudyClaim::Verdict::contradicted,
-       fmt::format("Here layer norm gives {}.", text(*norm, "result"))});
+  answer.add(StudyPart::autocast, "low: {}", fmt::join(low, ", "));
+  answer.add(StudyPart::autocast, "fp32: {}", fmt::join(full, ", "));
+  const bool is_full = text_at(*norm, "result") == "fp32";
+  answer.say(
+      "Matrix products run in the 16-bit type; parameters and the loss stay in fp32. Layer norm has results in {}: {}.",
+      text_at(*norm, "result"),
+      is_full
+          ? "its mean and variance are sums of many terms, which overflow in fp16 and lose digits in both 16-bit types"
+          : "here it is not an exception");
+  answer.compare("unnamed_card", "Under fp16 autocast layer norm gives fp32, the linear layers fp16.",
+                 agreement(is_full && !low.empty()), "Here layer norm gives {}.", text_at(*norm, "result"));
   return answer;
 }
 
 StudyAnswer errors(const StudyRows& rows) {
-  const char* question = "How large are the errors of each type against double precision?";
+  StudyAnswer answer{kPrecisionTopic, "How large are the errors of each type against double precision?"};
   const Rows all = rows_of(rows, StudyPart::precision_error);
-  StudyAnswer answer{.topic = kPrecisionTopic, .question = question};
   std::vector<std::pair<std::string, double>> worst;
   for (const char* dtype : {"fp32", "bf16", "fp16"}) {
     double most = 0;
@@ -106,12 +100,11 @@ StudyAnswer errors(const StudyRows& rows) {
     }
     if (most > 0) worst.emplace_back(dtype, most);
   }
-  if (worst.size() < 2) return unanswered(kPrecisionTopic, question, StudyPart::precision_error);
+  if (worst.size() < 2) return unanswered(answer, StudyPart::precision_error);
   for (const auto& [dtype, error] : worst)
-    answer.evidence.push_back(
-        {StudyPart::precision_error, fmt::format("{}: largest relative error of a module {:.2g}", dtype, error)});
+    answer.add(StudyPart::precision_error, "{}: largest relative error of a module {:.2g}", dtype, error);
   std::ranges::sort(worst, {}, &std::pair<std::string, double>::second);
-  answer.sentence = fmt::format(
+  answer.say(
       "The largest relative error of a module is {:.1g} in {}, the most exact type, and {:.1g} in {}, the least exact "
       "one.",
       worst.front().second, worst.front().first, worst.back().second, worst.back().first);

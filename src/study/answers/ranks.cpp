@@ -7,7 +7,6 @@
 
 #include "ridgepoint/parallel.h"
 #include "study/answers/rows.h"
-#include "study/answers/topics.h"
 
 namespace ridgepoint::answers {
 namespace {
@@ -16,30 +15,27 @@ constexpr const char* kRanksTopic = "Several ranks";
 constexpr const char* kSlowest = "parallel.slowest_ms";
 
 StudyAnswer bandwidth(const StudyRows& rows) {
-  const char* question = "What bandwidth do collectives reach, and how long does the smallest take?";
+  StudyAnswer answer{kRanksTopic, "What bandwidth do collectives reach, and how long does the smallest take?"};
   const Rows all = rows_of(rows, StudyPart::collectives);
-  StudyAnswer answer{.topic = kRanksTopic, .question = question};
   std::vector<std::string> sentences;
   double wrong = 0;
   for (const std::string& op : texts_of(all, "op")) {
     const Rows of_op = rows_of(all, {{"op", op}});
-    const auto size = [](const Json* row) { return number(*row, "bytes"); };
+    const auto size = [](const Json* row) { return number_at(*row, "bytes"); };
     const Json& least = **std::ranges::min_element(of_op, {}, size);
     const Json& most = **std::ranges::max_element(of_op, {}, size);
-    for (const Json* row : of_op) wrong += number(*row, "wrong");
-    const double link_share = number(most, "link_share");
+    for (const Json* row : of_op) wrong += number_at(*row, "wrong");
+    const double link_share = number_at(most, "link_share");
     const std::string of_link = has(link_share) ? fmt::format(" ({} of the link)", percent(link_share)) : "";
-    answer.evidence.push_back(
-        {StudyPart::collectives,
-         fmt::format("{}: {} in {:.1f} us, {} in {}", op, bytes(number(least, "bytes")), number(least, "time_us"),
-                     bytes(number(most, "bytes")), ms(number(most, "time_us") / 1e3))});
+    answer.add(StudyPart::collectives, "{}: {} in {:.1f} us, {} in {}", op, bytes_at(least, "bytes"),
+               number_at(least, "time_us"), bytes_at(most, "bytes"), ms(number_at(most, "time_us") / 1e3));
     sentences.push_back(fmt::format("{} {:.2f} GB/s{} at {}, and {:.1f} us at {}", op,
-                                    number(most, "bus_gb_per_second"), of_link, bytes(number(most, "bytes")),
-                                    number(least, "time_us"), bytes(number(least, "bytes"))));
+                                    number_at(most, "bus_gb_per_second"), of_link, bytes_at(most, "bytes"),
+                                    number_at(least, "time_us"), bytes_at(least, "bytes")));
   }
-  if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::collectives);
-  answer.sentence = fmt::format("By the bandwidth of a link of a ring: {}.", fmt::join(sentences, "; "));
-  if (wrong > 0) answer.sentence += fmt::format(" {:.0f} elements of the results are wrong.", wrong);
+  if (sentences.empty()) return unanswered(answer, StudyPart::collectives);
+  answer.say("By the bandwidth of a link of a ring: {}.", fmt::join(sentences, "; "));
+  if (wrong > 0) answer.say("{:.0f} elements of the results are wrong.", wrong);
   return answer;
 }
 
@@ -52,26 +48,26 @@ std::string cause(double lost_ms, double exposed_ms) {
 }
 
 StudyAnswer efficiency(const StudyRows& rows) {
-  const char* question = "How much of its speed does a step keep on several ranks?";
-  StudyAnswer answer{.topic = kRanksTopic, .question = question};
+  StudyAnswer answer{kRanksTopic, "How much of its speed does a step keep on several ranks?"};
   std::vector<std::string> sentences;
   double ranks = 0;
   for (const Json* row : rows_of(rows, StudyPart::ranks, {{"parallel.shard", "none"}})) {
-    const double alone = number(*row, "parallel.alone_ms"), slowest = number(*row, kSlowest);
-    const double communication = number(*row, "parallel.communication_ms"), hidden = number(*row, "parallel.hidden");
+    const double alone = number_at(*row, "parallel.alone_ms"), slowest = number_at(*row, kSlowest);
+    const double communication = number_at(*row, "parallel.communication_ms"),
+                 hidden = number_at(*row, "parallel.hidden");
     if (!has(alone) || !has(slowest)) continue;
-    ranks = number(*row, "parallel.data");
+    ranks = number_at(*row, "parallel.data");
     const std::string collectives =
         has(communication) ? fmt::format("; collectives run {}, {} of it hidden", ms(communication), percent(hidden))
                            : "";
-    answer.evidence.push_back({StudyPart::ranks, fmt::format("{}: {} on {:.0f} ranks, {} alone{}", workload(*row),
-                                                             ms(slowest), ranks, ms(alone), collectives)});
-    sentences.push_back(fmt::format("a step of {} keeps {} of the speed of one rank alone{}", text(*row, "model.name"),
-                                    percent(alone / slowest),
-                                    cause(slowest - alone, number(*row, "parallel.exposed_ms"))));
+    answer.add(StudyPart::ranks, "{}: {} on {:.0f} ranks, {} alone{}", workload(*row), ms(slowest), ranks, ms(alone),
+               collectives);
+    sentences.push_back(fmt::format("a step of {} keeps {} of the speed of one rank alone{}",
+                                    text_at(*row, "model.name"), percent(alone / slowest),
+                                    cause(slowest - alone, number_at(*row, "parallel.exposed_ms"))));
   }
-  if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::ranks);
-  answer.sentence = fmt::format("On {:.0f} ranks, each with the batch of one, {}.", ranks, fmt::join(sentences, "; "));
+  if (sentences.empty()) return unanswered(answer, StudyPart::ranks);
+  answer.say("On {:.0f} ranks, each with the batch of one, {}.", ranks, fmt::join(sentences, "; "));
   return answer;
 }
 
@@ -85,9 +81,9 @@ std::string not_measured(const Rows& of_model) {
 }
 
 StudyAnswer sharding(const StudyRows& rows) {
-  const char* question = "What does dividing states, gradients and parameters among ranks save, and what does it cost?";
+  StudyAnswer answer{kRanksTopic,
+                     "What does dividing states, gradients and parameters among ranks save, and what does it cost?"};
   const Rows all = rows_of(rows, StudyPart::ranks);
-  StudyAnswer answer{.topic = kRanksTopic, .question = question};
   std::vector<std::string> sentences;
   for (const std::string& model : texts_of(all, "model.name")) {
     const Rows of_model = rows_of(all, {{"model.name", model}});
@@ -95,10 +91,9 @@ StudyAnswer sharding(const StudyRows& rows) {
     if (none == nullptr || of_model.size() < 2) continue;
     const Json* least = none;
     for (const Json* row : of_model) {
-      answer.evidence.push_back(
-          {StudyPart::ranks, fmt::format("{}, {}: {}, peak of a rank {}", workload(*row), text(*row, "parallel.shard"),
-                                         ms(number(*row, kSlowest)), bytes(number(*row, kPeak)))});
-      if (number(*row, kPeak) < number(*least, kPeak)) least = row;
+      answer.add(StudyPart::ranks, "{}, {}: {}, peak of a rank {}", workload(*row), text_at(*row, "parallel.shard"),
+                 ms_at(*row, kSlowest), bytes_at(*row, kPeak));
+      if (number_at(*row, kPeak) < number_at(*least, kPeak)) least = row;
     }
     if (least == none) {
       sentences.push_back(fmt::format("no sharding lowers the peak of {}", model));
@@ -106,14 +101,14 @@ StudyAnswer sharding(const StudyRows& rows) {
     }
     sentences.push_back(
         fmt::format("of {}, '{}' has the lowest peak: {} instead of {} ({} less), for a step that takes {} as long{}",
-                    model, text(*least, "parallel.shard"), bytes(number(*least, kPeak)), bytes(number(*none, kPeak)),
-                    percent(1 - number(*least, kPeak) / number(*none, kPeak)),
-                    times(number(*least, kSlowest) / number(*none, kSlowest)),
+                    model, text_at(*least, "parallel.shard"), bytes_at(*least, kPeak), bytes_at(*none, kPeak),
+                    percent(1 - number_at(*least, kPeak) / number_at(*none, kPeak)),
+                    times(number_at(*least, kSlowest) / number_at(*none, kSlowest)),
                     compare(*none, *least) == Verdict::slower ? "" : ", which is within the noise"));
     sentences.back() += not_measured(of_model);
   }
-  if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::ranks);
-  answer.sentence = fmt::format("{}.", fmt::join(sentences, "; "));
+  if (sentences.empty()) return unanswered(answer, StudyPart::ranks);
+  answer.say("{}.", fmt::join(sentences, "; "));
   answer.sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(answer.sentence.front())));
   return answer;
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/text/units.h"
+#include "study/study_rows.h"
 
 namespace ridgepoint::views {
 namespace {
@@ -81,26 +82,6 @@ std::string phrase_of(const JsonColumn& column, const Json& value) {
 
 }  // namespace
 
-const Json& member(const Json& row, std::string_view path) {
-  static const Json nothing = nullptr;
-  if (!row.is_object()) return nothing;
-  if (const auto own = row.find(path); own != row.end()) return *own;
-  const std::size_t dot = path.find('.');
-  if (dot == std::string_view::npos) return nothing;
-  const auto found = row.find(path.substr(0, dot));
-  return found == row.end() ? nothing : member(*found, path.substr(dot + 1));
-}
-
-double number_at(const Json& row, std::string_view path) {
-  const Json& value = member(row, path);
-  return value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
-}
-
-std::string text_at(const Json& row, std::string_view path) {
-  const Json& value = member(row, path);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-
 JsonRows pointers(const Json& array) {
   JsonRows rows;
   if (!array.is_array()) return rows;
@@ -125,7 +106,7 @@ Table json_table(std::string caption, const JsonRows& rows, const std::vector<Js
   }
   for (const Json* row : rows) {
     Cells cells;
-    for (const JsonColumn& column : columns) cells.push_back(cell_of(member(*row, column.path), column.kind, format));
+    for (const JsonColumn& column : columns) cells.push_back(cell_of(field(*row, column.path), column.kind, format));
     table.add(std::move(cells));
   }
   return table;
@@ -145,10 +126,10 @@ Table flat_table(std::string caption, const JsonRows& rows, Format format) {
   }
   const bool is_wide = flat.size() > 1 && all.size() > kMostColumns && is_for_people(format);
   for (const JsonColumn& column : all) {
-    const auto agrees = [&](const Json& row) { return member(row, column.path) == member(flat.front(), column.path); };
+    const auto agrees = [&](const Json& row) { return field(row, column.path) == field(flat.front(), column.path); };
     if (!is_wide || !std::ranges::all_of(flat, agrees)) {
       columns.push_back(column);
-    } else if (const std::string phrase = phrase_of(column, member(flat.front(), column.path)); !phrase.empty()) {
+    } else if (const std::string phrase = phrase_of(column, field(flat.front(), column.path)); !phrase.empty()) {
       caption += (caption.empty() ? "" : ", ") + phrase;
     }
   }

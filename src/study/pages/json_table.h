@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {
-
-// The member at a path with dots; null where a level is missing. A member whose own name is the path comes first.
-const Json& member(const Json& row, std::string_view path);
-double number_at(const Json& row, std::string_view path);     // NaN if it is no number
-std::string text_at(const Json& row, std::string_view path);  // empty if it is no text
 
 enum class JsonKind : std::uint8_t { text, ms, us, bytes, share, count, number, sum, error };
 

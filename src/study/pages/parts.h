@@ -1,23 +1,31 @@
 // The pieces of a study's files.
 #pragma once
 
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/text/json.h"
 #include "ridgepoint/record.h"
 #include "study/answer.h"
 #include "study/pages/study_files.h"
 #include "study/plan/plan.h"
-#include "tables/table/format.h"
+#include "study/study_rows.h"
+#include "tables/plot/svg_chart.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {
 
+using NameOfRow = std::function<std::string(const Json&)>;
+
 // "ridgepoint bench --model small": a command line as a user types it in the folder that holds the study's folder.
 std::string command_text(const StudyCommand& command, const std::string& folder);
 
-// Rows that are no records as they are shown: without nesting, those that belong together in one table.
+// Rows of one table, without nesting, of a part whose rows are no records.
 struct StudyRowGroup {
   std::string caption;  // empty: the part's title says it
   std::vector<Json> rows;
@@ -36,9 +44,6 @@ std::vector<std::string> pictures_of(const StudyDocument& document, StudyPart pa
 // The tables of a part that has rows: in Markdown with its title, command lines and pictures, and in CSV.
 std::vector<StudyFile> study_tables(const StudyDocument& document, const StudyPartPlan& part,
                                     const std::vector<StudyFile>& pictures);
-// What the records of `profile` and of one run of `memory` have beside the fields of records.
-std::vector<Table> profile_tables(const std::vector<Json>& rows);
-std::vector<Table> memory_tables(const std::vector<Json>& rows);
 
 // The pictures of the rows; a picture without enough points is left out.
 std::vector<StudyFile> study_pictures(const StudyRows& rows);
@@ -50,5 +55,38 @@ std::string_view verdict_words(StudyClaim::Verdict verdict);
 std::string device_of(const StudyDocument& document);
 std::string answers_markdown(const StudyDocument& document);
 std::string study_readme(const StudyDocument& document, const std::vector<StudyFile>& pictures);
+
+// The rows of a part; none if it has not run.
+const std::vector<Json>& rows_of(const StudyRows& rows, StudyPart part);
+
+// The settings that all rows share: "NVIDIA H200, small, bf16, 4 x 256".
+std::string shared_settings(const std::vector<Json>& rows);
+
+// One curve for each name, in the order of the rows; rows without a name are left out. `planned` is what y was planned
+// to be, for rows that ran out of memory.
+std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, const char* y, const NameOfRow& name,
+                              const char* planned = "");
+// Curves for a chart, or, where all rows have one x, the same figures as rows.
+void add_curves(std::vector<StudyFile>& files, std::string_view file, SvgChart chart);
+
+// A row for each name and a mark for each series, both in the order of the rows, with the range of the samples.
+SvgRows marks(const std::vector<Json>& rows, const std::string& statistics, const NameOfRow& name,
+              const NameOfRow& series);
+
+void add_picture(std::vector<StudyFile>& files, std::string_view file, std::string svg);
+
+struct PublishedBeside {
+  std::size_t record = 0;  // the first record that it stands beside
+  std::string study;
+  std::string label;  // what compares, and what the source leaves open
+  bool is_out_of_memory = false;
+  std::optional<double> time_ms, forward_ms, backward_ms;
+  // Only where the source's unit is certain.
+  std::optional<double> before_backward_bytes, peak_bytes;
+};
+
+// Each row once. Rows without warm-up and rows under a profiler are left out: their times are not those of an
+// iteration.
+std::vector<PublishedBeside> published_beside(std::span<const Record> records);
 
 }  // namespace ridgepoint::views

@@ -1,12 +1,14 @@
-#include "study/pages/picture_parts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <limits>
+#include <string_view>
 #include <utility>
 
+#include "inspect/published/compare.h"
+#include "inspect/published/published_rows.h"
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
@@ -37,6 +39,22 @@ SvgRows rows_instead(const SvgChart& chart) {
   return rows;
 }
 
+// The first of these figures that a row has.
+std::optional<double> figure(const PublishedRow& row, std::initializer_list<std::string_view> quantities) {
+  for (const std::string_view quantity : quantities) {
+    const auto found = std::ranges::find(row.figures, quantity, &PublishedFigure::quantity);
+    if (found != row.figures.end()) return found->value;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> bytes(const PublishedRow& row, std::string_view mebibytes) {
+  const std::optional<double> value = figure(row, {mebibytes});
+  return value ? std::optional(*value * 1024 * 1024) : std::nullopt;
+}
+
+bool is_usual(const PublishedRow& row) { return row.table != "no_warmup" && row.table != "under_profiler"; }
+
 }  // namespace
 
 const std::vector<Json>& rows_of(const StudyRows& rows, StudyPart part) {
@@ -49,8 +67,8 @@ std::string shared_settings(const std::vector<Json>& rows) {
   std::string text;
   const auto add = [&](std::string_view path, std::string_view phrase) {
     if (rows.empty()) return;
-    const Json& first = member(rows.front(), path);
-    const bool is_shared = std::ranges::all_of(rows, [&](const Json& row) { return member(row, path) == first; });
+    const Json& first = field(rows.front(), path);
+    const bool is_shared = std::ranges::all_of(rows, [&](const Json& row) { return field(row, path) == first; });
     const std::string value = first.is_string() ? first.get<std::string>() : first.dump();
     if (!is_shared || first.is_null() || value.empty()) return;
     text += (text.empty() ? "" : ", ") + fmt::format(fmt::runtime(phrase), value);
@@ -122,12 +140,27 @@ void add_picture(std::vector<StudyFile>& files, std::string_view file, std::stri
   if (!svg.empty()) files.push_back({fmt::format("pictures/{}.svg", file), std::move(svg)});
 }
 
-std::vector<StudyFile> study_pictures(const StudyRows& rows) {
-  std::vector<StudyFile> files;
-  add_step_pictures(files, rows);
-  add_other_pictures(files, rows);
-  add_attention_pictures(files, rows);
-  return files;
+std::vector<PublishedBeside> published_beside(std::span<const Record> records) {
+  std::vector<PublishedBeside> found;
+  std::vector<const PublishedRow*> taken;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    for (const Comparable& comparable : comparable_rows(records[i], published_rows())) {
+      const PublishedRow& row = *comparable.row;
+      if (!is_usual(row) || std::ranges::find(taken, &row) != taken.end()) continue;
+      taken.push_back(&row);
+      const bool is_attention = row.kind == PublishedKind::attention;
+      found.push_back({.record = i,
+                       .study = row.study,
+                       .label = comparable.label,
+                       .is_out_of_memory = row.status == "oom",
+                       .time_ms = is_attention ? std::nullopt : figure(row, {"median_ms", "mean_ms", "time_ms"}),
+                       .forward_ms = figure(row, {"forward_ms"}),
+                       .backward_ms = figure(row, {"backward_ms"}),
+                       .before_backward_bytes = bytes(row, "memory_before_backward_mib"),
+                       .peak_bytes = bytes(row, "peak_mib")});
+    }
+  }
+  return found;
 }
 
 }  // namespace ridgepoint::views

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
+#include "report/report_page.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/record.h"
+#include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
 namespace ridgepoint::views {
@@ -31,6 +36,130 @@ void check_records(const StudyRows& all) {
       }
     }
   }
+}
+
+// Parts whose rows have published figures beside them. `ladder` and others repeat rows of the same workloads.
+constexpr std::array kPublishedParts = {StudyPart::sizes, StudyPart::contexts, StudyPart::attention_grid,
+                                        StudyPart::compiled_attention};
+
+constexpr std::size_t kMostEvents = 6000;  // of a timeline: some 500 KB of the page
+
+// What the page does not show, for its size: unknown values, and of memory what its lists of allocations repeat.
+Json without_unknown(const Json& value) {
+  if (!value.is_object()) return value;
+  Json kept = Json::object();
+  for (const auto& [key, inner] : value.items()) {
+    if (inner.is_null()) continue;
+    Json known = without_unknown(inner);
+    if (!known.is_structured() || !known.empty()) kept[key] = std::move(known);
+  }
+  return kept;
+}
+
+Json shown_record(const Json& row, StudyPart part) {
+  Json record = without_unknown(row);
+  if (part == StudyPart::memory_peaks) record.erase("memory");  // the record's own fields have the peaks
+  if (!field(record, "memory").is_object()) return record;
+  Json& memory = record["memory"];
+  memory.erase("before_backward");
+  if (!field(memory, "phases").is_array()) return record;
+  for (Json& phase : memory["phases"]) {
+    if (phase.is_object()) phase.erase("groups");
+  }
+  return record;
+}
+
+// A published row that stands beside `record`, with the settings of that one.
+Json published_record(const Record& record, const PublishedBeside& published) {
+  Json figures = {
+      {"schema", kRecordSchema},
+      {"command", name(record.experiment)},
+      {"engine", published.study},
+      {"compares", published.label},
+      {"mode", name(record.mode)},
+      {"dtype", name(record.dtype)},
+      {"compile", name(record.compile)},
+      {"batch", record.batch},
+      {"context", record.context},
+      {"status", published.is_out_of_memory ? "oom" : "ok"},
+      {"model",
+       {{"name", record.model.name}, {"parameters", record.model.parameters}, {"d_model", record.model.d_model}}}};
+  const auto add = [&](const char* key, const std::optional<double>& median) {
+    if (median) figures[key] = {{"median", *median}};
+  };
+  add("time_ms", published.time_ms);
+  add("forward_ms", published.forward_ms);
+  add("backward_ms", published.backward_ms);
+  if (published.before_backward_bytes)
+    figures["memory_bytes"]["before_backward"] = static_cast<std::int64_t>(*published.before_backward_bytes);
+  if (published.peak_bytes)
+    figures["memory_bytes"]["peak_allocated"] = static_cast<std::int64_t>(*published.peak_bytes);
+  return figures;
+}
+
+ReportFile published_file(const std::vector<Json>& rows) {
+  ReportFile file{.name = "published figures", .records = {}, .rows = {}, .is_published = true};
+  const std::vector<Record> records = records_of(rows);
+  for (const PublishedBeside& published : published_beside(records)) {
+    const bool has_figure = published.time_ms || published.forward_ms || published.is_out_of_memory;
+    if (has_figure) file.records.push_back(published_record(records[published.record], published));
+  }
+  return file;
+}
+
+Json part_json(const StudyPartPlan& part, const std::string& folder) {
+  Json commands = Json::array();
+  for (const StudyCommand& command : part.commands) commands.push_back(command_text(command, folder));
+  return {{"id", name(part.part)}, {"title", part.title}, {"commands", std::move(commands)}};
+}
+
+// The files of a part: its rows, published figures beside them, its timeline.
+void add_part(std::vector<ReportFile>& files, const StudyDocument& document, const StudyPartPlan& part) {
+  const std::vector<Json>& rows = document.rows.at(part.part);
+  const std::size_t first = files.size();
+  const std::string file_name = fmt::format("{}.jsonl", name(part.part));
+  if (has_records(rows)) {
+    ReportFile& file = files.emplace_back(ReportFile{.name = file_name, .records = {}, .rows = {}});
+    for (const Json& row : rows) file.records.push_back(shown_record(row, part.part));
+  } else {
+    for (StudyRowGroup& group : shown_rows(document, part)) {
+      files.push_back({.name = file_name, .records = {}, .rows = std::move(group.rows)});
+      files.back().caption = std::move(group.caption);
+    }
+  }
+  if (std::ranges::find(kPublishedParts, part.part) != kPublishedParts.end()) {
+    ReportFile published = published_file(rows);
+    if (!published.records.empty()) files.push_back(std::move(published));
+  }
+  const StudyFolder folder(document.folder);
+  const std::string timeline = fmt::format("timelines/{}.csv", name(part.part));
+  if (folder.has(timeline)) {
+    files.push_back(read_report_file(folder.file(timeline)));
+    files.back().timeline = thin_timeline(files.back().timeline, kMostEvents);
+  }
+  for (std::size_t i = first; i < files.size(); ++i) files[i].part = part_json(part, document.folder);
+}
+
+Json answers_json(const std::vector<StudyAnswer>& answers) {
+  Json all = Json::array();
+  for (const StudyAnswer& answer : answers) {
+    Json evidence = Json::array();
+    for (const StudyEvidence& each : answer.evidence)
+      evidence.push_back({{"part", name(each.part)}, {"text", each.text}});
+    Json elsewhere = Json::array();
+    for (const StudyClaim& claim : answer.elsewhere) {
+      elsewhere.push_back({{"source", claim.source},
+                           {"text", claim.text},
+                           {"verdict", verdict_words(claim.verdict)},
+                           {"reason", claim.reason}});
+    }
+    all.push_back({{"topic", answer.topic},
+                   {"question", answer.question},
+                   {"sentence", answer.sentence},
+                   {"evidence", std::move(evidence)},
+                   {"elsewhere", std::move(elsewhere)}});
+  }
+  return all;
 }
 
 }  // namespace
@@ -67,6 +196,16 @@ std::vector<StudyFile> study_files(const StudyDocument& document) {
   files.push_back({"README.md", study_readme(document, pictures)});
   files.push_back({"report.html", study_page(document, "")});
   return files;
+}
+
+std::string study_page(const StudyDocument& document, std::string_view title) {
+  std::vector<ReportFile> files;
+  for (const StudyPartPlan& part : document.parts) {
+    if (document.rows.contains(part.part)) add_part(files, document, part);
+  }
+  return report_page(
+      files, title.empty() ? fmt::format("A study of training steps on {}", device_of(document)) : std::string(title),
+      answers_json(document.answers));
 }
 
 }  // namespace ridgepoint::views

@@ -1,9 +1,13 @@
-// The tables of the parts: those that the commands print, wherever a command's rows are records.
+// The tables of the parts: a command whose rows are records has the tables that it prints, and the tables inside the
+// records of `profile` and `memory`; the rows of `devices`, `precision` and `attention --account` stand in groups.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
+#include "core/text/units.h"
 #include "inspect/attention/attention_tables.h"
 #include "record/record_table.h"
 #include "study/pages/json_table.h"
@@ -40,6 +44,147 @@ void add_pivots(Page& page, StudyPart part, const std::vector<Record>& records) 
   if (!is_ladder && part != StudyPart::attention_grid) return;
   const PivotOptions options{.column = is_ladder ? "attention" : "d_model", .baseline = ""};
   for (Table& table : pivot_page(records, options, Format::markdown).tables) page.tables.push_back(std::move(table));
+}
+
+using Kind = JsonKind;
+
+const std::vector<JsonColumn> kWork = {{"calls", "calls", Kind::number},
+                                       {"time_ms", "ms", Kind::ms},
+                                       {"share_of_kernel_time", "time", Kind::share},
+                                       {"flops", "flop", Kind::count},
+                                       {"share_of_flops", "of flop", Kind::share}};
+constexpr std::size_t kMostRows = 15;
+
+std::vector<JsonColumn> with_work(std::vector<JsonColumn> columns) {
+  columns.insert(columns.end(), kWork.begin(), kWork.end());
+  return columns;
+}
+
+// The largest come first in records.
+JsonRows first_of(JsonRows rows) {
+  rows.resize(std::min(rows.size(), kMostRows));
+  return rows;
+}
+
+std::string captioned(const Json& row, std::string_view what) {
+  return fmt::format("{}, {}: {}", text_at(row, "mode"), text_at(row, "dtype"), what);
+}
+
+// One record of `profile`.
+void add_profile(std::vector<Table>& tables, const Json& row) {
+  const auto add = [&](std::string_view what, const char* path, const std::vector<JsonColumn>& columns) {
+    const JsonRows rows = pointers(field(row, path));
+    if (!rows.empty()) tables.push_back(json_table(captioned(row, what), first_of(rows), columns, Format::markdown));
+  };
+  add("kernels", "profile.kernels", with_work({{"name", "kernel"}}));
+  add("phases and classes", "profile.classes", with_work({{"phase", "phase"}, {"class", "class"}}));
+  add("inside attention", "profile.attention", with_work({{"phase", "phase"}, {"part", "range"}}));
+  add("idle time", "profile.idle",
+      {{"cause", "cause"},
+       {"time_ms", "ms", Kind::ms},
+       {"share_of_wall_time", "of wall time", Kind::share},
+       {"gaps", "gaps", Kind::number},
+       {"longest_us", "longest us", Kind::us}});
+  add("time above the floor", "profile.recoverable",
+      {{"phase", "phase"},
+       {"what", "what"},
+       {"kernel", "kernel"},
+       {"time_ms", "ms", Kind::ms},
+       {"floor_ms", "floor ms", Kind::ms},
+       {"share_of_ceiling", "of ceiling", Kind::share},
+       {"bound_by", "bound by"},
+       {"recoverable_ms", "recoverable ms", Kind::ms}});
+}
+
+std::string sawtooth_of(const Json& row) {
+  const Json& sawtooth = field(row, "memory.sawtooth");
+  if (!sawtooth.is_object()) return "";
+  std::string verdict = text_at(sawtooth, "verdict");
+  std::ranges::replace(verdict, '_', ' ');
+  return fmt::format("Memory rises by {} in {} ms and falls in {} ms, {} times: {}.",
+                     format_byte_count(number_at(sawtooth, "height_bytes")), format_ms(number_at(sawtooth, "rise_ms")),
+                     format_ms(number_at(sawtooth, "fall_ms")), field(sawtooth, "cycles").dump(), verdict);
+}
+
+// The devices that can run, with their rates, and why others cannot.
+std::vector<StudyRowGroup> devices(const std::vector<Json>& rows) {
+  std::vector<StudyRowGroup> groups(2);
+  groups[1].caption = "Devices that cannot be used";
+  for (const Json& row : rows) {
+    if (const std::string problem = text_at(row, "problem"); !problem.empty())
+      groups[1].rows.push_back({{"device", text_at(row, "kind")}, {"problem", problem}});
+    const double memory = number_at(row, "total_memory_bytes");
+    if (!(memory > 0)) continue;
+    Json shown = {
+        {"device", text_at(row, "kind")}, {"name", text_at(row, "name")}, {"memory", format_byte_count(memory)}};
+    if (const double copy = number_at(row, "copy.bytes_per_second"); copy > 0)
+      shown["copy"] = format_count(copy) + "B/s";
+    for (const Json* rate : pointers(field(row, "matmul")))
+      shown["matmul " + text_at(*rate, "dtype")] = format_count(number_at(*rate, "flops_per_second")) + "flop/s";
+    groups[0].rows.push_back(std::move(shown));
+  }
+  std::erase_if(groups, [](const StudyRowGroup& group) { return group.rows.empty(); });
+  return groups;
+}
+
+// The rows of an account belong to a variant and a moment each.
+std::vector<StudyRowGroup> by_moment(const std::vector<Json>& rows) {
+  std::vector<StudyRowGroup> groups;
+  for (const Json& row : rows) {
+    const std::string caption = fmt::format("{}, {}", text_at(row, "attention"), text_at(row, "moment"));
+    if (groups.empty() || groups.back().caption != caption) groups.push_back({caption, {}});
+    Json shown = flat_row(row);
+    shown.erase("attention");
+    shown.erase("moment");
+    groups.back().rows.push_back(std::move(shown));
+  }
+  return groups;
+}
+
+std::vector<Table> profile_tables(const std::vector<Json>& rows) {
+  std::vector<Table> tables;
+  for (const Json& row : rows) {
+    const std::size_t first = tables.size();
+    add_profile(tables, row);
+    std::vector<std::string> verdict;
+    for (const Json& sentence : field(row, "profile.verdict")) {
+      if (sentence.is_string()) verdict.push_back(sentence.get<std::string>());
+    }
+    if (first < tables.size()) tables[first].note = fmt::format("{}", fmt::join(verdict, " "));
+  }
+  return tables;
+}
+
+std::vector<Table> memory_tables(const std::vector<Json>& rows) {
+  std::vector<Table> tables;
+  for (const Json& row : rows) {
+    std::vector<JsonColumn> columns = {{"name", "phase"}, {"allocated_bytes", "allocated", Kind::bytes}};
+    for (const char* category :
+         {"parameter", "optimizer_state", "data", "gradient", "activation", "temporary", "workspace"}) {
+      std::string heading = category;
+      std::ranges::replace(heading, '_', ' ');
+      columns.push_back({fmt::format("by_category.{}", category), heading, Kind::bytes});
+    }
+    const JsonRows phases = pointers(field(row, "memory.phases"));
+    if (!phases.empty()) {
+      tables.push_back(json_table(captioned(row, "the peak of each phase"), phases, columns, Format::markdown));
+      tables.back().note = sawtooth_of(row);
+    }
+    const JsonRows largest = pointers(field(row, "memory.largest_allocations"));
+    if (largest.empty()) continue;
+    tables.push_back(json_table(captioned(row, "largest allocations of an iteration"), first_of(largest),
+                                {{"module", "module"},
+                                 {"op", "op"},
+                                 {"category", "category"},
+                                 {"phase", "phase"},
+                                 {"block_bytes", "each", Kind::bytes},
+                                 {"formula", "formula"},
+                                 {"blocks", "times", Kind::number},
+                                 {"at_peak", "at the peak", Kind::number},
+                                 {"source", "made at"}},
+                                Format::markdown));
+  }
+  return tables;
 }
 
 Page record_tables(StudyPart part, const std::vector<Json>& rows) {
@@ -109,6 +254,29 @@ std::vector<StudyFile> study_tables(const StudyDocument& document, const StudyPa
     text += fmt::format("\n![{0}](../{1})\n", part.title, picture);
   return {{fmt::format("tables/{}.md", name(part.part)), std::move(text)},
           {fmt::format("tables/{}.csv", name(part.part)), render(Format::csv, csv_page(document, part))}};
+}
+
+std::vector<StudyRowGroup> shown_rows(const StudyDocument& document, const StudyPartPlan& part) {
+  const std::vector<Json>& rows = document.rows.at(part.part);
+  if (part.part == StudyPart::devices) return devices(rows);
+  if (part.part == StudyPart::accounting) return by_moment(rows);
+  std::vector<StudyRowGroup> groups;
+  std::size_t taken = 0;
+  for (const StudyLogEntry& entry : document.log) {
+    if (entry.part != part.part || entry.command >= part.commands.size()) continue;
+    const auto count = static_cast<std::size_t>(std::max(entry.rows, std::int64_t{0}));
+    if (count == 0 || taken + count > rows.size()) continue;
+    groups.push_back({command_text(part.commands[entry.command], document.folder), {}});
+    for (std::size_t i = 0; i < count; ++i) groups.back().rows.push_back(flat_row(rows[taken + i]));
+    taken += count;
+  }
+  // Of a study that was stopped between a row and the end of its command line it is not known whose the rows are.
+  if (taken != rows.size()) {
+    groups.assign(1, {});
+    for (const Json& row : rows) groups.front().rows.push_back(flat_row(row));
+  }
+  if (groups.size() == 1) groups.front().caption.clear();
+  return groups;
 }
 
 }  // namespace ridgepoint::views

@@ -20,7 +20,7 @@ enum class StudyPart : std::uint8_t {
   memory_peaks,         // memory: peaks by context, mode and type
   memory_step,          // memory: the timeline of a step
   memory_forward_loop,  // memory: the timeline of repeated training forwards
-  attention_grid,       // attention: widths by sequence lengths, those that do not fit too
+  attention_grid,       // attention: widths by sequence lengths, also lengths that do not fit
   attention_limit,      // attention: the longest sequence that fits
   accounting,           // attention: every tensor that is allocated before backward and at the peak
   ladder,               // attention: variants that keep three, two, one and no matrices of scores

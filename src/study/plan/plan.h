@@ -2,14 +2,31 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "study/plan/machine.h"
+#include "core/text/json.h"
+#include "ridgepoint/dtype.h"
 #include "study/plan/part.h"
 
 namespace ridgepoint {
+
+// A device as `ridgepoint devices` describes it.
+struct StudyMachine {
+  std::string device = "cpu";  // as --device takes it: cpu, cuda, cuda:1
+  std::string name;
+  std::int64_t memory_bytes = 0;
+  std::map<DType, double> flops_per_second;  // of matrix products; a type without a rate runs as fast as fp32
+  double bytes_per_second = 0;               // of copies
+
+  bool is_gpu() const { return device != "cpu"; }
+};
+
+// Throws Error where the rows lack the device, or say why it cannot be used.
+StudyMachine study_machine(const std::vector<Json>& rows, std::string_view device);
 
 struct StudySettings {
   std::string device;             // as StudyMachine has it

@@ -1,28 +1,39 @@
-// What the topics of a plan share: the machine, the models, the time that is left, and the parts so far.
+// What plans a study: the machine, the models, the time that is left, and the parts so far; and how long command lines
+// take, roughly: from their operations, the bytes that attention moves, and the rates of the machine. A predicted time
+// chooses rows; no result shows it.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "models/transformer.h"
 #include "ridgepoint/compile.h"
 #include "study/plan/plan.h"
-#include "study/plan/predicted_seconds.h"
 
 namespace ridgepoint::plan {
+
+// Memory that has no room for this many matrices of scores has none for a call that stores them.
+inline constexpr int kScoreMatricesOfMemory = 4;
+
+struct StudyIterations {
+  std::int64_t warmup = 5;
+  std::int64_t steps = 10;
+  std::int64_t total() const { return warmup + steps; }
+};
 
 using Words = std::vector<std::string>;
 // Command lines of which the first that fits is taken.
 using Choice = std::vector<StudyCommand>;
 
-// The product of these is a sweep of `bench`.
+// A sweep of `bench`: a row for each mode and each dtype.
 struct BenchSweep {
   std::string model;
   std::vector<Mode> modes;
   std::vector<DType> dtypes = {DType::fp32};
   std::int64_t context = 256;
   Words more = {};           // further options
-  std::int64_t repeats = 1;  // rows that these make of one
+  std::int64_t repeats = 1;  // rows that the further options make of one
 };
 
 // The parts of several ranks have this share of the limit.
@@ -51,9 +62,9 @@ class Planner {
   Words words(const char* command, const Words& more) const;
   StudyCommand bench(const BenchSweep& sweep) const;
 
-  // Adds a part. Of each choice it has the first command line that fits into what is left of the part's share of the
-  // limit, from which kShareOfRanks is taken if there are several ranks, and of the shares of earlier parts. The first
-  // choice has a command line in any case.
+  // Adds a part. The part has `share` of the limit (less kShareOfRanks if there are several ranks), and the time that
+  // earlier parts left. Of each choice the part takes the first command line that fits into the time left. It has a
+  // command line of the first choice in any case.
   void add(StudyPart part, std::string title, double share, std::vector<Choice> choices);
   // Each command line is a choice.
   void add_each(StudyPart part, std::string title, double share, std::vector<StudyCommand> commands);
@@ -73,5 +84,24 @@ class Planner {
 
 // The words with the options for warm-up and timed iterations.
 Words with_iterations(Words words, const StudyIterations& iterations);
+
+// Of one process, before its first row.
+double start_seconds(const StudyMachine& machine);
+
+// One iteration of a model.
+double iteration_seconds(const StudyMachine& machine, TransformerConfig model, Mode mode, std::int64_t batch,
+                         std::int64_t context, DType dtype);
+// Its initial values.
+double initial_seconds(const StudyMachine& machine, const TransformerConfig& model);
+
+// Whether one call of attention, with 8 matrices of one head, clearly does not fit in memory if it stores all scores:
+// its backward needs more than kScoreMatricesOfMemory of them.
+bool scores_exceed_memory(const StudyMachine& machine, std::int64_t sequence);
+// Forward, and forward with backward, of such a call, which stores all scores or none of them. 0 where they do not fit.
+double attention_seconds(const StudyMachine& machine, std::int64_t width, std::int64_t sequence, bool stores_scores,
+                         const StudyIterations& iterations);
+
+// Adds all parts in their order, those of several ranks only if there are any.
+void add_parts(Planner& planner);
 
 }  // namespace ridgepoint::plan

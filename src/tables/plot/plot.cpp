@@ -103,7 +103,7 @@ class Canvas {
     cell = cell == ' ' || cell == kLine || cell == mark ? mark : kMeeting;
   }
 
-  // The x of the points, those that fit beside one another.
+  // The x of the points, as many as fit beside one another.
   std::string numbers() const {
     std::set<double> values;
     for (const PlotSeries& series : plot_.series) {

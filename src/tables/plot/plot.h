@@ -26,7 +26,7 @@ struct Plot {
 };
 
 // Each series has a letter; lines of dots join its points, `*` stands where letters meet, and `!` at the top edge for a
-// run that was out of memory. `width` is that of the terminal.
+// run that was out of memory. `width` is the width of the terminal.
 Table plot_table(const Plot& plot, std::size_t width);
 
 }  // namespace ridgepoint::views

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "core/text/json.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "core/types/enum_names.h"
 
 namespace ridgepoint::views {
 
@@ -66,5 +69,11 @@ struct Page {
   std::vector<std::string> documents = {};
   std::string shown_by = "A wider terminal or --format csv";  // how to see omitted columns
 };
+
+enum class Format : std::uint8_t { table, markdown, csv, json, jsonl };
+inline constexpr auto kFormatNames = enum_names<Format>("table", "markdown", "csv", "json", "jsonl");
+
+constexpr std::string_view name(Format format) { return kFormatNames[format]; }
+constexpr bool is_for_people(Format format) { return format == Format::table || format == Format::markdown; }
 
 }  // namespace ridgepoint::views

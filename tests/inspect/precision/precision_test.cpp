@@ -1,21 +1,27 @@
 // Sums in each type, types under autocast and errors against double precision.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <string>
+#include <vector>
 
-#include "inspect/precision/accumulation.h"
 #include "inspect/precision/errors.h"
-#include "inspect/precision/types.h"
+#include "inspect/precision/loss_curve.h"
 #include "models/toy_model.h"
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "run/session/steps/anomaly.h"
+#include "runtime/device/device.h"
 #include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
+
+using ::testing::SizeIs;
 
 std::string digits(double value) {
   char text[32];
@@ -222,6 +228,17 @@ TEST(AnomalyStep, a_whole_step_has_none) {
     program.run();
     EXPECT_FALSE(detector.first().has_value()) << *detector.first();
   }
+}
+
+TEST(LossCurves, that_are_stopped_keep_those_that_are_finished) {
+  const Transformer model({"custom", 256, 8, 16, 24, 1, 2}, 1);
+  const LossCurveOptions options{.precisions = {Precision::fp32, Precision::bf16, Precision::fp16}, .steps = 3};
+  const std::vector<LossCurve> curves = measure_loss_curves(
+      model, std::string(100, 'x'), options, open_device("cpu"),
+      [](Precision precision, std::int64_t step) { return precision != Precision::bf16 || step < 1; });
+  ASSERT_THAT(curves, SizeIs(1));
+  EXPECT_EQ(curves[0].precision, Precision::fp32);
+  EXPECT_THAT(curves[0].losses, SizeIs(3));
 }
 
 }  // namespace

@@ -202,52 +202,14 @@ TEST(Profile, recording_a_launch_costs_the_host_less_than_a_microsecond) {
   EXPECT_LT(least_ns, 1000);
 }
 
-// What an op is for where nothing around it says more; every op that is not here is elementwise work.
-const std::map<Op, KernelClass>& classes_of_ops() {
-  using enum KernelClass;
-  static const std::map<Op, KernelClass> classes = {
-      {Op::matmul, matmul},
-      {Op::matmul_add, matmul},
-      {Op::grouped_matmul, matmul},
-      {Op::grouped_matmul_weights, matmul},
-      {Op::scaled_matmul, matmul},
-      {Op::expert_order, memory_movement},
-      {Op::attention, attention},
-      {Op::attention_backward, attention},
-      {Op::softmax, softmax},
-      {Op::softmax_backward, softmax},
-      {Op::rms_norm, norm},
-      {Op::rms_norm_backward, norm},
-      {Op::layer_norm, norm},
-      {Op::layer_norm_backward, norm},
-      {Op::cross_entropy, loss},
-      {Op::cross_entropy_backward, loss},
-      {Op::nonfinite, optimizer},
-      {Op::adamw, optimizer},
-      {Op::adamw_8bit, optimizer},
-      {Op::sgd, optimizer},
-      {Op::lion, optimizer},
-      {Op::copy, memory_movement},
-      {Op::embedding, memory_movement},
-      {Op::embedding_backward, memory_movement},
-      {Op::embedding_backward_add, memory_movement},
-  };
-  return classes;
-}
-
 TEST(KernelClass, is_that_of_the_op_where_nothing_around_it_says_more) {
-  std::set<Op> seen;
   for (const testing::OpCase& op_case : testing::op_cases()) {
     const Graph graph = op_case.build(DType::fp32);
     for (const NodeId id : graph.order()) {
-      const Node& node = graph.node(id);
-      seen.insert(node.op);
-      const auto found = classes_of_ops().find(node.op);
-      const KernelClass expected = found == classes_of_ops().end() ? KernelClass::elementwise : found->second;
-      EXPECT_EQ(kernel_class(graph, node), expected) << name(node.op);
+      const Op op = graph.node(id).op;
+      EXPECT_EQ(kernel_class(graph, graph.node(id)), traits(op).kernel_class) << name(op);
     }
   }
-  for (const auto& [op, kernel_class] : classes_of_ops()) EXPECT_TRUE(seen.contains(op)) << name(op);
 }
 
 // Of the nodes of a graph that run.

@@ -1,6 +1,5 @@
 // Sums over a profile whose every figure is known.
 #include "inspect/profile/views.h"
-#include "inspect/profile/filter.h"
 
 #include <gmock/gmock.h>
 

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <sstream>
+
+#include "core/files/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {
@@ -25,6 +28,23 @@ TEST(Host, of_an_unreadable_text_is_empty) {
   const Host host = parse_cpuinfo(text);
   EXPECT_EQ(host.threads, 0);
   EXPECT_TRUE(host.instruction_sets.empty());
+}
+
+TEST(ProcessorClock, is_the_highest_of_all_processors) {
+  const TemporaryFolder folder;
+  for (const auto& [processor, khz] : {std::pair{"cpu0", 800'000}, {"cpu1", 3'250'000}}) {
+    std::filesystem::create_directories(folder / processor / "cpufreq");
+    std::ofstream(folder / processor / "cpufreq" / "scaling_cur_freq") << khz << '\n';
+  }
+  std::filesystem::create_directories(folder / "cpuidle");
+  EXPECT_THAT(fastest_processor_mhz(folder.path()), ::testing::Optional(3250));
+}
+
+TEST(ProcessorClock, is_unknown_where_the_kernel_does_not_tell) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "cpu0");
+  EXPECT_EQ(fastest_processor_mhz(folder.path()), std::nullopt);
+  EXPECT_EQ(fastest_processor_mhz(folder / "missing"), std::nullopt);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -37,6 +38,17 @@ MemoryForecast measured(const RunConfig& config, int runs = 4) {
   return memory_of(program);
 }
 
+// The record of the plan of a run on the CPU, whose memory must be that of the run to the byte.
+Record expect_planned_to_the_byte(RunConfig config) {
+  config.device = "cpu";
+  const Record planned = plan_run(config, {}).value();
+  const MemoryForecast found = measured(config);
+  EXPECT_EQ(planned.memory_bytes.peak_allocated, found.use.peak_allocated_bytes);
+  EXPECT_EQ(planned.memory_bytes.peak_reserved, found.use.peak_reserved_bytes);
+  EXPECT_EQ(planned.memory_bytes.before_backward.value_or(0), found.before_backward_bytes);
+  return planned;
+}
+
 TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
   for (const Mode mode : kAllModes) {
     for (const Compile level : kAllCompiles) {
@@ -45,13 +57,7 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
           SCOPED_TRACE(fmt::format("{} {} {} {}", name(mode), name(level), name(checkpoint), name(attention)));
           TransformerConfig model = kPlanned;
           model.attention = attention;
-          RunConfig config = run_of(model, 2, {.mode = mode, .level = level, .checkpoint = checkpoint});
-          config.device = "cpu";
-          const Record::Memory planned = plan_run(config, {})->memory_bytes;
-          const MemoryForecast found = measured(config);
-          EXPECT_EQ(planned.peak_allocated, found.use.peak_allocated_bytes);
-          EXPECT_EQ(planned.peak_reserved, found.use.peak_reserved_bytes);
-          EXPECT_EQ(planned.before_backward.value_or(0), found.before_backward_bytes);
+          expect_planned_to_the_byte(run_of(model, 2, {.mode = mode, .level = level, .checkpoint = checkpoint}));
         }
       }
     }
@@ -72,16 +78,12 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_with_a_loss_in_chunks_takes) {
                                    .checkpoint = checkpoint,
                                    .loss_chunk_rows = 25});
         config.device = "cpu";
-        const std::optional<Record> planned = plan_run(config, {});
-        const MemoryForecast found = measured(config);
-        EXPECT_EQ(planned->memory_bytes.peak_allocated, found.use.peak_allocated_bytes);
-        EXPECT_EQ(planned->memory_bytes.peak_reserved, found.use.peak_reserved_bytes);
-        EXPECT_EQ(planned->memory_bytes.before_backward, found.before_backward_bytes);
-        EXPECT_EQ(planned->loss_chunk_rows, 25);
+        const Record planned = expect_planned_to_the_byte(config);
+        EXPECT_EQ(planned.loss_chunk_rows, 25);
         config.compile.loss_chunk_rows = 0;
-        EXPECT_EQ(*planned->plan->loss_chunks_save_bytes,
-                  *plan_run(config, {})->memory_bytes.peak_allocated - *planned->memory_bytes.peak_allocated);
-        EXPECT_GT(planned->plan->loss_chunks_save_bytes, 0);
+        EXPECT_EQ(*planned.plan->loss_chunks_save_bytes,
+                  *plan_run(config, {})->memory_bytes.peak_allocated - *planned.memory_bytes.peak_allocated);
+        EXPECT_GT(planned.plan->loss_chunks_save_bytes, 0);
       }
     }
   }
@@ -124,11 +126,7 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes_however_it_trains) {
       RunConfig config = run_of(model, 2, ways[i]);
       config.compile.mode = Mode::step;
       config.compile.level = level;
-      config.device = "cpu";
-      const Record::Memory planned = plan_run(config, {})->memory_bytes;
-      const MemoryForecast found = measured(config);
-      EXPECT_EQ(planned.peak_allocated, found.use.peak_allocated_bytes);
-      EXPECT_EQ(planned.peak_reserved, found.use.peak_reserved_bytes);
+      expect_planned_to_the_byte(config);
     }
   }
 }
@@ -149,12 +147,7 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_in_fp8_takes) {
       way.mode = Mode::step;
       way.precision = Precision::fp8;
       way.level = level;
-      RunConfig config = run_of(model, 2, way);
-      config.device = "cpu";
-      const Record::Memory planned = plan_run(config, {})->memory_bytes;
-      const MemoryForecast found = measured(config);
-      EXPECT_EQ(planned.peak_allocated, found.use.peak_allocated_bytes);
-      EXPECT_EQ(planned.peak_reserved, found.use.peak_reserved_bytes);
+      expect_planned_to_the_byte(run_of(model, 2, way));
     }
   }
 }
@@ -330,6 +323,45 @@ TEST(LargestSizeOf, is_bounded_and_may_be_nothing) {
   EXPECT_EQ(largest_size(config_of, {.capacity_bytes = std::int64_t{1} << 40}, 100), 100);
   EXPECT_EQ(largest_size(config_of, {.capacity_bytes = 1000}, 100), 0);
   EXPECT_THROW(largest_size(config_of, {}, 100), Error);
+}
+
+constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t search(std::int64_t threshold, std::int64_t granularity, std::int64_t most) {
+  return largest_that_fits([&](std::int64_t size) { return size <= threshold; }, granularity, most);
+}
+
+TEST(LargestThatFits, is_the_last_multiple_that_fits) {
+  for (const std::int64_t granularity : {1, 3, 16}) {
+    for (std::int64_t threshold = 0; threshold < 200; ++threshold)
+      EXPECT_EQ(search(threshold, granularity, kEndless), threshold / granularity * granularity);
+  }
+}
+
+TEST(LargestThatFits, is_bounded_by_the_most) {
+  for (const std::int64_t granularity : {1, 3, 16}) {
+    for (std::int64_t most = 0; most < 100; ++most) {
+      EXPECT_EQ(search(kEndless, granularity, most), most / granularity * granularity);
+      EXPECT_EQ(search(40, granularity, most), std::min<std::int64_t>(40, most) / granularity * granularity);
+    }
+  }
+  EXPECT_EQ(search(kEndless, 1, kEndless), kEndless);
+}
+
+TEST(LargestThatFits, tries_no_size_twice_and_ends_beside_its_result) {
+  std::vector<std::int64_t> tried;
+  std::int64_t last_fit = 0, last_failure = 0;
+  const std::int64_t largest = largest_that_fits(
+      [&](std::int64_t size) {
+        tried.push_back(size);
+        (size <= 21 ? last_fit : last_failure) = size;
+        return size <= 21;
+      },
+      2, 1000);
+  EXPECT_EQ(tried, (std::vector<std::int64_t>{2, 8, 32, 20, 26, 22}));
+  EXPECT_EQ(largest, 20);
+  EXPECT_EQ(last_fit, 20);
+  EXPECT_EQ(last_failure, 22);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,26 +39,30 @@ RunConfig toy(RankThreads& threads, std::size_t rank) {
   return config;
 }
 
-TEST(StepOnRanks, does_not_fit_where_one_of_them_has_too_little_memory) {
-  RankThreads threads(kRanks);
+// The records of a step on every rank, of which `change` makes the configuration a special one.
+std::vector<Record> measured_on_ranks(const std::function<void(std::size_t rank, RunConfig& config)>& change,
+                                      testing::CollectiveRuns runs = testing::CollectiveRuns::in_launch) {
+  RankThreads threads(kRanks, runs);
   std::vector<Record> records(kRanks);
   threads.run([&](std::size_t rank, const auto&) {
     RunConfig config = toy(threads, rank);
-    if (rank == 1) config.device_options.memory_limit_bytes = 1024;
+    change(rank, config);
     CeilingCache ceilings;
     records[rank] = *measure_step(config, ceilings);
+  });
+  return records;
+}
+
+TEST(StepOnRanks, does_not_fit_where_one_of_them_has_too_little_memory) {
+  const std::vector<Record> records = measured_on_ranks([](std::size_t rank, RunConfig& config) {
+    if (rank == 1) config.device_options.memory_limit_bytes = 1024;
   });
   for (const Record& record : records) EXPECT_EQ(record.status, RunStatus::oom) << record.error.message;
 }
 
 TEST(StepOnRanks, fits_where_all_have_the_memory_of_the_plan) {
-  RankThreads threads(kRanks);
-  std::vector<Record> records(kRanks);
-  threads.run([&](std::size_t rank, const auto&) {
-    RunConfig config = toy(threads, rank);
+  const std::vector<Record> records = measured_on_ranks([](std::size_t rank, RunConfig& config) {
     if (rank == 1) config.device_options.memory_limit_bytes = std::int64_t{1} << 26;
-    CeilingCache ceilings;
-    records[rank] = *measure_step(config, ceilings);
   });
   for (const Record& record : records) {
     EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
@@ -100,13 +105,8 @@ TEST(CollectivesOfRanks, are_the_same_on_processors_and_on_cards) {
 
 // As where ranks are of other builds, or on processors with other instructions.
 TEST(StepOnRanks, is_refused_where_they_would_exchange_different_tensors) {
-  RankThreads threads(kRanks);
-  std::vector<Record> records(kRanks);
-  threads.run([&](std::size_t rank, const auto&) {
-    RunConfig config = toy(threads, rank);
+  const std::vector<Record> records = measured_on_ranks([](std::size_t rank, RunConfig& config) {
     if (rank == 1) config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 32, 1, 2}, 2);
-    CeilingCache ceilings;
-    records[rank] = *measure_step(config, ceilings);
   });
   for (const Record& record : records) {
     EXPECT_EQ(record.status, RunStatus::error);
@@ -119,16 +119,11 @@ TEST(StepOnRanks, is_refused_where_they_would_exchange_different_tensors) {
 
 // A rank alone would leave the others in their first collective.
 TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_read_its_weights) {
-  RankThreads threads(kRanks);
-  std::vector<Record> records(kRanks);
-  threads.run([&](std::size_t rank, const auto&) {
-    RunConfig config = toy(threads, rank);
-    config.weights = GivenWeights{"a file", [&, rank](const ParameterDeclaration& parameter) {
+  const std::vector<Record> records = measured_on_ranks([](std::size_t rank, RunConfig& config) {
+    config.weights = GivenWeights{"a file", [rank](const ParameterDeclaration& parameter) {
                                     if (rank == 1) throw Error("no such file", ErrorKind::unsupported);
                                     return HostTensor({DType::fp32, parameter.type.shape});
                                   }};
-    CeilingCache ceilings;
-    records[rank] = *measure_step(config, ceilings);
   });
   EXPECT_EQ(records[0].error.message, "rank 1: no such file");
   EXPECT_EQ(records[1].error.message, "no such file");
@@ -136,13 +131,8 @@ TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_read_its_weights) {
 }
 
 TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_compile) {
-  RankThreads threads(kRanks);
-  std::vector<Record> records(kRanks);
-  threads.run([&](std::size_t rank, const auto&) {
-    RunConfig config = toy(threads, rank);
+  const std::vector<Record> records = measured_on_ranks([](std::size_t rank, RunConfig& config) {
     if (rank == 0) config.compile.skip = {"no_such_pass"};
-    CeilingCache ceilings;
-    records[rank] = *measure_step(config, ceilings);
   });
   EXPECT_THAT(records[0].error.message, HasSubstr("no_such_pass"));
   EXPECT_EQ(records[1].error.message, "rank 0: " + records[0].error.message);
@@ -150,20 +140,17 @@ TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_compile) {
 
 // The sweep goes on, because no rank is left in a collective. What a collective makes is there when it is waited for.
 TEST(StepOnRanks, has_the_anomaly_of_one_of_them_on_all) {
-  RankThreads threads(kRanks, testing::CollectiveRuns::in_wait);
-  std::vector<Record> records(kRanks);
-  threads.run([&](std::size_t rank, const auto&) {
-    RunConfig config = toy(threads, rank);
-    config.detect_anomaly = true;
-    config.compile.parallel.shard = Sharding::parameters;
-    config.weights = GivenWeights{"a file", [rank](const ParameterDeclaration& parameter) {
-                                    HostTensor tensor({DType::fp32, parameter.type.shape});
-                                    if (rank == 1) std::ranges::fill(tensor.as<float>(), NAN);
-                                    return tensor;
-                                  }};
-    CeilingCache ceilings;
-    records[rank] = *measure_step(config, ceilings);
-  });
+  const std::vector<Record> records = measured_on_ranks(
+      [](std::size_t rank, RunConfig& config) {
+        config.detect_anomaly = true;
+        config.compile.parallel.shard = Sharding::parameters;
+        config.weights = GivenWeights{"a file", [rank](const ParameterDeclaration& parameter) {
+                                        HostTensor tensor({DType::fp32, parameter.type.shape});
+                                        if (rank == 1) std::ranges::fill(tensor.as<float>(), NAN);
+                                        return tensor;
+                                      }};
+      },
+      testing::CollectiveRuns::in_wait);
   for (const Record& record : records) {
     EXPECT_EQ(record.status, RunStatus::error);
     EXPECT_THAT(record.error.message,
@@ -173,14 +160,9 @@ TEST(StepOnRanks, has_the_anomaly_of_one_of_them_on_all) {
 
 // What is found only when memory is allocated.
 TEST(StepOnRanks, is_out_of_memory_on_all_of_them_where_one_is) {
-  RankThreads threads(kRanks);
-  std::vector<Record> records(kRanks);
-  threads.run([&](std::size_t rank, const auto&) {
-    RunConfig config = toy(threads, rank);
+  const std::vector<Record> records = measured_on_ranks([](std::size_t rank, RunConfig& config) {
     config.run_anyway = true;
     if (rank == 1) config.device_options.memory_limit_bytes = 1024;
-    CeilingCache ceilings;
-    records[rank] = *measure_step(config, ceilings);
   });
   for (const Record& record : records) EXPECT_EQ(record.status, RunStatus::oom) << record.error.message;
 }

@@ -1,4 +1,4 @@
-#include "run/timing/processor_wait.h"
+#include "run/timing/machine_state.h"
 
 #include <gmock/gmock.h>
 #include <pthread.h>

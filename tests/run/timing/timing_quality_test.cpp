@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "ridgepoint/record.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -172,6 +174,135 @@ TEST(MedianHalfWidth, encloses_the_median_in_95_percent_of_cases) {
     EXPECT_GE(enclosed, kTrials * 93 / 100) << count;
     EXPECT_LE(enclosed, kTrials * 995 / 1000) << count;
   }
+}
+
+struct Result {
+  std::size_t samples = 0;
+  SamplingEnd ended_by = SamplingEnd::steps;
+};
+
+// Samples until the rule ends it; each takes a second of a clock that only this moves.
+Result sample(const RunConfig& config, const std::function<double(std::size_t)>& time) {
+  double now = 1000;
+  Sampling sampling(config, [&] { return now; });
+  std::vector<double> samples;
+  while (sampling.goes_on(samples)) {
+    samples.push_back(time(samples.size()));
+    now += 1;
+  }
+  return {samples.size(), sampling.ended_by()};
+}
+
+RunConfig until(double half_width, std::int64_t steps = 1'000'000, double limit_seconds = 1e6) {
+  RunConfig config;
+  config.until = half_width;
+  config.until_limit_seconds = limit_seconds;
+  config.steps = steps;
+  return config;
+}
+
+double steady(std::size_t) { return 10; }
+double restless(std::size_t i) { return i % 2 == 0 ? 10 : 20; }
+
+TEST(Sampling, runs_all_steps_without_a_limit) {
+  RunConfig config;
+  config.steps = 7;
+  const Result result = sample(config, restless);
+  EXPECT_EQ(result.samples, 7U);
+  EXPECT_EQ(result.ended_by, SamplingEnd::steps);
+}
+
+TEST(Sampling, ends_with_the_least_samples_where_times_are_equal) {
+  const Result result = sample(until(0.005), steady);
+  EXPECT_EQ(result.samples, kLeastSamplesUntil);
+  EXPECT_EQ(result.ended_by, SamplingEnd::interval);
+}
+
+TEST(Sampling, ends_once_the_interval_is_narrow_enough) {
+  const auto samples_until = [](double half_width) {
+    std::mt19937_64 random(3);
+    std::normal_distribution<double> times(10, 0.5);
+    const Result result = sample(until(half_width), [&](std::size_t) { return times(random); });
+    EXPECT_EQ(result.ended_by, SamplingEnd::interval);
+    return result.samples;
+  };
+  // The half-width is about 2.5 deviations over the root of the number: 5 % * 2.5 / sqrt(157) = 1 %.
+  EXPECT_GT(samples_until(0.01), 80U);
+  EXPECT_LT(samples_until(0.01), 300U);
+  EXPECT_GT(samples_until(0.005), samples_until(0.01));
+}
+
+TEST(Sampling, ends_at_its_limit_of_time) {
+  const Result result = sample(until(0.005, 1'000'000, 100), restless);
+  EXPECT_EQ(result.samples, 100U);
+  EXPECT_EQ(result.ended_by, SamplingEnd::time_limit);
+}
+
+TEST(Sampling, ends_at_the_maximum_of_steps) {
+  const Result result = sample(until(0.005, 50), restless);
+  EXPECT_EQ(result.samples, 50U);
+  EXPECT_EQ(result.ended_by, SamplingEnd::steps);
+}
+
+TEST(Sampling, keeps_a_few_samples_whatever_the_limit) {
+  RunConfig config;
+  config.budget_seconds = 0;
+  const Result result = sample(config, steady);
+  EXPECT_EQ(result.samples, kLeastTimedSteps);
+  EXPECT_EQ(result.ended_by, SamplingEnd::time_limit);
+}
+
+TEST(Sampling, estimates_how_much_is_done_by_time_or_steps) {
+  double now = 0;
+  const RunConfig config = until(0.01, 1000, 10);
+  const Sampling sampling(config, [&] { return now; });
+  EXPECT_EQ(sampling.steps_done(100), 100);
+  now = 5;
+  EXPECT_EQ(sampling.steps_done(100), 500);
+  now = 50;
+  EXPECT_EQ(sampling.steps_done(100), 1000);
+}
+
+TEST(Statistics, agree_with_values_worked_out_by_hand) {
+  const Statistics s = describe({4, 1, 3, 2});
+  EXPECT_DOUBLE_EQ(s.mean, 2.5);
+  EXPECT_DOUBLE_EQ(s.std, std::sqrt(5.0 / 3.0));
+  EXPECT_DOUBLE_EQ(s.min, 1);
+  EXPECT_DOUBLE_EQ(s.max, 4);
+  EXPECT_DOUBLE_EQ(s.median, 2.5);
+  EXPECT_THAT(s.quartiles, ::testing::ElementsAre(1.75, 2.5, 3.25));
+  EXPECT_DOUBLE_EQ(s.cv, s.std / 2.5);
+}
+
+TEST(Statistics, keep_the_samples_in_the_order_they_were_taken) {
+  EXPECT_THAT(describe({4, 1, 3}).samples, ::testing::ElementsAre(4, 1, 3));
+}
+
+TEST(Statistics, of_one_sample_have_no_deviation) {
+  const Statistics s = describe({7});
+  EXPECT_EQ(s.mean, 7);
+  EXPECT_EQ(s.median, 7);
+  EXPECT_TRUE(std::isnan(s.std));
+  EXPECT_TRUE(std::isnan(s.cv));
+}
+
+TEST(Statistics, of_no_sample_are_all_undefined) {
+  const Statistics s = describe({});
+  for (const double value : {s.mean, s.std, s.min, s.max, s.median, s.quartiles[0], s.cv, s.median_half_width}) {
+    EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+TEST(Statistics, keep_the_spread_of_nearly_equal_times) {
+  EXPECT_NEAR(describe({1e9, 1e9 + 1, 1e9 + 2}).std, 1.0, 1e-9);
+}
+
+TEST(Statistics, have_the_interval_of_the_median_whatever_the_order_of_the_samples) {
+  EXPECT_DOUBLE_EQ(describe({12, 8, 11, 10, 9, 10}).median_half_width, 0.2);
+}
+
+TEST(Statistics, interpolate_quartiles_between_neighbours) {
+  EXPECT_THAT(describe({40, 10, 20}).quartiles, ::testing::ElementsAre(15, 20, 30));
 }
 
 }  // namespace

@@ -5,10 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tables/plot/svg_axis.h"
 #include "tables/plot/svg_canvas.h"
 #include "tables/plot/svg_chart.h"
-#include "tables/plot/svg_rows.h"
 
 namespace ridgepoint::views {
 namespace {

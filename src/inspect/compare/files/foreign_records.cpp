@@ -7,18 +7,63 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/files/file.h"
+#include "core/text/json.h"
 #include "core/text/nearest.h"
 #include "core/text/text.h"
-#include "inspect/compare/files/csv_rows.h"
 #include "record/fields.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
+
+using Cells = std::vector<std::string>;
+
+std::vector<Cells> split(std::string_view text) {
+  std::vector<Cells> lines(1, Cells(1));
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    std::string& cell = lines.back().back();
+    if (is_quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
+      cell += text[++i];
+    } else if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (!is_quoted && c == ',') {
+      lines.back().emplace_back();
+    } else if (!is_quoted && c == '\n') {
+      lines.emplace_back(1);
+    } else if (is_quoted || c != '\r') {
+      cell += c;
+    }
+  }
+  if (is_quoted) throw Error(fmt::format("row {} has a quotation mark that is not closed", lines.size() - 1));
+  std::erase_if(lines, [](const Cells& cells) { return cells.size() == 1 && trimmed(cells.front()).empty(); });
+  return lines;
+}
+
+// Throws Error for a row with more or fewer cells than the heading, and for a quotation mark that is not closed.
+std::vector<Json> parse_csv_rows(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  const std::vector<Cells> lines = split(text);
+  std::vector<Json> rows;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    if (lines[i].size() != lines[0].size()) {
+      throw Error(fmt::format("row {} has {} cells and the heading has {}; every row needs one for each column", i,
+                              lines[i].size(), lines[0].size()));
+    }
+    Json& row = rows.emplace_back(Json::object());
+    for (std::size_t c = 0; c < lines[0].size(); ++c) row[std::string(trimmed(lines[0][c]))] = trimmed(lines[i][c]);
+  }
+  return rows;
+}
 
 constexpr std::uint64_t kMostMappingBytes = std::uint64_t{1} << 20;
 constexpr std::string_view kSamples = "time_ms.samples";
@@ -98,7 +143,7 @@ Mapping::Entry parse_entry(const std::string& field, const Json& value) {
   return {field, Mapping::Column{std::string(trimmed(text.substr(0, star))), *factor}};
 }
 
-// The member `name`, or that of a nested object: "run.batch". Null if there is none.
+// The member `name`, or a member of a nested object: "run.batch". Null if there is none.
 const Json* find(const Json& row, const std::string& name) {
   if (!row.is_object()) return nullptr;
   if (const auto found = row.find(name); found != row.end()) return &*found;

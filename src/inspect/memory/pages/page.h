@@ -9,7 +9,6 @@
 
 #include "inspect/memory/measure_memory.h"
 #include "inspect/memory/timeline.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

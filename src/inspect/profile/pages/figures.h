@@ -1,9 +1,15 @@
-// The figures of a profile as cells: means per step, in units that all tables of the profile share.
+// The figures of a profile as cells: means per step, in units that all tables of the profile share. Its verdict in
+// three lines: the kernel that takes most time, how much time is recoverable, and how long the device was idle and why.
+// Its tables, of which docs/profile.md explains each.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "inspect/profile/pages/page.h"
 #include "inspect/profile/profile.h"
 #include "inspect/profile/views.h"
 #include "tables/table/table.h"
@@ -62,5 +68,26 @@ class ProfileFigures {
   Scale flops_;
   Scale bytes_;
 };
+
+// Without ceilings the second line is left out; with a selection of kernels, the third.
+std::vector<std::string> verdict(const ProfileFigures& figures);
+
+// At most `shown` kernels, one row for the others, one for the sum.
+Table kernel_table(const ProfileFigures& figures, std::size_t shown);
+Table class_table(const ProfileFigures& figures);
+// Rows are indented by their level.
+Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail);
+Table attention_table(const ProfileFigures& figures);
+// The collectives with the most exposed time, and all together.
+Table communication_table(const ProfileFigures& figures, std::size_t shown);
+Table rank_table(const ProfileFigures& figures);
+Table idle_table(const ProfileFigures& figures);
+Table roofline_table(const ProfileFigures& figures);
+// At most `shown` rows.
+Table recoverable_table(const ProfileFigures& figures, std::size_t shown);
+Table launch_table(const Profile& profile);
+// Compares the shares of time and operations of each class between profiles.
+Table comparison_table(std::span<const Profile> profiles);
+Table clock_table(const ProfileFigures& figures);
 
 }  // namespace ridgepoint::views

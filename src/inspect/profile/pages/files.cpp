@@ -1,4 +1,4 @@
-#include "inspect/profile/pages/files.h"
+#include "inspect/profile/pages/page.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,6 @@
 #include "core/types/enum_names.h"
 #include "inspect/profile/communication.h"
 #include "inspect/profile/pages/figures.h"
-#include "inspect/profile/pages/verdict.h"
 #include "inspect/profile/views.h"
 #include "tables/table/render.h"
 

@@ -10,137 +10,48 @@
 #include "core/text/units.h"
 #include "inspect/profile/communication.h"
 #include "inspect/profile/pages/figures.h"
-#include "inspect/profile/pages/sections.h"
-#include "inspect/profile/pages/verdict.h"
 #include "inspect/profile/views.h"
 #include "record/columns.h"
-#include "record/parallel_choices.h"
 #include "record/record_table.h"
 
 namespace ridgepoint::views {
 namespace {
 
-// A sentence on the difference between profiled and timed steps: the cost of recording, and the noise of the steps.
-std::string explain(const ProfileFigures& figures, const Reconciliation& found) {
-  const double difference = found.difference_ms();
-  std::string text = fmt::format(
-      "The profiled step is {} ms ({} %) {} than the timed one; recording took {} ms on the host ({:.0f} "
-      "ns a launch)",
-      figures.plain_ms(std::abs(difference)), percent(std::abs(difference), found.timed_ms),
-      difference >= 0 ? "longer" : "shorter", format_ms(found.recording_ms), figures.profile().recording_ns);
-  const double noise_ms = std::hypot(found.timed_std_ms, found.profiled_std_ms);
-  if (noise_ms == 0) return text + ".";
-  const bool is_noise = std::abs(difference - found.recording_ms) <= 2 * noise_ms;
-  return text + fmt::format(". The std of timed steps is {} ms, of profiled steps {} ms; this {} the rest.",
-                            figures.plain_ms(found.timed_std_ms), figures.plain_ms(found.profiled_std_ms),
-                            is_noise ? "explains" : "does not explain");
+Table breakdown_table(const ProfileFigures& figures, const ProfileViewOptions& options, std::size_t shown) {
+  switch (*options.only) {
+    case Breakdown::kernel:
+      return kernel_table(figures, shown);
+    case Breakdown::op_class:
+      return class_table(figures);
+    case Breakdown::scope:
+      return scope_table(figures, options.detail);
+    default:
+      return launch_table(figures.profile());
+  }
 }
 
-// The sections of one profile.
-class Sections {
- public:
-  Sections(const Profile& profile, const ProfileViewOptions& options)
-      : profile_(profile), figures_(profile), options_(options) {}
-
-  std::vector<Table> all() {
-    if (options_.only) {
-      single(*options_.only);
-      return std::move(tables_);
-    }
-    kernels();
-    classes();
-    scopes();
-    if (!attention_parts(profile_).empty()) {
-      add("Inside attention (last columns: ratio to the two matmuls of the same phase)", attention_table(figures_));
-    }
-    // With a selection, the gaps between kernels contain other kernels.
-    if (!profile_.selection) communicate();
-    if (!profile_.selection) idle();
-    if (!roofline_by_class(profile_).empty()) ceilings();
-    if (!profile_.selection) clock();
-    return std::move(tables_);
+// The tables of one profile.
+std::vector<Table> sections_of(const ProfileFigures& figures, const ProfileViewOptions& options) {
+  const Profile& profile = figures.profile();
+  const std::size_t shown = options.top == 0 ? SIZE_MAX : options.top;
+  if (options.only) return {breakdown_table(figures, options, shown)};
+  std::vector<Table> tables = {kernel_table(figures, shown), class_table(figures),
+                               scope_table(figures, options.detail)};
+  if (!attention_parts(profile).empty()) tables.push_back(attention_table(figures));
+  // With a selection, the gaps between kernels contain other kernels.
+  if (!profile.selection) {
+    const bool communicates = !communication(profile).collectives.empty();
+    if (communicates) tables.push_back(communication_table(figures, shown));
+    if (communicates && !profile.ranks.empty()) tables.push_back(rank_table(figures));
+    tables.push_back(idle_table(figures));
   }
-
- private:
-  void single(Breakdown breakdown) {
-    switch (breakdown) {
-      case Breakdown::kernel:
-        return kernels();
-      case Breakdown::op_class:
-        return classes();
-      case Breakdown::scope:
-        return scopes();
-      default:
-        return add("Launches of one step", launch_table(profile_));
-    }
+  if (!roofline_by_class(profile).empty()) {
+    tables.push_back(roofline_table(figures));
+    tables.push_back(recoverable_table(figures, shown));
   }
-
-  std::size_t shown() const { return options_.top == 0 ? SIZE_MAX : options_.top; }
-
-  void add(std::string title, Table table) {
-    table.title = std::move(title);
-    tables_.push_back(std::move(table));
-  }
-
-  void kernels() {
-    add("Kernels (time %: share of kernel time; wall %: share of wall time)", kernel_table(figures_, shown()));
-  }
-
-  void classes() {
-    add("By phase and class", class_table(figures_));
-    const bool zeroes =
-        std::ranges::find(profile_.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile_.kernels.end();
-    const bool has_gradients = runs_backward(profile_.run.mode);
-    if (!zeroes && !profile_.selection && has_gradients) {
-      tables_.back().remark = "No memory is zeroed: each gradient is written once, not accumulated.";
-    }
-  }
-
-  void scopes() {
-    add("By module (a row includes the rows indented below it; the innermost rows are ops)",
-        scope_table(figures_, options_.detail));
-  }
-
-  void communicate() {
-    if (communication(profile_).collectives.empty()) return;
-    add("Collectives (exposed: they ran, no other kernel did, and what waits began after them)",
-        communication_table(figures_, shown()));
-    tables_.back().note = parallel_choice_notes(std::span(&profile_.run, 1));
-    if (!profile_.ranks.empty()) add("Collectives of each rank", rank_table(figures_));
-  }
-
-  void idle() {
-    add("Idle time of the device (host late: the next kernel was not yet launched; dependency: the next kernel waited "
-        "for another one; nothing to do: the step had ended)",
-        idle_table(figures_));
-  }
-
-  void ceilings() {
-    add(fmt::format("Roofline (measured ceilings: matmul {}flop/s, copy {}B/s)",
-                    format_count(*profile_.matmul_flops_per_second), format_count(*profile_.copy_bytes_per_second)),
-        roofline_table(figures_));
-    add("Recoverable time (kernel time above the floor, longest first)", recoverable_table(figures_, shown()));
-    const auto is_past = [](const std::vector<RooflineRow>& rows) {
-      return std::ranges::any_of(rows, &RooflineRow::is_past_floor);
-    };
-    if (is_past(roofline_by_class(profile_)) || is_past(recoverable_time(profile_))) {
-      tables_.back().remark =
-          "Above 100 % of the ceiling, the data came from a cache, which is faster than the measured copy rate, or a "
-          "matmul was faster than the measured matmul rate. No time is recoverable there.";
-    }
-  }
-
-  void clock() {
-    const Reconciliation found = reconcile(profile_);
-    add("Profiled steps against timed steps", clock_table(figures_, found));
-    tables_.back().remark = explain(figures_, found);
-  }
-
-  const Profile& profile_;
-  ProfileFigures figures_;
-  const ProfileViewOptions& options_;
-  std::vector<Table> tables_;
-};
+  if (!profile.selection) tables.push_back(clock_table(figures));
+  return tables;
+}
 
 std::string describe(const KernelSelection& selection, const Profile& profile) {
   const KernelSum chosen = total(profile);
@@ -186,8 +97,9 @@ void add_profile(Page& page, const Profile& profile, const ProfileViewOptions& o
   std::string caption = records_caption({&profile.run, 1}) + '\n' + heading_of(profile);
   std::vector<Table> tables(1);
   if (profile.has_kernels()) {
-    tables = Sections(profile, options).all();
-    for (const std::string& line : verdict(ProfileFigures(profile))) caption += '\n' + line;
+    const ProfileFigures figures(profile);
+    tables = sections_of(figures, options);
+    for (const std::string& line : verdict(figures)) caption += '\n' + line;
   }
   tables.front().caption = caption;
   std::ranges::move(tables, std::back_inserter(page.tables));

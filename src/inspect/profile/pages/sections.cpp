@@ -1,4 +1,4 @@
-#include "inspect/profile/pages/sections.h"
+#include "inspect/profile/pages/figures.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,9 @@
 #include <set>
 #include <utility>
 
+#include "core/text/units.h"
 #include "inspect/profile/communication.h"
+#include "record/parallel_choices.h"
 
 namespace ridgepoint::views {
 namespace {
@@ -38,10 +40,27 @@ double share(std::int64_t part, std::int64_t whole) {
 
 std::string in_percent(double of_one) { return fmt::format("{:.1f}", 100 * of_one); }
 
+// A sentence on the difference between profiled and timed steps: the cost of recording, and the noise of the steps.
+std::string explain(const ProfileFigures& figures, const Reconciliation& found) {
+  const double difference = found.difference_ms();
+  std::string text = fmt::format(
+      "The profiled step is {} ms ({} %) {} than the timed one; recording took {} ms on the host ({:.0f} "
+      "ns a launch)",
+      figures.plain_ms(std::abs(difference)), percent(std::abs(difference), found.timed_ms),
+      difference >= 0 ? "longer" : "shorter", format_ms(found.recording_ms), figures.profile().recording_ns);
+  const double noise_ms = std::hypot(found.timed_std_ms, found.profiled_std_ms);
+  if (noise_ms == 0) return text + ".";
+  const bool is_noise = std::abs(difference - found.recording_ms) <= 2 * noise_ms;
+  return text + fmt::format(". The std of timed steps is {} ms, of profiled steps {} ms; this {} the rest.",
+                            figures.plain_ms(found.timed_std_ms), figures.plain_ms(found.profiled_std_ms),
+                            is_noise ? "explains" : "does not explain");
+}
+
 }  // namespace
 
 Table kernel_table(const ProfileFigures& figures, std::size_t shown) {
   Table table;
+  table.title = "Kernels (time %: share of kernel time; wall %: share of wall time)";
   table.columns = {right("time %"),    right("wall %", 2), right("total ms"), right("calls"),      right("avg us", 1),
                    right("median", 3), right("min", 3),    right("max", 3),   right("std dev", 4), left("name")};
   table.least_last_columns = kLeastNameColumns;
@@ -70,7 +89,13 @@ Table kernel_table(const ProfileFigures& figures, std::size_t shown) {
 }
 
 Table class_table(const ProfileFigures& figures) {
+  const Profile& profile = figures.profile();
+  const bool zeroes =
+      std::ranges::find(profile.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile.kernels.end();
   Table table;
+  table.title = "By phase and class";
+  if (!zeroes && !profile.selection && runs_backward(profile.run.mode))
+    table.remark = "No memory is zeroed: each gradient is written once, not accumulated.";
   table.columns = {left("phase"), left("class")};
   table.key_columns = 2;
   figures.add_work_columns(table);
@@ -79,7 +104,7 @@ Table class_table(const ProfileFigures& figures) {
     figures.add_work_cells(cells, sum);
     table.add(std::move(cells));
   };
-  const std::vector<ClassRow> rows = by_class(figures.profile());
+  const std::vector<ClassRow> rows = by_class(profile);
   for (const ProfilePhase phase : kProfilePhases) {
     KernelSum sum;
     for (const ClassRow& row : rows) {
@@ -90,14 +115,15 @@ Table class_table(const ProfileFigures& figures) {
     if (sum.calls > 0) add("", "total", sum);
   }
   add("all", "", figures.all());
-  if (figures.profile().selection) return table;
-  const std::int64_t idle_ns = idle_time(figures.profile()).idle_ns();
+  if (profile.selection) return table;
+  const std::int64_t idle_ns = idle_time(profile).idle_ns();
   table.add({"idle", "", "", figures.ms(idle_ns), "", figures.of_wall_time(idle_ns), "", "", "", "", ""});
   return table;
 }
 
 Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail) {
   Table table;
+  table.title = "By module (a row includes the rows indented below it; the innermost rows are ops)";
   table.columns = {left("module")};
   figures.add_work_columns(table);
   std::vector<ProfilePhase> phases = phases_of(figures.profile());
@@ -116,6 +142,7 @@ Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail) {
 
 Table attention_table(const ProfileFigures& figures) {
   Table table;
+  table.title = "Inside attention (last columns: ratio to the two matmuls of the same phase)";
   table.columns = {left("phase"), left("part")};
   table.key_columns = 2;
   figures.add_work_columns(table);
@@ -141,6 +168,10 @@ Table attention_table(const ProfileFigures& figures) {
 Table idle_table(const ProfileFigures& figures) {
   const IdleTime found = idle_time(figures.profile());
   Table table;
+  table.title =
+      "Idle time of the device (host late: the next kernel was not yet launched; dependency: the next kernel waited "
+      "for "
+      "another one; nothing to do: the step had ended)";
   table.columns = {
       left("idle"), right("ms"), right("wall %"), right("gaps"), right("longest us", 1), left("longest gap before", 2)};
   for (const IdleCause cause : kIdleCauses) {
@@ -156,6 +187,8 @@ Table idle_table(const ProfileFigures& figures) {
 
 Table communication_table(const ProfileFigures& figures, std::size_t shown) {
   Table table;
+  table.title = "Collectives (exposed: they ran, no other kernel did, and what waits began after them)";
+  table.note = parallel_choice_notes(std::span(&figures.profile().run, 1));
   table.columns = {left("collective"),  right("calls", 2),    right("ms"),
                    right("exposed ms"), right("hidden %", 1), left("what waits", 1)};
   const std::vector<ExposedRow> rows = exposed_collectives(figures.profile());
@@ -180,6 +213,7 @@ Table communication_table(const ProfileFigures& figures, std::size_t shown) {
 
 Table rank_table(const ProfileFigures& figures) {
   Table table;
+  table.title = "Collectives of each rank";
   table.columns = {right("rank"), right("collectives ms"), right("of it for the last rank ms"), right("exposed ms"),
                    right("hidden %")};
   const std::vector<RankCommunication>& ranks = figures.profile().ranks;
@@ -194,6 +228,9 @@ Table rank_table(const ProfileFigures& figures) {
 
 Table roofline_table(const ProfileFigures& figures) {
   Table table;
+  table.title = fmt::format("Roofline (measured ceilings: matmul {}flop/s, copy {}B/s)",
+                            format_count(*figures.profile().matmul_flops_per_second),
+                            format_count(*figures.profile().copy_bytes_per_second));
   table.columns = {left("class"),         right("calls", 1),       right("ms"),        right("floor ms"),
                    right("of ceiling %"), right("recoverable ms"), left("bound by", 2)};
   for (const RooflineRow& row : roofline_by_class(figures.profile())) {
@@ -206,11 +243,18 @@ Table roofline_table(const ProfileFigures& figures) {
 
 Table recoverable_table(const ProfileFigures& figures, std::size_t shown) {
   Table table;
+  table.title = "Recoverable time (kernel time above the floor, longest first)";
   table.columns = {right("recoverable ms"), right("wall %", 1),   right("calls", 3),
                    right("ms", 2),          right("floor ms", 2), right("of ceiling %", 1),
                    left("phase"),           left("what"),         left("kernel", 4)};
   table.least_last_columns = kLeastNameColumns;
   const std::vector<RooflineRow> rows = recoverable_time(figures.profile());
+  if (std::ranges::any_of(rows, &RooflineRow::is_past_floor) ||
+      std::ranges::any_of(roofline_by_class(figures.profile()), &RooflineRow::is_past_floor)) {
+    table.remark =
+        "Above 100 % of the ceiling, the data came from a cache, which is faster than the measured copy rate, or a "
+        "matmul was faster than the measured matmul rate. No time is recoverable there.";
+  }
   for (std::size_t i = 0; i < std::min(shown, rows.size()); ++i) {
     const RooflineRow& row = rows[i];
     table.add({figures.ms(row.recoverable_ns), percent(row.recoverable_ns, figures.wall()),
@@ -223,6 +267,7 @@ Table recoverable_table(const ProfileFigures& figures, std::size_t shown) {
 
 Table launch_table(const Profile& profile) {
   Table table;
+  table.title = "Launches of one step";
   table.columns = {right("start us"), right("us"),           right("Mflop", 1),    right("kB", 1),
                    left("phase", 2),  left("module"),        left("op"),           left("grid", 3),
                    left("block", 3),  right("registers", 4), right("shared B", 4), left("name")};
@@ -241,8 +286,11 @@ Table launch_table(const Profile& profile) {
   return table;
 }
 
-Table clock_table(const ProfileFigures& figures, const Reconciliation& found) {
+Table clock_table(const ProfileFigures& figures) {
+  const Reconciliation found = reconcile(figures.profile());
   Table table;
+  table.title = "Profiled steps against timed steps";
+  table.remark = explain(figures, found);
   table.columns = {left("per step"), right("ms"), right("% of timed")};
   const auto add = [&](std::string what, double ms) {
     table.add({std::move(what), figures.plain_ms(ms), percent(ms, found.timed_ms)});

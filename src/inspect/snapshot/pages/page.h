@@ -7,7 +7,6 @@
 
 #include "core/text/json.h"
 #include "inspect/snapshot/report.h"
-#include "tables/table/format.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {

@@ -37,9 +37,9 @@ TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& ref
 // after - before, in fp64. Throws Error if the shapes differ.
 HostTensor update_of(const HostTensor& after, const HostTensor& before);
 
-// The tolerance for updates of parameters, given that of values. AdamW divides a gradient by its own size, so the
-// rounding error of a gradient near 0 can change an update by up to the learning rate. One such element of n gives a
-// relative L2 error of up to 2 / sqrt(n), whereas a missing weight decay or a wrong moment changes every element. The
+// The tolerance for updates of parameters, given the tolerance for values. AdamW divides a gradient by its own size, so
+// the rounding error of a gradient near 0 can change an update by up to the learning rate. One such element of n gives
+// a relative L2 error of up to 2 / sqrt(n), whereas a missing weight decay or a wrong moment changes every element. The
 // result is exact if `values` is.
 Tolerance update_tolerance(const Tolerance& values);
 

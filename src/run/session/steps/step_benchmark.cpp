@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
-#include "run/session/first_call.h"
+#include "ridgepoint/program.h"
 #include "run/session/ranks.h"
-#include "run/session/rates.h"
+#include "run/session/run_record.h"
 #include "run/session/steps/anomaly.h"
-#include "run/session/steps/loss.h"
 #include "run/timing/timing_quality.h"
 #include "runtime/device/process_group.h"
 
@@ -197,12 +198,74 @@ class Run {
   bool has_failed_on_all_ = false;
 };
 
+using enum FirstCallStage;
+
+void run_once(Session& session, const ProgramPlan& planned) {
+  Program program = session.make(planned);
+  session.initialise(program);
+  {
+    const InStage in_stage(first_run);
+    program.run();
+    program.synchronize();
+  }
+  session.record_memory(memory_of(program));
+}
+
 }  // namespace
 
 std::optional<Record> measure_step(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch,
                                    const StepFollowUp& then, FirstCallClock* first_call) {
   return record_run(describe_step(config),
                     [&](Record& record) { Run(config, ceilings, watch, first_call, record).all_stages(then); });
+}
+
+std::optional<double> loss_of(Program& program) {
+  for (const Output& output : program.graph().outputs()) {
+    if (output.role != OutputRole::loss) continue;
+    return convert(program.read_output(output.name), DType::fp64).as<double>()[0];
+  }
+  return std::nullopt;
+}
+
+void require_finite_loss(double loss, std::int64_t iterations, std::string_view advice) {
+  if (std::isfinite(loss)) return;
+  throw Error(
+      fmt::format("the loss is {} after {} iterations{}", std::isnan(loss) ? "NaN" : "infinite", iterations, advice));
+}
+
+FirstCallSection first_call_stages(FirstCallClock& clock) {
+  const std::array<double, kFirstCallStages> ms = clock.elapsed_ms();
+  const auto of = [&](FirstCallStage stage) { return ms[static_cast<std::size_t>(stage)]; };
+  FirstCallSection section;
+  section.context = of(context);
+  section.graph = of(graph);
+  section.passes = of(passes);
+  section.plan = of(plan);
+  section.libraries = of(libraries);
+  section.kernels = of(kernels);
+  section.choices = of(choices);
+  section.memory = of(memory);
+  section.initial_values = of(initial_values);
+  section.first_run = of(first_run);
+  section.other = of(other);
+  section.total = std::accumulate(ms.begin(), ms.end(), 0.0);
+  return section;
+}
+
+std::optional<Record> measure_first_call(const RunConfig& config, FirstCallClock& clock, const StepWatcher& watch) {
+  Record described = describe_run(config, Experiment::bench);
+  if (config.weights) described.training_step->weights = config.weights->source;
+  return record_run(std::move(described), [&](Record& record) {
+    Session session(config, watch, record);
+    const ProgramPlan planned = session.plan();
+    const MemoryForecast forecast = session.require_room(planned, session.forecast(planned));
+    if (session.computes()) {
+      run_once(session, planned);
+    } else {
+      session.record_memory(forecast);
+    }
+    record.training_step->first_call_ms = first_call_stages(clock);
+  });
 }
 
 }  // namespace ridgepoint

@@ -1,10 +1,14 @@
-// Times forward, forward + backward or a training step of a workload.
+// Times forward, forward + backward or a training step of a workload, and takes its first run apart by stage. A loss
+// that is NaN or infinite makes the times worthless.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "core/first_call_clock.h"
+#include "ridgepoint/program.h"
 #include "run/machine/ceilings.h"
 #include "run/session/session.h"
 
@@ -21,5 +25,20 @@ using StepFollowUp = std::function<void(Session&, Program&)>;
 // has the stages from its construction to the end of the first iteration.
 std::optional<Record> measure_step(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {},
                                    const StepFollowUp& then = {}, FirstCallClock* first_call = nullptr);
+
+// The loss of the last iteration. Empty if the graph has none.
+std::optional<double> loss_of(Program& program);
+
+// Throws Error, which ends in `advice`, if the loss is NaN or infinite.
+void require_finite_loss(double loss, std::int64_t iterations, std::string_view advice);
+
+// The stages so far.
+FirstCallSection first_call_stages(FirstCallClock& clock);
+
+// Opens the device, plans, makes and initialises a program, runs it once and waits for it; the null device plans only.
+// The stages of the record are those of `clock` since its construction. The result means something only in a process
+// that did nothing of this before. A run that fails throws nothing: the record has the status. Empty if the watcher
+// stopped the run.
+std::optional<Record> measure_first_call(const RunConfig& config, FirstCallClock& clock, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

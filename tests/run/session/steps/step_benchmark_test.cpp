@@ -32,78 +32,76 @@ RunConfig toy(Mode mode = Mode::step) {
   return config;
 }
 
-TEST(MeasureStep, fills_a_record) {
+Record measured(const RunConfig& config) {
   CeilingCache ceilings;
-  const std::optional<Record> record = measure_step(toy(), ceilings);
-  ASSERT_TRUE(record.has_value());
-  EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
-  EXPECT_EQ(record->training_step->warmup_ms.size(), 2U);
-  EXPECT_EQ(record->training_step->time_ms.samples.size(), 3U);
-  EXPECT_EQ(record->model.parameters, parameter_count(kToy));
-  EXPECT_DOUBLE_EQ(*record->training_step->tokens_per_second, 16 / (record->training_step->time_ms.mean / 1e3));
+  return measure_step(config, ceilings).value();
+}
+
+TEST(MeasureStep, fills_a_record) {
+  const Record record = measured(toy());
+  EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+  EXPECT_EQ(record.training_step->warmup_ms.size(), 2U);
+  EXPECT_EQ(record.training_step->time_ms.samples.size(), 3U);
+  EXPECT_EQ(record.model.parameters, parameter_count(kToy));
+  EXPECT_DOUBLE_EQ(*record.training_step->tokens_per_second, 16 / (record.training_step->time_ms.mean / 1e3));
   EXPECT_DOUBLE_EQ(
-      *record->training_step->achieved_flops_per_second,
-      static_cast<double>(*record->training_step->flops_per_step) / (record->training_step->time_ms.mean / 1e3));
+      *record.training_step->achieved_flops_per_second,
+      static_cast<double>(*record.training_step->flops_per_step) / (record.training_step->time_ms.mean / 1e3));
 }
 
 TEST(MeasureStep, counts_the_tokens_of_every_micro_batch) {
-  CeilingCache ceilings;
   RunConfig config = toy();
   config.compile.accumulate = 3;
-  const std::optional<Record> record = measure_step(config, ceilings);
-  ASSERT_EQ(record->status, RunStatus::ok) << record->error.message;
-  EXPECT_EQ(record->accumulate, 3);
-  EXPECT_DOUBLE_EQ(*record->training_step->tokens_per_second, 3 * 16 / (record->training_step->time_ms.mean / 1e3));
+  const Record record = measured(config);
+  ASSERT_EQ(record.status, RunStatus::ok) << record.error.message;
+  EXPECT_EQ(record.accumulate, 3);
+  EXPECT_DOUBLE_EQ(*record.training_step->tokens_per_second, 3 * 16 / (record.training_step->time_ms.mean / 1e3));
 }
 
 TEST(MeasureStep, has_the_times_of_phases_where_they_are_asked_for) {
-  CeilingCache ceilings;
   RunConfig config = toy(Mode::backward);
   config.steps = 1;  // then all medians are of one iteration
-  EXPECT_EQ(measure_step(config, ceilings)->training_step->phase_ms.forward, std::nullopt);
+  EXPECT_EQ(measured(config).training_step->phase_ms.forward, std::nullopt);
   config.time_phases = true;
-  const std::optional<Record> record = measure_step(config, ceilings);
-  const PhaseMedians& phases = record->training_step->phase_ms;
+  const Record record = measured(config);
+  const PhaseMedians& phases = record.training_step->phase_ms;
   EXPECT_GT(*phases.forward, 0);
   EXPECT_GT(*phases.loss, 0);
   EXPECT_GT(*phases.backward, 0);
   EXPECT_EQ(phases.optimizer, std::nullopt);
-  EXPECT_LE(*phases.forward + *phases.loss + *phases.backward, record->training_step->device_time_ms.median);
+  EXPECT_LE(*phases.forward + *phases.loss + *phases.backward, record.training_step->device_time_ms.median);
 }
 
 TEST(MeasureStep, judges_its_samples) {
-  CeilingCache ceilings;
   RunConfig config = toy(Mode::forward);
-  const std::optional<Record> record = measure_step(config, ceilings);
-  EXPECT_TRUE(record->timing.verdict.has_value());
-  EXPECT_EQ(record->timing.judged, "time_ms");
-  EXPECT_EQ(record->timing.ended_by, SamplingEnd::steps);
-  EXPECT_EQ(record->timing.sm_clock_mhz, std::nullopt);
+  const Record record = measured(config);
+  EXPECT_TRUE(record.timing.verdict.has_value());
+  EXPECT_EQ(record.timing.judged, "time_ms");
+  EXPECT_EQ(record.timing.ended_by, SamplingEnd::steps);
+  EXPECT_EQ(record.timing.sm_clock_mhz, std::nullopt);
   config.device = "null";
-  EXPECT_EQ(measure_step(config, ceilings)->timing.verdict, std::nullopt);
+  EXPECT_EQ(measured(config).timing.verdict, std::nullopt);
 }
 
 TEST(MeasureStep, records_the_iterations_that_ran_until_the_median_was_known) {
-  CeilingCache ceilings;
   RunConfig config = toy(Mode::forward);
   config.until = 0.99;  // any samples do
   config.steps = 1000;
-  const std::optional<Record> record = measure_step(config, ceilings);
-  EXPECT_EQ(record->training_step->time_ms.samples.size(), static_cast<std::size_t>(record->steps));
-  EXPECT_GE(record->steps, 20);
-  EXPECT_EQ(record->timing.until, 0.99);
-  EXPECT_EQ(record->timing.until_limit_seconds, 60);
+  const Record record = measured(config);
+  EXPECT_EQ(record.training_step->time_ms.samples.size(), static_cast<std::size_t>(record.steps));
+  EXPECT_GE(record.steps, 20);
+  EXPECT_EQ(record.timing.until, 0.99);
+  EXPECT_EQ(record.timing.until_limit_seconds, 60);
 }
 
 TEST(MeasureStep, says_that_nothing_was_captured_on_a_device_that_does_not_capture) {
-  CeilingCache ceilings;
   RunConfig config = toy(Mode::forward);
   config.compile.level = Compile::full;
-  const std::optional<Record> record = measure_step(config, ceilings);
-  EXPECT_EQ(record->captured, false);
-  EXPECT_EQ(record->capture_problem, std::nullopt);
+  const Record record = measured(config);
+  EXPECT_EQ(record.captured, false);
+  EXPECT_EQ(record.capture_problem, std::nullopt);
   config.device = "null";
-  EXPECT_EQ(measure_step(config, ceilings)->captured, std::nullopt);
+  EXPECT_EQ(measured(config).captured, std::nullopt);
 }
 
 TEST(MeasureStep, says_where_it_stands_before_every_iteration) {
@@ -142,17 +140,15 @@ TEST(MeasureStep, stops_within_the_making_of_a_model) {
 }
 
 TEST(MeasureStep, records_what_was_asked_and_what_was_free_when_memory_runs_out) {
-  CeilingCache ceilings;
   RunConfig config = toy();
   config.workload = workload(kToy, 2000);
   config.device_options.memory_limit_bytes = 4 << 20;
-  const std::optional<Record> record = measure_step(config, ceilings);
-  ASSERT_TRUE(record.has_value());
-  EXPECT_EQ(record->status, RunStatus::oom);
-  EXPECT_GT(*record->error.segment_bytes, *record->error.free_bytes);
-  EXPECT_EQ(record->device.memory_limit_bytes, 4 << 20);
-  EXPECT_GT(*record->memory_bytes.planned_peak, 4 << 20);
-  EXPECT_EQ(record->training_step->tokens_per_second, std::nullopt);
+  const Record record = measured(config);
+  EXPECT_EQ(record.status, RunStatus::oom);
+  EXPECT_GT(*record.error.segment_bytes, *record.error.free_bytes);
+  EXPECT_EQ(record.device.memory_limit_bytes, 4 << 20);
+  EXPECT_GT(*record.memory_bytes.planned_peak, 4 << 20);
+  EXPECT_EQ(record.training_step->tokens_per_second, std::nullopt);
 }
 
 TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_would_end) {
@@ -178,72 +174,66 @@ TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_wo
 }
 
 TEST(MeasureStep, of_more_memory_than_the_machine_has_is_out_of_memory_at_once) {
-  CeilingCache ceilings;
   RunConfig config = toy();
   config.device = "cpu";
   config.workload = workload(kToy, 1 << 30);
-  const std::optional<Record> record = measure_step(config, ceilings);
-  EXPECT_EQ(record->status, RunStatus::oom) << record->error.message;
-  EXPECT_GT(record->memory_bytes.planned_peak.value_or(0), record->device.total_memory_bytes);
+  const Record record = measured(config);
+  EXPECT_EQ(record.status, RunStatus::oom) << record.error.message;
+  EXPECT_GT(record.memory_bytes.planned_peak.value_or(0), record.device.total_memory_bytes);
 }
 
 TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
-  CeilingCache ceilings;
   RunConfig config = toy();
   config.device = "null";
-  const std::optional<Record> record = measure_step(config, ceilings);
-  EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
-  EXPECT_THAT(record->training_step->time_ms.samples, ::testing::IsEmpty());
-  EXPECT_THAT(record->training_step->device_time_ms.samples, ::testing::IsEmpty());
-  EXPECT_THAT(record->training_step->warmup_ms, ::testing::IsEmpty());
-  EXPECT_EQ(record->training_step->tokens_per_second, std::nullopt);
-  EXPECT_GT(record->training_step->flops_per_step.value_or(0), 0);
+  const Record record = measured(config);
+  EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+  EXPECT_THAT(record.training_step->time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record.training_step->device_time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record.training_step->warmup_ms, ::testing::IsEmpty());
+  EXPECT_EQ(record.training_step->tokens_per_second, std::nullopt);
+  EXPECT_GT(record.training_step->flops_per_step.value_or(0), 0);
   config.device = "cpu";
-  const std::optional<Record> run = measure_step(config, ceilings);
-  EXPECT_EQ(record->memory_bytes.peak_allocated, run->memory_bytes.peak_allocated);
-  EXPECT_EQ(record->memory_bytes.peak_reserved, run->memory_bytes.peak_reserved);
-  EXPECT_EQ(record->memory_bytes.before_backward, run->memory_bytes.before_backward);
+  const Record run = measured(config);
+  EXPECT_EQ(record.memory_bytes.peak_allocated, run.memory_bytes.peak_allocated);
+  EXPECT_EQ(record.memory_bytes.peak_reserved, run.memory_bytes.peak_reserved);
+  EXPECT_EQ(record.memory_bytes.before_backward, run.memory_bytes.before_backward);
 }
 
 TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
   std::vector<std::int64_t> counts;
   for (const AttentionVariant variant : kAllAttentionVariants) {
     for (const Compile level : kAllCompiles) {
-      CeilingCache ceilings;
       RunConfig config = toy();
       config.device = "null";
       config.compile.level = level;
       TransformerConfig model = kToy;
       model.attention = variant;
       config.workload = workload(model);
-      counts.push_back(measure_step(config, ceilings)->training_step->flops_per_step.value());
+      counts.push_back(measured(config).training_step->flops_per_step.value());
     }
   }
   EXPECT_THAT(counts, ::testing::Each(counts.front()));
 }
 
 TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_so) {
-  CeilingCache ceilings;
   RunConfig config = toy();
   config.device = "null";
   TransformerConfig model = kToy;
   model.d_ff = std::int64_t{1} << 31;
   model.d_model = std::int64_t{1} << 12;
   config.workload = workload(model, std::int64_t{1} << 21);
-  const std::optional<Record> record = measure_step(config, ceilings);
-  EXPECT_EQ(record->status, RunStatus::error);
-  EXPECT_THAT(record->error.message, ::testing::HasSubstr("overflows 64 bits"));
-  EXPECT_EQ(record->training_step->flops_per_step, std::nullopt);
+  const Record record = measured(config);
+  EXPECT_EQ(record.status, RunStatus::error);
+  EXPECT_THAT(record.error.message, ::testing::HasSubstr("overflows 64 bits"));
+  EXPECT_EQ(record.training_step->flops_per_step, std::nullopt);
 }
 
 TEST(MeasureStep, turns_any_other_failure_into_a_record) {
-  CeilingCache ceilings;
   RunConfig config = toy();
   config.device = "abacus";
-  const std::optional<Record> record = measure_step(config, ceilings);
-  ASSERT_TRUE(record.has_value());
-  EXPECT_EQ(record->status, RunStatus::error);
-  EXPECT_THAT(record->error.message, ::testing::HasSubstr("abacus"));
+  const Record record = measured(config);
+  EXPECT_EQ(record.status, RunStatus::error);
+  EXPECT_THAT(record.error.message, ::testing::HasSubstr("abacus"));
 }
 
 TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_measured) {
@@ -287,41 +277,38 @@ TEST(MeasureStep, computes_with_the_weights_it_is_given) {
 
 TEST(MeasureStep, records_the_allocator_and_how_far_its_memory_is_from_the_lower_bound) {
   for (const AllocatorKind allocator : kAllAllocatorKinds) {
-    CeilingCache ceilings;
     RunConfig config = toy();
     config.allocator = allocator;
     config.device = "cpu";
-    const std::optional<Record> record = measure_step(config, ceilings);
-    EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
-    EXPECT_EQ(record->allocator, allocator);
-    EXPECT_EQ(record->memory_bytes.peak_allocated, record->memory_bytes.planned_peak);
-    EXPECT_GT(record->memory_bytes.liveness_lower_bound.value_or(0), 0);
-    EXPECT_LE(record->memory_bytes.liveness_lower_bound, record->memory_bytes.peak_allocated);
+    const Record record = measured(config);
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_EQ(record.allocator, allocator);
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+    EXPECT_GT(record.memory_bytes.liveness_lower_bound.value_or(0), 0);
+    EXPECT_LE(record.memory_bytes.liveness_lower_bound, record.memory_bytes.peak_allocated);
     config.device = "null";
-    const std::optional<Record> predicted = measure_step(config, ceilings);
-    EXPECT_EQ(predicted->memory_bytes.liveness_lower_bound, record->memory_bytes.liveness_lower_bound);
+    const Record predicted = measured(config);
+    EXPECT_EQ(predicted.memory_bytes.liveness_lower_bound, record.memory_bytes.liveness_lower_bound);
   }
 }
 
 TEST(MeasureStep, of_an_arena_that_does_not_fit_is_out_of_memory_and_names_the_largest_buffers) {
-  CeilingCache ceilings;
   RunConfig config = toy();
   config.allocator = AllocatorKind::arena;
   config.device_options.memory_limit_bytes = 50'000;
-  const std::optional<Record> record = measure_step(config, ceilings);
-  EXPECT_EQ(record->status, RunStatus::oom) << record->error.message;
-  EXPECT_THAT(record->error.message, ::testing::AllOf(::testing::HasSubstr("most of it at its peak: "),
-                                                      ::testing::HasSubstr("optimizer_state, first for the state")));
-  EXPECT_GT(record->error.requested_bytes.value_or(0), 50'000);
-  EXPECT_EQ(record->error.requested_bytes, record->error.segment_bytes);
-  EXPECT_EQ(record->error.fragmented_bytes, 0);
+  const Record record = measured(config);
+  EXPECT_EQ(record.status, RunStatus::oom) << record.error.message;
+  EXPECT_THAT(record.error.message, ::testing::AllOf(::testing::HasSubstr("most of it at its peak: "),
+                                                     ::testing::HasSubstr("optimizer_state, first for the state")));
+  EXPECT_GT(record.error.requested_bytes.value_or(0), 50'000);
+  EXPECT_EQ(record.error.requested_bytes, record.error.segment_bytes);
+  EXPECT_EQ(record.error.fragmented_bytes, 0);
 }
 
 TEST(PlannedPeak, is_the_measured_peak) {
   for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
-    CeilingCache ceilings;
-    const std::optional<Record> record = measure_step(toy(mode), ceilings);
-    EXPECT_EQ(record->memory_bytes.peak_allocated, record->memory_bytes.planned_peak) << name(mode);
+    const Record record = measured(toy(mode));
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << name(mode);
   }
 }
 
