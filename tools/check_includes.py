@@ -3,8 +3,8 @@
 
 Folders of src/ stand in the order FOLDERS; a file includes its own folder and those above it. A public header of
 include/ridgepoint/ belongs to one folder (PUBLIC_HEADERS) and obeys the same order. Back ends do not include one
-another. Folders and subfolders include each other in no cycle, but for those in KNOWN_CYCLES. Examples see public headers
-only. Prints one line a violation and exits 1 if there is any.
+another. Folders and subfolders include each other in no cycle. Examples see public headers only. Prints one line a
+violation and exits 1 if there is any.
 
 usage: check_includes.py [ROOT]
 """
@@ -78,9 +78,6 @@ QUOTED_LIBRARIES = ("hwy/",)
 
 # (file, include) -> why it is right all the same. An entry nothing needs any more is itself a violation.
 EXCEPTIONS = {}
-
-# Folders whose subfolders still include each other in a cycle. An entry without one is itself a violation.
-KNOWN_CYCLES = ()
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".def"}
@@ -189,14 +186,8 @@ def cycles(graph):
 
 
 def check_cycles(root):
-    known = set()
     for cycle in cycles(folder_graph(root)):
-        entry = next((k for k in KNOWN_CYCLES if all(f == k or f.startswith(k + "/") for f in cycle)), None)
-        if entry is None:
-            yield f"src/: these folders include each other: {', '.join(cycle)}"
-        known.add(entry)
-    if root == pathlib.Path(__file__).resolve().parent.parent:
-        yield from (f"KNOWN_CYCLES: '{entry}' has no cycle any more" for entry in KNOWN_CYCLES if entry not in known)
+        yield f"src/: these folders include each other: {', '.join(cycle)}"
 
 
 def check(root):
