@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +13,7 @@
 #include "ridgepoint/attention_variant.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/precision.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/tensor.h"
@@ -37,6 +40,8 @@ struct WorkloadDescription {
   std::optional<AttentionVariant> attention = {};
 };
 
+struct TransformerConfig;
+
 struct ParameterDeclaration {
   std::string name;
   TensorType type;
@@ -47,6 +52,9 @@ class Workload {
   virtual ~Workload() = default;
 
   virtual WorkloadDescription describe() const = 0;
+  // The sizes and the layers of a decoder-only Transformer, which files of weights and PyTorch know too; null for
+  // another workload.
+  virtual const TransformerConfig* transformer() const { return nullptr; }
 
   // The forward graph: parameters are inputs of Role::parameter, the loss is an output of OutputRole::loss. A graph
   // without a loss is differentiated from its one floating result. `stop_point` may be called again and again.
@@ -72,6 +80,30 @@ class Workload {
   virtual std::int64_t flops(const CompileOptions& options) const { return model_flops(build(), options); }
   std::int64_t flops(Mode mode) const { return flops(CompileOptions{.mode = mode}); }
 };
+
+// What options of the command line say of a workload.
+struct WorkloadSettings {
+  std::int64_t batch = 4;
+  std::int64_t context = 256;
+  AttentionVariant attention = AttentionVariant::composite;
+  Precision precision = Precision::fp32;
+  std::optional<std::int64_t> layers = {}, d_model = {}, d_ff = {}, heads = {}, vocab = {};  // where they are given
+  const TransformerConfig* model = nullptr;  // that of --model, for a kind with that setting
+};
+
+// A workload that --workload names.
+struct WorkloadKind {
+  std::string name;
+  std::vector<std::string> settings;  // the options that it has: batch, context, attention, model, layers, d-model, ...
+  std::function<std::shared_ptr<const Workload>(const WorkloadSettings&)> make;
+  Mode usual_mode = Mode::step;
+};
+
+// Adds a kind to transformer, attention and toy. Throws Error if there is one of that name.
+void register_workload(WorkloadKind kind);
+// Throws Error (usage) with the nearest name, or all names.
+const WorkloadKind& workload_kind(std::string_view name);
+std::vector<std::string_view> workload_names();
 
 // In the order in which the graph declares them.
 std::vector<ParameterDeclaration> parameters_of(const Graph& graph);

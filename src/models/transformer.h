@@ -134,6 +134,7 @@ class Transformer final : public Workload {
   Transformer(TransformerConfig config, std::int64_t batch);
 
   const TransformerConfig& config() const { return config_; }
+  const TransformerConfig* transformer() const override { return &config_; }
   WorkloadDescription describe() const override;
   Graph build(const StopPoint& stop_point = {}) const override {
     return build_transformer(config_, batch_, stop_point);

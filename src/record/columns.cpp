@@ -76,7 +76,9 @@ const TrainingStepSection& step(const Record& record) { return section_of(record
 const AttentionCallSection& call(const Record& record) { return section_of(record.attention_call); }
 const PlanSection& plan(const Record& record) { return section_of(record.plan); }
 
-std::string context_cell(const Record& record) { return is_attention_call(record) ? nothing() : exact(record.context); }
+std::string context_cell(const Record& record) {
+  return is_attention_call(record) ? nothing() : written(Kind::size, record.context);
+}
 std::string sequence_cell(const Record& record) {
   return is_attention_call(record) ? written(Kind::size, record.context) : nothing();
 }

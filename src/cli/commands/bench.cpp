@@ -158,8 +158,8 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
     require(compile.optimizer.kind == OptimizerOptions().kind && compile.optimizer.is_usual() &&
                 compile.master_weights && compile.frozen.empty() && !compile.lora && compile.accumulate == 1,
             "--peers: PyTorch trains all parameters with AdamW as it comes; leave the options of Training out");
-    const auto* model = dynamic_cast<const Transformer*>(config.workload.get());
-    require(model == nullptr || model->config().architecture == Architecture(),
+    const TransformerConfig* model = config.workload->transformer();
+    require(model != nullptr && model->architecture == Architecture(),
             fmt::format("--peers: PyTorch runs the model of docs/model.md alone, in any size; '{}' is of another "
                         "architecture",
                         config.workload->describe().model.name));

@@ -4,13 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/descriptions/command.h"
 #include "cli/options/output.h"
-#include "cli/options/percent.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/terminal/run_rows.h"
@@ -22,6 +24,22 @@
 
 namespace ridgepoint::cli {
 namespace {
+
+// The share of an option's value, 0.03 for "3%". Throws Error (usage), which begins with the flag, without the sign
+// and for a share outside least..most.
+double parse_share(std::string_view flag, const std::string& text, double least, double most) {
+  double percent = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, percent);
+  if (error != std::errc() || stop + 1 != end || *stop != '%')
+    throw Error(fmt::format("{}: '{}' is not a percentage; write it as 3% or 0.5%", flag, text), ErrorKind::usage);
+  const double share = percent / 100;
+  if (!(share >= least && share <= most)) {
+    throw Error(fmt::format("{}: '{}' is not between {:g}% and {:g}%", flag, text, least * 100, most * 100),
+                ErrorKind::usage);
+  }
+  return share;
+}
 
 class Compare : public Command {
  public:

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,15 +19,11 @@
 #include "core/files/file.h"
 #include "core/text/nearest.h"
 #include "inspect/graph/tables.h"
-#include "models/attention_problem.h"
-#include "models/toy_model.h"
-#include "models/transformer.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::array<std::string_view, 3> kWorkloads = {"model", "attention", "toy"};
 class GraphCommand : public Command {
  public:
   std::string_view name() const override { return "graph"; }
@@ -47,11 +42,6 @@ class GraphCommand : public Command {
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Graph";
-    CLI::Option* workload =
-        app.add_option("--workload", workload_, "build the graph of model, attention (one call) or toy [model]")
-            ->type_name("NAME")
-            ->group(kGroup);
-    offer(*workload, {kWorkloads.begin(), kWorkloads.end()}, Takes::one);
     app.add_option("--graph", graph_file_, "read a graph in the text form that --text prints, instead of --workload")
         ->type_name("FILE")
         ->group(kGroup);
@@ -88,20 +78,17 @@ class GraphCommand : public Command {
 
  private:
   void check_options() const {
-    require(std::ranges::find(kWorkloads, workload_) != kWorkloads.end(),
-            fmt::format("--workload: '{}' is unknown{}", workload_, hint(workload_, kWorkloads)));
     require((text_ ? 1 : 0) + (dot_ ? 1 : 0) + (stats_ ? 1 : 0) <= 1,
             "--text, --dot and --stats print different things; give one");
     require(!text_ || output_options_.format.empty(), "--text has its own format; leave --format out");
     require(!dot_ || output_options_.format.empty(), "--dot has its own format; leave --format out");
-    require(graph_file_.empty() || workload_ == "model", "--graph replaces the workload; leave --workload out");
+    require(graph_file_.empty() || !run_options_.given("--workload"),
+            "--graph replaces the workload; leave --workload out");
   }
 
   Graph source(const RunDraft& draft) const {
     if (!graph_file_.empty()) return parse_graph(read_file(graph_file_, kMaxGraphBytes));
-    if (workload_ == "toy") return ToyModel().build();
-    if (workload_ == "attention") return AttentionCall(attention_problem(draft)).build();
-    return Transformer(model_of(draft), draft.batch).build(stop_if_interrupted);
+    return workload_of(draft)->build(stop_if_interrupted);
   }
 
   static void check_pass(std::string_view flag, const std::string& pass) {
@@ -111,19 +98,6 @@ class GraphCommand : public Command {
     throw Error(fmt::format("{}: no pass is called '{}'{}", flag, pass,
                             near.empty() ? "; 'ridgepoint graph --help' lists them" : near),
                 ErrorKind::usage);
-  }
-
-  // One call of attention with the heads and the width of the model.
-  static AttentionProblem attention_problem(const RunDraft& draft) {
-    const TransformerConfig model = model_of(draft);
-    return {.batch = draft.batch,
-            .heads = model.heads,
-            .d_model = model.d_model,
-            .queries = model.context,
-            .keys = model.context,
-            .causal = true,
-            .variant = model.attention,
-            .precision = draft.config.compile.precision};
   }
 
   Graph compiled(const RunDraft& draft) {
@@ -167,13 +141,13 @@ class GraphCommand : public Command {
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
   static constexpr std::string_view kSettings[] = {
-      "device",         "threads",    "memory-limit", "model",   "config-override", "layers",   "d-model",
-      "d-ff",           "heads",      "vocab",        "context", "batch",           "dtype",    "compile",
-      "attention",      "checkpoint", "loss-chunk",   "mode",    "optimizer",       "momentum", "weight-decay",
-      "master-weights", "accumulate", "frozen",       "lora",    "parallel",        "shard"};
+      "device",       "threads",        "memory-limit", "workload",   "model",   "config-override", "layers",
+      "d-model",      "d-ff",           "heads",        "vocab",      "context", "batch",           "dtype",
+      "compile",      "attention",      "checkpoint",   "loss-chunk", "mode",    "optimizer",       "momentum",
+      "weight-decay", "master-weights", "accumulate",   "frozen",     "lora",    "parallel",        "shard"};
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
-  std::string workload_ = "model", graph_file_, after_, skip_;
+  std::string graph_file_, after_, skip_;
   bool text_ = false, dot_ = false, stats_ = false;
   std::vector<views::PassEffect> passes_;
 };

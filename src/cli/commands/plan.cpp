@@ -122,6 +122,9 @@ class Plan : public Command {
     for (const RunDraft& draft : drafts) {
       if (draft.config.plan_as != PlanAs::ridgepoint) require_torch_has_it(finish(draft));
     }
+    for (const RunDraft& draft : drafts) {
+      if (fit != nullptr) require_setting(draft.workload, fit->name);
+    }
     const bool has_auto = std::ranges::any_of(drafts, is_auto);
     const bool has_ranks =
         std::ranges::any_of(drafts, [](const RunDraft& draft) { return draft.config.compile.parallel.is_parallel(); });
@@ -227,11 +230,11 @@ class Plan : public Command {
   }
 
   static constexpr std::string_view kSettings[] = {
-      "device",    "memory-limit", "model",        "config-override", "layers",     "d-model",
-      "d-ff",      "heads",        "vocab",        "context",         "batch",      "dtype",
-      "compile",   "allocator",    "attention",    "checkpoint",      "loss-chunk", "mode",
-      "optimizer", "momentum",     "weight-decay", "master-weights",  "accumulate", "frozen",
-      "lora",      "parallel",     "shard",        "network",         "as"};
+      "device",  "memory-limit", "workload",  "model",        "config-override", "layers",
+      "d-model", "d-ff",         "heads",     "vocab",        "context",         "batch",
+      "dtype",   "compile",      "allocator", "attention",    "checkpoint",      "loss-chunk",
+      "mode",    "optimizer",    "momentum",  "weight-decay", "master-weights",  "accumulate",
+      "frozen",  "lora",         "parallel",  "shard",        "network",         "as"};
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;

@@ -19,7 +19,6 @@
 #include "core/files/file.h"
 #include "inspect/precision/errors.h"
 #include "inspect/precision/loss_curve.h"
-#include "models/toy_model.h"
 #include "passes/precision/autocast.h"
 #include "ridgepoint/error.h"
 
@@ -202,12 +201,14 @@ class PrecisionCommand : public Command {
     count_option_ =
         app.add_option("--count", count_, "number of terms in the sums [1000]")->type_name("N")->group(kGroup);
     term_option_ = app.add_option("--term", term_, "value of each term [0.01]")->type_name("X")->group(kGroup);
+    run_options_.set_default("--workload", "toy");
     run_options_.set_help("--model", "use this model instead of the toy model: as bench takes it");
     run_options_.add_to(app);
     output_options_.add_to(app);
   }
 
   int run() override {
+    if (names_model()) run_options_.set_default("--workload", "transformer");
     check_options();
     const Table table = !autocast_.empty()    ? types()
                         : errors_             ? errors()
@@ -240,6 +241,8 @@ class PrecisionCommand : public Command {
                           option->get_lnames().front()));
     }
     require(graph_file_.empty() || !names_model(), "--graph replaces the model; leave out --model and sizes");
+    require(graph_file_.empty() || !run_options_.given("--workload"),
+            "--graph replaces the workload; leave --workload out");
     for (const std::string& flag : run_options_.given()) check_applies(flag);
   }
 
@@ -253,7 +256,7 @@ class PrecisionCommand : public Command {
       problem = "the sums use no model and no device; leave it out, or add --autocast, --error or --loss-curve";
     } else if (!autocast_.empty() && is_one_of({"--device", "--threads", "--memory-limit", "--allocator", "--seed"})) {
       problem = "--autocast runs nothing; leave it out, or use --error";
-    } else if (!names_model()) {
+    } else if (!names_model() && !run_options_.given("--workload")) {
       const bool is_size = is_one_of({"--context", "--batch", "--vocab"});
       if (is_size && graph_file_.empty()) problem = "the toy model has fixed sizes; choose another model: --model tiny";
       if (is_size && !graph_file_.empty()) problem = "the graph file has fixed sizes; leave it out";
@@ -303,9 +306,10 @@ class PrecisionCommand : public Command {
     progress.clear();
     if (rows.empty()) throw Interrupted("interrupted; nothing was compared");
     const WorkloadDescription description = compared->describe();
-    const std::string what = names_model() ? fmt::format("{}, context {}, batch {}", description.model.name,
-                                                         description.context, description.batch)
-                                           : "toy model";
+    const std::string what =
+        compared->transformer() != nullptr
+            ? fmt::format("{}, context {}, batch {}", description.model.name, description.context, description.batch)
+            : fmt::format("{} model", description.model.name);
     return error_table(rows, variants, fmt::format("{}, seed {}, on {}", what, config.seed, config.device));
   }
 
@@ -336,14 +340,11 @@ class PrecisionCommand : public Command {
                                    description.context, description.batch, config.seed, config.device, text_file_));
   }
 
-  std::shared_ptr<const Workload> workload() const {
-    if (!names_model()) return std::make_shared<ToyModel>();
-    return run_options_.single().workload;
-  }
+  std::shared_ptr<const Workload> workload() const { return run_options_.single().workload; }
 
   static constexpr std::string_view kSettings[] = {
-      "device", "threads", "memory-limit", "model", "config-override", "layers",     "d-model", "d-ff",
-      "heads",  "vocab",   "context",      "batch", "allocator",       "loss-chunk", "seed"};
+      "device", "threads", "memory-limit", "workload", "model", "config-override", "layers",     "d-model",
+      "d-ff",   "heads",   "vocab",        "context",  "batch", "allocator",       "loss-chunk", "seed"};
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   static constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 30;

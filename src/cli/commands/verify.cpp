@@ -101,7 +101,13 @@ class Verify : public Command {
     RunDraft draft = run_options_.single_draft();
     check_options(draft.config);
     const TrainingTokens tokens = tokens_from_file(draft);
+    const std::string workload = draft.workload;
     RunConfig config = finish(std::move(draft));
+    require(
+        config.workload->unit() == "tokens",
+        fmt::format("--workload: verify feeds tokens to a language model, and '{}' is none; bench, profile and memory "
+                    "run it",
+                    workload));
     rank_options_.place(std::span(&config, 1));
     config.detect_anomaly = detect_anomaly_;
     const std::optional<SafetensorsFile> reference = open(against_);
@@ -193,7 +199,10 @@ class Verify : public Command {
   void write_weights(const RunConfig& config, const std::vector<ParameterDeclaration>& parameters,
                      const ValueOf& value_of) const {
     if (saves_folder()) {
-      write_model(save_weights_, dynamic_cast<const Transformer&>(*config.workload).config(), value_of);
+      const TransformerConfig* model = config.workload->transformer();
+      require(model != nullptr,
+              "--save-weights: transformers loads Transformers alone; give the name of a file instead of a folder");
+      write_model(save_weights_, *model, value_of);
       return;
     }
     std::vector<TensorDeclaration> declarations;
@@ -246,11 +255,11 @@ class Verify : public Command {
   }
 
   static constexpr std::string_view kSettings[] = {
-      "device",  "threads",   "memory-limit", "model",        "config-override", "layers",
-      "d-model", "d-ff",      "heads",        "vocab",        "context",         "batch",
-      "dtype",   "compile",   "allocator",    "attention",    "checkpoint",      "loss-chunk",
-      "seed",    "optimizer", "momentum",     "weight-decay", "master-weights",  "parallel",
-      "shard",   "network"};
+      "device",     "threads", "memory-limit", "workload",  "model",        "config-override",
+      "layers",     "d-model", "d-ff",         "heads",     "vocab",        "context",
+      "batch",      "dtype",   "compile",      "allocator", "attention",    "checkpoint",
+      "loss-chunk", "seed",    "optimizer",    "momentum",  "weight-decay", "master-weights",
+      "parallel",   "shard",   "network"};
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;

@@ -190,6 +190,7 @@ const std::vector<Setter>& setters() {
       {"threads", numbers([](D& d, Int v) { d.config.device_options.threads = static_cast<int>(v); })},
       {"memory-limit",
        numbers([](D& d, Int v) { d.config.device_options.memory_limit_bytes = static_cast<std::size_t>(v); })},
+      {"workload", names([](D& d, Text v) { d.workload = v; })},
       {"model", models},
       {"config-override", single(override_of)},
       {"layers", numbers([](D& d, Int v) { d.layers = v; })},

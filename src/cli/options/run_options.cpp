@@ -1,9 +1,11 @@
 #include "cli/options/run_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <set>
 
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
@@ -96,12 +98,24 @@ void settle_training(RunDraft& draft) {
   require(!draft.config.choose_bucket || compile.checkpoint != Checkpoint::automatic,
           "--checkpoint auto and bucket=auto would plan for minutes together; give the size of a bucket, or a policy");
   if (compile.frozen.empty() && !compile.lora) return;
-  const auto* model = dynamic_cast<const Transformer*>(draft.config.workload.get());
-  if (model != nullptr && draft.config.compile.lora)
-    draft.config.compile.lora->published = published_layers(model->config());
+  const TransformerConfig* model = draft.config.workload->transformer();
+  if (model != nullptr && draft.config.compile.lora) draft.config.compile.lora->published = published_layers(*model);
   const Graph graph = draft.config.workload->build();
   check_patterns(graph, "--frozen", {.frozen = compile.frozen});
   check_patterns(graph, "--lora", {.lora = compile.lora});
+}
+
+bool has_setting(const WorkloadKind& kind, std::string_view setting) {
+  return std::ranges::find(kind.settings, setting) != kind.settings.end();
+}
+
+// A model of which a workload runs one layer's attention: other sizes of it do not count.
+TransformerConfig layer_of(const RunDraft& draft) {
+  TransformerConfig model = source_of(draft).config;
+  if (draft.d_model || draft.heads) model.name = "custom";
+  model.d_model = draft.d_model.value_or(model.d_model);
+  model.heads = draft.heads.value_or(model.heads);
+  return model;
 }
 
 }  // namespace
@@ -147,8 +161,36 @@ TransformerConfig model_of(const RunDraft& draft) {
   return model;
 }
 
+std::shared_ptr<const Workload> workload_of(const RunDraft& draft) {
+  const WorkloadKind& kind = workload_kind(draft.workload);
+  WorkloadSettings settings{.batch = draft.batch,
+                            .context = draft.model.context,
+                            .attention = draft.model.attention,
+                            .precision = draft.config.compile.precision,
+                            .layers = draft.layers,
+                            .d_model = draft.d_model,
+                            .d_ff = draft.d_ff,
+                            .heads = draft.heads,
+                            .vocab = draft.vocab};
+  if (!has_setting(kind, "model")) return kind.make(settings);
+  const TransformerConfig model = has_setting(kind, "layers") ? model_of(draft) : layer_of(draft);
+  settings.model = &model;
+  return kind.make(settings);
+}
+
+void require_setting(std::string_view workload, std::string_view setting) {
+  const WorkloadKind& kind = workload_kind(workload);
+  if (has_setting(kind, setting)) return;
+  const std::string has =
+      kind.settings.empty() ? "has fixed sizes" : fmt::format("has --{} alone", fmt::join(kind.settings, ", --"));
+  throw Error(fmt::format("--{}: the workload '{}' {}; leave it out", setting, kind.name, has), ErrorKind::usage);
+}
+
 RunConfig finish(RunDraft draft) {
-  draft.config.workload = std::make_shared<Transformer>(model_of(draft), draft.batch);
+  draft.config.workload = workload_of(draft);
+  require(draft.config.compile.mode != Mode::step || draft.config.workload->describe().model.parameters > 0,
+          fmt::format("--mode step updates parameters, and the workload '{}' has none; use forward or backward",
+                      draft.workload));
   settle_training(draft);
   return std::move(draft.config);
 }
@@ -194,6 +236,7 @@ std::vector<RunDraft> RunOptions::drafts() const {
     }
     drafts = std::move(product);
   }
+  settle_workloads(drafts);
   const auto rows = static_cast<std::int64_t>(drafts.size());
   if (skip_ < 0 || skip_ >= rows) {
     throw Error(fmt::format("--skip: {} is out of range; the sweep has {} row{}", skip_, rows, rows == 1 ? "" : "s"),
@@ -204,6 +247,25 @@ std::vector<RunDraft> RunOptions::drafts() const {
     for (const std::string& note : notes_of(drafts)) print_error(note);
   }
   return drafts;
+}
+
+// Refuses given settings that a workload lacks, and takes the usual mode of each.
+void RunOptions::settle_workloads(std::span<RunDraft> drafts) const {
+  std::set<std::string> given_settings;  // of any workload
+  for (const std::string_view name : workload_names()) {
+    for (const std::string& setting : workload_kind(name).settings) {
+      if (given("--" + setting)) given_settings.insert(setting);
+    }
+  }
+  const bool has_mode = given("--mode");
+  std::string_view last;
+  for (RunDraft& draft : drafts) {
+    const WorkloadKind& kind = workload_kind(draft.workload);
+    if (!has_mode && kind.usual_mode != Mode::step) draft.config.compile.mode = kind.usual_mode;
+    if (kind.name == last) continue;
+    last = kind.name;
+    for (const std::string& setting : given_settings) require_setting(kind.name, setting);
+  }
 }
 
 std::vector<RunConfig> RunOptions::expand() const {

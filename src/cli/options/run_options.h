@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,7 @@ namespace ridgepoint::cli {
 // A configuration while options are applied. Sizes are kept apart, because a preset may supply the missing ones.
 struct RunDraft {
   RunConfig config;  // without its workload
+  std::string workload = "transformer";
   TransformerConfig model;
   std::int64_t batch = 4;
   std::string model_name;        // a preset, a model of the catalogue or a path; empty: not given
@@ -54,19 +56,22 @@ Axis axis_of(std::string_view name, Rows rows);
 
 // What the commands that run a model take, in the order of the help: the last varies fastest.
 inline constexpr std::string_view kRunSettings[] = {
-    "device",         "threads",    "memory-limit", "model",    "config-override",
-    "layers",         "d-model",    "d-ff",         "heads",    "vocab",
-    "context",        "batch",      "dtype",        "compile",  "allocator",
-    "attention",      "checkpoint", "loss-chunk",   "seed",     "warmup",
-    "steps",          "mode",       "optimizer",    "momentum", "weight-decay",
-    "master-weights", "accumulate", "frozen",       "lora",     "parallel",
-    "shard",          "network"};
+    "device",     "threads",      "memory-limit",   "workload",   "model",     "config-override",
+    "layers",     "d-model",      "d-ff",           "heads",      "vocab",     "context",
+    "batch",      "dtype",        "compile",        "allocator",  "attention", "checkpoint",
+    "loss-chunk", "seed",         "warmup",         "steps",      "mode",      "optimizer",
+    "momentum",   "weight-decay", "master-weights", "accumulate", "frozen",    "lora",
+    "parallel",   "shard",        "network"};
 
 // The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);
 // What is ignored in the config.json files of the drafts and what is off, each sentence once, with the model's name.
 std::vector<std::string> notes_of(std::span<const RunDraft> drafts);
-// The configuration of a draft, with the Transformer as its workload. Throws Error (usage).
+// The workload of a draft. Throws Error (usage).
+std::shared_ptr<const Workload> workload_of(const RunDraft& draft);
+// Throws Error (usage) that begins with the flag of the setting if the workload does not have it.
+void require_setting(std::string_view workload, std::string_view setting);
+// The configuration of a draft. Throws Error (usage).
 RunConfig finish(RunDraft draft);
 
 class RunOptions {
@@ -85,7 +90,7 @@ class RunOptions {
   // Every configuration of the sweep, in order. Throws Error (usage) for a value that is malformed, unknown, not in
   // this build, or in conflict with another.
   std::vector<RunConfig> expand() const;
-  // The same, before the sizes of the models are checked. --skip leaves the first ones out.
+  // The same, before the sizes of the workloads are checked. --skip leaves the first ones out.
   std::vector<RunDraft> drafts() const;
   // For commands that run one configuration. Throws Error (usage) if the options give several.
   RunConfig single() const { return finish(single_draft()); }
@@ -103,6 +108,7 @@ class RunOptions {
 
  private:
   Axis& axis(std::string_view flag);
+  void settle_workloads(std::span<RunDraft> drafts) const;
 
   std::vector<Axis> axes_;
   std::int64_t skip_ = 0;

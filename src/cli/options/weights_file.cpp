@@ -44,22 +44,20 @@ std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload
 bool has_same_parameters(const Workload& a, const Workload& b) {
   const WorkloadDescription::Model x = a.describe().model;
   const WorkloadDescription::Model y = b.describe().model;
-  const auto* transformer_a = dynamic_cast<const Transformer*>(&a);
-  const auto* transformer_b = dynamic_cast<const Transformer*>(&b);
-  if (transformer_a != nullptr && transformer_b != nullptr &&
-      !(transformer_a->config().architecture == transformer_b->config().architecture))
-    return false;
-  return x.layers == y.layers && x.d_model == y.d_model && x.d_ff == y.d_ff && x.vocab == y.vocab && x.heads == y.heads;
+  const TransformerConfig *of_a = a.transformer(), *of_b = b.transformer();
+  if (of_a == nullptr || of_b == nullptr) return of_a == of_b && x.name == y.name && x.parameters == y.parameters;
+  return of_a->architecture == of_b->architecture && x.layers == y.layers && x.d_model == y.d_model &&
+         x.d_ff == y.d_ff && x.vocab == y.vocab && x.heads == y.heads;
 }
 
 using Reader = std::function<HostTensor(const ParameterDeclaration&)>;
 
 // Throws Error after printing the problems.
 Reader checked_reader(const std::string& path, const Workload& workload) {
-  const auto* model = dynamic_cast<const Transformer*>(&workload);
+  const TransformerConfig* model = workload.transformer();
   if (std::filesystem::is_directory(path) || path.ends_with(".json") || has_foreign_names(TensorFiles(path))) {
     if (model == nullptr) throw Error("--weights: only a Transformer reads the weights of a Hugging Face model");
-    const auto weights = std::make_shared<const ModelWeights>(path, model->config());
+    const auto weights = std::make_shared<const ModelWeights>(path, *model);
     fail_with(weights->problems());
     for (const std::string& note : weights->notes()) print_error(note);
     return [weights](const ParameterDeclaration& parameter) { return weights->read(parameter.name); };

@@ -29,8 +29,8 @@ std::size_t cublas_workspace_bytes(const std::optional<std::string>& card) {
 
 // The model, if it is one of docs/models.md.
 const TransformerConfig* family_model(const RunConfig& config) {
-  const auto* model = dynamic_cast<const Transformer*>(config.workload.get());
-  return model == nullptr || model->config().architecture.family.empty() ? nullptr : &model->config();
+  const TransformerConfig* model = config.workload->transformer();
+  return model == nullptr || model->architecture.family.empty() ? nullptr : model;
 }
 
 void require_checkpoints(const RunConfig& config) {
@@ -66,10 +66,10 @@ void require_family(const RunConfig& config) {
 torch::Training training_of(const RunConfig& config, const std::optional<std::string>& card) {
   const WorkloadDescription workload = config.workload->describe();
   const WorkloadDescription::Model& model = workload.model;
-  const auto* transformer = dynamic_cast<const Transformer*>(config.workload.get());
+  const TransformerConfig* transformer = config.workload->transformer();
   TransformerConfig sizes = {model.name, model.vocab,  workload.context, model.d_model,
                              model.d_ff, model.layers, model.heads,      *workload.attention};
-  return {.model = transformer == nullptr ? sizes : transformer->config(),
+  return {.model = transformer == nullptr ? sizes : *transformer,
           .batch = workload.batch,
           .mode = config.compile.mode,
           .precision = config.compile.precision,

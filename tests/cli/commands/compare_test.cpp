@@ -195,6 +195,15 @@ TEST_F(CompareProgram, refuses_command_lines_that_compare_nothing) {
   }
 }
 
+TEST_F(CompareProgram, refuses_percentages_that_may_be_meant_otherwise) {
+  const std::string ours = write("ours.jsonl", {timed(1, 1)});
+  for (const char* text : {"3", "0.03", "%", "3 %", "3%%", "x%", "nan%", "1001%", "-1%"}) {
+    const ProgramResult result = run({ours, ours, "--same-within", text});
+    EXPECT_EQ(result.exit_code, 2) << text;
+    EXPECT_THAT(result.error, HasSubstr("--same-within: '")) << text;
+  }
+}
+
 TEST_F(CompareProgram, ctrl_c_prints_the_finished_rounds) {
   ChildProgram child(toy_compare({"--compile", "off,full", "--steps", "1000000", "--format", "jsonl"}));
   std::this_thread::sleep_for(std::chrono::seconds(2));

@@ -129,9 +129,9 @@ TEST(GraphCommand, names_the_nearest_of_what_it_does_not_know) {
               HasSubstr("--skip: no pass is called 'autocas'; did you mean 'autocast'?"));
   EXPECT_THAT(graph({"--skip", "autocast,all"}).error,
               HasSubstr("--skip: no pass is called 'all'; 'ridgepoint graph --help' lists them"));
-  const ProgramResult result = graph({"--workload", "modle"});
+  const ProgramResult result = graph({"--workload", "atention"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.error, HasSubstr("did you mean 'model'?"));
+  EXPECT_THAT(result.error, HasSubstr("--workload: 'atention' is unknown; did you mean 'attention'?"));
 }
 
 TEST(GraphCommand, refuses_options_that_contradict_each_other) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "models/toy_model.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -117,6 +118,40 @@ TEST(RunOptions, refuse_a_model_that_cannot_be_before_any_row_runs) {
   expect_refused({"--model", "tiny", "--heads", "4,3"}, "does not divide");
   expect_refused({"--d-model", "4611686018427387904", "--layers", "1", "--d-ff", "1", "--heads", "1"}, "overflow");
   expect_refused({"--batch", "4611686018427387904"}, "overflow");
+}
+
+TEST(RunOptions, run_every_workload_by_its_name) {
+  const std::vector<RunConfig> configs = expand({"--workload", "transformer,toy,attention", "--mode", "forward"});
+  ASSERT_EQ(configs.size(), 3U);
+  EXPECT_EQ(configs[0].workload->describe().model.name, "tiny");
+  EXPECT_EQ(configs[1].workload->describe().model.name, "toy");
+  EXPECT_EQ(configs[2].workload->describe().model.name, "attention of tiny");
+  EXPECT_EQ(configs[2].workload->transformer(), nullptr);
+  EXPECT_EQ(expand({"--workload", "attention"})[0].compile.mode, Mode::backward);
+  const WorkloadDescription wider =
+      expand({"--workload", "attention", "--d-model", "64", "--heads", "2"})[0].workload->describe();
+  EXPECT_EQ(wider.model.head_size, 32);
+}
+
+TEST(RunOptions, refuse_what_a_workload_has_not) {
+  expect_refused({"--workload", "transfomer"}, "--workload: 'transfomer' is unknown; did you mean 'transformer'?");
+  expect_refused({"--workload", "toy", "--context", "64"},
+                 "--context: the workload 'toy' has fixed sizes; leave it out");
+  expect_refused({"--workload", "transformer,attention", "--layers", "2"},
+                 "--layers: the workload 'attention' has --model, --config-override, --d-model, --heads");
+  expect_refused({"--workload", "attention", "--mode", "step"},
+                 "the workload 'attention' has none; use forward or backward");
+}
+
+TEST(RunOptions, run_what_a_program_registers) {
+  register_workload({.name = "mine", .settings = {"batch"}, .make = [](const WorkloadSettings& settings) {
+                       return std::make_shared<ToyModel>(ToyModelConfig{.batch = settings.batch});
+                     }});
+  EXPECT_EQ(expand({"--workload", "mine", "--batch", "7"})[0].workload->describe().batch, 7);
+  expect_refused({"--workload", "mine", "--vocab", "9"}, "--vocab: the workload 'mine' has --batch alone");
+  expect_refused({"--workload", "mien"}, "did you mean 'mine'?");
+  EXPECT_THAT([] { register_workload({.name = "toy", .settings = {}, .make = {}}); },
+              ThrowsMessage<Error>(HasSubstr("there is a workload 'toy'")));
 }
 
 TEST(RunOptions, refuse_a_sweep_without_end) {

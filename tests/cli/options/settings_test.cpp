@@ -59,6 +59,7 @@ TEST(Settings, with_an_option_are_in_help_completion_and_manual) {
     EXPECT_THAT(scripts["fish"], HasSubstr(" -l " + name));
     if (!setting.path.empty()) EXPECT_THAT(documented_fields(), HasSubstr("`--" + name + "`"));
     for (const std::string_view value : setting.accepted()) {
+      if (name == "workload" && value == "mine") continue;  // another test of this process registers it
       if (name != "model") EXPECT_THAT(help, HasSubstr(std::string(value)));
       EXPECT_THAT(scripts["bash"], HasSubstr("'" + std::string(value) + "'"));
     }

@@ -1,0 +1,51 @@
+// `--workload` in every command that takes a model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/refusals.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Workloads, run_in_every_command_that_takes_a_model) {
+  const std::vector<std::vector<std::string>> command_lines = {
+      {"bench", "--device", "cpu", "--steps", "1", "--warmup", "1"},
+      {"compare", "--device", "cpu", "--steps", "2", "--compile", "off,fuse"},
+      {"profile", "--device", "cpu", "--steps", "1", "--warmup", "1"},
+      {"memory", "--device", "cpu", "--steps", "1"},
+      {"plan"},
+      {"graph", "--device", "cpu"},
+      {"precision", "--error", "--device", "cpu", "--dtype", "fp32"}};
+  for (std::vector<std::string> command_line : command_lines) {
+    SCOPED_TRACE(command_line[0]);
+    command_line.insert(command_line.end(), {"--workload", "toy"});
+    const ProgramResult toy = run_program(command_line);
+    EXPECT_EQ(toy.exit_code, 0) << toy.error;
+    EXPECT_THAT(toy.output, HasSubstr("toy"));
+    command_line.back() = "attention";
+    command_line.insert(command_line.end(), {"--context", "16", "--batch", "1"});
+    const ProgramResult attention = run_program(command_line);
+    EXPECT_EQ(attention.exit_code, 0) << attention.error;
+    EXPECT_THAT(attention.output, HasSubstr("attention"));
+  }
+}
+
+TEST(Workloads, that_are_no_language_models_are_not_verified_or_timed_beside_pytorch) {
+  expect_usage_error({"verify", "--workload", "toy", "--device", "cpu"}, "'toy' is none; bench, profile and memory");
+  expect_usage_error({"bench", "--workload", "toy", "--device", "cpu", "--peers", "torch"}, "'toy' is of another");
+  expect_usage_error({"plan", "--workload", "toy", "--as", "torch"}, "the workload 'toy' has no model in PyTorch");
+  expect_usage_error({"plan", "--workload", "toy", "--card", "h100", "--fit", "batch"}, "'toy' has fixed sizes");
+}
+
+TEST(Workloads, replace_a_graph_from_a_file_only_where_it_is_left_out) {
+  expect_usage_error({"precision", "--autocast", "bf16", "--graph", "x", "--workload", "toy"}, "leave --workload out");
+}
+
+}  // namespace
+}  // namespace ridgepoint
