@@ -67,7 +67,8 @@ bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, cons
 
 KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec) {
   const KernelVariant& variant = variant_of(card, spec);
-  return {variant.entry, variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, card, spec)};
+  const std::size_t bytes = variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, card, spec);
+  return {variant.entry, bytes, variant.rate};
 }
 
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {

@@ -34,7 +34,7 @@ bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& nod
 OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, const Node& node, int index);
 // Whether the hand-written kernel of such a node writes strided results (Device::writes_strided).
 bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, const Node& node);
-// The name and the workspace of the kernel of such a node. Throws Error if it has none.
+// The name, the workspace and the rate of the kernel of such a node. Throws Error if it has none.
 KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec);
 // Throws Error if the node has no hand-written kernel.
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec);

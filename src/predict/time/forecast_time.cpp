@@ -1,26 +1,26 @@
 #include "predict/time/forecast_time.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "ir/queries.h"
-#include "ops/attention_form.h"
 #include "ops/collectives.h"
 #include "ops/node_key.h"
-#include "ops/rule.h"
-#include "ops/rules/optimizer/optimizer.h"
-#include "predict/time/kernel_rates.h"
+#include "plan/plan.h"
+#include "predict/time/kernel_time.h"
 #include "predict/time/launch_timeline.h"
 #include "predict/time/network.h"
 #include "runtime/device/device.h"
-#include "runtime/device/matmul_problem.h"
+#include "runtime/execution/executor.h"
 
 namespace ridgepoint {
 namespace {
@@ -34,156 +34,12 @@ constexpr double kErrorInTf32 = 0.15;
 
 constexpr double kMsPerSecond = 1e3;
 
-// How often the accesses of what a product ends in count, of which its sums hide some. Writes leave while the next tile
-// is summed; what a tile reads must be there before it ends. A norm waits for whole rows; its derivative reads them
-// twice, and sums columns too, in launches of their own.
-constexpr double kShownOfReads = 1.0, kShownOfWrites = 0.2;
-constexpr double kShownOfRows = 0.8, kShownOfRowsAndColumns = 1.5;
-constexpr double kColumnSumsFixed = 5e-6;
-
 // The shares of attention were fitted to calls by themselves. Beside products the GPU's power limit lowers its clock.
 constexpr double kAttentionBesideProducts = 1.4;
 
-// Whether the last axis of the value is another one of the tensor that it is a view of.
-bool moves_last_axis(const Graph& graph, Value value) {
-  const Node& node = graph.producer_node(value);
-  if (node.op != Op::transpose) return false;
-  const auto& permutation = node.attributes.get<std::vector<std::int64_t>>("permutation");
-  return permutation.back() != static_cast<std::int64_t>(permutation.size()) - 1;
-}
-
-std::optional<ProductKind> product_kind(const Graph& graph, const Node& node) {
-  if (is_tf32(node)) {
-    const bool is_contiguous = !moves_last_axis(graph, node.inputs[0]) && moves_last_axis(graph, node.inputs[1]);
-    return is_contiguous ? ProductKind::tf32 : ProductKind::tf32_strided;
-  }
-  switch (graph.type(node.inputs[0]).dtype) {
-    case DType::fp32:
-      return ProductKind::fp32;
-    case DType::bf16:
-    case DType::fp16:
-      return ProductKind::half;
-    case DType::e4m3:
-    case DType::e5m2:
-      return ProductKind::quarter;
-    default:
-      return std::nullopt;
-  }
-}
-
-ProductKind products_of_attention(const Node& node, DType dtype) {
-  if (dtype != DType::fp32) return ProductKind::half;
-  return is_tf32(node) ? ProductKind::tf32 : ProductKind::fp32;
-}
-
-AttentionSize attention_size(const Graph& graph, const Node& node) {
-  const bool is_backward = node.op == Op::attention_backward;
-  const std::size_t q = is_backward ? 1 : 0;
-  const TensorType& queries = graph.type(node.inputs[q]);
-  const std::int64_t keys = graph.type(node.inputs[q + 1]).shape[-2];
-  const AttentionForm form = attention_form(node.attributes);
-  AttentionSize size{.queries = queries.shape[-2],
-                     .keys = keys,
-                     .width = queries.shape[-1],
-                     .causal = form.causal,
-                     .window = form.window < keys ? form.window : 0,
-                     .has_soft_cap = form.soft_cap > 0,
-                     .bytes = static_cast<double>(bytes_of(graph, node)),
-                     .products = products_of_attention(node, queries.dtype),
-                     .is_backward = is_backward};
-  for (int axis = 0; axis < queries.shape.rank() - 2; ++axis) size.batch *= queries.shape[axis];
-  return size;
-}
-
-// Whether the time of the node is that of a product, which may end in elementwise work.
 bool is_product(const Node& node) {
   return traits(node.op).kernel_class == KernelClass::matmul || (node.op == Op::fused && node.origin == Op::matmul);
 }
-
-// Whether what a product ends in needs whole rows.
-bool sums_rows(const Node& node) { return has_op_of(node.body->graph, OpClass::reduction); }
-
-// Whether a result has one value for each column, as the gradient of a norm's weight.
-bool sums_columns(const Graph& graph, const Node& node) {
-  return std::ranges::any_of(node.outputs, [&](Value value) { return graph.type(value).shape.rank() == 1; });
-}
-
-// A product that ends in elementwise work and sums.
-KernelTime fused_product(const Graph& graph, const Node& node, ProductKind kind, const KernelRates& rates) {
-  double operands = 0, results = 0;  // bytes
-  for (std::size_t i = 0; i < 2; ++i) operands += static_cast<double>(graph.type(node.inputs[i]).bytes());
-  for (const Value value : node.outputs) results += static_cast<double>(graph.type(value).bytes());
-  const auto others = std::max(static_cast<double>(bytes_of(graph, node)) - operands - results, 0.0);
-  KernelTime time = rates.product(kind, static_cast<double>(cost(graph, node).flops), operands);
-  if (!sums_rows(node)) {
-    time.work += rates.rows(kShownOfReads * others + kShownOfWrites * results).work;
-  } else if (!sums_columns(graph, node)) {
-    time.work += rates.rows(kShownOfRows * (others + results)).work;
-  } else {
-    time.work += rates.rows(kShownOfRowsAndColumns * (others + results)).work;
-    time.fixed += kColumnSumsFixed;
-  }
-  return time;
-}
-
-std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRates& rates) {
-  const auto bytes = static_cast<double>(bytes_of(graph, node));
-  if (is_product(node)) {
-    const std::optional<ProductKind> kind = product_kind(graph, node);
-    if (!kind) return std::nullopt;
-    if (node.op == Op::fused) return fused_product(graph, node, *kind, rates);
-    return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
-  }
-  if (optimizer_layout(node)) return rates.optimizer(bytes);
-  switch (node.op) {
-    case Op::attention:
-    case Op::attention_backward:
-      return rates.attention(attention_size(graph, node));
-    case Op::quantise: {
-      const auto read = static_cast<double>(graph.type(node.inputs[0]).bytes());
-      return rates.quantise(read, bytes - read);
-    }
-    default:
-      return rates.rows(bytes);
-  }
-}
-
-// Which collectives a node waits for.
-class Waits {
- public:
-  explicit Waits(const Graph& graph) : graph_(graph) {}
-
-  void begin(const Node& node, std::size_t collective) {
-    for (const Value value : node.outputs) collectives_[value] = collective;
-    const std::int64_t in_flight = node.attributes.get_or<std::int64_t>(kInFlight, 0);
-    if (in_flight > 0) limited_.push_back({collective + static_cast<std::size_t>(in_flight), collective});
-    begun_ = collective + 1;
-  }
-  // The last collective that must have ended when the node begins: one whose result it reads, or before a collective
-  // one that may not have so many behind it.
-  std::optional<std::size_t> of(const Node& node) const {
-    std::optional<std::size_t> last;
-    for (const Value value : node.inputs) {
-      const auto found = collectives_.find(view_root(graph_, value));
-      if (found != collectives_.end()) last = std::max(last.value_or(0), found->second);
-    }
-    if (op_class(node.op) != OpClass::collective) return last;
-    const auto overdue = std::ranges::find_if(limited_.rbegin(), limited_.rend(),
-                                              [&](const Limited& earlier) { return earlier.last <= begun_; });
-    return overdue == limited_.rend() ? last : std::max(last.value_or(0), overdue->collective);
-  }
-
- private:
-  struct Limited {
-    std::size_t last;  // the collective that begins only after the end of
-    std::size_t collective;
-  };
-
-  const Graph& graph_;
-  std::map<Value, std::size_t> collectives_;  // by their results
-  std::vector<Limited> limited_;              // in the order of their ends
-  std::size_t begun_ = 0;                     // collectives
-};
 
 // As the CUDA back end decides in a captured run, whose arena the cards of one machine reach. It decides for each
 // tensor; here most of the bytes decide. Where the links are no faster than PCIe, whether cards reach each other is not
@@ -217,99 +73,124 @@ bool was_measured(const Graph& graph, Compile level, const Network& network, con
   });
 }
 
+// Why no time is predicted: "No time is predicted for <what>".
+template <class... Arguments>
+TimePrediction no_time(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  return {{}, "No time is predicted " + fmt::format(format, std::forward<Arguments>(arguments)...)};
+}
+
+class Forecaster {
+ public:
+  Forecaster(const Graph& graph, Device& device, Compile level, const Datasheet& card, const Network& network)
+      : graph_(graph),
+        plan_(make_plan(graph, {.takes_over = level != Compile::off})),
+        device_(device),
+        level_(level),
+        card_(card),
+        network_(network),
+        timeline_(level == Compile::full),
+        has_products_(std::ranges::any_of(graph_.order(), [&](NodeId id) { return is_product(graph_.node(id)); })) {}
+
+  TimePrediction run() {
+    std::vector<std::size_t> collectives(plan_.steps.size());  // their numbers in the timeline
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      const PlanStep& step = plan_.steps[i];
+      const Node& node = graph_.node(step.node);
+      const double before = timeline_.seconds();
+      for (const std::size_t earlier : step.waits) timeline_.wait_for(collectives[earlier]);
+      forecast_.exposed_ms += (timeline_.seconds() - before) * kMsPerSecond;
+      if (op_class(node.op) == OpClass::collective) {
+        const Sender sender = sender_of(graph_, node, level_, network_);
+        collectives[i] = timeline_.begin_collective(collective_seconds(network_, graph_, node), sender);
+      } else {
+        const std::optional<KernelTime> time = time_of(step);
+        if (!time) return no_time("for {}: the rate of {} is not known.", card_.card, name(node.op));
+        timeline_.launch(*time);
+      }
+      count(node.phase, before);
+    }
+    wait_at_end();
+    forecast_.communication_ms = timeline_.communication_seconds() * kMsPerSecond;
+    forecast_.ms = timeline_.seconds() * kMsPerSecond;
+    if (was_measured(graph_, level_, network_, card_)) forecast_.error = has_tf32_ ? kErrorInTf32 : kError;
+    return {forecast_, {}};
+  }
+
+ private:
+  std::optional<KernelTime> time_of(const PlanStep& step) {
+    const StepSpec of_step(graph_, step);
+    const KernelSpec spec = of_step.spec();
+    std::string key = typed_key(graph_, spec.node);
+    for (const std::span<const TensorLayout> layouts : {spec.inputs, spec.outputs}) {
+      for (const TensorLayout& layout : layouts) key += fmt::format("|{}", fmt::join(layout.strides, ","));
+    }
+    const auto found = known_.find(key);
+    if (found != known_.end()) return found->second;
+    const KernelRate rate = device_.outline(spec).rate;
+    std::optional<KernelTime> time = kernel_time(graph_, spec.node, rate, card_);
+    if (time && has_products_ && std::holds_alternative<AttentionRate>(rate)) time->work *= kAttentionBesideProducts;
+    const auto* product = std::get_if<ProductRate>(&rate);
+    has_tf32_ = has_tf32_ || (product != nullptr && product->peak == PeakRate::tf32);
+    known_.emplace(std::move(key), time);
+    return time;
+  }
+
+  // For gathers of sharded parameters, and without an optimizer sums of gradients.
+  void wait_at_end() {
+    const double last = timeline_.seconds();
+    timeline_.wait_for_all();
+    if (timeline_.seconds() <= last) return;
+    forecast_.exposed_ms += (timeline_.seconds() - last) * kMsPerSecond;
+    count(graph_.node(plan_.steps.back().node).phase, last);
+  }
+
+  void count(Phase phase, double before) {
+    std::optional<double>& ms = forecast_.by_phase[phase];
+    ms = ms.value_or(0) + (timeline_.seconds() - before) * kMsPerSecond;
+  }
+
+  const Graph& graph_;
+  ExecutionPlan plan_;
+  Device& device_;
+  Compile level_;
+  const Datasheet& card_;
+  const Network& network_;
+  LaunchTimeline timeline_;
+  bool has_products_;
+  bool has_tf32_ = false;
+  std::unordered_map<std::string, std::optional<KernelTime>> known_;  // a model's layers have equal nodes
+  TimeForecast forecast_;
+};
+
 }  // namespace
 
-std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
-                                          const std::optional<Network>& network) {
-  const std::optional<KernelRates> rates = KernelRates::of(card);
-  if (!rates || (has_op_of(graph, OpClass::collective) && !network)) return std::nullopt;
+TimePrediction forecast_time(const Graph& graph, Device& device, Compile level, const Datasheet& card,
+                             const std::optional<Network>& network) {
+  if (!can_describe_card(card.compute_capability)) {
+    return no_time(
+        "for {}: no kernel of this engine runs on compute capability {}.{}, so the memory is that of this processor's "
+        "kernels.",
+        card.card, card.compute_capability / 10, card.compute_capability % 10);
+  }
+  if (!has_rates(card))
+    return no_time("for {}: its datasheet does not say the rates of bf16, tf32 and fp32.", card.card);
+  if (!network && has_op_of(graph, OpClass::collective)) {
+    return no_time(
+        "between ranks on {}, because the links of such cards differ; name them, as --network \"8x PCIe 32 GB/s\".",
+        card.card);
+  }
   const Network links = network.value_or(Network{});
-  Waits waits(graph);
-  TimeForecast forecast;
-  LaunchTimeline timeline(level == Compile::full);
-  bool has_tf32 = false;
-  Phase last_phase = Phase::forward;
-  const bool has_products = std::ranges::any_of(graph.order(), [&](NodeId id) { return is_product(graph.node(id)); });
-  std::unordered_map<std::string, KernelTime> known;  // a model's layers have equal nodes
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (!launches(node.op)) continue;
-    last_phase = node.phase;
-    const double before = timeline.seconds();
-    const auto count = [&] {
-      std::optional<double>& phase = forecast.by_phase[node.phase];
-      phase = phase.value_or(0) + (timeline.seconds() - before) * kMsPerSecond;
-    };
-    if (const std::optional<std::size_t> collective = waits.of(node)) timeline.wait_for(*collective);
-    forecast.exposed_ms += (timeline.seconds() - before) * kMsPerSecond;
-    if (op_class(node.op) == OpClass::collective) {
-      const Sender sender = sender_of(graph, node, level, links);
-      waits.begin(node, timeline.begin_collective(collective_seconds(links, graph, node), sender));
-      count();
-      continue;
-    }
-    std::string key = typed_key(graph, node);
-    if (is_product(node)) {
-      const std::optional<ProductKind> kind = product_kind(graph, node);
-      if (!kind) return std::nullopt;
-      has_tf32 = has_tf32 || kind == ProductKind::tf32 || kind == ProductKind::tf32_strided;
-      key += static_cast<char>(*kind);
-    }
-    auto found = known.find(key);
-    if (found == known.end()) {
-      std::optional<KernelTime> time = kernel_time(graph, node, *rates);
-      if (!time) return std::nullopt;
-      if (has_products && (node.op == Op::attention || node.op == Op::attention_backward))
-        time->work *= kAttentionBesideProducts;
-      found = known.emplace(key, *time).first;
-    }
-    timeline.launch(found->second);
-    count();
-  }
-  const double last = timeline.seconds();
-  timeline.wait_for_all();
-  if (timeline.seconds() > last) {  // for gathers of sharded parameters, and without an optimizer sums of gradients
-    const double waited_ms = (timeline.seconds() - last) * kMsPerSecond;
-    forecast.exposed_ms += waited_ms;
-    std::optional<double>& phase = forecast.by_phase[last_phase];
-    phase = phase.value_or(0) + waited_ms;
-  }
-  forecast.communication_ms = timeline.communication_seconds() * kMsPerSecond;
-  forecast.ms = timeline.seconds() * kMsPerSecond;
-  if (was_measured(graph, level, links, card)) forecast.error = has_tf32 ? kErrorInTf32 : kError;
-  return forecast;
+  return Forecaster(graph, device, level, card, links).run();
 }
 
-std::optional<TimeForecast> forecast_time(const ProgramPlan& plan, const RunConfig& config,
-                                          const std::optional<std::string>& card) {
-  const Datasheet* sheet = find_datasheet(plan.device()->name());
-  if (sheet == nullptr || card.value_or(std::string(sheet->card)) != sheet->card) return std::nullopt;
+TimePrediction forecast_time(const ProgramPlan& plan, const RunConfig& config, const std::optional<std::string>& card) {
+  const std::string device = plan.device()->name();
+  const Datasheet* sheet = find_datasheet(card.value_or(device));
+  if (sheet == nullptr) return {};
+  if (can_describe_card(sheet->compute_capability) && find_datasheet(device) != sheet) return {};
   const std::optional<Network> network =
       config.network ? config.network : network_of_card(sheet->link_bytes_per_second);
-  return forecast_time(plan.graph(), config.compile.level, *sheet, network);
-}
-
-std::string problem_of_forecast(const RunConfig& config, const std::string& card) {
-  const Datasheet* sheet = find_datasheet(card);
-  if (sheet == nullptr) return "";
-  if (!can_describe_card(sheet->compute_capability)) {
-    return fmt::format(
-        "No time is predicted for {}: no kernel of this engine runs on compute capability {}.{}, so the memory is that "
-        "of "
-        "this processor's kernels.",
-        card, sheet->compute_capability / 10, sheet->compute_capability % 10);
-  }
-  if (!KernelRates::of(*sheet))
-    return fmt::format("No time is predicted for {}: its datasheet does not say the rates of bf16, tf32 and fp32.",
-                       card);
-  if (config.compile.parallel.is_parallel() && !config.network && !sheet->link_bytes_per_second) {
-    return fmt::format(
-        "No time is predicted between ranks on {}, because the links of such cards differ; name them, as --network "
-        "\"8x "
-        "PCIe 32 GB/s\".",
-        card);
-  }
-  return "";
+  return forecast_time(plan.graph(), *plan.device(), config.compile.level, *sheet, network);
 }
 
 }  // namespace ridgepoint

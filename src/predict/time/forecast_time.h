@@ -1,5 +1,5 @@
-// Predicts the time of a run on a GPU, without running it: the roofline of each launch with the rates that kernels
-// reach (kernel_rates.h). docs/predicted_times.md compares predictions with measured times.
+// Predicts the time of a run on a GPU, without running it: the roofline of each launch with the rate of the kernel that
+// would run (kernel_time.h). docs/predicted_times.md compares predictions with measured times.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,6 @@
 
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
 #include "ridgepoint/network.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/run_config.h"
@@ -26,21 +25,24 @@ struct TimeForecast {
   std::optional<double> error;
 };
 
-// `graph` is compiled for the GPU at `level`. Launches run one after another; the next begins when the host has issued
-// it, but those of Compile::full are captured and wait for no host. Collectives run beside them, one after another, and
-// the first launch that reads a result waits, as does a collective with too many in flight before it. Launches and
-// collectives that run at the same time slow each other (launch_timeline.h). Empty without rates (KernelRates::of), for
-// a product of a dtype for which there is none, and for collectives without a network.
-std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
-                                          const std::optional<Network>& network = {});
+// A forecast, or a sentence that says why there is none. Both are empty for a plan without a GPU.
+struct TimePrediction {
+  std::optional<TimeForecast> forecast;
+  std::string problem;
+};
+
+// `graph` is compiled for the device, which has the kernels of the GPU, at `level`; the device says which kernel runs
+// each launch, and at what rate. Launches run one after another; the next begins when the host has issued it, but those
+// of Compile::full are captured and wait for no host. Collectives run beside them, one after another, until the launch
+// that the plan lets wait for them. Launches and collectives that run at the same time slow each other
+// (launch_timeline.h). Empty for a GPU that is too old for the engine's kernels or whose datasheet lacks rates, for a
+// product of a dtype without a rate, and for collectives without a network.
+TimePrediction forecast_time(const Graph& graph, Device& device, Compile level, const Datasheet& card,
+                             const std::optional<Network>& network = {});
 
 // The same for the plan of a configuration, between its network or else the links of the card. The plan's device says
 // which GPU's kernels it has; empty for those of another device, or of another one than `card`.
-std::optional<TimeForecast> forecast_time(const ProgramPlan& plan, const RunConfig& config,
-                                          const std::optional<std::string>& card = {});
-
-// Why the second of them is empty, for a plan of one engine with `card`: the card is too old for the engine's kernels,
-// its datasheet lacks rates, or the links between ranks are not known. Empty where the reason is another.
-std::string problem_of_forecast(const RunConfig& config, const std::string& card);
+TimePrediction forecast_time(const ProgramPlan& plan, const RunConfig& config,
+                             const std::optional<std::string>& card = {});
 
 }  // namespace ridgepoint

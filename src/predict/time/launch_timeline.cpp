@@ -26,10 +26,10 @@ Beside beside(Sender sender) { return sender == Sender::kernels ? kKernels : kCo
 
 void LaunchTimeline::launch(const KernelTime& time) {
   if (captured_) {
-    work(KernelRates::captured_share() * time.fixed + time.work);
+    work(kCapturedShare * time.fixed + time.work);
     return;
   }
-  host_ += KernelRates::host_seconds_per_launch();
+  host_ += kHostSecondsPerLaunch;
   idle(std::max(host_ - now_, 0.0));
   work(time.fixed + time.work);
 }

@@ -5,9 +5,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "predict/time/kernel_rates.h"
+#include "predict/time/kernel_time.h"
 
 namespace ridgepoint {
+
+// The host's seconds for a launch that is not captured, and what is left of a launch's fixed time if it is.
+inline constexpr double kHostSecondsPerLaunch = 3.9e-6;
+inline constexpr double kCapturedShare = 0.62;
 
 // What moves the bytes of a collective. Where a launch and a collective run at the same time, both take longer: kernels
 // of a collective occupy multiprocessors and memory bandwidth, and some launches need all multiprocessors before they

@@ -26,11 +26,9 @@ Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
 }
 
 void describe_time(const ProgramPlan& plan, const RunConfig& config, PlanSection& section) {
-  const std::optional<TimeForecast> forecast = forecast_time(plan, config, section.card);
+  const auto& [forecast, problem] = forecast_time(plan, config, section.card);
   if (!forecast) {
-    const std::string problem =
-        section.card && config.device == "null" ? problem_of_forecast(config, *section.card) : "";
-    if (!problem.empty()) section.predicted_problem = problem;
+    if (section.card && config.device == "null" && !problem.empty()) section.predicted_problem = problem;
     return;
   }
   if (config.compile.parallel.is_parallel()) {

@@ -172,7 +172,7 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
     return plan_within(mode, limit);
   };
   problem.ms_of = [&](const ProgramPlan& plan) -> std::optional<double> {
-    const std::optional<TimeForecast> forecast = forecast_time(plan, config_, limit.card);
+    const std::optional<TimeForecast> forecast = forecast_time(plan, config_, limit.card).forecast;
     return forecast ? std::optional(forecast->ms) : std::nullopt;
   };
   ParallelChoice choice;

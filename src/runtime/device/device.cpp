@@ -16,7 +16,7 @@ std::shared_ptr<Communicator> Device::make_communicator(const std::shared_ptr<Pr
 
 KernelOutline Device::outline(const KernelSpec& spec) {
   const std::unique_ptr<Kernel> kernel = make_kernel(spec);
-  return {std::string(kernel->name()), kernel->workspace_bytes()};
+  return {.name = std::string(kernel->name()), .workspace_bytes = kernel->workspace_bytes()};
 }
 
 void Device::fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "memory/device_memory.h"
 #include "ops/layout.h"
@@ -17,6 +18,7 @@
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/truncated_normal.h"
 #include "runtime/device/activity.h"
+#include "runtime/device/kernel_rate.h"
 
 namespace ridgepoint {
 
@@ -54,10 +56,14 @@ class Kernel {
   virtual void wait() {}
 };
 
+// The first alternative: no rate is known.
+using KernelRate = std::variant<std::monostate, MemoryRate, ProductRate, EpilogueRate, AttentionRate>;
+
 // The properties of a kernel that are known before make_kernel().
 struct KernelOutline {
   std::string name;
   std::size_t workspace_bytes = 0;
+  KernelRate rate = {};  // of GPUs
 };
 
 // Launches that a device recorded as one unit. run() is asynchronous. Their memory must stay allocated.
@@ -111,7 +117,8 @@ class KernelChoices {
   // Whether the kernel of the node can write its first result, and each other result of the same rank, with any strides
   // whose rows satisfy OperandLayout::aligned_rows. The node's other results are dense.
   virtual bool writes_strided(const Graph& /*graph*/, const Node& /*node*/) const { return false; }
-  // The workspace of the kernel for this specification, and its name where it is known without measuring or compiling.
+  // The workspace and the rate of the kernel for this specification, and its name where it is known without measuring
+  // or compiling.
   virtual KernelOutline outline(const KernelSpec& spec) = 0;
 };
 

@@ -33,14 +33,15 @@ constexpr const char* kNotFollowed = "an observer cannot follow a captured run";
 
 }  // namespace
 
+StepSpec::StepSpec(const Graph& graph, const PlanStep& step)
+    : graph_(graph), node_(step.node), inputs_(layouts_of(step.inputs)), outputs_(layouts_of(step.outputs)) {}
+
 Kernels make_kernels(const Graph& graph, const ExecutionPlan& plan, Device& device, Communicator* communicator,
                      const StopPoint& stop_point) {
   Kernels kernels;
   for (const PlanStep& step : plan.steps) {
     if (stop_point) stop_point();
-    const std::vector<TensorLayout> inputs = layouts_of(step.inputs);
-    const std::vector<TensorLayout> outputs = layouts_of(step.outputs);
-    kernels.push_back(make_kernel({graph, graph.node(step.node), inputs, outputs}, device, communicator));
+    kernels.push_back(make_kernel(StepSpec(graph, step).spec(), device, communicator));
   }
   return kernels;
 }

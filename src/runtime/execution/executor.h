@@ -20,6 +20,18 @@
 
 namespace ridgepoint {
 
+// What the kernel of a step is made for.
+class StepSpec {
+ public:
+  StepSpec(const Graph& graph, const PlanStep& step);
+  KernelSpec spec() const { return {graph_, graph_.node(node_), inputs_, outputs_}; }
+
+ private:
+  const Graph& graph_;
+  NodeId node_;
+  std::vector<TensorLayout> inputs_, outputs_;
+};
+
 using Kernels = std::vector<std::unique_ptr<Kernel>>;
 
 // Throws the exceptions of Device::make_kernel() and of `stop_point`, which is called before each kernel, and Error

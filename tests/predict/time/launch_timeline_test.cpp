@@ -13,14 +13,14 @@ TEST(LaunchTimeline, runs_launches_one_after_another) {
   LaunchTimeline timeline(kCaptured);
   timeline.launch(kOneSecond);
   timeline.launch({.fixed = 1, .work = 1});
-  EXPECT_DOUBLE_EQ(timeline.seconds(), 2 + KernelRates::captured_share());
+  EXPECT_DOUBLE_EQ(timeline.seconds(), 2 + kCapturedShare);
   EXPECT_EQ(timeline.communication_seconds(), 0);
 }
 
 TEST(LaunchTimeline, waits_for_the_host_where_launches_are_not_captured) {
   LaunchTimeline timeline(!kCaptured);
   for (int i = 0; i < 1000; ++i) timeline.launch({.work = 1e-9});
-  EXPECT_NEAR(timeline.seconds(), 1000 * KernelRates::host_seconds_per_launch(), 2e-9);
+  EXPECT_NEAR(timeline.seconds(), 1000 * kHostSecondsPerLaunch, 2e-9);
 }
 
 TEST(LaunchTimeline, runs_a_collective_alone_as_long_as_it_takes) {
@@ -80,7 +80,7 @@ TEST(LaunchTimeline, runs_collectives_one_after_another) {
 // Without captured launches, collectives go on while the GPU waits for the host.
 TEST(LaunchTimeline, runs_collectives_alone_while_the_host_is_late) {
   LaunchTimeline timeline(!kCaptured);
-  const double host = KernelRates::host_seconds_per_launch();
+  const double host = kHostSecondsPerLaunch;
   timeline.begin_collective(host / 2);
   timeline.launch({.work = 1e-9});
   EXPECT_DOUBLE_EQ(timeline.communication_seconds(), host / 2);

@@ -130,7 +130,7 @@ TimeForecast forecast(double bytes_per_second, Sharding shard = Sharding::none) 
   const std::shared_ptr<Device> device =
       open_device("null", {.threads = 0, .memory_limit_bytes = {}, .card = describe_card(card)});
   const Graph graph = compile(workload.build(), *device, options);
-  return *forecast_time(graph, Compile::full, card, Network{.inside = {bytes_per_second, 1e-6}});
+  return *forecast_time(graph, *device, Compile::full, card, Network{.inside = {bytes_per_second, 1e-6}}).forecast;
 }
 
 TEST(ForecastOfRanks, hides_what_a_fast_network_sends_behind_backward) {

@@ -216,6 +216,16 @@ std::size_t backward_workspace_bytes(const KernelVariant& variant, const CardFac
   return GradientWorkspace(variant, spec).bytes();
 }
 
+// Blocks have the queries of a tiling, in backward its keys, unless the row says otherwise.
+template <class Tiling>
+AttentionRate rate_of(const AttentionVariant<Tiling>& row, int block) {
+  AttentionRate rate = row.rate;
+  if (rate.block == 0) rate.block = block;
+  rate.width = row.tiling.width;
+  if constexpr (requires { row.tiling.divided; }) rate.is_divided = row.tiling.divided;
+  return rate;
+}
+
 // In a tiling, rows are queries and columns are keys.
 template <class Tiling>
 KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
@@ -229,6 +239,7 @@ KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
           .finish_entry = row.finish_entry,
           .layout = attention_layout,
           .strided_results = true,
+          .rate = rate_of(row, tiling.rows),
           .make = make_forward};
 }
 template <class Tiling>
@@ -246,6 +257,7 @@ KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
           .layout = attention_layout,
           .strided_results = true,
           .workspace_bytes = backward_workspace_bytes,
+          .rate = rate_of(row, tiling.keys),
           .make = make_backward};
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends/cuda/driver/kernel_cache.h"
 #include "backends/cuda/generator/node.h"
+#include "backends/cuda/kernels/rates.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "lowering/row_program.h"
 #include "ops/rule.h"
@@ -178,7 +179,7 @@ std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const Kernel
 
 KernelOutline outline_generated(const CardFacts& card, const KernelSpec& spec) {
   const std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
-  return {kernel_name(*node, spec.node), node->workspace_bytes};
+  return {kernel_name(*node, spec.node), node->workspace_bytes, kRowRate};
 }
 
 }  // namespace ridgepoint::cuda

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backends/cuda/driver/context.h"
+#include "backends/cuda/kernels/rates.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint::cuda {
@@ -46,6 +47,7 @@ struct KernelVariant {
   bool strided_results = false;  // as Device::writes_strided() says
   // Bytes of device memory that a launch needs beside its operands, by the layouts and the card; null: none.
   std::size_t (*workspace_bytes)(const KernelVariant& variant, const CardFacts& card, const KernelSpec& spec) = nullptr;
+  KernelRate rate = kRowRate;
   std::unique_ptr<Kernel> (*make)(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) = nullptr;
 
   bool runs_on(const ComputeCapability& capability) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "backends/cuda/kernels/rates.h"
 #include "backends/cuda/products/choice/algorithm.h"
 #include "backends/cuda/products/choice/plan.h"
 #include "backends/cuda/products/operands/mapping.h"
@@ -135,6 +136,12 @@ class ZeroKernel : public Kernel {
   std::string name_;
 };
 
+bool is_contiguous_along_k(const MatmulProblem& problem) {
+  const std::optional<BlasLayout> a = blas_layout(problem.a);
+  const std::optional<BlasLayout> b = blas_layout(problem.b);
+  return a && b && !a->transposed && b->transposed;
+}
+
 // The problem in the terms of both implementations.
 struct Mapping {
   explicit Mapping(const CardFacts& card, const MatmulProblem& problem)
@@ -146,6 +153,27 @@ struct Mapping {
   OwnMatmuls own;
   std::size_t workspace_bytes;
 };
+
+// Of the fastest kernels that compute it: which one does is measured.
+KernelRate rate_of(const CardFacts& card, const MatmulProblem& problem) {
+  if (OwnMatmuls::of(card, problem).split) return kSplitProductRate;
+  if (problem.tf32) {
+    const bool is_contiguous = is_contiguous_along_k(problem);
+    return is_contiguous || card.capability.number() != 90 ? kTf32ProductRate : kStridedTf32ProductRate;
+  }
+  switch (problem.a.dtype) {
+    case DType::fp32:
+      return kFp32ProductRate;
+    case DType::bf16:
+    case DType::fp16:
+      return kHalfProductRate;
+    case DType::e4m3:
+    case DType::e5m2:
+      return kFp8ProductRate;
+    default:
+      return {};
+  }
+}
 
 }  // namespace
 
@@ -182,8 +210,8 @@ std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpe
 KernelOutline outline_matmul(const CardFacts& card, const KernelSpec& spec) {
   const MatmulProblem problem = read_matmul_problem(spec);
   require_tensor_cores(card, problem);
-  if (problem.flops() == 0) return {kernel_name(problem), 0};
-  return {kernel_name(problem), Mapping(card, problem).workspace_bytes};
+  const std::size_t bytes = problem.flops() == 0 ? 0 : Mapping(card, problem).workspace_bytes;
+  return {kernel_name(problem), bytes, rate_of(card, problem)};
 }
 
 }  // namespace ridgepoint::cuda

@@ -1,7 +1,9 @@
 // The kernels of attention and its backward, one row each. A .cu file makes a kernel of a row by its entry name, and
 // attention.cpp offers the same rows to the host; a new kernel is a row here and a line in its .cu file. Host and
-// device code both include this header, so it uses plain structs and no other header of the library.
+// device code both include this header, so it uses plain structs.
 #pragma once
+
+#include "runtime/device/kernel_rate.h"
 
 namespace ridgepoint::cuda {
 
@@ -59,73 +61,97 @@ template <class Tiling>
 struct AttentionVariant {
   AttentionElement element;
   Tiling tiling;
+  AttentionRate rate;
   const char* entry;
   const char* prepare_entry = nullptr;  // backward only
   const char* finish_entry = nullptr;   // if the sums of dq are not dq itself
 };
 
+// Tiles of 64 queries or keys too are fitted as if they had 128.
+inline constexpr double kPortableOverhead = 120;
+inline constexpr AttentionRate kForwardRate{
+    .share = 0.34, .fixed_seconds = 3e-6, .overhead = kPortableOverhead, .block = 128};
+inline constexpr AttentionRate kBackwardRate{
+    .share = 0.263, .fixed_seconds = 14e-6, .overhead = kPortableOverhead, .block = 128};
+
 inline constexpr AttentionVariant<AttentionTiling> kForwardVariants[] = {
-    {AttentionElement::bf16, {64, 128, 64, 4, 2}, "attention_forward_tiled_bf16_64"},
-    {AttentionElement::bf16, {96, 128, 32, 4, 2}, "attention_forward_tiled_bf16_96"},
-    {AttentionElement::bf16, {128, 128, 32, 4, 2}, "attention_forward_tiled_bf16_128"},
-    {AttentionElement::bf16, {256, 64, 64, 4, 1}, "attention_forward_tiled_bf16_256"},
-    {AttentionElement::fp16, {64, 128, 64, 4, 2}, "attention_forward_tiled_fp16_64"},
-    {AttentionElement::fp16, {96, 128, 32, 4, 2}, "attention_forward_tiled_fp16_96"},
-    {AttentionElement::fp16, {128, 128, 32, 4, 2}, "attention_forward_tiled_fp16_128"},
-    {AttentionElement::fp16, {256, 64, 64, 4, 1}, "attention_forward_tiled_fp16_256"},
+    {AttentionElement::bf16, {64, 128, 64, 4, 2}, kForwardRate, "attention_forward_tiled_bf16_64"},
+    {AttentionElement::bf16, {96, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_bf16_96"},
+    {AttentionElement::bf16, {128, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_bf16_128"},
+    {AttentionElement::bf16, {256, 64, 64, 4, 1}, kForwardRate, "attention_forward_tiled_bf16_256"},
+    {AttentionElement::fp16, {64, 128, 64, 4, 2}, kForwardRate, "attention_forward_tiled_fp16_64"},
+    {AttentionElement::fp16, {96, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_fp16_96"},
+    {AttentionElement::fp16, {128, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_fp16_128"},
+    {AttentionElement::fp16, {256, 64, 64, 4, 1}, kForwardRate, "attention_forward_tiled_fp16_256"},
 };
 
 inline constexpr AttentionVariant<AttentionTiling> kBackwardVariants[] = {
     {AttentionElement::bf16,
      {64, 64, 128, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_bf16_64",
      "attention_backward_prepare_bf16",
      "attention_backward_finish_bf16_64"},
     {AttentionElement::bf16,
      {96, 64, 128, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_bf16_96",
      "attention_backward_prepare_bf16",
      "attention_backward_finish_bf16_96"},
     {AttentionElement::bf16,
      {128, 64, 128, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_bf16_128",
      "attention_backward_prepare_bf16",
      "attention_backward_finish_bf16_128"},
     {AttentionElement::bf16,
      {256, 64, 64, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_bf16_256",
      "attention_backward_prepare_bf16",
      "attention_backward_finish_bf16_256"},
     {AttentionElement::fp16,
      {64, 64, 128, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_fp16_64",
      "attention_backward_prepare_fp16",
      "attention_backward_finish_fp16_64"},
     {AttentionElement::fp16,
      {96, 64, 128, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_fp16_96",
      "attention_backward_prepare_fp16",
      "attention_backward_finish_fp16_96"},
     {AttentionElement::fp16,
      {128, 64, 128, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_fp16_128",
      "attention_backward_prepare_fp16",
      "attention_backward_finish_fp16_128"},
     {AttentionElement::fp16,
      {256, 64, 64, 8, 1},
+     kBackwardRate,
      "attention_backward_tiled_fp16_256",
      "attention_backward_prepare_fp16",
      "attention_backward_finish_fp16_256"},
 };
 
 inline constexpr AttentionVariant<SplitAttentionTiling> kSplitForwardVariants[] = {
-    {AttentionElement::fp32, {64, 256, 32, 8}, "attention_forward_split_64"},
-    {AttentionElement::fp32, {128, 128, 32, 8}, "attention_forward_split_128"},
+    {AttentionElement::fp32, {64, 256, 32, 8}, {0.103, 3e-6, kPortableOverhead}, "attention_forward_split_64"},
+    {AttentionElement::fp32, {128, 128, 32, 8}, {0.081, 3e-6, kPortableOverhead}, "attention_forward_split_128"},
 };
 
 inline constexpr AttentionVariant<SplitAttentionTiling> kSplitBackwardVariants[] = {
-    {AttentionElement::fp32, {64, 32, 128, 8}, "attention_backward_split_64", "attention_backward_prepare_split"},
-    {AttentionElement::fp32, {128, 32, 64, 8}, "attention_backward_split_128", "attention_backward_prepare_split"},
+    {AttentionElement::fp32,
+     {64, 32, 128, 8},
+     {0.09, 14e-6, kPortableOverhead},
+     "attention_backward_split_64",
+     "attention_backward_prepare_split"},
+    {AttentionElement::fp32,
+     {128, 32, 64, 8},
+     {0.055, 14e-6, kPortableOverhead},
+     "attention_backward_split_128",
+     "attention_backward_prepare_split"},
 };
 
 // The tiling of the row with this entry. Without one this is no constant expression, and does not compile.

@@ -80,35 +80,47 @@ struct HopperBackwardTiling {
   }
 };
 
+// Rates of plain scores; those of windows and soft caps have what these add in predict/time/kernel_time.cpp.
+inline constexpr AttentionRate kShortRate{.share = 0.60, .fixed_seconds = 4e-6, .overhead = 340, .block = 64};
+inline constexpr AttentionRate kStreamsRate{.share = 0.508, .fixed_seconds = 4e-6, .overhead = 166, .block = 128};
+inline constexpr AttentionRate kForwardRate64{.share = 0.526, .fixed_seconds = 3e-6, .overhead = 400};
+inline constexpr AttentionRate kForwardRate96{.share = 0.66, .fixed_seconds = 5e-6, .overhead = 160};
+inline constexpr AttentionRate kForwardRate128 = kForwardRate96;
+inline constexpr AttentionRate kForwardRate256{.share = 0.76, .fixed_seconds = 5e-6, .overhead = 400};
+inline constexpr AttentionRate kBackwardRate64{.share = 0.526, .fixed_seconds = 10e-6, .overhead = 240};
+inline constexpr AttentionRate kBackwardRate96{.share = 0.569, .fixed_seconds = 12e-6, .overhead = 200};
+inline constexpr AttentionRate kBackwardRate128 = kBackwardRate96;
+inline constexpr AttentionRate kBackwardRate256{.share = 0.40, .fixed_seconds = 30e-6, .overhead = 400};
+
 // Of the rows that hold a head, a problem runs the first whose conditions it meets. The same rows for both elements.
 // clang-format off
-#define RIDGEPOINT_FORWARD(element, kind, columns, ...) \
-  {AttentionElement::element, {.width = columns, __VA_ARGS__}, "attention_forward_hopper_" kind #element "_" #columns}
-#define RIDGEPOINT_FORWARD_DIVIDED(element, columns, ...) \
-  {AttentionElement::element, {.width = columns, __VA_ARGS__, .divided = true}, \
+#define RIDGEPOINT_FORWARD(element, kind, columns, rate, ...) \
+  {AttentionElement::element, {.width = columns, __VA_ARGS__}, rate, "attention_forward_hopper_" kind #element "_" #columns}
+#define RIDGEPOINT_FORWARD_DIVIDED(element, columns, rate, ...) \
+  {AttentionElement::element, {.width = columns, __VA_ARGS__, .divided = true}, rate, \
    "attention_forward_hopper_divided_" #element "_" #columns, nullptr, "attention_forward_hopper_combine_" #element "_" #columns}
 #define RIDGEPOINT_FORWARDS(element) \
-  RIDGEPOINT_FORWARD(element, "few_", 64, .rows = 64, .keys = 128, .key_stages = 5, .key_groups = 3, .most_keys = 2048), \
-  RIDGEPOINT_FORWARD(element, "short_", 64, .rows = 256, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 256), \
-  RIDGEPOINT_FORWARD(element, "streams_", 64, .rows = 128, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 2048, .streams = 2), \
-  RIDGEPOINT_FORWARD_DIVIDED(element, 64, .rows = 192, .keys = 128), \
-  RIDGEPOINT_FORWARD(element, "", 64, .rows = 192, .keys = 128), \
-  RIDGEPOINT_FORWARD_DIVIDED(element, 96, .rows = 128, .keys = 128), \
-  RIDGEPOINT_FORWARD(element, "", 96, .rows = 128, .keys = 128), \
-  RIDGEPOINT_FORWARD_DIVIDED(element, 128, .rows = 128, .keys = 128), \
-  RIDGEPOINT_FORWARD(element, "", 128, .rows = 128, .keys = 128), \
-  RIDGEPOINT_FORWARD(element, "", 256, .rows = 128, .keys = 80), \
-  RIDGEPOINT_FORWARD(element, "window_", 64, .rows = 192, .keys = 128, .scores = HopperScores::window), \
-  RIDGEPOINT_FORWARD(element, "window_", 96, .rows = 128, .keys = 128, .scores = HopperScores::window), \
-  RIDGEPOINT_FORWARD(element, "window_", 128, .rows = 128, .keys = 128, .scores = HopperScores::window), \
-  RIDGEPOINT_FORWARD(element, "window_", 256, .rows = 128, .keys = 80, .scores = HopperScores::window), \
-  RIDGEPOINT_FORWARD(element, "soft_cap_", 64, .rows = 128, .keys = 128, .scores = HopperScores::soft_cap), \
-  RIDGEPOINT_FORWARD(element, "soft_cap_", 96, .rows = 128, .keys = 128, .scores = HopperScores::soft_cap), \
-  RIDGEPOINT_FORWARD(element, "soft_cap_", 128, .rows = 128, .keys = 128, .scores = HopperScores::soft_cap), \
-  RIDGEPOINT_FORWARD(element, "soft_cap_", 256, .rows = 128, .keys = 64, .scores = HopperScores::soft_cap)
+  RIDGEPOINT_FORWARD(element, "few_", 64, kStreamsRate, .rows = 64, .keys = 128, .key_stages = 5, .key_groups = 3, .most_keys = 2048), \
+  RIDGEPOINT_FORWARD(element, "short_", 64, kShortRate, .rows = 256, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 256), \
+  RIDGEPOINT_FORWARD(element, "streams_", 64, kStreamsRate, .rows = 128, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 2048, .streams = 2), \
+  RIDGEPOINT_FORWARD_DIVIDED(element, 64, kForwardRate64, .rows = 192, .keys = 128), \
+  RIDGEPOINT_FORWARD(element, "", 64, kForwardRate64, .rows = 192, .keys = 128), \
+  RIDGEPOINT_FORWARD_DIVIDED(element, 96, kForwardRate96, .rows = 128, .keys = 128), \
+  RIDGEPOINT_FORWARD(element, "", 96, kForwardRate96, .rows = 128, .keys = 128), \
+  RIDGEPOINT_FORWARD_DIVIDED(element, 128, kForwardRate128, .rows = 128, .keys = 128), \
+  RIDGEPOINT_FORWARD(element, "", 128, kForwardRate128, .rows = 128, .keys = 128), \
+  RIDGEPOINT_FORWARD(element, "", 256, kForwardRate256, .rows = 128, .keys = 80), \
+  RIDGEPOINT_FORWARD(element, "window_", 64, kForwardRate64, .rows = 192, .keys = 128, .scores = HopperScores::window), \
+  RIDGEPOINT_FORWARD(element, "window_", 96, kForwardRate96, .rows = 128, .keys = 128, .scores = HopperScores::window), \
+  RIDGEPOINT_FORWARD(element, "window_", 128, kForwardRate128, .rows = 128, .keys = 128, .scores = HopperScores::window), \
+  RIDGEPOINT_FORWARD(element, "window_", 256, kForwardRate256, .rows = 128, .keys = 80, .scores = HopperScores::window), \
+  RIDGEPOINT_FORWARD(element, "soft_cap_", 64, kForwardRate64, .rows = 128, .keys = 128, .scores = HopperScores::soft_cap), \
+  RIDGEPOINT_FORWARD(element, "soft_cap_", 96, kForwardRate96, .rows = 128, .keys = 128, .scores = HopperScores::soft_cap), \
+  RIDGEPOINT_FORWARD(element, "soft_cap_", 128, kForwardRate128, .rows = 128, .keys = 128, .scores = HopperScores::soft_cap), \
+  RIDGEPOINT_FORWARD(element, "soft_cap_", 256, kForwardRate256, .rows = 128, .keys = 64, .scores = HopperScores::soft_cap)
 
 #define RIDGEPOINT_BACKWARD(element, kind, finish, columns, ...) \
-  {AttentionElement::element, {.width = columns, __VA_ARGS__}, "attention_backward_hopper_" kind #element "_" #columns, \
+  {AttentionElement::element, {.width = columns, __VA_ARGS__}, kBackwardRate##columns, "attention_backward_hopper_" kind #element "_" #columns, \
    "attention_backward_hopper_prepare_" #element, finish}
 #define RIDGEPOINT_BACKWARD_OF_SCORES(element, kind, columns, ...) \
   RIDGEPOINT_BACKWARD(element, kind, "attention_backward_hopper_finish_" #element "_" #columns, columns, __VA_ARGS__)

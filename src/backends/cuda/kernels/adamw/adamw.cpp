@@ -142,6 +142,7 @@ constexpr KernelVariant kVariants[] = {
      .tiling = {.columns = AdamWTable::kChunkElements, .threads = 256},
      .image = "adamw",
      .entry = "adamw_forward_chunks",
+     .rate = MemoryRate{.share = 0.81, .fixed_seconds = 8e-6},
      .make = make_adamw},
 };
 

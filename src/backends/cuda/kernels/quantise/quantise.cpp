@@ -88,6 +88,7 @@ constexpr KernelVariant variant(DType dtype, const char* largest, const char* ti
           .entry = tiles,
           .prepare_entry = largest,
           .workspace_bytes = workspace_of_quantise,
+          .rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds, .reads = 2},
           .make = make_quantise};
 }
 constexpr KernelVariant kVariants[] = {

@@ -35,6 +35,7 @@ constexpr KernelVariant cross_entropy_of_product(DType dtype, const char* entry)
           .entry = entry,
           .layout = cross_entropy_layout,
           .workspace_bytes = ended_product_workspace<cross_entropy_plan>,
+          .rate = kElementwiseEpilogueRate,
           .make = make_ended_product<cross_entropy_plan>};
 }
 

@@ -6,6 +6,15 @@
 namespace ridgepoint::cuda {
 namespace {
 
+// A norm waits for whole rows; its derivative reads them twice, and sums columns too, in launches of their own.
+constexpr EpilogueRate kNormRate{
+    .product = kHalfProductRate, .memory_share = kRowRate.share, .reads = 0.8, .writes = 0.8};
+constexpr EpilogueRate kBackwardRate{.product = kHalfProductRate,
+                                     .memory_share = kRowRate.share,
+                                     .reads = 1.5,
+                                     .writes = 1.5,
+                                     .fixed_seconds = 5e-6};
+
 template <bool kIsBackward>
 bool has_residual(const KernelVariant& /*variant*/, const Graph& /*graph*/, const Node& node) {
   if (node.body == nullptr || node.inputs.size() != (kIsBackward ? 6U : 4U)) return false;
@@ -40,6 +49,7 @@ constexpr KernelVariant residual(DType dtype, const char* entry) {
           .entry = entry,
           .layout = residual_operand_layout,
           .workspace_bytes = ended_product_workspace<residual_plan>,
+          .rate = kIsBackward ? kBackwardRate : kNormRate,
           .make = make_ended_product<residual_plan>};
 }
 

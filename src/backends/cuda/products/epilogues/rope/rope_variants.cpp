@@ -36,6 +36,7 @@ constexpr KernelVariant rope(DType dtype, const char* entry) {
           .entry = entry,
           .layout = rope_operand_layout,
           .workspace_bytes = ended_product_workspace<rope_plan>,
+          .rate = kElementwiseEpilogueRate,
           .make = make_ended_product<rope_plan>};
 }
 

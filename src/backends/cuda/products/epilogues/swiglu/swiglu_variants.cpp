@@ -39,6 +39,7 @@ constexpr KernelVariant swiglu(DType dtype, const char* entry) {
           .layout = swiglu_operand_layout,
           .strided_results = kIsBackward,
           .workspace_bytes = ended_product_workspace<swiglu_plan>,
+          .rate = kElementwiseEpilogueRate,
           .make = make_ended_product<swiglu_plan>};
 }
 
