@@ -9,7 +9,8 @@ namespace {
 
 const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
   for (const KernelVariant& variant : kernel_variants()) {
-    if (variant.applies(card, spec.graph, spec.node) && (variant.takes == nullptr || variant.takes(spec)))
+    if (variant.is_candidate(card, spec.graph, spec.node) &&
+        (variant.supports_layouts == nullptr || variant.supports_layouts(spec)))
       return variant;
   }
   throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
@@ -19,15 +20,15 @@ const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
 
 }  // namespace
 
-bool KernelVariant::can_run(const CardFacts& card, const Graph& graph, const Node& node) const {
+bool KernelVariant::supports(const CardFacts& card, const Graph& graph, const Node& node) const {
   const auto index = static_cast<std::size_t>(operand);
   return node.op == op && index < node.inputs.size() && graph.type(node.inputs[index]).dtype == dtype &&
-         runs_on(card.capability) && static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
-         (accepts == nullptr || accepts(*this, graph, node));
+         supports(card.capability) && static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
+         (supports_node == nullptr || supports_node(*this, graph, node));
 }
 
-bool KernelVariant::applies(const CardFacts& card, const Graph& graph, const Node& node) const {
-  return can_run(card, graph, node) && (suits == nullptr || suits(*this, card, graph, node));
+bool KernelVariant::is_candidate(const CardFacts& card, const Graph& graph, const Node& node) const {
+  return supports(card, graph, node) && (is_preferred == nullptr || is_preferred(*this, card, graph, node));
 }
 
 std::span<const KernelVariant> kernel_variants() {
@@ -46,7 +47,7 @@ std::span<const KernelVariant> kernel_variants() {
 
 const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, const Node& node) {
   for (const KernelVariant& variant : kernel_variants()) {
-    if (variant.applies(card, graph, node)) return &variant;
+    if (variant.is_candidate(card, graph, node)) return &variant;
   }
   return nullptr;
 }

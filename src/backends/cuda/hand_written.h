@@ -1,5 +1,5 @@
 // The hand-written kernels: embedding, rope, cross-entropy, mixture of experts and attention with their gradients,
-// products that end in what follows them (product_ends), codes of 8 bits, and AdamW. This is the list of all tables of
+// products with epilogues, codes of 8 bits, and AdamW. This is the list of all tables of
 // variants (variant.h), and the choice of a variant.
 #pragma once
 
@@ -25,7 +25,7 @@ std::span<const KernelVariant> swiglu_variants();
 
 // All variants; for each op the preferred ones come first.
 std::span<const KernelVariant> kernel_variants();
-// The first variant that applies to the node on such a GPU; null if none does.
+// The first candidate for the node on such a GPU; null if there is none.
 const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, const Node& node);
 
 // Whether the node runs as a hand-written kernel on such a GPU.

@@ -1,10 +1,11 @@
 // Makes one fused node of a matmul and the fused node or composite that reads it, where the target has a kernel for
-// both: the sums of the product are still in registers when the work of its end begins. SwiGLU of two products side by
-// side, its derivative, and the cross-entropy of logits end a product so.
+// both: the sums of the product are still in registers when its epilogue begins. SwiGLU of two products side by side,
+// its derivative, and the cross-entropy of logits are such epilogues.
 //
-// The new node stands where the end stood, so nothing else may read the product before. Its body is the product and the
-// end: the body of a fused node, or the composite itself. The product is a result too where other nodes read it. Its
-// phase is that of the product, which takes most of its time: a product of forward may end in the loss.
+// The new node stands where the epilogue stood, so nothing else may read the product before. Its body is the product
+// and the epilogue: the body of a fused node, or the composite itself. The product is a result too where other nodes
+// read it. Its phase is that of the product, which takes most of its time: the loss may be the epilogue of a product of
+// forward.
 #include <array>
 #include <vector>
 
@@ -34,21 +35,21 @@ class ProductFuser : NodeFuser {
     return node.op == Op::fused || (op_class(node.op) == OpClass::composite && launches(node.op));
   }
 
-  static bool may_join(Phase product, Phase end) {
-    return product == end || (product == Phase::forward && end == Phase::loss);
+  static bool may_join(Phase product, Phase epilogue) {
+    return product == epilogue || (product == Phase::forward && epilogue == Phase::loss);
   }
 
-  bool try_to_fuse(Value product, NodeId end) {
+  bool try_to_fuse(Value product, NodeId epilogue) {
     const NodeId begin = graph_.producer(product);
     const Node& node = graph_.node(begin);
-    if (node.op != Op::matmul || rewriter_.is_removed(begin) || !may_join(node.phase, graph_.node(end).phase))
+    if (node.op != Op::matmul || rewriter_.is_removed(begin) || !may_join(node.phase, graph_.node(epilogue).phase))
       return false;
-    if (float8_operands(node.attributes)) return false;  // becomes a product of codes, which no kernel ends so
-    if (is_read_before(product, end)) return false;
-    const std::array members = {begin, end};
+    if (float8_operands(node.attributes)) return false;  // becomes a product of codes, which has no epilogues
+    if (is_read_before(product, epilogue)) return false;
+    const std::array members = {begin, epilogue};
     const Fusion fusion = fuse(graph_, storage_, members, Composites::kept);
     if (!has_kernel(fusion)) return false;
-    Node& made = insert(fusion, end, begin);
+    Node& made = insert(fusion, epilogue, begin);
     made.origin = Op::matmul;
     made.phase = node.phase;
     remove(members, fusion);

@@ -50,7 +50,7 @@ class RotationFuser : NodeFuser {
     }
     const Node& matmul = graph_.node(found.matmul);
     const bool may_end = matmul.op == Op::matmul && matmul.phase == graph_.node(rope).phase &&
-                         !float8_operands(matmul.attributes);  // becomes a product of codes, which no kernel ends so
+                         !float8_operands(matmul.attributes);  // becomes a product of codes, which has no epilogues
     return may_end && !is_read_before(matmul.outputs[0], rope) ? std::optional(found) : std::nullopt;
   }
 

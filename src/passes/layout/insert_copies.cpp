@@ -91,7 +91,7 @@ class CopyInserter {
            target_.writes_strided(graph_, producer);
   }
 
-  // Whether the value is a matrix that a product writes, alone or with what ends it: products write aligned ones only.
+  // Whether the value is a matrix that a product writes, alone or with an epilogue: products write aligned ones only.
   bool is_of_product(const Node& producer, Value value) const {
     if (op_class(producer.op) == OpClass::contraction) return true;
     return producer.body != nullptr && graph_.type(value).shape.rank() >= 2 &&

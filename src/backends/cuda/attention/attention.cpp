@@ -80,19 +80,15 @@ class AttentionGradient : public Kernel {
     const std::int64_t query_blocks = ceil_divide(sizes.queries, tiling.rows);
     query_blocks_ = static_cast<int>(query_blocks);
 
-    const auto stage = [&](const char* entry, unsigned blocks, int threads) -> Launchable {
-      return {
-          context.kernel(variant.image, entry), entry, {.grid_x = blocks, .block_x = static_cast<unsigned>(threads)}};
-    };
-    Launchable prepare =
-        stage(variant.prepare_entry, block_count(sizes.batch * sizes.queries, kRowsToPrepare), 8 * kRowsToPrepare);
-    Launchable differentiate = stage(
-        variant.entry, static_cast<unsigned>(ceil_divide(sizes.keys, tiling.columns) * sizes.batch), tiling.threads);
+    Launchable prepare = stage_of(context, variant, variant.prepare_entry,
+                                  block_count(sizes.batch * sizes.queries, kRowsToPrepare), 8 * kRowsToPrepare);
+    Launchable differentiate = stage_of(context, variant, variant.entry,
+                                        ceil_divide(sizes.keys, tiling.columns) * sizes.batch, tiling.threads);
     differentiate.shape.shared_bytes = static_cast<unsigned>(tiling.shared_bytes);
     context.allow_shared(differentiate.function, differentiate.shape.shared_bytes);
     stages_ = {prepare, differentiate};
     if (variant.finish_entry == nullptr) return;
-    stages_.push_back(stage(variant.finish_entry, static_cast<unsigned>(query_blocks * sizes.batch), tiling.threads));
+    stages_.push_back(stage_of(context, variant, variant.finish_entry, query_blocks * sizes.batch, tiling.threads));
   }
 
   std::string_view name() const override { return stages_[1].name; }
@@ -120,26 +116,26 @@ class AttentionGradient : public Kernel {
 };
 
 // The forward kernels of 16-bit operands find the maximum of a row before they scale it, which needs a positive scale.
-bool accepts_scale(const Node& node, DType dtype) {
+bool supports_scale(const Node& node, DType dtype) {
   if (node.op == Op::attention_backward || dtype == DType::fp32) return true;
   const auto scale = static_cast<float>(node.attributes.get<double>("scale"));
   return scale > 0 && scale <= std::numeric_limits<float>::max() / 2;  // it is multiplied by log2(e)
 }
 
 // Whether a head is a whole number of vectors and not wider than the kernel's, and the blocks fit a grid.
-bool accepts_sizes(const KernelVariant& variant, const Graph& graph, const Node& node) {
+bool supports_sizes(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const auto q = static_cast<std::size_t>(variant.operand);
   const AttentionSizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
   if (sizes.width > variant.tiling.width) return false;
   if (sizes.width * static_cast<std::int64_t>(size_bytes(variant.dtype)) % kVectorBytes != 0) return false;
-  if (!accepts_scale(node, variant.dtype) || sizes.queries == 0 || sizes.batch == 0) return false;
+  if (!supports_scale(node, variant.dtype) || sizes.queries == 0 || sizes.batch == 0) return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 64;
   const std::int64_t rows = std::max(sizes.queries, sizes.keys);
   return rows <= kMost && sizes.batch * ceil_divide(rows, 32) <= kMost;
 }
 
-bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node) {
-  return !sums_key_gradients(node) && !has_rotary_tables(node) && accepts_sizes(variant, graph, node);
+bool supports_portable(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  return !sums_key_gradients(node) && !has_rotary_tables(node) && supports_sizes(variant, graph, node);
 }
 
 // Where a value lies in the storage of its root. A view that strides cannot express will be a copy.
@@ -153,7 +149,7 @@ ValueLayout layout_of(const Graph& graph, Value value) {
 }
 
 // Tables are read in vectors, and reached by an index of 32 bits. One that is not dense will be a copy.
-bool accepts_rotary_tables(const Graph& graph, const Node& node) {
+bool supports_rotary_tables(const Graph& graph, const Node& node) {
   if (!has_rotary_tables(node)) return true;
   constexpr std::int64_t kVectorElements = kVectorBytes / 4;
   return std::ranges::all_of(std::array{kCosinesOfAttention, kSinesOfAttention}, [&](std::size_t table) {
@@ -166,7 +162,7 @@ bool accepts_rotary_tables(const Graph& graph, const Node& node) {
 
 // Whether an index of 32 bits reaches the sums of dq in vectors of four: 64 GiB of them. Heads narrower than the
 // kernel's have sums as wide as it.
-bool accepts_sums(const KernelVariant& variant, const Graph& graph, const Node& node) {
+bool supports_sums(const KernelVariant& variant, const Graph& graph, const Node& node) {
   if (node.op == Op::attention) return true;
   const Shape& q = graph.type(node.inputs[static_cast<std::size_t>(variant.operand)]).shape;
   const AttentionSizes sizes = sizes_of(q, q);
@@ -176,16 +172,17 @@ bool accepts_sums(const KernelVariant& variant, const Graph& graph, const Node& 
   return sums / 4 <= std::int64_t{std::numeric_limits<std::uint32_t>::max()} + 1;
 }
 
-bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
+bool supports_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
-  return is_hopper_kernel_of(variant, attention_form(node.attributes), keys) && accepts_rotary_tables(graph, node) &&
-         accepts_sizes(variant, graph, node) && accepts_sums(variant, graph, node);
+  return supports_hopper_form(variant, attention_form(node.attributes), keys) && supports_rotary_tables(graph, node) &&
+         supports_sizes(variant, graph, node) && supports_sums(variant, graph, node);
 }
 
-bool accepts_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
+bool supports_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const auto q = static_cast<std::size_t>(variant.operand);
   const AttentionSizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
-  return takes_hopper_split(variant, node, sizes) && !has_rotary_tables(node) && accepts_sizes(variant, graph, node);
+  return supports_hopper_split_form(variant, node, sizes) && !has_rotary_tables(node) &&
+         supports_sizes(variant, graph, node);
 }
 
 OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
@@ -232,7 +229,7 @@ KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
   const Tiling& tiling = row.tiling;
   return {.op = Op::attention,
           .dtype = dtype_of(row.element),
-          .accepts = accepts,
+          .supports_node = supports_portable,
           .tiling = {tiling.width, tiling.rows, tiling.keys, tiling.threads(), tiling.forward_shared_bytes()},
           .image = image,
           .entry = row.entry,
@@ -248,7 +245,7 @@ KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
   return {.op = Op::attention_backward,
           .dtype = dtype_of(row.element),
           .operand = 1,  // q
-          .accepts = accepts,
+          .supports_node = supports_portable,
           .tiling = {tiling.width, tiling.rows, tiling.keys, tiling.threads(), tiling.backward_shared_bytes()},
           .image = image,
           .entry = row.entry,
@@ -264,22 +261,22 @@ KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
 // In a tiling of Hopper's kernels, rows are queries and columns are keys too.
 KernelVariant hopper_forward(const AttentionVariant<HopperForwardTiling>& row) {
   KernelVariant variant = forward(row, "attention_forward_wgmma");
-  variant.accepts = accepts_hopper;
+  variant.supports_node = supports_hopper;
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
-  variant.takes = takes_hopper_operands;
-  variant.suits = suits_hopper;
+  variant.supports_layouts = supports_hopper_layouts;
+  variant.is_preferred = is_preferred_on_hopper;
   variant.workspace_bytes = hopper_forward_workspace_bytes;
   variant.make = make_hopper_forward;
   return variant;
 }
 KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row) {
   KernelVariant variant = backward(row, "attention_backward_wgmma");
-  variant.accepts = accepts_hopper;
+  variant.supports_node = supports_hopper;
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
-  variant.takes = takes_hopper_operands;
-  variant.suits = suits_hopper;
+  variant.supports_layouts = supports_hopper_layouts;
+  variant.is_preferred = is_preferred_on_hopper;
   variant.workspace_bytes = hopper_backward_workspace_bytes;
   variant.make = make_hopper_backward;
   return variant;
@@ -287,7 +284,7 @@ KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row)
 
 KernelVariant hopper_split_forward(const AttentionVariant<HopperSplitForwardTiling>& row) {
   KernelVariant variant = forward(row, "attention_split_forward_wgmma");
-  variant.accepts = accepts_hopper_split;
+  variant.supports_node = supports_hopper_split;
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
   variant.prepare_entry = row.prepare_entry;
@@ -299,7 +296,7 @@ KernelVariant hopper_split_backward(const AttentionVariant<HopperSplitBackwardTi
   const bool is_wide = row.tiling.width > 128;
   KernelVariant variant =
       backward(row, is_wide ? "attention_split_wide_backward_wgmma" : "attention_split_backward_wgmma");
-  variant.accepts = accepts_hopper_split;
+  variant.supports_node = supports_hopper_split;
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
   variant.workspace_bytes = hopper_split_backward_workspace_bytes;

@@ -32,7 +32,7 @@ class LaunchSequence {
   LaunchSequence& operator=(const LaunchSequence&) = delete;
 
   // Whether all addresses are aligned as the kernels' accesses require.
-  bool accepts(const LaunchArguments& arguments) const {
+  bool supports(const LaunchArguments& arguments) const {
     std::uintptr_t misaligned = 0;
     for (const Step& step : steps_) {
       for (const GeneratedParameter& parameter : step.launch.parameters) {
@@ -126,7 +126,7 @@ class GeneratedKernel : public Kernel {
   void launch(const LaunchArguments& arguments) override {
     if (unfused_ != nullptr) [[unlikely]]
       return unfused_->launch(arguments);
-    if (vectors_.accepts(arguments)) [[likely]]
+    if (vectors_.supports(arguments)) [[likely]]
       return vectors_.run(arguments);
     if (scalar_ == nullptr) scalar_ = std::make_unique<LaunchSequence>(context_, node_->scalar);
     scalar_->run(arguments);

@@ -21,15 +21,16 @@ struct KernelTiling {
 
 struct KernelVariant {
   // The predicate: the op, the dtype of input number `operand`, which a fused node may lack, the GPU, and the
-  // conditions of `accepts` on shapes and attributes.
+  // conditions of `supports_node` on shapes and attributes.
   Op op;
   DType dtype;
   int operand = 0;
   ComputeCapability least_capability = {8, 0};
   bool is_for_that_capability_alone = false;  // code for sm_90a runs on no later GPU
-  bool (*accepts)(const KernelVariant& variant, const Graph& graph, const Node& node) = nullptr;
-  // Whether the kernel is the one for such a card among those that accept the node; null: it is.
-  bool (*suits)(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node) = nullptr;
+  bool (*supports_node)(const KernelVariant& variant, const Graph& graph, const Node& node) = nullptr;
+  // Whether the kernel is the one for such a card among those that support the node; null: it is.
+  bool (*is_preferred)(const KernelVariant& variant, const CardFacts& card, const Graph& graph,
+                       const Node& node) = nullptr;
 
   KernelTiling tiling;
   const char* image = nullptr;          // the .cu file, as in kernel_images.h: "rope"
@@ -40,7 +41,7 @@ struct KernelVariant {
 
   // A condition on the layouts of operands and results beyond `layout`; a node that fails it runs as a later variant,
   // which needs the same layouts. null: none.
-  bool (*takes)(const KernelSpec& spec) = nullptr;
+  bool (*supports_layouts)(const KernelSpec& spec) = nullptr;
 
   // The layout that input number `index` needs; null: dense.
   OperandLayout (*layout)(const Graph& graph, const Node& node, int index) = nullptr;
@@ -50,13 +51,13 @@ struct KernelVariant {
   KernelRate rate = kRowRate;
   std::unique_ptr<Kernel> (*make)(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) = nullptr;
 
-  bool runs_on(const ComputeCapability& capability) const {
+  bool supports(const ComputeCapability& capability) const {
     return is_for_that_capability_alone ? capability.number() == least_capability.number()
                                         : capability.number() >= least_capability.number();
   }
-  // Whether the node can run as this kernel on such a GPU, and whether it does if no earlier one applies.
-  bool can_run(const CardFacts& card, const Graph& graph, const Node& node) const;
-  bool applies(const CardFacts& card, const Graph& graph, const Node& node) const;
+  // Whether the node can run as this kernel on such a GPU, and whether it does if no earlier row is a candidate.
+  bool supports(const CardFacts& card, const Graph& graph, const Node& node) const;
+  bool is_candidate(const CardFacts& card, const Graph& graph, const Node& node) const;
 };
 
 }  // namespace ridgepoint::cuda

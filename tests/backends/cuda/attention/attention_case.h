@@ -154,7 +154,7 @@ class OnCardAttention : public OnCard {
     const std::vector<HostTensor> expected = reference_outputs(op, operands, c.attributes(op));
     const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes(op));
     for (const cuda::KernelVariant& variant : cuda::kernel_variants()) {
-      if (!variant.can_run(card, lone.graph, lone.node())) continue;
+      if (!variant.supports(card, lone.graph, lone.node())) continue;
       SCOPED_TRACE(variant.entry);
       NodeRun run(*device_, op, operands, c.attributes(op),
                   [&](const KernelSpec& spec) { return variant.make(cuda::CudaContext::of_card(0), spec, variant); });

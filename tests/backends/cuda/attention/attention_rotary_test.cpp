@@ -121,7 +121,7 @@ class OnCardRotaryAttention : public testing::OnCardAttention {
     const LoneNode lone(Op::attention_backward, rotary, attributes);
     int kernels = 0;
     for (const cuda::KernelVariant& variant : cuda::kernel_variants()) {
-      if (!variant.can_run(cuda::CudaContext::of_card(0).card(), lone.graph, lone.node())) continue;
+      if (!variant.supports(cuda::CudaContext::of_card(0).card(), lone.graph, lone.node())) continue;
       SCOPED_TRACE(variant.entry);
       ++kernels;
       const auto make = [&](const KernelSpec& spec) {

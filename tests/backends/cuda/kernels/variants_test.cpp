@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <variant>
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/hand_written.h"
@@ -32,6 +33,20 @@ TEST(KernelVariants, name_an_image_of_this_program_and_a_function_of_their_op) {
   }
 }
 
+TEST(KernelVariants, have_a_rate_unless_they_multiply_in_double) {
+  for (const KernelVariant& variant : cuda::kernel_variants()) {
+    const bool is_known = !std::holds_alternative<std::monostate>(variant.rate);
+    const bool is_product_in_double =
+        variant.dtype == DType::fp64 && traits(variant.op).kernel_class == KernelClass::matmul;
+    EXPECT_EQ(is_known, !is_product_in_double) << variant.entry;
+    if (const auto* attention = std::get_if<AttentionRate>(&variant.rate)) {
+      EXPECT_GT(attention->share, 0) << variant.entry;
+      EXPECT_GT(attention->block, 0) << variant.entry;
+      EXPECT_EQ(attention->width, variant.tiling.width) << variant.entry;
+    }
+  }
+}
+
 Graph gather_of(DType dtype) {
   Graph graph;
   const Value table = input(graph, "table", {dtype, {10, 8}}, Role::data);
@@ -55,7 +70,7 @@ using OnCardKernelVariants = testing::OnCard;
 TEST_F(OnCardKernelVariants, have_all_their_functions_in_their_image) {
   cuda::CudaContext& context = cuda::CudaContext::of_card(0);
   for (const KernelVariant& variant : cuda::kernel_variants()) {
-    if (!variant.runs_on(context.card().capability)) continue;
+    if (!variant.supports(context.card().capability)) continue;
     for (const char* entry : {variant.entry, variant.scalar_entry, variant.prepare_entry, variant.finish_entry}) {
       if (entry == nullptr) continue;
       EXPECT_NO_THROW(context.kernel(variant.image, entry)) << entry;

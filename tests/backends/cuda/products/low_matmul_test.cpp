@@ -73,7 +73,7 @@ TEST(LowMatmulPlan, deals_out_every_step_of_every_tile) {
         EXPECT_LT(in_rounds - clusters, parameters.tiles) << tiling.to_text();
         EXPECT_EQ(parameters.shared_steps, 0) << tiling.to_text();
       }
-      EXPECT_TRUE(plan->accepts(tiling, kHopperMultiprocessors, workspace));
+      EXPECT_TRUE(plan->supports(tiling, kHopperMultiprocessors, workspace));
       EXPECT_LE(plan->shared_bytes(tiling), 227 * 1024) << tiling.to_text();
     }
   }

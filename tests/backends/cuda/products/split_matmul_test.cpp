@@ -54,7 +54,7 @@ TEST(SplitMatmulPlan, deals_out_every_step_of_every_tile) {
           << tiling.to_text();
       EXPECT_GT(tiling.blocks, 0);
       EXPECT_LE(tiling.blocks, kMultiprocessors);
-      EXPECT_TRUE(plan->accepts(tiling, kMultiprocessors));
+      EXPECT_TRUE(plan->supports(tiling, kMultiprocessors));
       const bool splits = parameters.shared_steps % (tiling.blocks * parameters.steps) != 0;
       const std::size_t partial =
           static_cast<std::size_t>(tiling.blocks) * tiling.rows * tiling.columns * sizeof(float);

@@ -77,6 +77,14 @@ const Tiling& tiling_of(const AttentionVariant<Tiling> (&rows)[kCount], const Ke
   return std::ranges::find_if(rows, is_same)->tiling;
 }
 
+// One launch of a variant's kernels.
+inline Launchable stage_of(CudaContext& context, const KernelVariant& variant, const char* entry, std::int64_t blocks,
+                           int threads) {
+  return {context.kernel(variant.image, entry),
+          entry,
+          {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads)}};
+}
+
 inline void require_vectors(std::initializer_list<const void*> operands) {
   if (are_vector_aligned(operands)) return;
   throw Error(
@@ -128,12 +136,12 @@ inline void set_addresses(AttentionBackward& attention, const LaunchArguments& a
 }
 
 // The kernels of Hopper (hopper_attention.cpp, hopper_attention_backward.cpp).
-bool takes_hopper_operands(const KernelSpec& spec);
+bool supports_hopper_layouts(const KernelSpec& spec);
 // Whether the kernel is for attention of this form to so many keys: for plain scores, a window or a soft cap, and for
 // sequences of this length.
-bool is_hopper_kernel_of(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys);
+bool supports_hopper_form(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys);
 // Whether the kernel is the one for a problem of this size on such a card.
-bool suits_hopper(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node);
+bool is_preferred_on_hopper(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node);
 std::size_t hopper_forward_workspace_bytes(const KernelVariant& variant, const CardFacts& card, const KernelSpec& spec);
 std::size_t hopper_backward_workspace_bytes(const KernelVariant& variant, const CardFacts& card,
                                             const KernelSpec& spec);
@@ -142,7 +150,7 @@ std::unique_ptr<Kernel> make_hopper_backward(CudaContext& context, const KernelS
                                              const KernelVariant& variant);
 
 // Those of fp32 operands and tf32 (hopper_split_attention.cpp).
-bool takes_hopper_split(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes);
+bool supports_hopper_split_form(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes);
 std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const CardFacts& card,
                                                  const KernelSpec& spec);
 std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const CardFacts& card,

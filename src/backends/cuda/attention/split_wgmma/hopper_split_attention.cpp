@@ -81,13 +81,6 @@ struct SplitBackwardWorkspace {
   std::size_t dq_sums = 0, products = 0, semaphores = 0, started = 0;
 };
 
-Launchable stage_of(CudaContext& context, const KernelVariant& variant, const char* entry, std::int64_t blocks,
-                    int threads) {
-  return {context.kernel(variant.image, entry),
-          entry,
-          {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads)}};
-}
-
 constexpr int kSplitThreads = 256;  // as in attention_parts.cuh
 
 // How many matrices run side by side, so that the blocks that see most keys begin first: as many as have their keys and
@@ -204,7 +197,7 @@ class HopperSplitGradient : public Kernel {
 }  // namespace
 
 // Forward and backward must have the same scores, bit for bit, so the conditions are the same for both.
-bool takes_hopper_split(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes) {
+bool supports_hopper_split_form(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes) {
   const int parts = node.op == Op::attention ? tiling_of(kHopperSplitForwardVariants, variant).parts
                                              : tiling_of(kHopperSplitBackwardVariants, variant).parts;
   if ((parts == 1) != is_tf32(node) || sums_key_gradients(node)) return false;

@@ -97,7 +97,7 @@ class HopperAttention : public Kernel {
 }  // namespace
 
 // Operands are q, k and v, or in the backward the gradient of o, q, k and v.
-bool takes_hopper_operands(const KernelSpec& spec) {
+bool supports_hopper_layouts(const KernelSpec& spec) {
   const std::size_t operands = spec.node.op == Op::attention ? 3 : 4;
   for (std::size_t i = 0; i < operands; ++i) {
     if (!row_strides(spec.inputs[i]) || !MappedOperand(spec.inputs[i], 1).has_map()) return false;
@@ -124,7 +124,7 @@ HopperProblem problem_of_node(const KernelVariant& variant, const Graph& graph, 
 
 }  // namespace
 
-bool is_hopper_kernel_of(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys) {
+bool supports_hopper_form(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys) {
   if (variant.op == Op::attention) {
     const HopperForwardTiling& tiling = tiling_of(kHopperForwardVariants, variant);
     const bool is_long_enough = keys > kPortableKeys || tiling.most_keys > 0;
@@ -136,7 +136,7 @@ bool is_hopper_kernel_of(const KernelVariant& variant, const AttentionForm& form
          (!tiling.finishes() || (form.causal && keys <= tiling.most_causal_keys));
 }
 
-bool suits_hopper(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node) {
+bool is_preferred_on_hopper(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node) {
   const HopperProblem problem = problem_of_node(variant, graph, node);
   if (variant.op == Op::attention) {
     const HopperForwardTiling& tiling = tiling_of(kHopperForwardVariants, variant);

@@ -38,18 +38,18 @@ class HopperAttentionGradient : public Kernel {
     set_division();
     query_blocks_ = static_cast<int>(workspace_.blocks * workspace_.division.slices);
     constexpr int kRowsToPrepare = 32;  // for each block, as in attention_products.cuh
-    prepare_ = stage(variant, variant.prepare_entry, ceil_divide(problem_.matrices * problem_.queries, kRowsToPrepare),
-                     8 * kRowsToPrepare);
+    prepare_ = stage_of(context_, variant, variant.prepare_entry,
+                        ceil_divide(problem_.matrices * problem_.queries, kRowsToPrepare), 8 * kRowsToPrepare);
     const std::int64_t key_blocks = ceil_divide(problem_.keys, tiling_.keys) * problem_.groups *
                                     (tiling_.divided ? ceil_divide(workspace_.blocks, workspace_.division.chunk) : 1);
-    differentiate_ = stage(variant, variant.entry, std::min<std::int64_t>(key_blocks, context.card().multiprocessors),
-                           tiling_.threads());
+    differentiate_ = stage_of(context_, variant, variant.entry,
+                              std::min<std::int64_t>(key_blocks, context.card().multiprocessors), tiling_.threads());
     differentiate_.shape.shared_bytes = static_cast<unsigned>(tiling_.backward_shared_bytes());
     context.allow_shared(differentiate_.function, differentiate_.shape.shared_bytes);
     if (variant.finish_entry == nullptr) return;
     const std::int64_t tiles =
         problem_.matrices * workspace_.blocks * (tiling_.padded_width() / 64 * tiling_.rows / 64);
-    finish_ = stage(variant, variant.finish_entry, tiling_.divided ? pieces(tiles) : tiles, 128);
+    finish_ = stage_of(context_, variant, variant.finish_entry, tiling_.divided ? pieces(tiles) : tiles, 128);
   }
 
   std::string_view name() const override { return differentiate_.name; }
@@ -134,12 +134,6 @@ class HopperAttentionGradient : public Kernel {
   std::int64_t pieces(std::int64_t query_tiles) const {
     const std::int64_t key_tiles = ceil_divide(problem_.keys, tiling_.keys) * problem_.groups * 2 * (tiling_.keys / 64);
     return query_tiles * (64 / kPieceColumns) + key_tiles * (tiling_.width / kPieceColumns);
-  }
-
-  Launchable stage(const KernelVariant& variant, const char* entry, std::int64_t blocks, int threads) const {
-    return {context_.kernel(variant.image, entry),
-            entry,
-            {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads)}};
   }
 
   CudaContext& context_;

@@ -130,7 +130,7 @@ std::unique_ptr<Kernel> make_adamw(CudaContext& context, const KernelSpec& spec,
   return std::make_unique<AdamW>(context, spec, variant);
 }
 
-bool accepts_adamw(const KernelVariant&, const Graph& graph, const Node& node) {
+bool supports_adamw(const KernelVariant&, const Graph& graph, const Node& node) {
   return graph.type(node.inputs[optimizer_layout(node)->scalars]).dtype == DType::fp32;
 }
 
@@ -138,7 +138,7 @@ bool accepts_adamw(const KernelVariant&, const Graph& graph, const Node& node) {
 constexpr KernelVariant kVariants[] = {
     {.op = Op::adamw,
      .dtype = DType::fp32,
-     .accepts = accepts_adamw,
+     .supports_node = supports_adamw,
      .tiling = {.columns = AdamWTable::kChunkElements, .threads = 256},
      .image = "adamw",
      .entry = "adamw_forward_chunks",

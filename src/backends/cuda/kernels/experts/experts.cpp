@@ -3,10 +3,11 @@
 // Dense operands of any floating dtype. An index outside its range is omitted; offsets are taken as if they were within
 // the rows. Results are bit for bit reproducible.
 #include <algorithm>
+#include <utility>
 
 #include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/driver/tensor_map.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/kernels/experts/hopper_products.h"
 #include "backends/cuda/kernels/experts/parameters.h"
 
 namespace ridgepoint::cuda {
@@ -155,6 +156,88 @@ bool has_form(const KernelVariant& /*variant*/, const Graph& /*graph*/, const No
   return node.attributes.get<bool>("transposed") == kTransposed;
 }
 
+constexpr std::uint32_t kPanelColumns = 64;
+
+GroupedForm form_of(const Node& node) {
+  if (node.op == Op::grouped_matmul_weights) return GroupedForm::weights;
+  return node.attributes.get<bool>("transposed") ? GroupedForm::transposed : GroupedForm::plain;
+}
+
+// A dense [rows,columns] or [experts,rows,columns], in boxes of `lines` rows and 64 columns.
+TensorMapShape shape_of_map(const TensorLayout& layout, int lines) {
+  const Shape& shape = layout.shape;
+  const std::int64_t columns = shape[-1];
+  return {.dtype = layout.dtype,
+          .sizes = {columns, shape[-2], shape.rank() > 2 ? shape[0] : 1, 1},
+          .strides = {columns, columns * shape[-2], 0},
+          .box = {kPanelColumns, static_cast<std::uint32_t>(lines), 1, 1}};
+}
+
+// Of grouped_matmul_wgmma.cu. `portable` runs where an operand does not begin at a multiple of 16 bytes, as the copy
+// engine needs it.
+class HopperGroupedMatmulKernel : public Kernel {
+ public:
+  HopperGroupedMatmulKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant,
+                            std::unique_ptr<Kernel> portable)
+      : context_(context), portable_(std::move(portable)) {
+    const GroupedForm form = form_of(spec.node);
+    const bool sums_rows = form == GroupedForm::weights;
+    GroupedMatmul& sizes = parameters_.rest;
+    sizes.experts = checked_int(spec.inputs[2].shape[0] - 1, "the number of experts");
+    sizes.rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a grouped matmul");
+    sizes.inner = checked_int(spec.inputs[0].shape[1], "the inner size of a grouped matmul");
+    sizes.columns = checked_int(spec.outputs[0].shape[-1], "the width of a grouped matmul");
+    a_ = shape_of_map(spec.inputs[0], sums_rows ? HopperGroupedTiling::kInner : HopperGroupedTiling::kRows);
+    b_ = shape_of_map(spec.inputs[1],
+                      form == GroupedForm::transposed ? HopperGroupedTiling::kColumns : HopperGroupedTiling::kInner);
+    const std::int64_t tiles = sums_rows
+                                   ? ceil_divide(sizes.inner, HopperGroupedTiling::kRows)
+                                   : ceil_divide(sizes.rows, HopperGroupedTiling::kRows) + std::int64_t{sizes.experts};
+    const std::int64_t bands = ceil_divide(tiles, HopperGroupedTiling::kRowsOfBand);
+    kernel_ = {context.kernel(variant.image, variant.entry),
+               variant.entry,
+               {.grid_x = HopperGroupedTiling::kRowsOfBand,
+                .grid_y = checked_grid_y(sizes.columns, HopperGroupedTiling::kColumns, "the width of a grouped matmul"),
+                .grid_z = checked_grid_y(sums_rows ? bands * sizes.experts : bands, 1, "the tiles of a grouped matmul"),
+                .block_x = HopperGroupedTiling::kThreads,
+                .shared_bytes = HopperGroupedTiling::kSharedBytes}};
+    context.allow_shared(kernel_.function, kernel_.shape.shared_bytes);
+  }
+
+  std::string_view name() const override { return kernel_.name; }
+
+  void launch(const LaunchArguments& arguments) override {
+    const void* a = arguments.inputs[0];
+    const void* b = arguments.inputs[1];
+    if (!are_vector_aligned({a, b, arguments.outputs[0]})) return portable_->launch(arguments);
+    const CudaContext::Scope scope(context_);
+    if (std::exchange(a_data_, a) != a) parameters_.a = make_tensor_map(a_, a);
+    if (std::exchange(b_data_, b) != b) parameters_.b = make_tensor_map(b_, b);
+    parameters_.rest.offsets = static_cast<const long long*>(arguments.inputs[2]);
+    parameters_.rest.c = arguments.outputs[0];
+    void* list[] = {&parameters_};
+    context_.launch(kernel_.function, kernel_.shape, list, kernel_.name);
+  }
+
+ private:
+  CudaContext& context_;
+  std::unique_ptr<Kernel> portable_;
+  HopperGroupedMatmul parameters_;
+  TensorMapShape a_, b_;
+  const void* a_data_ = nullptr;  // for which the maps are
+  const void* b_data_ = nullptr;
+  Launchable kernel_;
+};
+
+// Whether rows of the operands and of the result are whole vectors, and none of them is empty.
+bool has_hopper_products(const Graph& graph, const Node& node) {
+  constexpr std::int64_t kVector = 8;  // 16-bit elements of a vector
+  const Shape& a = graph.type(node.inputs[0]).shape;
+  const Shape& result = graph.type(node.outputs[0]).shape;
+  if (graph.type(node.inputs[2]).shape[0] < 2 || a[0] == 0) return false;
+  return a[1] > 0 && a[1] % kVector == 0 && result[-1] > 0 && result[-1] % kVector == 0;
+}
+
 bool has_hopper_weights(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
   return has_hopper_products(graph, node);
 }
@@ -165,8 +248,9 @@ bool has_hopper_form(const KernelVariant& variant, const Graph& graph, const Nod
 
 std::unique_ptr<Kernel> make_hopper(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
   for (const KernelVariant& portable : experts_variants()) {
-    if (portable.is_for_that_capability_alone || !portable.applies(context.card(), spec.graph, spec.node)) continue;
-    return make_hopper_products(context, spec, variant, portable.make(context, spec, portable));
+    if (portable.is_for_that_capability_alone || !portable.is_candidate(context.card(), spec.graph, spec.node))
+      continue;
+    return std::make_unique<HopperGroupedMatmulKernel>(context, spec, variant, portable.make(context, spec, portable));
   }
   throw Error("a grouped matmul on Hopper has no portable kernel", ErrorKind::unsupported);
 }
@@ -188,10 +272,10 @@ constexpr KernelRate rate_of_grouped(DType dtype) {
 
 // A block computes a tile.
 constexpr KernelVariant grouped(Op op, DType dtype, const char* entry,
-                                bool (*accepts)(const KernelVariant&, const Graph&, const Node&)) {
+                                bool (*supports)(const KernelVariant&, const Graph&, const Node&)) {
   return {.op = op,
           .dtype = dtype,
-          .accepts = accepts,
+          .supports_node = supports,
           .tiling = {.rows = kGroupedTile, .columns = kGroupedTile, .threads = 128},
           .image = "grouped_matmul",
           .entry = entry,
@@ -200,13 +284,13 @@ constexpr KernelVariant grouped(Op op, DType dtype, const char* entry,
 }
 
 constexpr KernelVariant hopper_grouped(Op op, DType dtype, const char* entry,
-                                       bool (*accepts)(const KernelVariant&, const Graph&, const Node&)) {
+                                       bool (*supports)(const KernelVariant&, const Graph&, const Node&)) {
   using Tiling = HopperGroupedTiling;
   return {.op = op,
           .dtype = dtype,
           .least_capability = {9, 0},
           .is_for_that_capability_alone = true,
-          .accepts = accepts,
+          .supports_node = supports,
           .tiling = {.rows = Tiling::kRows,
                      .columns = Tiling::kColumns,
                      .threads = Tiling::kThreads,

@@ -82,7 +82,7 @@ std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const CardFa
 constexpr KernelVariant variant(DType dtype, const char* largest, const char* tiles) {
   return {.op = Op::quantise,
           .dtype = dtype,
-          .accepts = has_whole_groups,
+          .supports_node = has_whole_groups,
           .tiling = {.rows = 128, .columns = 64, .threads = 256},
           .image = "quantise",
           .entry = tiles,

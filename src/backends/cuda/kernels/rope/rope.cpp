@@ -134,7 +134,7 @@ OperandLayout rope_layout(const Graph& graph, const Node& node, int index) {
 constexpr KernelVariant variant(DType dtype, const char* vectors, const char* pairs) {
   return {.op = Op::rope,
           .dtype = dtype,
-          .accepts = fits_32_bits,
+          .supports_node = fits_32_bits,
           .tiling = {.columns = 512, .threads = 256},
           .image = "rope",
           .entry = vectors,

@@ -40,13 +40,13 @@ std::string full_key(const CudaContext& context, const LtProblem& problem, const
                      card.capability.number(), card.multiprocessors, problem.key());
 }
 
-bool accepts(const CudaContext& context, const MatmulPlan& plan, const LtProblem& problem, const OwnMatmuls& own,
-             const MatmulAlgorithm& algorithm) {
+bool supports(const CudaContext& context, const MatmulPlan& plan, const LtProblem& problem, const OwnMatmuls& own,
+              const MatmulAlgorithm& algorithm) {
   const int multiprocessors = context.card().multiprocessors;
-  if (const auto* library = std::get_if<cublasLtMatmulAlgo_t>(&algorithm)) return plan.accepts(*library);
+  if (const auto* library = std::get_if<cublasLtMatmulAlgo_t>(&algorithm)) return plan.supports(*library);
   if (const auto* split = std::get_if<SplitTiling>(&algorithm))
-    return own.split && own.split->accepts(*split, multiprocessors);
-  return own.low && own.low->accepts(std::get<LowTiling>(algorithm), multiprocessors, problem.workspace_bytes());
+    return own.split && own.split->supports(*split, multiprocessors);
+  return own.low && own.low->supports(std::get<LowTiling>(algorithm), multiprocessors, problem.workspace_bytes());
 }
 
 // Empty if nothing can be measured.
@@ -70,7 +70,7 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
   const DiskCache cache = DiskCache::in_user_folder("matmul");
   const auto accepted = [&](const std::string& text) {
     std::optional<MatmulAlgorithm> algorithm = algorithm_from_text(text);
-    if (algorithm && !accepts(context, plan, problem, own, *algorithm)) algorithm.reset();
+    if (algorithm && !supports(context, plan, problem, own, *algorithm)) algorithm.reset();
     return algorithm;
   };
   std::optional<MatmulAlgorithm> algorithm = accepted(cache.load(key).value_or(""));

@@ -129,7 +129,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
         configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
         configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts);
         configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, parts == 1 ? kNoReduction : kReduceInOrder);
-        if (accepts(variant)) found.push_back(variant);
+        if (supports(variant)) found.push_back(variant);
       }
     }
   }
@@ -164,7 +164,7 @@ std::vector<std::uint32_t> MatmulPlan::tiles(const cublasLtMatmulAlgo_t& algorit
   return ids;
 }
 
-bool MatmulPlan::accepts(const cublasLtMatmulAlgo_t& algorithm) const {
+bool MatmulPlan::supports(const cublasLtMatmulAlgo_t& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = library_.cublasLtMatmulAlgoCheck(handle_, operation_.get(), a_.get(), b_.get(),
                                                                  c_.get(), c_.get(), &algorithm, &result);

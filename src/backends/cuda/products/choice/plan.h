@@ -22,7 +22,7 @@ class MatmulPlan {
   // the GPU. The library takes about 30 microseconds to check one.
   std::vector<cublasLtMatmulAlgo_t> variants(std::span<const cublasLtMatmulAlgo_t> seeds, bool splits) const;
   // Whether an algorithm that was read from disk can run here within the workspace.
-  bool accepts(const cublasLtMatmulAlgo_t& algorithm) const;
+  bool supports(const cublasLtMatmulAlgo_t& algorithm) const;
 
   // The operands of a launch in the library's order. `addend` is read only if the problem adds; it may be `c`.
   struct Addresses {

@@ -8,7 +8,7 @@
 
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/products/epilogues/body_expressions.h"
+#include "backends/cuda/products/epilogues/pattern.h"
 #include "backends/cuda/products/matmul.h"
 #include "core/rounding.h"
 #include "ir/queries.h"
@@ -35,30 +35,30 @@ ProductSteps::ProductSteps(const KernelSpec& spec)
       product_(product_of(body_).value()),
       product_inputs_(spec.inputs.begin(), spec.inputs.begin() + 2) {
   product_place_ = place_result(body_.node(product_).outputs[0], spec, product_layout_);
-  make_end();
-  for (const Value value : end_.inputs) sources_.push_back(find_source(value, spec));
-  for (const Value value : end_.outputs) results_.push_back(place_result(value, spec, outputs_.emplace_back()));
+  make_epilogue();
+  for (const Value value : epilogue_.inputs) sources_.push_back(find_source(value, spec));
+  for (const Value value : epilogue_.outputs) results_.push_back(place_result(value, spec, outputs_.emplace_back()));
 }
 
 // The only composite after the product, or one fused node of all nodes.
-void ProductSteps::make_end() {
+void ProductSteps::make_epilogue() {
   std::vector<NodeId> members;
   for (const NodeId id : body_.order()) {
     if (id != product_ && launches(body_.node(id).op) && !is_repeated(body_.node(id))) members.push_back(id);
   }
   if (members.size() == 1 && op_class(body_.node(members[0]).op) == OpClass::composite) {
-    end_ = body_.node(members[0]);
+    epilogue_ = body_.node(members[0]);
     return;
   }
   const Fusion fusion = fuse(body_, Storage(body_), members);
-  end_.op = Op::fused;
-  end_.inputs = fusion.inputs;
-  end_.outputs = fusion.results;
-  end_.body = fusion.body;
+  epilogue_.op = Op::fused;
+  epilogue_.inputs = fusion.inputs;
+  epilogue_.outputs = fusion.results;
+  epilogue_.body = fusion.body;
 }
 
 // The layout that a value has within `result`, a concat of the body at `whole`. The product lies there whole if what is
-// put beside other results are its own columns, in their places; the end then takes the places of its operand.
+// put beside other results are its own columns, in their places; the epilogue then takes the places of its operand.
 std::optional<ValueLayout> ProductSteps::layout_within(Value result, const ValueLayout& whole, Value value) const {
   const Node& concat = body_.producer_node(result);
   if (concat.op != Op::concat) return std::nullopt;
@@ -120,9 +120,10 @@ ValueLayout ProductSteps::layout_of(Value value, const KernelSpec& spec) const {
 }
 
 std::size_t ProductSteps::workspace_bytes(const CardFacts& card) const {
-  const std::size_t of_end = has_hand_written(card, body_, end_) ? outline_hand_written(card, end()).workspace_bytes
-                                                                 : outline_generated(card, end()).workspace_bytes;
-  return buffers_bytes_ + std::max(outline_matmul(card, product()).workspace_bytes, of_end);
+  const std::size_t of_epilogue = has_hand_written(card, body_, epilogue_)
+                                      ? outline_hand_written(card, epilogue()).workspace_bytes
+                                      : outline_generated(card, epilogue()).workspace_bytes;
+  return buffers_bytes_ + std::max(outline_matmul(card, product()).workspace_bytes, of_epilogue);
 }
 
 void* ProductSteps::Place::address(const LaunchArguments& arguments) const {
@@ -138,19 +139,20 @@ TwoSteps::TwoSteps(CudaContext& context, const KernelSpec& spec, std::size_t lea
       product_(make_matmul_kernel(context, steps_.product())),
       inputs_(steps_.sources().size()),
       outputs_(steps_.results().size()) {
-  const KernelSpec end = steps_.end();
-  end_ = has_hand_written(context.card(), end.graph, end.node) ? make_hand_written_kernel(context, end)
-                                                               : make_generated_kernel(context, end);
+  const KernelSpec epilogue = steps_.epilogue();
+  epilogue_ = has_hand_written(context.card(), epilogue.graph, epilogue.node)
+                  ? make_hand_written_kernel(context, epilogue)
+                  : make_generated_kernel(context, epilogue);
 }
 
 std::size_t TwoSteps::workspace_bytes() const {
-  const std::size_t of_steps = std::max(product_->workspace_bytes(), end_->workspace_bytes());
+  const std::size_t of_steps = std::max(product_->workspace_bytes(), epilogue_->workspace_bytes());
   return std::max(steps_.buffers_bytes() + of_steps, least_workspace_bytes_);
 }
 
 void TwoSteps::prepare() {
   product_->prepare();
-  end_->prepare();
+  epilogue_->prepare();
 }
 
 void TwoSteps::launch(const LaunchArguments& arguments) {
@@ -159,7 +161,7 @@ void TwoSteps::launch(const LaunchArguments& arguments) {
   product_->launch({arguments.inputs, &product, rest});
   for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = steps_.sources()[i].address(arguments);
   for (std::size_t i = 0; i < outputs_.size(); ++i) outputs_[i] = steps_.results()[i].address(arguments);
-  end_->launch({inputs_.data(), outputs_.data(), rest});
+  epilogue_->launch({inputs_.data(), outputs_.data(), rest});
 }
 
 }  // namespace ridgepoint::cuda

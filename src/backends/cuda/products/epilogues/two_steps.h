@@ -28,7 +28,7 @@ class ProductSteps {
   ProductSteps& operator=(const ProductSteps&) = delete;
 
   KernelSpec product() const { return {body_, body_.node(product_), product_inputs_, {&product_layout_, 1}}; }
-  KernelSpec end() const { return {body_, end_, inputs_, outputs_}; }
+  KernelSpec epilogue() const { return {body_, epilogue_, inputs_, outputs_}; }
   // Of the values that are no results of the node.
   std::size_t buffers_bytes() const { return buffers_bytes_; }
   std::size_t workspace_bytes(const CardFacts& card) const;
@@ -41,11 +41,11 @@ class ProductSteps {
     void* address(const LaunchArguments& arguments) const;
   };
   const Place& product_place() const { return product_place_; }
-  const std::vector<Place>& sources() const { return sources_; }  // of end()
-  const std::vector<Place>& results() const { return results_; }  // of end()
+  const std::vector<Place>& sources() const { return sources_; }  // of epilogue()
+  const std::vector<Place>& results() const { return results_; }  // of epilogue()
 
  private:
-  void make_end();
+  void make_epilogue();
   std::optional<ValueLayout> layout_within(Value result, const ValueLayout& whole, Value value) const;
   Place place_result(Value value, const KernelSpec& spec, TensorLayout& layout);
   Place find_source(Value value, const KernelSpec& spec);
@@ -53,7 +53,7 @@ class ProductSteps {
 
   Graph body_;
   NodeId product_;
-  Node end_;
+  Node epilogue_;
   std::vector<TensorLayout> product_inputs_, inputs_, outputs_;
   TensorLayout product_layout_;
   Place product_place_;
@@ -67,7 +67,7 @@ class TwoSteps : public Kernel {
   TwoSteps(CudaContext& context, const KernelSpec& spec, std::size_t least_workspace_bytes);
 
   std::string_view name() const override { return product_->name(); }
-  std::string_view unfused_because() const override { return end_->unfused_because(); }
+  std::string_view unfused_because() const override { return epilogue_->unfused_because(); }
   std::size_t workspace_bytes() const override;
   void prepare() override;
   void launch(const LaunchArguments& arguments) override;
@@ -75,8 +75,8 @@ class TwoSteps : public Kernel {
  private:
   ProductSteps steps_;
   std::size_t least_workspace_bytes_;
-  std::unique_ptr<Kernel> product_, end_;
-  std::vector<void*> inputs_, outputs_;  // of end_
+  std::unique_ptr<Kernel> product_, epilogue_;
+  std::vector<void*> inputs_, outputs_;  // of epilogue_
 };
 
 }  // namespace ridgepoint::cuda

@@ -148,7 +148,7 @@ std::vector<LowTiling> LowMatmulPlan::candidates(int multiprocessors, std::size_
   return found;
 }
 
-bool LowMatmulPlan::accepts(const LowTiling& tiling, int multiprocessors, std::size_t workspace_bytes) const {
+bool LowMatmulPlan::supports(const LowTiling& tiling, int multiprocessors, std::size_t workspace_bytes) const {
   const std::vector<LowTiling> known = candidates(multiprocessors, workspace_bytes);
   return std::find(known.begin(), known.end(), tiling) != known.end();
 }

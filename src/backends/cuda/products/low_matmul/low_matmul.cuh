@@ -308,7 +308,7 @@ __device__ __forceinline__ void write_panel(std::uint32_t panel, const float (&s
   }
 }
 
-// The end of a tile: c = sums + addend. Other classes of this form end it otherwise.
+// The epilogue of a tile: c = sums + addend. Other classes of this form are other epilogues.
 template <class T>
 struct WriteResult {
   const LowMatmul& p;
@@ -348,8 +348,8 @@ struct WriteResult {
 };
 
 // A warpgroup with its rows of the tiles.
-template <class T, class End>
-__device__ __forceinline__ void multiply(const LowMatmul& p, End& end_tile, const SharedTiles<T>& tiles,
+template <class T, class Epilogue>
+__device__ __forceinline__ void multiply(const LowMatmul& p, Epilogue& epilogue, const SharedTiles<T>& tiles,
                                          Barriers& barriers, int cluster, int clusters, int rank, int group) {
   using Product = WarpgroupProduct<typename T::Element, T::kColumns>;
   constexpr int kStepA = kDescriptorStep<T::kA == Contiguous::k>;
@@ -402,13 +402,13 @@ __device__ __forceinline__ void multiply(const LowMatmul& p, End& end_tile, cons
     if (segment.end < p.steps) {
       add_partial_sums<T>(p, cluster, clusters, rank, segment.end, part, group, thread, sums);
     }
-    end_tile(tiles, Position::of<T>(p, segment.tile, rank), sums, part, group, thread);
+    epilogue(tiles, Position::of<T>(p, segment.tile, rank), sums, part, group, thread);
   }
   if (thread == 0) wait_for_stores<0>();
 }
 
-template <class T, class End>
-__device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
+template <class T, class Epilogue>
+__device__ __forceinline__ void run(const LowMatmul& p, Epilogue epilogue) {
   extern __shared__ char shared[];
   __shared__ Barriers barriers;
   constexpr int kAlignment = LowMatmulTiling::kAlignmentBytes;
@@ -416,7 +416,7 @@ __device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
   if (threadIdx.x == 0) {
     prefetch(p.a);
     prefetch(p.b);
-    end_tile.prepare();
+    epilogue.prepare();
     constexpr int kReaders =
         T::kGroupsOfTile * (kWarpgroupThreads / kWarpLanes) * (T::kClusterRows + T::kClusterColumns - 1);
     for (int stage = 0; stage < T::kStages; ++stage) {
@@ -438,8 +438,8 @@ __device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   // Of 504 for a thread of each warpgroup.
   constexpr int kLoadRegisters = [] {
-    if constexpr (requires { End::kLoadRegisters; }) {
-      return End::kLoadRegisters;
+    if constexpr (requires { Epilogue::kLoadRegisters; }) {
+      return Epilogue::kLoadRegisters;
     } else {
       return 40;
     }
@@ -447,13 +447,13 @@ __device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
   if (group == kGroups) {
     release_registers<kLoadRegisters>();
     if (threadIdx.x % kWarpgroupThreads == 0) load<T>(p, tiles, barriers, cluster, clusters, rank);
-    if constexpr (requires { end_tile.beside(tiles, 0); }) {
+    if constexpr (requires { epilogue.beside(tiles, 0); }) {
       const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpLanes, 0);
-      if (warp > 0) end_tile.beside(tiles, warp - 1);
+      if (warp > 0) epilogue.beside(tiles, warp - 1);
     }
   } else {
     acquire_registers<(504 - kLoadRegisters) / 2>();
-    multiply<T>(p, end_tile, tiles, barriers, cluster, clusters, rank, group);
+    multiply<T>(p, epilogue, tiles, barriers, cluster, clusters, rank, group);
   }
   // The shared memory of a block must remain until the others have arrived at its barriers.
   if constexpr (T::kClusterBlocks > 1) {

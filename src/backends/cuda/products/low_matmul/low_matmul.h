@@ -48,7 +48,7 @@ class LowMatmulPlan {
   // The tilings to measure on a GPU with so many multiprocessors, whose partial sums fit in the workspace.
   std::vector<LowTiling> candidates(int multiprocessors, std::size_t workspace_bytes) const;
   // Whether a tiling that was read from disk is a candidate.
-  bool accepts(const LowTiling& tiling, int multiprocessors, std::size_t workspace_bytes) const;
+  bool supports(const LowTiling& tiling, int multiprocessors, std::size_t workspace_bytes) const;
 
   // The kernel's parameters without addresses and tensor maps.
   LowMatmul parameters(const LowTiling& tiling) const;

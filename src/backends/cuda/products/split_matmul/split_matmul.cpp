@@ -127,7 +127,7 @@ std::vector<SplitTiling> SplitMatmulPlan::candidates(int multiprocessors) const 
   return found;
 }
 
-bool SplitMatmulPlan::accepts(const SplitTiling& tiling, int multiprocessors) const {
+bool SplitMatmulPlan::supports(const SplitTiling& tiling, int multiprocessors) const {
   const std::vector<SplitTiling> known = candidates(multiprocessors);
   return std::find(known.begin(), known.end(), tiling) != known.end();
 }

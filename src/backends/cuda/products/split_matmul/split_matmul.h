@@ -40,7 +40,7 @@ class SplitMatmulPlan {
   // The tilings to measure on a GPU with so many multiprocessors; never empty.
   std::vector<SplitTiling> candidates(int multiprocessors) const;
   // Whether a tiling that was read from disk is a candidate.
-  bool accepts(const SplitTiling& tiling, int multiprocessors) const;
+  bool supports(const SplitTiling& tiling, int multiprocessors) const;
   // Enough for every candidate on every GPU: a fixed rule, which needs no GPU.
   std::size_t workspace_bytes() const;
 

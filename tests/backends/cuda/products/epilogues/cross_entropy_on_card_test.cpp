@@ -1,4 +1,4 @@
-// Products that end in cross-entropy on a GPU: every way to compute them against double.
+// Products whose epilogue is cross-entropy on a GPU: every way to compute them against double.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/card_harness.h"
-#include "backends/cuda/products/epilogues/ended_product.h"
+#include "backends/cuda/products/epilogues/fused_product.h"
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
@@ -61,7 +61,7 @@ class OnCardCrossEntropyOfProduct : public testing::OnHopper {
     const auto plan = some.plan();
     EXPECT_TRUE(plan.has_value());
     std::vector<Results> all;
-    for (const auto& way : cuda::ended_product_ways(*context_, some.spec(), &*plan)) {
+    for (const auto& way : cuda::fused_product_ways(*context_, some.spec(), &*plan)) {
       all.push_back(run(*way, some, addresses));
       const Results again = run(*way, some, addresses);
       for (std::size_t i = 0; i < again.size(); ++i) {

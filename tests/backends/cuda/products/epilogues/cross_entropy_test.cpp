@@ -1,4 +1,4 @@
-// Products that end in cross-entropy: which bodies are recognised, what is planned, and what a step has of them.
+// Products whose epilogue is cross-entropy: which bodies are recognised, what is planned, and what a step has of them.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -7,8 +7,8 @@
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/products/epilogues/cross_entropy/cross_entropy_plan.h"
-#include "backends/cuda/products/epilogues/ended_product.h"
+#include "backends/cuda/products/epilogues/cross_entropy/cross_entropy.h"
+#include "backends/cuda/products/epilogues/fused_product.h"
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "backends/cuda/products/low_matmul/parameters.h"
 #include "models/transformer.h"
@@ -20,7 +20,7 @@
 namespace ridgepoint {
 namespace {
 
-using cuda::CrossEntropyNode;
+using cuda::CrossEntropyEpilogue;
 using cuda::CrossEntropyPlan;
 using testing::hopper_card;
 using testing::LossCase;
@@ -33,27 +33,27 @@ const std::string kLossBody = R"(
 %4:fp32[4], %5:fp32[4] = cross_entropy(%2, %3)
 )";
 
-std::optional<CrossEntropyNode> loss_in(const std::string& lines) {
+std::optional<CrossEntropyEpilogue> loss_in(const std::string& lines) {
   return cuda::cross_entropy_of(FusedBody(testing::graph_of(lines)));
 }
 
-TEST(CrossEntropyNode, is_the_loss_of_a_product_with_or_without_its_logits_as_a_result) {
-  const std::optional<CrossEntropyNode> kept =
+TEST(CrossEntropyEpilogue, is_the_loss_of_a_product_with_or_without_its_logits_as_a_result) {
+  const std::optional<CrossEntropyEpilogue> kept =
       loss_in(kLossBody + "output \"0\" %2\noutput \"1\" %4\noutput \"2\" %5\n");
   ASSERT_TRUE(kept.has_value());
   EXPECT_EQ(kept->logits, std::optional<std::size_t>(0));
   EXPECT_EQ(kept->losses, 1U);
   EXPECT_EQ(kept->log_sum_exps, std::optional<std::size_t>(2));
-  EXPECT_EQ(kept->tokens, 4);
-  EXPECT_EQ(kept->vocabulary, 16);
-  EXPECT_EQ(kept->inner, 6);
-  const std::optional<CrossEntropyNode> alone = loss_in(kLossBody + "output \"0\" %4\n");
+  EXPECT_EQ(kept->product.m, 4);
+  EXPECT_EQ(kept->product.n, 16);
+  EXPECT_EQ(kept->product.k, 6);
+  const std::optional<CrossEntropyEpilogue> alone = loss_in(kLossBody + "output \"0\" %4\n");
   ASSERT_TRUE(alone.has_value());
   EXPECT_FALSE(alone->logits.has_value());
   EXPECT_FALSE(alone->log_sum_exps.has_value());
 }
 
-TEST(CrossEntropyNode, is_nothing_else) {
+TEST(CrossEntropyEpilogue, is_nothing_else) {
   EXPECT_FALSE(loss_in(kLossBody + "output \"0\" %5\n").has_value()) << "no losses";
   EXPECT_FALSE(loss_in(kLossBody + "%6:fp32[4] = exp(%4)\noutput \"0\" %6\noutput \"1\" %4\n").has_value());
   const std::string capped = R"(
@@ -73,8 +73,8 @@ TEST(CrossEntropyPlan, covers_every_token_and_every_entry_of_the_vocabulary) {
     const LossCase some(keeps, 1000, 768, 10000);
     const std::optional<CrossEntropyPlan> plan = some.plan();
     ASSERT_TRUE(plan.has_value());
-    for (const cuda::EndTiling& tiling : plan->candidates()) {
-      const std::vector<cuda::EndLaunch> launches = plan->launches(tiling, 132);
+    for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
+      const std::vector<cuda::EpilogueLaunch> launches = plan->launches(tiling, 132);
       ASSERT_EQ(launches.size(), 2U);
       cuda::LowMatmul product;
       std::memcpy(&product, launches[0].parameters.bytes.data(), sizeof product);
@@ -129,7 +129,7 @@ TEST_F(CrossEntropyOnFakeCard, needs_the_workspace_that_is_planned_whichever_way
     for (const LossCase& some : {LossCase(true, 256, 512, 4096), LossCase(false, 256, 512, 4096)}) {
       const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
       const auto plan = some.plan();
-      for (const auto& way : cuda::ended_product_ways(context, some.spec(), &*plan)) {
+      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
         EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
       }
       EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
@@ -144,7 +144,7 @@ TEST_F(CrossEntropyOnFakeCard, never_writes_logits_that_nobody_reads) {
     constexpr std::size_t kLogitsBytes = 256 * 4096 * 2;
     EXPECT_LT(cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes, kLogitsBytes);
     const auto plan = some.plan();
-    EXPECT_EQ(cuda::ended_product_ways(context, some.spec(), &*plan).size(), plan->candidates().size());
+    EXPECT_EQ(cuda::fused_product_ways(context, some.spec(), &*plan).size(), plan->candidates().size());
   });
 }
 

@@ -1,4 +1,4 @@
-// Cases of products that end in cross-entropy.
+// Cases of products whose epilogue is cross-entropy.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/products/epilogues/cross_entropy/cross_entropy_plan.h"
-#include "backends/cuda/products/epilogues/ended_case.h"
+#include "backends/cuda/products/epilogues/cross_entropy/cross_entropy.h"
+#include "backends/cuda/products/epilogues/fused_product_case.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {
 
 // A fused node of a product and its cross-entropy with operands, in a graph: logits, losses and log-sum-exps are its
 // results, or the losses alone.
-struct LossCase : EndedCase {
+struct LossCase : FusedProductCase {
   LossCase(bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t vocabulary, DType dtype = DType::bf16) {
     Graph body;
     body.name = "fused_matmul_cross_entropy";

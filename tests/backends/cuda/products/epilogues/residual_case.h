@@ -1,18 +1,18 @@
-// Cases of products that end in a residual sum and its norm, or in the derivative of both.
+// Cases of products whose epilogue is a residual sum and its norm, or the derivative of both.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <utility>
 
-#include "backends/cuda/products/epilogues/ended_case.h"
-#include "backends/cuda/products/epilogues/residual/residual_plan.h"
+#include "backends/cuda/products/epilogues/fused_product_case.h"
+#include "backends/cuda/products/epilogues/residual/residual.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {
 
 // The fused node with its operands, in a graph.
-struct ResidualCase : EndedCase {
+struct ResidualCase : FusedProductCase {
   ResidualCase(bool backward, std::int64_t tokens, std::int64_t inner, std::int64_t columns,
                DType dtype = DType::bf16) {
     Graph body;
@@ -47,7 +47,7 @@ struct ResidualCase : EndedCase {
     set_body(std::move(body), backward ? 0 : inner);
   }
 
-  cuda::ResidualNode found() const { return *cuda::residual_of(*graph.node(node).body); }
+  cuda::ResidualEpilogue found() const { return *cuda::residual_of(*graph.node(node).body); }
   std::optional<cuda::ResidualPlan> plan() const { return cuda::ResidualPlan::of(found(), spec()); }
 };
 

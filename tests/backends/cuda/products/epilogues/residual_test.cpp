@@ -1,5 +1,5 @@
-// Products that end in a residual sum and its norm, or in the derivative of both: which bodies are recognised, what is
-// planned, where a model has them, and on a GPU every way to compute them against double.
+// Products whose epilogue is a residual sum and its norm, or the derivative of both: which bodies are recognised, what
+// is planned, where a model has them, and on a GPU every way to compute them against double.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/products/epilogues/ended_product_runs.h"
+#include "backends/cuda/products/epilogues/fused_product_runs.h"
 #include "backends/cuda/products/epilogues/residual/parameters.h"
 #include "backends/cuda/products/epilogues/residual_case.h"
 #include "models/transformer.h"
@@ -22,7 +22,7 @@
 namespace ridgepoint {
 namespace {
 
-using cuda::ResidualNode;
+using cuda::ResidualEpilogue;
 using cuda::ResidualPlan;
 using testing::hopper_card;
 using testing::Operand;
@@ -79,32 +79,32 @@ const std::string kResidualBackward = R"(
 )";
 const std::string kResidualBackwardResults = "output \"0\" %21\noutput \"1\" %23\noutput \"2\" %24\n";
 
-std::optional<ResidualNode> residual_in(const std::string& lines) {
+std::optional<ResidualEpilogue> residual_in(const std::string& lines) {
   return cuda::residual_of(FusedBody(testing::graph_of(lines)));
 }
 
-TEST(ResidualNode, is_the_sum_with_a_product_and_its_norm) {
-  const std::optional<ResidualNode> found = residual_in(kResidualForward + kResidualForwardResults);
+TEST(ResidualEpilogue, is_the_sum_with_a_product_and_its_norm) {
+  const std::optional<ResidualEpilogue> found = residual_in(kResidualForward + kResidualForwardResults);
   ASSERT_TRUE(found.has_value());
   EXPECT_FALSE(found->is_backward);
-  EXPECT_EQ(found->tokens, 4);
-  EXPECT_EQ(found->inner, 6);
-  EXPECT_EQ(found->columns, 8);
+  EXPECT_EQ(found->product.m, 4);
+  EXPECT_EQ(found->product.k, 6);
+  EXPECT_EQ(found->product.n, 8);
   EXPECT_EQ(found->x, 2U);
   EXPECT_EQ(found->g, 3U);
   EXPECT_EQ(found->sum, 0U);
   EXPECT_EQ(found->r, std::optional<std::size_t>(1));
   EXPECT_EQ(found->normed, 2U);
   EXPECT_EQ(found->epsilon, 1e-5);
-  const std::optional<ResidualNode> alone = residual_in(kResidualForward + "output \"0\" %16\noutput \"1\" %5\n");
+  const std::optional<ResidualEpilogue> alone = residual_in(kResidualForward + "output \"0\" %16\noutput \"1\" %5\n");
   ASSERT_TRUE(alone.has_value());
   EXPECT_FALSE(alone->r.has_value());
   EXPECT_TRUE(
       residual_in(replaced(kResidualForward, "add(%4, %3)", "add(%3, %4)") + kResidualForwardResults).has_value());
 }
 
-TEST(ResidualNode, is_its_derivative_with_or_without_a_low_gradient) {
-  const std::optional<ResidualNode> found = residual_in(kResidualBackward + kResidualBackwardResults);
+TEST(ResidualEpilogue, is_its_derivative_with_or_without_a_low_gradient) {
+  const std::optional<ResidualEpilogue> found = residual_in(kResidualBackward + kResidualBackwardResults);
   ASSERT_TRUE(found.has_value());
   EXPECT_TRUE(found->is_backward);
   EXPECT_EQ(found->sum_input, 2U);
@@ -114,12 +114,12 @@ TEST(ResidualNode, is_its_derivative_with_or_without_a_low_gradient) {
   EXPECT_EQ(found->of_g, 0U);
   EXPECT_EQ(found->gradient, 1U);
   EXPECT_EQ(found->low_gradient, std::optional<std::size_t>(2));
-  const std::optional<ResidualNode> alone = residual_in(kResidualBackward + "output \"0\" %21\noutput \"1\" %23\n");
+  const std::optional<ResidualEpilogue> alone = residual_in(kResidualBackward + "output \"0\" %21\noutput \"1\" %23\n");
   ASSERT_TRUE(alone.has_value());
   EXPECT_FALSE(alone->low_gradient.has_value());
 }
 
-TEST(ResidualNode, is_nothing_else) {
+TEST(ResidualEpilogue, is_nothing_else) {
   EXPECT_FALSE(residual_in(kResidualForward + "output \"0\" %16\n").has_value()) << "the sum is no result";
   EXPECT_FALSE(residual_in(replaced(kResidualForward, "0.125", "0.25") + kResidualForwardResults).has_value())
       << "another mean";
@@ -142,8 +142,8 @@ TEST(ResidualPlan, covers_every_token_and_column) {
     const ResidualCase some(backward, 1000, 768, 1600);
     const std::optional<ResidualPlan> plan = some.plan();
     ASSERT_TRUE(plan.has_value());
-    for (const cuda::EndTiling& tiling : plan->candidates()) {
-      const std::vector<cuda::EndLaunch> launches = plan->launches(tiling, 132);
+    for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
+      const std::vector<cuda::EpilogueLaunch> launches = plan->launches(tiling, 132);
       ASSERT_EQ(launches.size(), backward ? 2U : 1U);
       cuda::LowMatmul product;  // the first of the parameters in both
       std::memcpy(&product, launches[0].parameters.bytes.data(), sizeof product);
@@ -210,7 +210,7 @@ TEST_F(ResidualOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_
       const ResidualCase some(backward, 256, 512, 64);
       const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
       const auto plan = some.plan();
-      for (const auto& way : cuda::ended_product_ways(context, some.spec(), &*plan)) {
+      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
         EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
       }
       EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
@@ -248,17 +248,17 @@ class OnCardResidual : public testing::OnHopper {
       const bool is_r = some.layouts[i].shape.rank() == 2 && some.layouts[i].shape[1] == 1;
       values.operands.push_back(random(some.layouts[i], i == 1 ? 0.2 : (is_r ? 0.1 : 1), is_r ? 0.7 : 0));
     }
-    const ResidualNode found = some.found();
+    const ResidualEpilogue found = some.found();
     std::vector<double> b;
-    for (std::int64_t i = 0; i < found.inner * found.columns; ++i)
-      b.push_back(values.at(1, i / found.columns, i % found.columns));
-    values.product.resize(static_cast<std::size_t>(found.tokens * found.columns));
-    for (std::int64_t row = 0; row < found.tokens; ++row) {
-      double* const to = values.product.data() + row * found.columns;
-      for (std::int64_t k = 0; k < found.inner; ++k) {
+    for (std::int64_t i = 0; i < found.product.k * found.product.n; ++i)
+      b.push_back(values.at(1, i / found.product.n, i % found.product.n));
+    values.product.resize(static_cast<std::size_t>(found.product.m * found.product.n));
+    for (std::int64_t row = 0; row < found.product.m; ++row) {
+      double* const to = values.product.data() + row * found.product.n;
+      for (std::int64_t k = 0; k < found.product.k; ++k) {
         const double a = values.at(0, row, k);
-        for (std::int64_t column = 0; column < found.columns; ++column)
-          to[column] += a * b[static_cast<std::size_t>(k * found.columns + column)];
+        for (std::int64_t column = 0; column < found.product.n; ++column)
+          to[column] += a * b[static_cast<std::size_t>(k * found.product.n + column)];
       }
     }
     return values;
@@ -272,17 +272,18 @@ class OnCardResidual : public testing::OnHopper {
     }
   }
 
-  void expect_forward(const ResidualNode& found, const Values& values, const Results& ways, double rounding) {
-    for (std::int64_t row = 0; row < found.tokens; ++row) {
+  void expect_forward(const ResidualEpilogue& found, const Values& values, const Results& ways, double rounding) {
+    for (std::int64_t row = 0; row < found.product.m; ++row) {
       double squares = 0;
       const auto sum = [&](std::int64_t column) {
-        return values.at(found.x, row, column) + values.product[static_cast<std::size_t>(row * found.columns + column)];
+        return values.at(found.x, row, column) +
+               values.product[static_cast<std::size_t>(row * found.product.n + column)];
       };
-      for (std::int64_t column = 0; column < found.columns; ++column) squares += sum(column) * sum(column);
-      const double r = 1 / std::sqrt(squares / static_cast<double>(found.columns) + found.epsilon);
+      for (std::int64_t column = 0; column < found.product.n; ++column) squares += sum(column) * sum(column);
+      const double r = 1 / std::sqrt(squares / static_cast<double>(found.product.n) + found.epsilon);
       expect_near(ways, *found.r, row, r, 4 * rounding * r);
-      for (std::int64_t column = 0; column < found.columns; ++column) {
-        const std::int64_t at = row * found.columns + column;
+      for (std::int64_t column = 0; column < found.product.n; ++column) {
+        const std::int64_t at = row * found.product.n + column;
         const double product = std::fabs(values.product[static_cast<std::size_t>(at)]) + 0.1;
         const double normed = sum(column) * r * values.g(column);
         expect_near(ways, found.sum, at, sum(column), 2 * rounding * product);
@@ -293,21 +294,21 @@ class OnCardResidual : public testing::OnHopper {
     }
   }
 
-  void expect_backward(const ResidualNode& found, const Values& values, const Results& ways, double rounding) {
-    std::vector<double> of_g(static_cast<std::size_t>(found.columns)), magnitude(of_g.size());
-    for (std::int64_t row = 0; row < found.tokens; ++row) {
-      const double* const d = values.product.data() + row * found.columns;
+  void expect_backward(const ResidualEpilogue& found, const Values& values, const Results& ways, double rounding) {
+    std::vector<double> of_g(static_cast<std::size_t>(found.product.n)), magnitude(of_g.size());
+    for (std::int64_t row = 0; row < found.product.m; ++row) {
+      const double* const d = values.product.data() + row * found.product.n;
       const double r = values.at(found.r_input, row, 0);
       double dot = 0;
-      for (std::int64_t i = 0; i < found.columns; ++i) dot += d[i] * values.g(i) * values.at(found.sum_input, row, i);
-      const double q = r * r * r * dot / static_cast<double>(found.columns);
-      for (std::int64_t i = 0; i < found.columns; ++i) {
+      for (std::int64_t i = 0; i < found.product.n; ++i) dot += d[i] * values.g(i) * values.at(found.sum_input, row, i);
+      const double q = r * r * r * dot / static_cast<double>(found.product.n);
+      for (std::int64_t i = 0; i < found.product.n; ++i) {
         const double sum = values.at(found.sum_input, row, i);
         const double own = d[i] * values.g(i) * r - sum * q;
         const double gradient = values.at(found.residual, row, i) + own;
         const double bound = 4 * rounding * (std::fabs(d[i] * values.g(i) * r) + std::fabs(sum * q) + 0.1);
-        expect_near(ways, found.gradient, row * found.columns + i, gradient, bound);
-        expect_near(ways, *found.low_gradient, row * found.columns + i, gradient,
+        expect_near(ways, found.gradient, row * found.product.n + i, gradient, bound);
+        expect_near(ways, *found.low_gradient, row * found.product.n + i, gradient,
                     bound + rounding * std::fabs(gradient));
         if (HasFatalFailure()) return;
         of_g[static_cast<std::size_t>(i)] += d[i] * sum * r;

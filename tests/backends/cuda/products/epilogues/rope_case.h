@@ -1,4 +1,4 @@
-// Cases of products that end in rotary embedding.
+// Cases of products whose epilogue is rotary embedding.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/products/epilogues/ended_case.h"
-#include "backends/cuda/products/epilogues/rope/rope_plan.h"
+#include "backends/cuda/products/epilogues/fused_product_case.h"
+#include "backends/cuda/products/epilogues/rope/rope.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {
 
 // The fused node with its operands, in a graph. Without `rest`, all columns are rotated.
-struct RopeCase : EndedCase {
+struct RopeCase : FusedProductCase {
   RopeCase(std::int64_t batch, std::int64_t sequence, std::int64_t heads, std::int64_t head, std::int64_t rest,
            std::int64_t inner, DType dtype = DType::bf16) {
     const std::int64_t tokens = batch * sequence;
@@ -33,7 +33,7 @@ struct RopeCase : EndedCase {
     set_body(std::move(body), inner);
   }
 
-  cuda::RopeNode found() const { return *cuda::rope_of(*graph.node(node).body); }
+  cuda::RopeEpilogue found() const { return *cuda::rope_of(*graph.node(node).body); }
   std::optional<cuda::RopePlan> plan() const { return cuda::RopePlan::of(found(), spec()); }
 };
 

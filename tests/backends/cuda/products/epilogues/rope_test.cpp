@@ -1,4 +1,4 @@
-// Products that end in rotary embedding: which bodies are recognised, what is planned, and on a GPU every way to
+// Products whose epilogue is rotary embedding: which bodies are recognised, what is planned, and on a GPU every way to
 // compute them against double.
 #include <gmock/gmock.h>
 
@@ -11,7 +11,7 @@
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/products/epilogues/ended_product.h"
+#include "backends/cuda/products/epilogues/fused_product.h"
 #include "backends/cuda/products/epilogues/rope/parameters.h"
 #include "backends/cuda/products/epilogues/rope_case.h"
 #include "backends/cuda/products/epilogues/two_steps.h"
@@ -21,7 +21,7 @@
 namespace ridgepoint {
 namespace {
 
-using cuda::RopeNode;
+using cuda::RopeEpilogue;
 using cuda::RopePlan;
 using testing::DeviceCopy;
 using testing::hopper_card;
@@ -43,20 +43,22 @@ const std::string kRopeBody = R"(
 output "0" %10
 )";
 
-std::optional<RopeNode> rope_in(const std::string& lines) { return cuda::rope_of(FusedBody(testing::graph_of(lines))); }
+std::optional<RopeEpilogue> rope_in(const std::string& lines) {
+  return cuda::rope_of(FusedBody(testing::graph_of(lines)));
+}
 
-TEST(RopeNode, is_a_product_whose_first_columns_are_rotated_heads) {
-  const std::optional<RopeNode> found = rope_in(kRopeBody);
+TEST(RopeEpilogue, is_a_product_whose_first_columns_are_rotated_heads) {
+  const std::optional<RopeEpilogue> found = rope_in(kRopeBody);
   ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->tokens, 6);
-  EXPECT_EQ(found->inner, 5);
-  EXPECT_EQ(found->features, 12);
+  EXPECT_EQ(found->product.m, 6);
+  EXPECT_EQ(found->product.k, 5);
+  EXPECT_EQ(found->product.n, 12);
   EXPECT_EQ(found->columns, 8);
   EXPECT_EQ(found->sequence, 3);
   EXPECT_EQ(found->head, 4);
 }
 
-TEST(RopeNode, is_nothing_else) {
+TEST(RopeEpilogue, is_nothing_else) {
   EXPECT_FALSE(rope_in(testing::replaced(kRopeBody, "inverse=false", "inverse=true")).has_value());
   EXPECT_FALSE(rope_in(testing::replaced(kRopeBody, "rope(%7, %2, %3)", "rope(%7, %3, %2)")).has_value());
   EXPECT_FALSE(rope_in(testing::replaced(kRopeBody, "output \"0\" %10", "output \"0\" %4")).has_value());
@@ -77,8 +79,8 @@ TEST(RopePlan, covers_every_token_and_column) {
   const std::optional<RopePlan> plan = some.plan();
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->candidates().size(), 2U);
-  for (const cuda::EndTiling& tiling : plan->candidates()) {
-    const std::vector<cuda::EndLaunch> launches = plan->launches(tiling, 132);
+  for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
+    const std::vector<cuda::EpilogueLaunch> launches = plan->launches(tiling, 132);
     ASSERT_EQ(launches.size(), 1U);
     cuda::RopeMatmul parameters;
     std::memcpy(&parameters, launches[0].parameters.bytes.data(), sizeof parameters);
@@ -98,7 +100,8 @@ TEST(RopePlan, has_no_second_tile_in_a_cluster_without_rows_for_it) {
   const RopeCase few(1, 100, 2, 64, 64, 64);
   const std::optional<RopePlan> plan = few.plan();
   ASSERT_TRUE(plan.has_value());
-  for (const cuda::EndTiling& tiling : plan->candidates()) EXPECT_EQ(tiling.cluster_blocks(), 1) << tiling.to_text();
+  for (const cuda::EpilogueTiling& tiling : plan->candidates())
+    EXPECT_EQ(tiling.cluster_blocks(), 1) << tiling.to_text();
 }
 
 TEST(RopePlan, leaves_to_the_library_what_the_copy_engine_does_not_take) {
@@ -133,8 +136,8 @@ TEST(RopeSteps, rotate_the_product_where_it_lies) {
   EXPECT_EQ(steps.product_place().offset, 0U);
   ASSERT_EQ(steps.results().size(), 1U);
   EXPECT_EQ(steps.results()[0].of, cuda::ProductSteps::Place::Of::results);
-  EXPECT_EQ(steps.end().node.op, Op::rope);
-  for (const TensorLayout& layout : {steps.end().inputs[0], steps.end().outputs[0]}) {
+  EXPECT_EQ(steps.epilogue().node.op, Op::rope);
+  for (const TensorLayout& layout : {steps.epilogue().inputs[0], steps.epilogue().outputs[0]}) {
     EXPECT_EQ(std::vector(layout.strides.begin(), layout.strides.begin() + 4),
               (std::vector<std::int64_t>{32 * 192, 192, 64, 1}));
   }
@@ -148,7 +151,7 @@ TEST_F(RopeProductOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_
     for (const RopeCase& some : {RopeCase(2, 128, 4, 64, 128, 512), RopeCase(2, 128, 4, 64, 0, 512)}) {
       const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
       const std::optional<RopePlan> plan = some.plan();
-      for (const auto& way : cuda::ended_product_ways(context, some.spec(), &*plan)) {
+      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
         EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
       }
       EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
@@ -169,7 +172,7 @@ class OnCardRopeProduct : public testing::OnHopper {
     std::vector<std::vector<std::byte>> all;
     const std::optional<RopePlan> plan = some.plan();
     EXPECT_TRUE(plan.has_value());
-    for (const auto& way : cuda::ended_product_ways(*context_, some.spec(), &*plan)) {
+    for (const auto& way : cuda::fused_product_ways(*context_, some.spec(), &*plan)) {
       way->prepare();
       const std::size_t bytes = static_cast<std::size_t>(some.results[0].shape.elements()) * 2;
       const DeviceCopy result(*device_, std::vector(bytes, std::byte{0x7f}));
@@ -194,21 +197,21 @@ class OnCardRopeProduct : public testing::OnHopper {
 
   // Every element of every way, at most a few roundings from the exact one; all tilings have equal bits.
   void expect_exact(const RopeCase& some) {
-    const RopeNode node = some.found();
+    const RopeEpilogue node = some.found();
     const std::vector<Operand> operands = operands_of(some);
     const DType dtype = some.results[0].dtype;
     const std::vector<std::vector<std::byte>> ways = run(some, operands);
     for (std::size_t way = 2; way < ways.size(); ++way) EXPECT_EQ(ways[way], ways[1]) << "way " << way;
     const auto product = [&](std::int64_t row, std::int64_t column) {
       double sum = 0;
-      for (std::int64_t k = 0; k < node.inner; ++k) {
+      for (std::int64_t k = 0; k < node.product.k; ++k) {
         sum += operands[0].at(std::array{row, k}) * operands[1].at(std::array{k, column});
       }
       return sum;
     };
     const double rounding = dtype == DType::bf16 ? 0x1p-8 : 0x1p-11;
-    for (std::int64_t row = 0; row < node.tokens; ++row) {
-      for (std::int64_t column = 0; column < node.features; column += 2) {
+    for (std::int64_t row = 0; row < node.product.m; ++row) {
+      for (std::int64_t column = 0; column < node.product.n; column += 2) {
         double pair[] = {product(row, column), product(row, column + 1)};
         double scale = std::hypot(pair[0], pair[1]) + 0.1;
         if (column < node.columns) {
@@ -221,7 +224,7 @@ class OnCardRopeProduct : public testing::OnHopper {
         }
         for (std::size_t way = 0; way < ways.size(); ++way) {
           for (const int i : {0, 1}) {
-            const auto place = static_cast<std::size_t>(row * node.features + column + i);
+            const auto place = static_cast<std::size_t>(row * node.product.n + column + i);
             ASSERT_NEAR(load_element(dtype, ways[way].data() + 2 * place), pair[i], 4 * rounding * scale)
                 << "way " << way << ", row " << row << ", column " << column + i;
           }

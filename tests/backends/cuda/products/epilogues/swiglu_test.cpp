@@ -1,5 +1,5 @@
-// Products that end in SwiGLU or its derivative: which bodies are recognised, what is planned, and on a GPU every way
-// to compute them against double.
+// Products whose epilogue is SwiGLU or its derivative: which bodies are recognised, what is planned, and on a GPU every
+// way to compute them against double.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -10,17 +10,17 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/products/epilogues/ended_case.h"
-#include "backends/cuda/products/epilogues/ended_product_runs.h"
+#include "backends/cuda/products/epilogues/fused_product_case.h"
+#include "backends/cuda/products/epilogues/fused_product_runs.h"
 #include "backends/cuda/products/epilogues/swiglu/parameters.h"
-#include "backends/cuda/products/epilogues/swiglu/swiglu_plan.h"
+#include "backends/cuda/products/epilogues/swiglu/swiglu.h"
 #include "passes/graph_lines.h"
 #include "support/replaced.h"
 
 namespace ridgepoint {
 namespace {
 
-using cuda::SwigluNode;
+using cuda::SwigluEpilogue;
 using cuda::SwigluPlan;
 using testing::hopper_card;
 using testing::Operand;
@@ -53,27 +53,27 @@ const std::string kBackwardBody = R"(
 %13:bf16[4,8] = mul(%8, %12)
 )";
 
-std::optional<SwigluNode> found_in(const std::string& lines) {
+std::optional<SwigluEpilogue> found_in(const std::string& lines) {
   return cuda::swiglu_of(FusedBody(testing::graph_of(lines)));
 }
 
-TEST(SwigluNode, is_the_product_of_two_halves_with_or_without_them_as_a_result) {
-  const std::optional<SwigluNode> alone = found_in(kForwardBody + "output \"0\" %7\n");
+TEST(SwigluEpilogue, is_the_product_of_two_halves_with_or_without_them_as_a_result) {
+  const std::optional<SwigluEpilogue> alone = found_in(kForwardBody + "output \"0\" %7\n");
   ASSERT_TRUE(alone.has_value());
   EXPECT_FALSE(alone->is_backward);
   EXPECT_FALSE(alone->halves.has_value());
-  EXPECT_EQ(alone->tokens, 4);
-  EXPECT_EQ(alone->inner, 6);
+  EXPECT_EQ(alone->product.m, 4);
+  EXPECT_EQ(alone->product.k, 6);
   EXPECT_EQ(alone->features, 8);
-  const std::optional<SwigluNode> kept = found_in(kForwardBody + "output \"0\" %2\noutput \"1\" %7\n");
+  const std::optional<SwigluEpilogue> kept = found_in(kForwardBody + "output \"0\" %2\noutput \"1\" %7\n");
   ASSERT_TRUE(kept.has_value());
   EXPECT_EQ(kept->halves, std::optional<std::size_t>(0));
   EXPECT_EQ(kept->hidden, 1U);
   EXPECT_TRUE(found_in(replaced(kForwardBody, "mul(%6, %4)", "mul(%4, %6)") + "output \"0\" %7\n").has_value());
 }
 
-TEST(SwigluNode, is_its_derivative_in_any_order_of_operands_and_results) {
-  const std::optional<SwigluNode> found = found_in(kBackwardBody + "output \"0\" %6\noutput \"1\" %13\n");
+TEST(SwigluEpilogue, is_its_derivative_in_any_order_of_operands_and_results) {
+  const std::optional<SwigluEpilogue> found = found_in(kBackwardBody + "output \"0\" %6\noutput \"1\" %13\n");
   ASSERT_TRUE(found.has_value());
   EXPECT_TRUE(found->is_backward);
   EXPECT_EQ(found->gate, 2U);
@@ -83,14 +83,14 @@ TEST(SwigluNode, is_its_derivative_in_any_order_of_operands_and_results) {
   EXPECT_EQ(found->features, 8);
   std::string exchanged = replaced(replaced(kBackwardBody, "name=\"2\"", "name=\"x\""), "name=\"3\"", "name=\"2\"");
   exchanged = replaced(exchanged, "name=\"x\"", "name=\"3\"") + "output \"0\" %13\noutput \"1\" %6\n";
-  const std::optional<SwigluNode> other = found_in(exchanged);
+  const std::optional<SwigluEpilogue> other = found_in(exchanged);
   ASSERT_TRUE(other.has_value());
   EXPECT_EQ(other->gate, 3U);
   EXPECT_EQ(other->up, 2U);
   EXPECT_EQ(other->gate_gradient, 0U);
 }
 
-TEST(SwigluNode, is_nothing_else) {
+TEST(SwigluEpilogue, is_nothing_else) {
   EXPECT_FALSE(found_in(replaced(kForwardBody, "mul(%6, %4)", "mul(%6, %3)") + "output \"0\" %7\n").has_value());
   EXPECT_FALSE(found_in(replaced(kForwardBody, "mul(%6, %4)", "add(%6, %4)") + "output \"0\" %7\n").has_value());
   EXPECT_FALSE(found_in(replaced(kForwardBody, "sigmoid", "tanh") + "output \"0\" %7\n").has_value());
@@ -106,7 +106,7 @@ TEST(SwigluNode, is_nothing_else) {
 }
 
 // A fused node of such a body with its operands, in a graph.
-struct SwigluCase : testing::EndedCase {
+struct SwigluCase : testing::FusedProductCase {
   SwigluCase(bool backward, bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t features,
              DType dtype = DType::bf16) {
     Graph body;
@@ -132,7 +132,7 @@ struct SwigluCase : testing::EndedCase {
     set_body(std::move(body), backward ? 0 : inner);
   }
 
-  SwigluNode found() const { return *cuda::swiglu_of(*graph.node(node).body); }
+  SwigluEpilogue found() const { return *cuda::swiglu_of(*graph.node(node).body); }
 };
 
 TEST(SwigluPlan, covers_every_token_and_feature) {
@@ -140,8 +140,8 @@ TEST(SwigluPlan, covers_every_token_and_feature) {
     const SwigluCase some(backward, true, 1000, 768, 3000);
     const std::optional<SwigluPlan> plan = SwigluPlan::of(some.found(), some.spec());
     ASSERT_TRUE(plan.has_value());
-    for (const cuda::EndTiling& tiling : plan->candidates()) {
-      const std::vector<cuda::EndLaunch> launches = plan->launches(tiling, 132);
+    for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
+      const std::vector<cuda::EpilogueLaunch> launches = plan->launches(tiling, 132);
       ASSERT_EQ(launches.size(), 1U);
       cuda::LowMatmul product;  // the first of the parameters in both
       std::memcpy(&product, launches[0].parameters.bytes.data(), sizeof product);
@@ -189,7 +189,7 @@ TEST_F(SwigluOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_ch
                                    SwigluCase(true, false, 256, 512, 64)}) {
       const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
       const auto plan = SwigluPlan::of(some.found(), some.spec());
-      for (const auto& way : cuda::ended_product_ways(context, some.spec(), &*plan)) {
+      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
         EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
       }
       EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
@@ -234,7 +234,7 @@ class OnCardSwiglu : public testing::OnHopper {
     ASSERT_TRUE(plan.has_value());
     const std::vector<std::vector<std::vector<double>>> ways =
         testing::results_of_ways(*device_, *context_, some.spec(), *plan, operands);
-    const SwigluNode found = some.found();
+    const SwigluEpilogue found = some.found();
     for (std::int64_t i = 0; i < tokens * features; ++i) {
       const std::int64_t row = i / features;
       const std::int64_t column = i % features;

@@ -1,5 +1,5 @@
-// Products that end in cross-entropy, on Hopper; low_matmul.cuh has the pipeline. The warpgroups take turns, so that
-// one reduces the rows of its tile while the tensor cores multiply the other's.
+// Products whose epilogue is cross-entropy, on Hopper; low_matmul.cuh has the pipeline. The warpgroups take turns, so
+// that one reduces the rows of its tile while the tensor cores multiply the other's.
 //
 //   logits = x w^T, rounded  ->  of each row of a tile: its largest element and the sum of exponentials
 //   finish                   ->  of each row: log-sum-exp, and it minus the target's logit
@@ -27,7 +27,7 @@ __device__ __forceinline__ float over_row(float own, const Combine& combine) {
 }
 
 template <class T>
-struct EndInCrossEntropy {
+struct CrossEntropyEpilogue {
   const CrossEntropyMatmul& p;
   int buffer = 0;
 
@@ -188,7 +188,7 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyFinish& p) {
   extern "C" __global__ void __cluster_dims__(rows* columns, 1, 1) __launch_bounds__(LowMatmulTiling::kThreads, 1) \
       fused_cross_entropy_##name(const __grid_constant__ CrossEntropyMatmul p) {                                   \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::k>;                   \
-    run<T>(p.product, EndInCrossEntropy<T>{p});                                                                    \
+    run<T>(p.product, CrossEntropyEpilogue<T>{p});                                                                    \
   }
 #define RIDGEPOINT_CROSS_ENTROPY_MATMULS(dtype, element)                        \
   RIDGEPOINT_CROSS_ENTROPY_MATMUL(128x128_2x1_##dtype, element, 128, 128, 2, 1) \

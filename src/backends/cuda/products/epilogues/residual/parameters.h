@@ -6,6 +6,12 @@
 
 namespace ridgepoint::cuda {
 
+// Of epilogues that work on whole rows beside the product (rows_beside.cuh).
+struct RowsBeside {
+  static constexpr int kMostSlots = 8;     // rows in shared memory at a time
+  static constexpr int kMostCounts = 256;  // rows of tiles
+};
+
 // sum = x + product, and normed = sum r g with r = rsqrt(mean of squares of a row of sum + epsilon).
 struct ResidualMatmul {
   LowMatmul product;

@@ -1,13 +1,12 @@
-// A product that ends in the derivative of a norm and of the residual sum before it, on Hopper; rows_beside.cuh has the
-// pipeline. The gradient of g is summed over the rows of each block, and over blocks by a second launch.
-#include "backends/cuda/products/epilogues/residual/parameters.h"
-#include "backends/cuda/products/epilogues/rows_beside.cuh"
+// A product whose epilogue is the derivative of a norm and of the residual sum before it, on Hopper; rows_beside.cuh has
+// the pipeline. The gradient of g is summed over the rows of each block, and over blocks by a second launch.
+#include "backends/cuda/products/epilogues/residual/rows_beside.cuh"
 
 namespace ridgepoint::cuda {
 namespace {
 
 template <class T>
-struct EndInResidualBackward : EndWithRows<T> {
+struct ResidualBackwardEpilogue : EpilogueOfRows<T> {
   using Element = typename T::Element;
   const ResidualBackwardMatmul& p;
   static constexpr int kLoadRegisters = 120;
@@ -119,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(kColumnsOfBlock* kRowsOfBlock)
     __shared__ RowBarriers barriers;                                                                                 \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::other, 1, 2, kBandRows, \
                      kib * 1024>;                                                                                    \
-    run<T>(p.product, EndInResidualBackward<T>{{barriers, {{p.product}, p.counts}}, p});                             \
+    run<T>(p.product, ResidualBackwardEpilogue<T>{{barriers, {{p.product}, p.counts}}, p});                            \
   }
 
 RIDGEPOINT_RESIDUAL_BACKWARD(128x128_2x1_32k_bf16, __nv_bfloat16, 128, 128, 2, 1, 32)

@@ -1,12 +1,11 @@
-// A product that ends in the residual sum and the norm of its rows, on Hopper; rows_beside.cuh has the pipeline.
-#include "backends/cuda/products/epilogues/residual/parameters.h"
-#include "backends/cuda/products/epilogues/rows_beside.cuh"
+// A product whose epilogue is the residual sum and the norm of its rows, on Hopper; rows_beside.cuh has the pipeline.
+#include "backends/cuda/products/epilogues/residual/rows_beside.cuh"
 
 namespace ridgepoint::cuda {
 namespace {
 
 template <class T>
-struct EndInResidual : EndWithRows<T> {
+struct ResidualEpilogue : EpilogueOfRows<T> {
   using Element = typename T::Element;
   const ResidualMatmul& p;
   static constexpr int kLoadRegisters = 104;
@@ -75,7 +74,7 @@ struct EndInResidual : EndWithRows<T> {
     __shared__ RowBarriers barriers;                                                                               \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::k, 1, 2, kBandRows,   \
                      kib * 1024>;                                                                                  \
-    run<T>(p.product, EndInResidual<T>{{barriers, {{p.product}, p.counts}}, p});                                   \
+    run<T>(p.product, ResidualEpilogue<T>{{barriers, {{p.product}, p.counts}}, p});                                   \
   }
 
 RIDGEPOINT_RESIDUAL(128x128_2x1_32k_bf16, __nv_bfloat16, 128, 128, 2, 1, 32)

@@ -1,4 +1,4 @@
-// Products that end in rotary embedding, on Hopper: those that make q, k and v, of which q and k are rotated;
+// Products whose epilogue is rotary embedding, on Hopper: those that make q, k and v, of which q and k are rotated;
 // low_matmul.cuh has the pipeline.
 //
 //   sums -> shared memory, rounded, panel by panel -> rotated there, eight neighbours a thread -> copy engine -> c
@@ -14,7 +14,7 @@ namespace ridgepoint::cuda {
 namespace {
 
 template <class T>
-struct EndInRope {
+struct RopeEpilogue {
   static constexpr int kChunks = T::kLine / kVectorBytes;  // of a line of a panel
   static constexpr int kLinesApart = kWarpgroupThreads / kChunks;
   static constexpr int kLines = 64 / kLinesApart;  // of a thread, with one chunk each
@@ -104,7 +104,7 @@ struct EndInRope {
   extern "C" __global__ void __cluster_dims__(rows* columns, 1, 1) __launch_bounds__(LowMatmulTiling::kThreads, 1) \
       fused_rope_forward_##name(const __grid_constant__ RopeMatmul p) {                                            \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::k>;                   \
-    run<T>(p.product, EndInRope<T>{p});                                                                            \
+    run<T>(p.product, RopeEpilogue<T>{p});                                                                            \
   }
 
 RIDGEPOINT_ROPE(128x128_1x1_bf16, __nv_bfloat16, 128, 128, 1, 1)

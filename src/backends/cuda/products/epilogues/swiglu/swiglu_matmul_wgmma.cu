@@ -1,5 +1,5 @@
-// Products that end in SwiGLU and in its derivative, on Hopper; low_matmul.cuh has the pipeline. The warpgroups take
-// turns, so that one computes the end of its tile while the tensor cores multiply the other's.
+// Products whose epilogue is SwiGLU or its derivative, on Hopper; low_matmul.cuh has the pipeline. The warpgroups take
+// turns, so that one computes the epilogue of its tile while the tensor cores multiply the other's.
 //
 // forward    gate, up = x w^T  ->  hidden = silu(gate) up
 // backward   d = dy w          ->  d_gate = d up silu'(gate), d_up = d silu(gate)
@@ -26,7 +26,7 @@ __device__ __forceinline__ void for_each_matrices(std::uint32_t panel, int threa
 }
 
 template <class T>
-struct EndInSwiglu {
+struct SwigluEpilogue {
   const SwigluMatmul& p;
   int buffer = 0;
   static constexpr int kHalfSums = T::kSums / 2;
@@ -83,7 +83,7 @@ struct EndInSwiglu {
 
 // The panels of gate and up come to shared memory, where the gradients take their places.
 template <class T>
-struct EndInSwigluBackward {
+struct SwigluBackwardEpilogue {
   const SwigluBackwardMatmul& p;
   SharedBarrier* loaded;  // two for each warpgroup
   unsigned parity = 0;
@@ -161,13 +161,13 @@ struct EndInSwigluBackward {
   extern "C" __global__ void __cluster_dims__(rows* columns, 1, 1) __launch_bounds__(LowMatmulTiling::kThreads, 1) \
       fused_swiglu_forward_##name(const __grid_constant__ SwigluMatmul p) {                                        \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::k, 2, 2>;             \
-    run<T>(p.product, EndInSwiglu<T>{p});                                                                          \
+    run<T>(p.product, SwigluEpilogue<T>{p});                                                                          \
   }                                                                                                                \
   extern "C" __global__ void __cluster_dims__(rows* columns, 1, 1) __launch_bounds__(LowMatmulTiling::kThreads, 1) \
       fused_swiglu_backward_##name(const __grid_constant__ SwigluBackwardMatmul p) {                               \
     __shared__ SharedBarrier loaded[2 * kGroups];                                                                  \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::other, 1, 4>;         \
-    run<T>(p.product, EndInSwigluBackward<T>{p, loaded});                                                          \
+    run<T>(p.product, SwigluBackwardEpilogue<T>{p, loaded});                                                          \
   }
 
 RIDGEPOINT_SWIGLU(128x128_1x1_bf16, __nv_bfloat16, 128, 128, 1, 1)

@@ -1,4 +1,4 @@
-// Every way to compute a product and its end, on a GPU.
+// Every way to compute a product and its epilogue, on a GPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "backends/cuda/card_harness.h"
-#include "backends/cuda/products/epilogues/ended_product.h"
+#include "backends/cuda/products/epilogues/fused_product.h"
 
 namespace ridgepoint::testing {
 
 // Operands, results and the workspace of a kernel on a GPU. Results and workspace hold NaN before.
-class EndedRun {
+class FusedProductRun {
  public:
   // Operand `shifted` begins one element later than the others, which begin where allocations do.
-  EndedRun(Device& device, const KernelSpec& spec, const std::vector<Operand>& operands, std::size_t workspace_bytes,
-           std::size_t shifted = SIZE_MAX)
+  FusedProductRun(Device& device, const KernelSpec& spec, const std::vector<Operand>& operands,
+                  std::size_t workspace_bytes, std::size_t shifted = SIZE_MAX)
       : workspace_(device, std::vector(workspace_bytes + 1, std::byte{0xff})) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const std::size_t before = i == shifted ? size_bytes(operands[i].layout.dtype) : 0;
@@ -59,12 +59,13 @@ class EndedRun {
 
 // The results of each way.
 inline std::vector<std::vector<std::vector<double>>> results_of_ways(Device& device, cuda::CudaContext& context,
-                                                                     const KernelSpec& spec, const cuda::EndPlan& plan,
+                                                                     const KernelSpec& spec,
+                                                                     const cuda::EpiloguePlan& plan,
                                                                      const std::vector<Operand>& operands) {
   std::vector<std::vector<std::vector<double>>> all;
-  for (const auto& way : cuda::ended_product_ways(context, spec, &plan)) {
+  for (const auto& way : cuda::fused_product_ways(context, spec, &plan)) {
     way->prepare();
-    EndedRun run(device, spec, operands, way->workspace_bytes());
+    FusedProductRun run(device, spec, operands, way->workspace_bytes());
     run.launch(*way);
     device.synchronize();
     all.push_back(run.results());

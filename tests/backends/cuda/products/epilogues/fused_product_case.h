@@ -1,4 +1,4 @@
-// A product and its end as a fused node with operands, and the card for which the tests plan it.
+// A product and its epilogue as a fused node with operands, and the card for which the tests plan it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ridgepoint::testing {
 
-struct EndedCase {
+struct FusedProductCase {
   // Makes the node of a body whose inputs are called "0", "1" and so on. Where `inner` is above 0, the second one has
   // contiguous columns of so many elements, as weights [N,K] have that are read as [K,N].
   void set_body(Graph body, std::int64_t inner) {

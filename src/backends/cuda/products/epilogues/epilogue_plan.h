@@ -1,11 +1,12 @@
-// What an op after a product needs to end it in the same kernel: a plan, which needs no GPU. The kernel is one of
-// low_matmul.cuh whose tiles end otherwise; a second one may follow it.
+// The plan of a product with an epilogue: how one kernel computes both. It needs no GPU. The kernel is one of
+// low_matmul.cuh with another epilogue of its tiles; a second kernel may follow it.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -13,6 +14,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/tensor_map.h"
+#include "backends/cuda/products/epilogues/pattern.h"
 #include "backends/cuda/products/low_matmul/parameters.h"
 #include "ops/layout.h"
 #include "runtime/device/device.h"
@@ -20,20 +22,20 @@
 namespace ridgepoint::cuda {
 
 // How blocks divide the product: a tile, and the tiles of a cluster.
-struct EndTiling {
+struct EpilogueTiling {
   int rows = 0;
   int columns = 0;  // of b
   int cluster_rows = 1;
   int cluster_columns = 1;
   int beside_kib = 0;  // of shared memory, for what runs beside the product
-  bool operator==(const EndTiling&) const = default;
+  bool operator==(const EpilogueTiling&) const = default;
 
   int cluster_blocks() const { return cluster_rows * cluster_columns; }
   std::string to_text() const;  // 128x128_2x1, or 128x128_2x1_32k
 };
 
 // A launch of one kernel, without addresses.
-struct EndLaunch {
+struct EpilogueLaunch {
   // A field of the parameters that is an address, or the tensor map of an address.
   struct Field {
     enum class Of : std::uint8_t { inputs, results, workspace, block_flags };
@@ -65,20 +67,18 @@ struct EndLaunch {
 };
 
 // The address of a field in a launch; `block_flags` is that of the flags.
-const void* address_of(const EndLaunch::Field& field, const LaunchArguments& arguments, const void* block_flags);
+const void* address_of(const EpilogueLaunch::Field& field, const LaunchArguments& arguments, const void* block_flags);
 // Whether all that the kernel reads or writes in vectors or through maps lies at multiples of 16 bytes.
-bool are_aligned(const EndLaunch& launch, const LaunchArguments& arguments);
+bool are_aligned(const EpilogueLaunch& launch, const LaunchArguments& arguments);
 
-// A product with its end, and layouts.
-class EndPlan {
+// A product with its epilogue, and layouts.
+class EpiloguePlan {
  public:
-  // The largest m, n and k of a product: the copy engine's indices have 32 bits.
-  static constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
-
-  virtual ~EndPlan() = default;
-  virtual std::vector<EndTiling> candidates() const = 0;
-  virtual std::vector<EndLaunch> launches(const EndTiling& tiling, int multiprocessors) const = 0;
-  // All on which a choice depends, except the GPU and versions of others: it begins with the end's name and version.
+  virtual ~EpiloguePlan() = default;
+  virtual std::vector<EpilogueTiling> candidates() const = 0;
+  virtual std::vector<EpilogueLaunch> launches(const EpilogueTiling& tiling, int multiprocessors) const = 0;
+  // All on which a choice depends, except the GPU and versions of others: it begins with the epilogue's name and
+  // version.
   virtual std::string key() const = 0;
   // The most that a candidate needs.
   virtual std::size_t workspace_bytes() const { return 0; }
@@ -96,16 +96,39 @@ TensorMapShape lines_map(DType dtype, std::int64_t elements, std::int64_t lines,
 // The results of a product, in panels as a tile of so many columns has them.
 TensorMapShape panels_map(DType dtype, std::int64_t columns, std::int64_t rows, std::int64_t row, int columns_of_tile);
 
+// The operands of a product as the copy engine reads them: a [m,k] by rows, and b [k,n] by columns or, of gradients, by
+// rows.
+struct ProductOperands {
+  // The largest m, n and k of a product: the copy engine's indices have 32 bits.
+  static constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
+
+  MatrixProduct product;
+  bool has_rows_of_b = false;
+  std::int64_t a_row = 0, b_line = 0;  // elements between rows of a, and between lines of b
+
+  // nullopt if they lie otherwise, do not begin at multiples of 16 bytes, or are too large.
+  static std::optional<ProductOperands> of(const MatrixProduct& product, bool has_rows_of_b, const KernelSpec& spec);
+  TensorMapShape a_map(const EpilogueTiling& tiling) const;
+  // A tile has at least so many boxes of columns.
+  TensorMapShape b_map(const EpilogueTiling& tiling, int least_boxes = 1) const;
+};
+
+// Whether rows of so many elements of 16 bits are whole vectors, of which there is one at least.
+bool are_whole_vectors(std::initializer_list<std::int64_t> elements);
+
 // The product [m,k] x [k,n] in tiles of `rows` x `columns` of the result.
-struct EndTiles {
+struct EpilogueTiles {
   std::int64_t m = 0, n = 0, k = 0;
   int rows = 0, columns = 0;
+
+  EpilogueTiles(const MatrixProduct& product, const EpilogueTiling& tiling)
+      : m(product.m), n(product.n), k(product.k), rows(tiling.rows), columns(tiling.columns) {}
 };
 // The parameters without maps and addresses: clusters compute whole tiles.
-LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors);
+LowMatmul divide_product(const EpilogueTiles& tiles, const EpilogueTiling& tiling, int multiprocessors);
 // Of all clusters.
-int blocks_of(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors);
+int blocks_of(const EpilogueTiles& tiles, const EpilogueTiling& tiling, int multiprocessors);
 // The launch of the kernel of the product, without its parameters and fields.
-EndLaunch product_launch(std::string function, const char* image, int blocks, int shared_bytes);
+EpilogueLaunch product_launch(std::string function, const char* image, int blocks, int shared_bytes);
 
 }  // namespace ridgepoint::cuda

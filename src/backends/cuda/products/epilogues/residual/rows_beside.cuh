@@ -10,8 +10,8 @@
 // gridDim.x-th one, so that sums over its rows repeat to the bit.
 #pragma once
 
+#include "backends/cuda/products/epilogues/residual/parameters.h"
 #include "backends/cuda/products/low_matmul/low_matmul.cuh"
-#include "backends/cuda/products/epilogues/rows_beside.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -32,7 +32,7 @@ struct RowOperand {
   int bytes;               // of a row
 };
 
-// The end of a tile of an end that works on rows: the product is written, and the tile counted.
+// What an epilogue that works on rows does with a tile: the product is written, and the tile counted.
 template <class T>
 struct WriteAndCount {
   WriteResult<T> write;
@@ -271,9 +271,9 @@ class RowRing {
   int slot_bytes_, slots_, rows_;
 };
 
-// What an end that works on rows has in common: `beside()` of a derived class does the work.
+// What epilogues that work on rows have in common: `beside()` of a derived class does the work.
 template <class T>
-struct EndWithRows {
+struct EpilogueOfRows {
   RowBarriers& barriers;
   WriteAndCount<T> write;
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/products/epilogues/end_plan.h"
+#include "backends/cuda/products/epilogues/epilogue_plan.h"
 
 #include <fmt/format.h>
 
@@ -16,19 +16,19 @@ constexpr std::uint32_t kPanelElements = 64;  // of a line of an operand
 constexpr int kPanelRows = 64;
 
 // At least one, which a GPU without room for it refuses.
-int most_clusters(const EndTiling& tiling, int multiprocessors) {
+int most_clusters(const EpilogueTiling& tiling, int multiprocessors) {
   return std::max(std::min(multiprocessors, kMostBlocks) / tiling.cluster_blocks(), 1);
 }
 
 }  // namespace
 
-std::string EndTiling::to_text() const {
+std::string EpilogueTiling::to_text() const {
   return fmt::format("{}x{}_{}x{}{}", rows, columns, cluster_rows, cluster_columns,
                      beside_kib == 0 ? "" : fmt::format("_{}k", beside_kib));
 }
 
-const void* address_of(const EndLaunch::Field& field, const LaunchArguments& arguments, const void* block_flags) {
-  using Of = EndLaunch::Field::Of;
+const void* address_of(const EpilogueLaunch::Field& field, const LaunchArguments& arguments, const void* block_flags) {
+  using Of = EpilogueLaunch::Field::Of;
   const void* base = field.of == Of::inputs      ? arguments.inputs[field.index]
                      : field.of == Of::results   ? arguments.outputs[field.index]
                      : field.of == Of::workspace ? arguments.workspace
@@ -36,8 +36,8 @@ const void* address_of(const EndLaunch::Field& field, const LaunchArguments& arg
   return static_cast<const std::byte*>(base) + field.offset_bytes;
 }
 
-bool are_aligned(const EndLaunch& launch, const LaunchArguments& arguments) {
-  return std::ranges::all_of(launch.fields, [&](const EndLaunch::Field& field) {
+bool are_aligned(const EpilogueLaunch& launch, const LaunchArguments& arguments) {
+  return std::ranges::all_of(launch.fields, [&](const EpilogueLaunch::Field& field) {
     return (!field.map && !field.in_vectors) || are_vector_aligned({address_of(field, arguments, nullptr)});
   });
 }
@@ -64,7 +64,34 @@ TensorMapShape panels_map(DType dtype, std::int64_t columns, std::int64_t rows, 
   return map;
 }
 
-LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors) {
+std::optional<ProductOperands> ProductOperands::of(const MatrixProduct& product, bool has_rows_of_b,
+                                                   const KernelSpec& spec) {
+  const ProductOperands operands{.product = product,
+                                 .has_rows_of_b = has_rows_of_b,
+                                 .a_row = line_of(spec.inputs[0], 1),
+                                 .b_line = line_of(spec.inputs[1], has_rows_of_b ? 1 : 0)};
+  const bool fits =
+      operands.a_row > 0 && operands.b_line > 0 && std::max({product.m, product.n, product.k}) <= kLargestSize;
+  return fits ? std::optional(operands) : std::nullopt;
+}
+
+TensorMapShape ProductOperands::a_map(const EpilogueTiling& tiling) const {
+  return lines_map(product.dtype, product.k, product.m, a_row, tiling.rows / tiling.cluster_columns);
+}
+
+TensorMapShape ProductOperands::b_map(const EpilogueTiling& tiling, int least_boxes) const {
+  if (has_rows_of_b)
+    return lines_map(product.dtype, product.n, product.k, b_line, LowMatmulTiling::kStepK / tiling.cluster_rows);
+  return lines_map(product.dtype, product.k, product.n, b_line,
+                   tiling.columns / std::max(tiling.cluster_rows, least_boxes));
+}
+
+bool are_whole_vectors(std::initializer_list<std::int64_t> elements) {
+  constexpr std::int64_t kVector = 8;
+  return std::ranges::all_of(elements, [](std::int64_t count) { return count > 0 && count % kVector == 0; });
+}
+
+LowMatmul divide_product(const EpilogueTiles& tiles, const EpilogueTiling& tiling, int multiprocessors) {
   LowMatmul product;
   product.m = static_cast<int>(tiles.m);
   product.n = static_cast<int>(tiles.n);
@@ -78,13 +105,13 @@ LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int mul
   return product;
 }
 
-int blocks_of(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors) {
+int blocks_of(const EpilogueTiles& tiles, const EpilogueTiling& tiling, int multiprocessors) {
   const int clusters = divide_product(tiles, tiling, multiprocessors).tiles;
   return std::min(clusters, most_clusters(tiling, multiprocessors)) * tiling.cluster_blocks();
 }
 
-EndLaunch product_launch(std::string function, const char* image, int blocks, int shared_bytes) {
-  EndLaunch launch;
+EpilogueLaunch product_launch(std::string function, const char* image, int blocks, int shared_bytes) {
+  EpilogueLaunch launch;
   launch.image = image;
   launch.function = std::move(function);
   launch.shape.grid_x = static_cast<unsigned>(blocks);

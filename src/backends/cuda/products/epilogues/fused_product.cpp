@@ -1,4 +1,4 @@
-#include "backends/cuda/products/epilogues/ended_product.h"
+#include "backends/cuda/products/epilogues/fused_product.h"
 
 #include <fmt/format.h>
 
@@ -22,16 +22,16 @@ namespace ridgepoint::cuda {
 namespace {
 
 // One tiling of the kernel for both. Operands and results that are not aligned as it needs them are computed otherwise.
-class EndedKernel : public Kernel {
-  using Of = EndLaunch::Field::Of;
+class FusedProduct : public Kernel {
+  using Of = EpilogueLaunch::Field::Of;
 
  public:
-  EndedKernel(CudaContext& context, std::vector<EndLaunch> launches, std::size_t workspace_bytes)
+  FusedProduct(CudaContext& context, std::vector<EpilogueLaunch> launches, std::size_t workspace_bytes)
       : context_(context), workspace_bytes_(workspace_bytes) {
-    for (EndLaunch& launch : launches) {
+    for (EpilogueLaunch& launch : launches) {
       const CUfunction function = context.kernel(launch.image, launch.function.c_str());
       context.allow_shared(function, launch.shape.shared_bytes);
-      const auto uses_flags = [](const EndLaunch::Field& field) { return field.of == Of::block_flags; };
+      const auto uses_flags = [](const EpilogueLaunch::Field& field) { return field.of == Of::block_flags; };
       if (std::ranges::any_of(launch.fields, uses_flags)) block_flags_ = block_flags(context);
       std::vector<const void*> addresses(launch.fields.size());
       launches_.push_back({std::move(launch), function, std::move(addresses)});
@@ -48,7 +48,7 @@ class EndedKernel : public Kernel {
     if (otherwise_ != nullptr && !std::ranges::all_of(launches_, aligned)) return launch_otherwise(arguments);
     for (Launch& launch : launches_) {
       for (std::size_t i = 0; i < launch.addresses.size(); ++i) {
-        const EndLaunch::Field& field = launch.what.fields[i];
+        const EpilogueLaunch::Field& field = launch.what.fields[i];
         const void* address = address_of(field, arguments, block_flags_);
         if (launch.addresses[i] == address) continue;
         set(launch.what.parameters, field, address);
@@ -66,7 +66,7 @@ class EndedKernel : public Kernel {
 
  private:
   struct Launch {
-    EndLaunch what;
+    EpilogueLaunch what;
     CUfunction function = nullptr;
     std::vector<const void*> addresses;  // that the parameters have
   };
@@ -83,7 +83,7 @@ class EndedKernel : public Kernel {
     otherwise_->launch(arguments);
   }
 
-  static void set(EndLaunch::Parameters& parameters, const EndLaunch::Field& field, const void* address) {
+  static void set(EpilogueLaunch::Parameters& parameters, const EpilogueLaunch::Field& field, const void* address) {
     std::byte* const to = parameters.bytes.data() + field.place;
     if (field.map) {
       const TensorMap map = make_tensor_map(*field.map, address);
@@ -102,9 +102,9 @@ class EndedKernel : public Kernel {
 
 // The fastest of several kernels for one node, on operands of random values; integers are 0. One that the GPU refuses
 // to launch, as a cooperative one without room for all blocks at once, is not the fastest.
-class EndedRace {
+class FusedProductRace {
  public:
-  EndedRace(CudaContext& context, const KernelSpec& spec, const std::vector<std::unique_ptr<Kernel>>& ways)
+  FusedProductRace(CudaContext& context, const KernelSpec& spec, const std::vector<std::unique_ptr<Kernel>>& ways)
       : spec_(spec), timer_(context, sizes(spec, ways)) {
     for (const auto& way : ways) {
       launches_.push_back([this, kernel = way.get()](const MatmulAddresses& at) { return launch(*kernel, at); });
@@ -174,7 +174,7 @@ class EndedRace {
   std::vector<MatmulLaunch> launches_;
 };
 
-std::string choice_key(const CudaContext& context, const EndPlan& plan) {
+std::string choice_key(const CudaContext& context, const EpiloguePlan& plan) {
   const CardFacts& card = context.card();
   int driver_version = 0;
   check(context.driver().cuDriverGetVersion(&driver_version), "read the driver's version");
@@ -183,27 +183,27 @@ std::string choice_key(const CudaContext& context, const EndPlan& plan) {
                      card.multiprocessors, plan.key());
 }
 
-struct EndedChoices {
+struct FusedProductChoices {
   std::mutex mutex;
   std::map<std::string, std::string> by_key;
 };
-EndedChoices& ended_choices() {
-  static EndedChoices instance;
+FusedProductChoices& fused_product_choices() {
+  static FusedProductChoices instance;
   return instance;
 }
 
-bool may_take_two_steps(const EndPlan* plan) { return plan == nullptr || plan->may_take_two_steps(); }
+bool may_take_two_steps(const EpiloguePlan* plan) { return plan == nullptr || plan->may_take_two_steps(); }
 
-// Two steps, where they are a way, and the tilings: a text for each of ended_product_ways().
-std::vector<std::string> texts_of_ways(const EndPlan& plan) {
+// Two steps, where they are a way, and the tilings: a text for each of fused_product_ways().
+std::vector<std::string> texts_of_ways(const EpiloguePlan& plan) {
   std::vector<std::string> texts;
   if (plan.may_take_two_steps()) texts.emplace_back("in two steps");
-  for (const EndTiling& tiling : plan.candidates()) texts.push_back(tiling.to_text());
+  for (const EpilogueTiling& tiling : plan.candidates()) texts.push_back(tiling.to_text());
   return texts;
 }
 
 // The index of the fastest. Measures once.
-std::size_t choose(CudaContext& context, const KernelSpec& spec, const EndPlan& plan,
+std::size_t choose(CudaContext& context, const KernelSpec& spec, const EpiloguePlan& plan,
                    const std::vector<std::unique_ptr<Kernel>>& ways) {
   const std::vector<std::string> texts = texts_of_ways(plan);
   const auto find = [&](const std::string& text) {
@@ -211,8 +211,8 @@ std::size_t choose(CudaContext& context, const KernelSpec& spec, const EndPlan& 
   };
   const auto is_way = [&](const std::string& text) { return find(text) < texts.size(); };
   const std::string key = choice_key(context, plan);
-  const std::lock_guard lock(ended_choices().mutex);
-  std::string& chosen = ended_choices().by_key[key];
+  const std::lock_guard lock(fused_product_choices().mutex);
+  std::string& chosen = fused_product_choices().by_key[key];
   const DiskCache cache = DiskCache::in_user_folder("matmul");
   if (chosen.empty()) {
     const std::string known = cache.load(key).value_or("");
@@ -221,7 +221,7 @@ std::size_t choose(CudaContext& context, const KernelSpec& spec, const EndPlan& 
   if (chosen.empty()) {
     const InStage in_stage(FirstCallStage::choices);
     ways.front()->prepare();
-    const std::optional<std::size_t> winner = EndedRace(context, spec, ways).winner();
+    const std::optional<std::size_t> winner = FusedProductRace(context, spec, ways).winner();
     chosen = texts[winner.value_or(0)];
     if (winner) chosen = cache.store_first(key, chosen, is_way);
   }
@@ -230,13 +230,13 @@ std::size_t choose(CudaContext& context, const KernelSpec& spec, const EndPlan& 
 
 }  // namespace
 
-std::size_t ended_product_workspace(const CardFacts& card, const KernelSpec& spec, const EndPlan* plan) {
+std::size_t fused_product_workspace(const CardFacts& card, const KernelSpec& spec, const EpiloguePlan* plan) {
   return std::max(may_take_two_steps(plan) ? ProductSteps(spec).workspace_bytes(card) : 0,
                   plan == nullptr ? 0 : plan->workspace_bytes());
 }
 
-std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, const KernelSpec& spec,
-                                                        const EndPlan* plan) {
+std::vector<std::unique_ptr<Kernel>> fused_product_ways(CudaContext& context, const KernelSpec& spec,
+                                                        const EpiloguePlan* plan) {
   std::vector<std::unique_ptr<Kernel>> ways;
   std::size_t workspace_bytes = plan == nullptr ? 0 : plan->workspace_bytes();
   if (may_take_two_steps(plan)) {
@@ -244,19 +244,19 @@ std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, co
     workspace_bytes = ways.front()->workspace_bytes();
   }
   if (plan == nullptr) return ways;
-  for (const EndTiling& tiling : plan->candidates()) {
-    ways.push_back(std::make_unique<EndedKernel>(context, plan->launches(tiling, context.card().multiprocessors),
-                                                 workspace_bytes));
+  for (const EpilogueTiling& tiling : plan->candidates()) {
+    ways.push_back(std::make_unique<FusedProduct>(context, plan->launches(tiling, context.card().multiprocessors),
+                                                  workspace_bytes));
   }
   return ways;
 }
 
-std::unique_ptr<Kernel> make_ended_product(CudaContext& context, const KernelSpec& spec, const EndPlan* plan) {
+std::unique_ptr<Kernel> make_fused_product(CudaContext& context, const KernelSpec& spec, const EpiloguePlan* plan) {
   const CudaContext::Scope scope(context);
-  std::vector<std::unique_ptr<Kernel>> ways = ended_product_ways(context, spec, plan);
+  std::vector<std::unique_ptr<Kernel>> ways = fused_product_ways(context, spec, plan);
   const std::size_t chosen = ways.size() == 1 ? 0 : choose(context, spec, *plan, ways);
   if (chosen > 0 && may_take_two_steps(plan))
-    static_cast<EndedKernel&>(*ways[chosen]).set_otherwise(std::move(ways.front()));
+    static_cast<FusedProduct&>(*ways[chosen]).set_otherwise(std::move(ways.front()));
   return std::move(ways[chosen]);
 }
 

@@ -1,6 +1,6 @@
-// What holds for all ends of products: the cards that have them, the addresses that their kernels take, and what runs
-// where a kernel cannot.
-#include "backends/cuda/products/epilogues/ended_product.h"
+// What holds for all epilogues of products: the cards that have them, the addresses that their kernels take, and what
+// runs where a kernel cannot.
+#include "backends/cuda/products/epilogues/fused_product.h"
 
 #include <gmock/gmock.h>
 
@@ -15,7 +15,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/products/epilogues/ended_product_runs.h"
+#include "backends/cuda/products/epilogues/fused_product_runs.h"
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "backends/cuda/products/epilogues/residual_case.h"
 #include "backends/cuda/products/epilogues/rope_case.h"
@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
-using testing::EndedRun;
+using testing::FusedProductRun;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using testing::LossCase;
@@ -37,17 +37,17 @@ using testing::RopeCase;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-// Calls work(what, case) for a case of each end.
+// Calls work(what, case) for a case of each epilogue.
 template <class Work>
-void for_each_end(const Work& work) {
+void for_each_epilogue(const Work& work) {
   work("norm", ResidualCase(false, 1000, 768, 1600));
   work("derivative of a norm", ResidualCase(true, 1000, 768, 1600));
   work("rotary embedding", RopeCase(4, 250, 30, 64, 640, 768));
   work("cross-entropy", LossCase(true, 1000, 768, 10000));
 }
 
-TEST(EndedProduct, is_for_compute_capability_9_0_alone) {
-  for_each_end([](const char* what, const testing::EndedCase& some) {
+TEST(FusedProduct, is_for_compute_capability_9_0_alone) {
+  for_each_epilogue([](const char* what, const testing::FusedProductCase& some) {
     cuda::CardFacts card = testing::hopper_card();
     EXPECT_NE(cuda::find_variant(card, some.graph, some.graph.node(some.node)), nullptr) << what;
     for (const cuda::ComputeCapability other : {cuda::ComputeCapability{8, 0}, {8, 9}, {10, 0}, {10, 3}, {12, 0}}) {
@@ -59,13 +59,13 @@ TEST(EndedProduct, is_for_compute_capability_9_0_alone) {
 }
 
 // From a slice of a GPU to one that is larger than any with this compute capability.
-TEST(EndedProduct, has_a_block_on_each_of_any_number_of_multiprocessors) {
-  for_each_end([](const char* what, const auto& some) {
+TEST(FusedProduct, has_a_block_on_each_of_any_number_of_multiprocessors) {
+  for_each_epilogue([](const char* what, const auto& some) {
     const auto plan = some.plan();
     ASSERT_TRUE(plan.has_value()) << what;
     for (const int multiprocessors : {1, 2, 7, 16, 78, 114, 132, 144}) {
-      for (const cuda::EndTiling& tiling : plan->candidates()) {
-        const cuda::EndLaunch main = plan->launches(tiling, multiprocessors)[0];
+      for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
+        const cuda::EpilogueLaunch main = plan->launches(tiling, multiprocessors)[0];
         const int blocks = static_cast<int>(main.shape.grid_x);
         EXPECT_EQ(blocks % tiling.cluster_blocks(), 0) << what << ", " << tiling.to_text();
         EXPECT_LE(blocks, std::clamp(multiprocessors, tiling.cluster_blocks(), 132))
@@ -78,7 +78,7 @@ TEST(EndedProduct, has_a_block_on_each_of_any_number_of_multiprocessors) {
   });
 }
 
-TEST(EndedProduct, is_not_of_sizes_beyond_32_bits) {
+TEST(FusedProduct, is_not_of_sizes_beyond_32_bits) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 31;
   EXPECT_FALSE(ResidualCase(false, 64, kHuge, 64).plan().has_value());
   EXPECT_FALSE(RopeCase(1, 64, 2, 64, kHuge, 64).plan().has_value()) << "columns";
@@ -96,7 +96,7 @@ struct Addresses {
     make(inputs_count, inputs);
     make(outputs_count, outputs);
   }
-  explicit Addresses(const testing::EndedCase& some) : Addresses(some.layouts.size(), some.results.size()) {}
+  explicit Addresses(const testing::FusedProductCase& some) : Addresses(some.layouts.size(), some.results.size()) {}
 
   static void move(void*& address, std::size_t bytes) { address = static_cast<std::byte*>(address) + bytes; }
   LaunchArguments arguments() const {
@@ -118,7 +118,7 @@ bool takes(const Case& some, std::vector<void*> Addresses::*which, std::size_t i
   return cuda::are_aligned(plan->launches(plan->candidates()[0], 132)[0], addresses.arguments());
 }
 
-TEST(EndedProduct, takes_what_is_read_in_vectors_at_multiples_of_16_bytes_only) {
+TEST(FusedProduct, takes_what_is_read_in_vectors_at_multiples_of_16_bytes_only) {
   constexpr auto kInputs = &Addresses::inputs;
   constexpr auto kResults = &Addresses::outputs;
   for (const bool backward : {false, true}) {
@@ -144,7 +144,7 @@ TEST(EndedProduct, takes_what_is_read_in_vectors_at_multiples_of_16_bytes_only) 
 
 std::vector<std::string> launched;  // by the fake GPU
 
-class EndedProductOnFakeCard : public testing::OnFakeCard {
+class FusedProductOnFakeCard : public testing::OnFakeCard {
  protected:
   // The kernels that a launch runs.
   static std::vector<std::string> kernels_of(Kernel& kernel, const Addresses& addresses) {
@@ -156,7 +156,7 @@ class EndedProductOnFakeCard : public testing::OnFakeCard {
   }
 
   // A launch with operand `index` in its place, and one where it begins `bytes` later.
-  static void expect_two_steps(const testing::EndedCase& some, const std::string& name, std::size_t index,
+  static void expect_two_steps(const testing::FusedProductCase& some, const std::string& name, std::size_t index,
                                std::size_t bytes) {
     const auto kernel = make_hand_written_kernel(cuda::CudaContext::of_card(0), some.spec());
     ASSERT_THAT(std::string(kernel->name()), StartsWith(name));
@@ -169,7 +169,7 @@ class EndedProductOnFakeCard : public testing::OnFakeCard {
   }
 };
 
-TEST_F(EndedProductOnFakeCard, runs_in_two_steps_where_an_operand_is_not_aligned) {
+TEST_F(FusedProductOnFakeCard, runs_in_two_steps_where_an_operand_is_not_aligned) {
   use_fake_compiler();
   on_fake_card([] {
     expect_two_steps(ResidualCase(false, 256, 512, 64), "fused_residual_norm", 3, 4);
@@ -178,7 +178,7 @@ TEST_F(EndedProductOnFakeCard, runs_in_two_steps_where_an_operand_is_not_aligned
   });
 }
 
-TEST_F(EndedProductOnFakeCard, refuses_operands_that_are_not_aligned_where_two_steps_need_more_memory_than_is_planned) {
+TEST_F(FusedProductOnFakeCard, refuses_operands_that_are_not_aligned_where_two_steps_need_more_memory_than_is_planned) {
   use_fake_compiler();
   set("FAKE_NVRTC_REFUSES", "fused_");
   on_fake_card([] {
@@ -192,7 +192,7 @@ TEST_F(EndedProductOnFakeCard, refuses_operands_that_are_not_aligned_where_two_s
 }
 
 // Such as a GPU of which another process holds a part.
-TEST_F(EndedProductOnFakeCard, is_in_two_steps_where_the_card_has_no_room_for_all_blocks_at_once) {
+TEST_F(FusedProductOnFakeCard, is_in_two_steps_where_the_card_has_no_room_for_all_blocks_at_once) {
   use_fake_compiler();
   set("FAKE_CARD_REFUSES_TOGETHER", "1");
   on_fake_card([] {
@@ -205,9 +205,9 @@ TEST_F(EndedProductOnFakeCard, is_in_two_steps_where_the_card_has_no_room_for_al
   });
 }
 
-class OnCardEndedProduct : public testing::OnHopper {
+class OnCardFusedProduct : public testing::OnHopper {
  protected:
-  std::vector<Operand> operands_of(const testing::EndedCase& some) {
+  std::vector<Operand> operands_of(const testing::FusedProductCase& some) {
     std::vector<Operand> operands;
     for (const TensorLayout& layout : some.layouts) {
       const bool is_by_columns = layout.shape.rank() == 2 && layout.strides[0] == 1 && layout.strides[1] > 1;
@@ -222,7 +222,7 @@ class OnCardEndedProduct : public testing::OnHopper {
 };
 
 // The weights of a norm and the cosines of a table, one element after a multiple of 16 bytes.
-TEST_F(OnCardEndedProduct, takes_operands_that_begin_anywhere) {
+TEST_F(OnCardFusedProduct, takes_operands_that_begin_anywhere) {
   const auto expect_same = [&](const auto& some, std::size_t shifted) {
     const std::vector<Operand> operands = operands_of(some);
     const auto plan = some.plan();
@@ -230,7 +230,7 @@ TEST_F(OnCardEndedProduct, takes_operands_that_begin_anywhere) {
         testing::results_of_ways(*device_, *context_, some.spec(), *plan, operands)[0];
     const auto kernel = make_hand_written_kernel(*context_, some.spec());
     kernel->prepare();
-    EndedRun run(*device_, some.spec(), operands, kernel->workspace_bytes(), shifted);
+    FusedProductRun run(*device_, some.spec(), operands, kernel->workspace_bytes(), shifted);
     run.launch(*kernel);
     device_->synchronize();
     const std::vector<std::vector<double>> found = run.results();
@@ -247,21 +247,21 @@ TEST_F(OnCardEndedProduct, takes_operands_that_begin_anywhere) {
 }
 
 // Cooperative launches of several kinds share the words in which blocks count, which each leaves at 0.
-TEST_F(OnCardEndedProduct, gives_in_a_captured_run_what_it_gives_in_single_launches) {
+TEST_F(OnCardFusedProduct, gives_in_a_captured_run_what_it_gives_in_single_launches) {
   const ResidualCase forward(false, 1000, 768, 768), backward(true, 1000, 768, 768);
   struct Launches {
     std::vector<std::unique_ptr<Kernel>> ways;
-    std::vector<std::unique_ptr<EndedRun>> runs;
+    std::vector<std::unique_ptr<FusedProductRun>> runs;
   };
   std::vector<Launches> all;
   for (const ResidualCase* some : {&forward, &backward}) {
     const std::vector<Operand> operands = operands_of(*some);
     const auto plan = some->plan();
     Launches& made = all.emplace_back();
-    made.ways = cuda::ended_product_ways(*context_, some->spec(), &*plan);
+    made.ways = cuda::fused_product_ways(*context_, some->spec(), &*plan);
     for (const auto& way : made.ways) {
       way->prepare();
-      made.runs.push_back(std::make_unique<EndedRun>(*device_, some->spec(), operands, way->workspace_bytes()));
+      made.runs.push_back(std::make_unique<FusedProductRun>(*device_, some->spec(), operands, way->workspace_bytes()));
     }
   }
   const auto launch_all = [&] {
