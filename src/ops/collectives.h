@@ -16,13 +16,28 @@ inline constexpr std::string_view kInto = "into";
 // its operands are freed; without it, launches wait for it where they read its results.
 inline constexpr std::string_view kInFlight = "in_flight";
 
-// The least bytes that GPUs' copy engines send where they reach each other's memory: of sums that lie one behind
-// another, and of a tensor that is scattered or gathered. They leave multiprocessors to kernels, but the ranks wait for
-// one another before and after each copy, so less is sent by kernels.
-inline constexpr std::size_t kLeastBytesOfCopiedSums = std::size_t{1} << 20;
-inline constexpr std::size_t kLeastBytesOfCopies = std::size_t{4} << 20;
-// The most bytes of a tensor that they scatter: as much memory has what other ranks send.
+// The most bytes of a tensor that GPUs' copy engines scatter: as much memory has what other ranks send.
 inline constexpr std::size_t kMostBytesOfCopiedScatter = std::size_t{64} << 20;
+
+// Whether the copy engines of GPUs that reach each other's memory send so many bytes of a collective: a tensor that is
+// scattered or gathered, or sums that lie one behind another. They leave multiprocessors to kernels, but the ranks wait
+// for one another before and after each copy, so less is sent by kernels. New parameters beside updates are gathered by
+// one kernel for all of them, which is faster.
+inline bool are_sent_by_copies(const Node& node, std::size_t bytes) {
+  constexpr std::size_t kLeastSums = std::size_t{1} << 20;
+  constexpr std::size_t kLeastTensor = std::size_t{4} << 20;
+  if (node.phase == Phase::optimizer) return false;
+  switch (node.op) {
+    case Op::all_reduce:
+      return bytes >= kLeastSums;
+    case Op::all_gather:
+      return bytes >= kLeastTensor;
+    case Op::reduce_scatter:
+      return bytes >= kLeastTensor && bytes <= kMostBytesOfCopiedScatter;
+    default:
+      return false;
+  }
+}
 
 // The operands of a collective that it sends, one for each result: all but the tensors of an all_gather into them.
 std::span<const Value> sent_operands(const Node& node);

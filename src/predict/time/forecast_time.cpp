@@ -47,17 +47,16 @@ bool is_product(const Node& node) {
 Sender sender_of(const Graph& graph, const Node& node, Compile level, const Network& network) {
   const bool reaches_memory = level == Compile::full && has_fast_links(network) &&
                               node.attributes.get<std::int64_t>("ranks") <= network.ranks_on_machine;
-  if (!reaches_memory || node.phase == Phase::optimizer || node.op == Op::collective_broadcast) return Sender::kernels;
+  if (!reaches_memory) return Sender::kernels;
   std::size_t all = 0, copied = 0;
   const std::span<const Value> sent = sent_operands(node);
   for (std::size_t i = 0; i < sent.size(); ++i) {
     const std::size_t bytes = std::max(graph.type(sent[i]).bytes(), graph.type(node.outputs[i]).bytes());
-    const bool fits = node.op != Op::reduce_scatter || bytes <= kMostBytesOfCopiedScatter;
     all += bytes;
-    if (bytes >= kLeastBytesOfCopies && fits) copied += bytes;
+    if (are_sent_by_copies(node, bytes)) copied += bytes;
   }
-  if (node.op == Op::all_reduce) return all >= kLeastBytesOfCopiedSums ? Sender::copy_engines : Sender::kernels;
-  return 2 * copied >= all ? Sender::copy_engines : Sender::kernels;
+  const bool are_copied = node.op == Op::all_reduce ? are_sent_by_copies(node, all) : copied > 0 && 2 * copied >= all;
+  return are_copied ? Sender::copy_engines : Sender::kernels;
 }
 
 // Whether measured times tell of such runs: of one rank, or of compiled ones on two of a machine with the links of the

@@ -132,8 +132,7 @@ class NcclKernel : public Kernel {
   }
 
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
-  // counts differ, because one of them could not capture, would wait for ever. New parameters beside updates are
-  // gathered by one kernel for all of them, which is faster.
+  // counts differ, because one of them could not capture, would wait for ever.
   void send(void* const* in, void* const* out) {
     const bool may_copy = channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer;
     if (may_copy) find_messages(in, out);
@@ -197,19 +196,11 @@ class NcclKernel : public Kernel {
 
   bool may_copy(const Message& message) {
     const DirectMemory& memory = *channel_.direct_memory();
-    const std::size_t least = node_.op == Op::all_reduce ? kLeastBytesOfCopiedSums : kLeastBytesOfCopies;
-    if (std::max(message.sent_bytes, message.result_bytes) < least) return false;
+    if (!are_sent_by_copies(node_, std::max(message.sent_bytes, message.result_bytes))) return false;
     if (!memory.holds(message.in, message.sent_bytes) || !memory.holds(message.out, message.result_bytes)) return false;
-    switch (node_.op) {
-      case Op::all_gather:
-        return true;
-      case Op::all_reduce:
-        return has_rank_sums(message.part->dtype);
-      case Op::reduce_scatter:
-        return has_rank_sums(message.part->dtype) && CopiedCollectives(channel_).can_scatter(message.sent_bytes);
-      default:
-        return false;
-    }
+    if (node_.op == Op::all_gather) return true;
+    const bool is_whole = node_.op == Op::all_reduce || CopiedCollectives(channel_).can_scatter(message.sent_bytes);
+    return is_whole && has_rank_sums(message.part->dtype);
   }
 
   // What is not copied, and what copies leave of a sum, as one kernel of NCCL.
