@@ -1,8 +1,15 @@
 #include "backends/cpu/device.h"
 
+#include <unistd.h>
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string_view>
 
 #include "backends/cpu/attention/attention.h"
 #include "backends/cpu/experts/experts.h"
@@ -10,10 +17,11 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/memory.h"
-#include "backends/cpu/processor.h"
 #include "backends/cpu/tile/kernel.h"
 #include "core/random/random_values.h"
+#include "core/text/text.h"
 #include "core/threads/parallel.h"
+#include "core/threads/processors.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "runtime/device/host_activity.h"
 #include "runtime/device/process_group.h"
@@ -21,31 +29,108 @@
 namespace ridgepoint {
 namespace {
 
+// A limit file has a number of bytes, or "max" for no limit.
+std::optional<std::size_t> read_limit(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::uint64_t bytes = 0;
+  if (!(file >> bytes)) return std::nullopt;
+  return static_cast<std::size_t>(bytes);
+}
+
+// The bytes that a control group may still take: its limit less its usage, without file pages that Linux can drop.
+// Empty if a file is missing or there is no limit.
+std::optional<std::size_t> free_in_group(const std::filesystem::path& group, std::string_view limit_file,
+                                         std::string_view usage_file) {
+  const std::optional<std::size_t> limit = read_limit(group / limit_file);
+  const std::optional<std::size_t> usage = read_limit(group / usage_file);
+  if (!limit || !usage) return limit;
+  std::size_t droppable = 0;
+  std::ifstream statistics(group / "memory.stat");
+  for (std::string field; statistics >> field;) {
+    std::size_t bytes = 0;
+    if (field == "inactive_file" && statistics >> bytes) droppable = bytes;
+    statistics.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  const std::size_t held = *usage - std::min(*usage, droppable);
+  return *limit - std::min(*limit, held);
+}
+
+struct GroupMemory {
+  std::size_t limit_bytes = std::numeric_limits<std::size_t>::max();
+  std::size_t free_bytes = std::numeric_limits<std::size_t>::max();
+};
+
+// The minimum over this process's group and its ancestors. Version 2 has the limit in memory.max, version 1 in
+// memory.limit_in_bytes.
+GroupMemory control_group_memory() {
+  GroupMemory least;
+  for_each_control_group("memory", [&](const std::filesystem::path& folder, int version) {
+    const char* limit_file = version == 1 ? "memory.limit_in_bytes" : "memory.max";
+    const char* usage_file = version == 1 ? "memory.usage_in_bytes" : "memory.current";
+    least.limit_bytes = std::min(least.limit_bytes, read_limit(folder / limit_file).value_or(least.limit_bytes));
+    least.free_bytes =
+        std::min(least.free_bytes, free_in_group(folder, limit_file, usage_file).value_or(least.free_bytes));
+  });
+  return least;
+}
+
+// The model name in /proc/cpuinfo; "CPU" if it has none.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos) return std::string(trimmed(std::string_view(line).substr(colon + 1)));
+  }
+  return "CPU";
+}
+
+// Physical memory, or the smallest limit of this process's control groups if that is less.
+std::size_t usable_memory_bytes() {
+  const auto pages = static_cast<std::size_t>(std::max(sysconf(_SC_PHYS_PAGES), 0L));
+  const auto page_bytes = static_cast<std::size_t>(std::max(sysconf(_SC_PAGESIZE), 0L));
+  return std::min(pages * page_bytes, control_group_memory().limit_bytes);
+}
+
+// The bytes that could be allocated now without swapping, by Linux's estimate, or the bytes that the control groups
+// still allow if that is less; SIZE_MAX if neither is known.
+std::size_t available_memory_bytes() {
+  constexpr std::string_view kField = "MemAvailable:";
+  std::size_t machine_bytes = std::numeric_limits<std::size_t>::max();
+  std::ifstream file("/proc/meminfo");
+  for (std::string field; file >> field;) {
+    std::size_t kibibytes = 0;
+    if (field == kField && file >> kibibytes) machine_bytes = kibibytes * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::min(machine_bytes, control_group_memory().free_bytes);
+}
+
 class CpuDevice : public Device {
  public:
   explicit CpuDevice(const DeviceOptions& options)
       : total_memory_bytes_(
-            std::min(cpu::usable_memory_bytes(), options.memory_limit_bytes.value_or(static_cast<std::size_t>(-1)))) {
+            std::min(usable_memory_bytes(), options.memory_limit_bytes.value_or(static_cast<std::size_t>(-1)))) {
     cpu::require_known_instruction_set();
     set_thread_count(options.threads);
     cpu::keep_freed_memory();
   }
 
   std::string_view kind() const override { return "cpu"; }
-  std::string name() const override { return cpu::processor_name(); }
+  std::string name() const override { return processor_name(); }
   std::size_t total_memory_bytes() const override { return total_memory_bytes_; }
   DeviceFacts facts() const override {
     DeviceFacts facts;
     if (const std::string_view set = cpu::instruction_set(); !set.empty()) facts.instruction_set = set;
     return facts;
   }
-  std::optional<std::size_t> free_memory_bytes() const override { return cpu::available_memory_bytes(); }
+  std::optional<std::size_t> free_memory_bytes() const override { return available_memory_bytes(); }
 
   // Linux overcommits memory and kills processes that touch too much, so large requests are checked here.
   void* allocate_memory(std::size_t bytes) override {
     const std::size_t held = held_bytes_.fetch_add(bytes);
     const bool fits = bytes <= total_memory_bytes_ && held <= total_memory_bytes_ - bytes &&
-                      (bytes < kCheckedBytes || bytes <= cpu::available_memory_bytes());
+                      (bytes < kCheckedBytes || bytes <= available_memory_bytes());
     void* address = fits ? cpu::map_pages(bytes) : nullptr;
     if (address == nullptr) held_bytes_ -= bytes;
     return address;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/collectives/direct_memory.h"
@@ -12,9 +13,9 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/cuda_graph.h"
 #include "backends/cuda/driver/event.h"
+#include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/hand_written.h"
-#include "backends/cuda/kernels/random/random.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "backends/cuda/products/matmul.h"
@@ -91,7 +92,16 @@ class CudaDevice : public Device {
   void fill_zero(void* device_address, std::size_t bytes) override { context_.fill_zero(device_address, bytes); }
   void fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
                    std::uint64_t stream, const StopPoint& /*stop_point*/) override {
-    cuda::fill_random(context_, device_address, dtype, count, distribution, stream);
+    if (count == 0) return;
+    constexpr int kThreads = 256;
+    constexpr std::int64_t kMostBlocks = 1 << 16;
+    const std::string entry = "fill_random_" + std::string(ridgepoint::name(dtype));
+    const cuda::LaunchShape shape{.grid_x = static_cast<unsigned>(std::min(ceil_divide(count, kThreads), kMostBlocks)),
+                                  .block_x = kThreads};
+    double mean = distribution.mean;
+    double deviation = distribution.deviation;
+    void* arguments[] = {&device_address, &count, &mean, &deviation, &stream};
+    context_.launch(context_.kernel("random", entry.c_str()), shape, arguments, entry.c_str());
   }
   void synchronize() override { context_.synchronize(); }
   void while_current(const std::function<void()>& body) override {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "backends/mpi/low_sums.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/tensor.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
 
@@ -15,6 +15,18 @@ using Clock = std::chrono::steady_clock;
 // Short collectives end within this time; longer ones leave the core to the thread that computes.
 constexpr auto kPolls = std::chrono::microseconds(50);
 constexpr auto kSleep = std::chrono::microseconds(50);
+
+// Sums of 16-bit floating types, as MPI calls them: sum[i] += operand[i], rounded to nearest even.
+// The sum of two values of a 16-bit type is exact in double, so that it is rounded once.
+void add_low(DType dtype, const void* operand, void* sum, std::size_t count) {
+  const auto* from = static_cast<const std::byte*>(operand);
+  auto* to = static_cast<std::byte*>(sum);
+  for (std::size_t i = 0; i < 2 * count; i += 2)
+    store_element(dtype, to + i, load_element(dtype, to + i) + load_element(dtype, from + i));
+}
+
+void add_bf16(const void* operand, void* sum, std::size_t count) { add_low(DType::bf16, operand, sum, count); }
+void add_fp16(const void* operand, void* sum, std::size_t count) { add_low(DType::fp16, operand, sum, count); }
 
 }  // namespace
 

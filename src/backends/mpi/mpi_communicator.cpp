@@ -1,5 +1,3 @@
-#include "backends/mpi/mpi_communicator.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "backends/mpi/mpi_group.h"
 #include "core/text/units.h"
 #include "ridgepoint/error.h"
 

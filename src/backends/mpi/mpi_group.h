@@ -9,10 +9,13 @@
 
 #include "backends/mpi/communication_thread.h"
 #include "backends/mpi/library.h"
-#include "backends/mpi/mpi_communicator.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/process_group.h"
 
 namespace ridgepoint {
+
+// Collectives by MPI, for devices whose memory is the host's. They run in a thread of their own.
+std::shared_ptr<Communicator> make_mpi_communicator(CommunicationThread& thread);
 
 class MpiGroup : public ProcessGroup {
  public:

@@ -1,23 +1,151 @@
 // make_cupti_recorder(): each launch, or captured run, is pushed to CUPTI as an external correlation id; the records
 // are read at the end.
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/driver/kernel_cache.h"
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/cupti_buffers.h"
 #include "backends/cuda/profiling/cupti_records.h"
-#include "backends/cuda/profiling/cupti_subscription.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
+#include "runtime/device/activity.h"
 #include "runtime/device/host_activity.h"
 
 namespace ridgepoint::cuda {
 namespace {
+
+// Concurrent kernels, because the plain kind serialises kernels. External correlation needs the records of API calls.
+// Without the kind of whole graphs, each node of a graph has a record.
+constexpr std::array kKinds = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+                               CUPTI_ACTIVITY_KIND_DRIVER,
+                               CUPTI_ACTIVITY_KIND_RUNTIME,
+                               CUPTI_ACTIVITY_KIND_MEMCPY,
+                               CUPTI_ACTIVITY_KIND_MEMCPY2,
+                               CUPTI_ACTIVITY_KIND_MEMSET,
+                               CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
+
+constexpr std::array kGraphNodes = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
+
+// Which launch made each node of a captured CUDA graph. A graph is instantiated as a copy of the captured one, whose
+// nodes have ids of their own, and the kernels of its launches have the ids of these.
+class CapturedNodes {
+ public:
+  // Nodes that are created from here to end_launch() belong to the launch.
+  void begin_launch(std::uint32_t launch) { launch_ = launch; }
+  void end_launch() { launch_ = kNoLaunch; }
+
+  void created(std::uint64_t node) {
+    if (launch_ == kNoLaunch) return;
+    launches_[node] = launch_;
+    if (launch_ != last_counted_) ++launch_count_;
+    last_counted_ = launch_;
+  }
+  void copied(std::uint64_t original, std::uint64_t copy) {
+    if (const auto known = launches_.find(original); known != launches_.end()) launches_[copy] = known->second;
+  }
+  void forget() { *this = {}; }
+
+  const GraphNodes& launches() const { return launches_; }
+  // The number of launches that made a node.
+  std::size_t launch_count() const { return launch_count_; }
+
+ private:
+  GraphNodes launches_;
+  std::uint32_t launch_ = kNoLaunch;
+  std::uint32_t last_counted_ = kNoLaunch;
+  std::size_t launch_count_ = 0;
+};
+
+// CUPTI's id of a node of a CUDA graph; nothing where it knows none.
+std::optional<std::uint64_t> id_of_graph_node(CUgraphNode node) {
+  std::uint64_t id = 0;
+  if (cupti().cuptiGetGraphNodeId(node, &id) != CUPTI_SUCCESS) return std::nullopt;
+  return id;
+}
+
+// While an object exists, this process is CUPTI's only subscriber, all kinds of records are enabled, and CUPTI tells
+// `nodes`, on the thread that captures, of every graph node.
+class CuptiSubscription {
+ public:
+  // Throws Error if recording is not possible.
+  explicit CuptiSubscription(CapturedNodes& nodes);
+  ~CuptiSubscription() { end(); }
+  CuptiSubscription(const CuptiSubscription&) = delete;
+  CuptiSubscription& operator=(const CuptiSubscription&) = delete;
+
+  // Whether CUPTI tells of graph nodes.
+  bool sees_graph_nodes() const { return sees_graph_nodes_; }
+
+  // Moves complete records to the buffers; with CUPTI_ACTIVITY_FLAG_FLUSH_FORCED all other records too.
+  void flush(std::uint32_t flags) const { check(call_, call_.cuptiActivityFlushAll(flags), "flush its records"); }
+
+ private:
+  static void on_callback(void* nodes, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data);
+  void end() noexcept;
+
+  const Cupti& call_;
+  CUpti_SubscriberHandle subscriber_ = nullptr;
+  std::size_t enabled_ = 0;  // kinds of records
+  bool sees_graph_nodes_ = false;
+};
+
+// The subscription also shows whether another tool uses CUPTI.
+CuptiSubscription::CuptiSubscription(CapturedNodes& nodes) : call_(cupti()) {
+  CuptiBuffers::instance();
+  check(call_, call_.cuptiSubscribe(&subscriber_, on_callback, &nodes), "start recording");
+  try {
+    for (const CUpti_ActivityKind kind : kKinds) {
+      check(call_, call_.cuptiActivityEnable(kind), "record kernels");
+      ++enabled_;
+    }
+  } catch (...) {
+    end();
+    throw;
+  }
+  sees_graph_nodes_ = true;
+  for (const CUpti_CallbackId id : kGraphNodes) {
+    if (call_.cuptiEnableCallback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, id) != CUPTI_SUCCESS)
+      sees_graph_nodes_ = false;
+  }
+}
+
+// CUPTI knows a kernel by the address of its CUfunction, and reports the old name where the driver gives this address
+// to a kernel that is loaded later (seen with CUDA 13.0). So the kernels at the end of a recording are never unloaded.
+void CuptiSubscription::end() noexcept {
+  try {
+    LoadedSource::keep_loaded();
+  } catch (const std::bad_alloc&) {  // later names may be wrong
+  }
+  while (enabled_ > 0) call_.cuptiActivityDisable(kKinds[--enabled_]);
+  call_.cuptiUnsubscribe(subscriber_);
+}
+
+// CUPTI calls this, so nothing may be thrown. A node whose id cannot be read stays unknown.
+void CuptiSubscription::on_callback(void* nodes, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  if (domain != CUPTI_CB_DOMAIN_RESOURCE || data == nullptr) return;
+  const auto* graph =
+      static_cast<const CUpti_GraphData*>(static_cast<const CUpti_ResourceData*>(data)->resourceDescriptor);
+  if (graph == nullptr) return;
+  auto& known = *static_cast<CapturedNodes*>(nodes);
+  try {
+    const std::optional<std::uint64_t> node = id_of_graph_node(graph->node);
+    if (!node) return;
+    if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) known.created(*node);
+    if (id != CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) return;
+    if (const std::optional<std::uint64_t> original = id_of_graph_node(graph->originalNode))
+      known.copied(*original, *node);
+  } catch (...) {  // no memory: the node stays unknown
+  }
+}
 
 constexpr auto kOurs = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 
