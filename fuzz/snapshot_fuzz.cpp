@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "inspect/snapshot/analyse_snapshot.h"
+#include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "memory_file.h"
 #include "require.h"
@@ -15,12 +15,13 @@ namespace {
 
 void analyse(const ridgepoint::Snapshot& snapshot) {
   for (const std::int64_t device : ridgepoint::devices_of(snapshot)) {
-    const ridgepoint::SnapshotReport report = ridgepoint::analyse_device(snapshot, device);
-    RIDGEPOINT_REQUIRE(report.peak.allocated_bytes >= report.start.allocated_bytes);
-    RIDGEPOINT_REQUIRE(report.at_peak.allocated_bytes == report.peak.allocated_bytes);
-    RIDGEPOINT_REQUIRE(report.peak_moment.moment <= report.events);
+    const ridgepoint::MemoryReport report = ridgepoint::analyse_memory(snapshot, device).report;
+    const bool counts_all = !snapshot.settings.counted_from_us;
+    RIDGEPOINT_REQUIRE(!counts_all || report.peak.allocated_bytes >= report.start.allocated_bytes);
+    RIDGEPOINT_REQUIRE(report.contents.levels.allocated_bytes == report.peak.allocated_bytes);
+    RIDGEPOINT_REQUIRE(report.contents.at.moment <= report.events);
     RIDGEPOINT_REQUIRE(report.history_complete == report.incomplete_because.empty());
-    for (const ridgepoint::SnapshotPhase& phase : report.phases) {
+    for (const ridgepoint::MemoryPhase& phase : report.phases) {
       RIDGEPOINT_REQUIRE(phase.begin.moment <= phase.end.moment && phase.end.moment <= report.events);
     }
   }

@@ -2,13 +2,10 @@
 
 #include <chrono>
 
-#include "core/types/enum_names.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
-
-constexpr auto kKindNames = enum_names<MemoryEventKind>("alloc", "free", "segment_alloc", "segment_free", "oom");
 
 template <typename Clock>
 std::int64_t time_ns() {
@@ -16,8 +13,6 @@ std::int64_t time_ns() {
 }
 
 }  // namespace
-
-std::string_view name(MemoryEventKind kind) { return kKindNames[kind]; }
 
 MemoryTrace::MemoryTrace(std::size_t capacity)
     : ring_(capacity),

@@ -7,12 +7,28 @@
 #include <string_view>
 #include <vector>
 
+#include "core/types/enum_names.h"
 #include "memory/allocator.h"
 
 namespace ridgepoint {
 
-enum class MemoryEventKind : std::uint8_t { alloc, free, segment_alloc, segment_free, oom };
-std::string_view name(MemoryEventKind kind);
+// What an allocator does. Ours does the first five. Of a file of PyTorch a free may be in two events, because a stream
+// may use a block that the program has freed, and segments may grow and shrink.
+enum class MemoryEventKind : std::uint8_t {
+  alloc,
+  free,
+  segment_alloc,
+  segment_free,
+  oom,  // a request failed
+  free_requested,
+  free_completed,
+  segment_map,
+  segment_unmap
+};
+inline constexpr auto kMemoryEventKindNames =
+    enum_names<MemoryEventKind>("alloc", "free", "segment_alloc", "segment_free", "oom", "free_requested",
+                                "free_completed", "segment_map", "segment_unmap");
+constexpr std::string_view name(MemoryEventKind kind) { return kMemoryEventKindNames[kind]; }
 
 struct MemoryEvent {
   std::int64_t time_ns = 0;         // since the construction of the trace

@@ -8,7 +8,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "inspect/snapshot/analyse_snapshot.h"
+#include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 
 namespace ridgepoint {
@@ -83,7 +83,7 @@ class SnapshotJson {
     write_file(folder / "s.json", document().dump());
     return read_snapshot(folder / "s.json");
   }
-  SnapshotReport report() const { return analyse_device(read(), 0); }
+  MemoryReport report() const { return analyse_memory(read(), 0).report; }
 
  private:
   std::int64_t time_us_ = 1'700'000'000'000'000;

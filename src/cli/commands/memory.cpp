@@ -19,10 +19,9 @@
 #include "cli/terminal/run_rows.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
-#include "inspect/memory/measure_memory.h"
-#include "inspect/memory/pages/files.h"
 #include "inspect/memory/pages/page.h"
-#include "inspect/memory/to_snapshot.h"
+#include "inspect/memory/run/measure_memory.h"
+#include "interchange/snapshot/write_snapshot.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
 
@@ -162,7 +161,7 @@ class MemoryCommand : public Command {
   void write_files(const MemoryRun& run) {
     if (!run.has_figures()) return;
     try {
-      if (!snapshot_.empty()) write_snapshot(path_of_rank(snapshot_), to_snapshot(run));
+      if (!snapshot_.empty()) write_snapshot(path_of_rank(snapshot_), run.snapshot);
       for (const std::string& path : timeline_files_) {
         const bool is_picture = std::filesystem::path(path).extension() == ".svg";
         write_file(path_of_rank(path),

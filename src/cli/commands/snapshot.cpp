@@ -13,13 +13,16 @@
 #include "cli/options/output.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress.h"
-#include "inspect/snapshot/analyse_snapshot.h"
-#include "inspect/snapshot/pages/page.h"
+#include "cli/terminal/width.h"
+#include "inspect/memory/analyse.h"
+#include "inspect/memory/pages/page.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
+
+constexpr std::size_t kUsualWidth = 100;  // of the timeline in a file
 
 class SnapshotCommand : public Command {
  public:
@@ -71,6 +74,8 @@ class SnapshotCommand : public Command {
 
  private:
   std::vector<views::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
+    const bool is_drawn = paths.size() == 1 && output_options_.resolved_format() == Format::table;
+    const std::size_t width = std::min(output_width(), kUsualWidth);
     std::vector<views::SnapshotFileView> files;
     Progress progress(std::vector<double>(paths.size(), 1));
     for (const std::string& path : paths) {
@@ -82,7 +87,12 @@ class SnapshotCommand : public Command {
       });
       files.push_back({path, snapshot.format, {}});
       for (const std::int64_t device : chosen_devices(path, snapshot)) {
-        files.back().devices.push_back(analyse_device(snapshot, device, stop_if_interrupted));
+        MemoryAnalysis analysis = analyse_memory(snapshot, device, stop_if_interrupted);
+        if (is_drawn) {
+          files.back().timelines.push_back(make_timeline(snapshot, analysis, usual_axis(analysis.report),
+                                                         views::timeline_columns(width), stop_if_interrupted));
+        }
+        files.back().devices.push_back(std::move(analysis.report));
       }
     }
     return files;
@@ -100,8 +110,8 @@ class SnapshotCommand : public Command {
   }
 
   static void require_common_device(const views::SnapshotFileView& a, const views::SnapshotFileView& b) {
-    const bool have_common = std::ranges::any_of(a.devices, [&](const SnapshotReport& report) {
-      return std::ranges::find(b.devices, report.device, &SnapshotReport::device) != b.devices.end();
+    const bool have_common = std::ranges::any_of(a.devices, [&](const MemoryReport& report) {
+      return std::ranges::find(b.devices, report.device, &MemoryReport::device) != b.devices.end();
     });
     if (!have_common) throw Error(fmt::format("'{}' and '{}' have no device in common", a.path, b.path));
   }

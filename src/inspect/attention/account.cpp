@@ -7,9 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "inspect/memory/blocks.h"
-#include "inspect/memory/contents.h"
-#include "inspect/memory/history.h"
+#include "inspect/memory/analyse.h"
+#include "inspect/memory/run/record_history.h"
 #include "memory/memory_trace.h"
 #include "ops/layout.h"
 #include "predict/formula.h"
@@ -38,9 +37,8 @@ constexpr std::array kKnownResults = {
 
 // A block of a node's output or workspace.
 struct Block {
-  NodeId node;
-  std::optional<std::uint32_t> output;  // empty for a workspace
-  const MemoryEvent* allocation = nullptr;
+  BlockSource source;
+  const BlockLife* life = nullptr;
 };
 
 std::string describe_result(const Graph& graph, const Node& node, std::size_t output) {
@@ -62,28 +60,28 @@ std::string describe_result(const Graph& graph, const Node& node, std::size_t ou
 }
 
 std::string component_of(const Graph& graph, const Block& block) {
-  const Node& node = graph.node(block.node);
-  if (!block.output) return "workspace";
-  const Value value = node.outputs[*block.output];
+  const Node& node = graph.node(block.source.node);
+  if (!block.source.output) return "workspace";
+  const Value value = node.outputs[*block.source.output];
   if (node.op == Op::input) return input_name(node);
   for (const Output& output : graph.outputs()) {
     if (view_root(graph, output.value) == value) return output.name;
   }
-  return describe_result(graph, node, *block.output);
+  return describe_result(graph, node, *block.source.output);
 }
 
 AccountLine line_of(const Graph& graph, const Block& block) {
   AccountLine line;
   line.component = component_of(graph, block);
-  if (block.output) {
-    const TensorType& type = graph.type(graph.node(block.node).outputs[*block.output]);
+  if (block.source.output) {
+    const TensorType& type = graph.type(graph.node(block.source.node).outputs[*block.source.output]);
     line.shape = shape_in_symbols(type.shape);
     line.formula = bytes_formula(type);
     line.predicted_bytes = static_cast<std::int64_t>(type.bytes());
   } else {
-    line.predicted_bytes = static_cast<std::int64_t>(block.allocation->requested_bytes);
+    line.predicted_bytes = static_cast<std::int64_t>(block.life->requested_bytes());
   }
-  line.measured_bytes = static_cast<std::int64_t>(block.allocation->bytes);
+  line.measured_bytes = static_cast<std::int64_t>(block.life->bytes);
   const std::int64_t rounded =
       std::max((line.predicted_bytes + kRoundingBytes - 1) / kRoundingBytes, std::int64_t{1}) * kRoundingBytes;
   line.rounding_bytes = rounded - line.predicted_bytes;
@@ -94,22 +92,21 @@ AccountLine line_of(const Graph& graph, const Block& block) {
 // Lists the blocks that a run of the graph holds at a moment.
 class Lines {
  public:
-  Lines(const MemoryHistory& history, const Graph& graph)
-      : history_(history), graph_(graph), outputs_(outputs_of_blocks(history, graph)) {}
+  Lines(const RecordedMemory& recorded, const MemoryAnalysis& analysis, const Graph& graph)
+      : recorded_(recorded), analysis_(analysis), graph_(graph) {}
 
-  AccountMoment at(const HeldMemory& held, std::string name) const {
+  AccountMoment at(const MemoryContents& contents, std::string name) const {
     AccountMoment moment{std::move(name),
                          {},
-                         static_cast<std::int64_t>(held.level.allocated_bytes),
-                         static_cast<std::int64_t>(held.level.reserved_bytes)};
+                         static_cast<std::int64_t>(contents.levels.allocated_bytes),
+                         static_cast<std::int64_t>(contents.levels.reserved_bytes)};
     std::vector<Block> blocks;
-    for (const std::size_t index : live_blocks_at(history_, held.moment)) {
-      const MemoryEvent& allocation = history_.events[index];
-      blocks.push_back({NodeId{allocation.node}, outputs_[index], &allocation});
-    }
+    analysis_.lifetimes.for_each({}, [&](const BlockLife& life) {
+      if (life.is_allocated(contents.at.moment)) blocks.push_back({recorded_.sources[life.origin], &life});
+    });
     std::ranges::stable_sort(blocks, {}, [&](const Block& block) {
-      const bool is_made = graph_.node(block.node).op != Op::input;
-      return std::tuple(is_made, place_of(block.node), block.output.value_or(UINT32_MAX));
+      const bool is_made = graph_.node(block.source.node).op != Op::input;
+      return std::tuple(is_made, place_of(block.source.node), block.source.output.value_or(UINT32_MAX));
     });
     for (const Block& block : blocks) moment.lines.push_back(line_of(graph_, block));
     return moment;
@@ -117,8 +114,11 @@ class Lines {
 
   // The node for which memory was allocated last before the moment.
   std::string where(std::size_t moment) const {
-    while (history_.events[moment - 1].kind != MemoryEventKind::alloc) --moment;
-    const Node& node = graph_.node(NodeId{history_.events[moment - 1].node});
+    std::uint32_t origin = kNoOrigin;
+    for (const BlockLife& life : analysis_.lifetimes.recorded) {
+      if (life.begin <= moment) origin = life.origin;
+    }
+    const Node& node = graph_.node(recorded_.sources[origin].node);
     const std::string& scope = graph_.scope_name(node);
     return "in " + std::string(name(node.phase)) + " at " + std::string(name(node.op)) +
            (scope.empty() ? "" : " of " + scope);
@@ -129,18 +129,18 @@ class Lines {
     return static_cast<std::size_t>(std::ranges::find(graph_.order(), id) - graph_.order().begin());
   }
 
-  const MemoryHistory& history_;
+  const RecordedMemory& recorded_;
+  const MemoryAnalysis& analysis_;
   const Graph& graph_;
-  std::vector<std::optional<std::uint32_t>> outputs_;  // by event
 };
 
-std::vector<AccountMoment> moments_of(const MemoryHistory& history, const Graph& graph) {
-  const Lines lines(history, graph);
-  const MemoryPeaks peaks = find_peaks(history, graph);
+std::vector<AccountMoment> moments_of(const RecordedMemory& recorded, const Graph& graph) {
+  const MemoryAnalysis analysis = analyse_memory(recorded.snapshot, 0);
+  const MemoryReport& report = analysis.report;
+  const Lines lines(recorded, analysis, graph);
   std::vector<AccountMoment> moments;
-  if (peaks.before_backward) moments.push_back(lines.at(*peaks.before_backward, "before backward"));
-  const HeldMemory& highest = peaks.phases[peaks.highest].contents;
-  moments.push_back(lines.at(highest, "peak, " + lines.where(highest.moment)));
+  if (report.before_backward) moments.push_back(lines.at(*report.before_backward, "before backward"));
+  moments.push_back(lines.at(report.contents, "peak, " + lines.where(report.contents.at.moment)));
   return moments;
 }
 
@@ -157,7 +157,7 @@ AttentionAccount account_for_attention(const AttentionConfig& config) {
     Program program = session.make(plan, &trace);
     HistoryRecorder recorder(program, trace);
     recorder.iterate();
-    account.moments = moments_of(recorder.finish(0), program.graph());
+    account.moments = moments_of(recorder.finish(0, session.computes()), program.graph());
   });
   return account;
 }

@@ -1,166 +1,187 @@
 #include "inspect/memory/contents.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
-#include "inspect/memory/blocks.h"
-#include "inspect/memory/origin.h"
 #include "ir/scope.h"
-#include "predict/formula.h"
 
 namespace ridgepoint {
 namespace {
 
-// Says where the blocks of a history come from.
-class Origins {
- public:
-  Origins(const MemoryHistory& history, const Graph& graph)
-      : graph_(graph), outputs_(outputs_of_blocks(history, graph)) {}
+// The last two parts of a path.
+std::string_view short_path(std::string_view path) {
+  const std::size_t last = path.rfind('/');
+  if (last == std::string_view::npos || last == 0) return path;
+  const std::size_t before = path.rfind('/', last - 1);
+  return before == std::string_view::npos ? path : path.substr(before + 1);
+}
 
-  // The group of the block that the event allocates, with this block alone.
-  MemoryGroup group_of(const MemoryEvent& event, std::size_t index) const {
-    MemoryGroup group{.category = event.category,
-                      .blocks = 1,
-                      .bytes = event.bytes,
-                      .rounding_bytes = event.bytes - event.requested_bytes};
-    if (event.node == kNoNode) return group;
-    const Node& node = graph_.node(NodeId{event.node});
-    group.phase = node.phase;
-    group.op = op_of(node);
-    group.module = with_layers_added_up(module_of(graph_, node));
-    group.source = graph_.source_name(node);
-    if (outputs_[index]) group.formula = bytes_formula(graph_.type(node.outputs[*outputs_[index]]));
-    return group;
+bool has_file(const std::string& filename) { return !filename.empty() && filename != "??"; }
+
+std::string frame_name(const Snapshot& snapshot, std::uint32_t number) {
+  const SnapshotFrame& frame = snapshot.frames[number];
+  const std::string& filename = snapshot.texts[frame.filename];
+  const std::string& name = snapshot.texts[frame.name];
+  if (!has_file(filename)) return name.empty() ? "(unnamed)" : name;
+  return fmt::format("{} ({}:{})", name.empty() ? "(unnamed)" : name, short_path(filename), frame.line);
+}
+
+struct Sum {
+  std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;
+  void add(std::uint64_t more_bytes, std::uint64_t more_blocks) {
+    bytes += more_bytes;
+    blocks += more_blocks;
   }
-
- private:
-  const Graph& graph_;
-  std::vector<std::optional<std::uint32_t>> outputs_;  // by event
 };
 
+// Blocks of one size, category and origin.
+struct Kind {
+  std::uint32_t origin = 0;
+  std::uint8_t category = 0;
+  std::uint64_t block_bytes = 0;
+  auto operator<=>(const Kind&) const = default;
+};
+struct Blocks {
+  std::uint64_t blocks = 0;
+  std::uint64_t rounding_bytes = 0;
+  std::uint64_t held = 0;
+};
+
+// Blocks in the order in which they were allocated first, summed up by kind and then by group.
 class Groups {
  public:
-  // Returns the group's number.
-  std::size_t add(MemoryGroup group) {
-    const auto key =
-        std::tuple(group.category, group.phase, group.module, group.op, group.formula, group.source, group.bytes);
-    const auto [found, is_new] = numbers_.try_emplace(key, groups_.size());
-    if (is_new) {
-      groups_.push_back(std::move(group));
-    } else {
-      MemoryGroup& same = groups_[found->second];
-      ++same.blocks;
-      same.bytes += group.bytes;
-      same.rounding_bytes += group.rounding_bytes;
-    }
-    return found->second;
-  }
+  explicit Groups(const Snapshot& snapshot) : snapshot_(snapshot) {}
 
-  std::vector<MemoryGroup> take() { return std::move(groups_); }
+  void add(const BlockLife& life, bool is_held) {
+    const auto [found, is_new] = numbers_.try_emplace(Kind{life.origin, life.category, life.bytes}, kinds_.size());
+    if (is_new) kinds_.emplace_back(found->first, Blocks{});
+    Blocks& blocks = kinds_[found->second].second;
+    ++blocks.blocks;
+    blocks.rounding_bytes += life.rounding_bytes;
+    blocks.held += is_held ? 1 : 0;
+  }
+  const std::vector<std::pair<Kind, Blocks>>& kinds() const { return kinds_; }
+
+  std::vector<MemoryRequest> named() const {
+    std::vector<MemoryRequest> groups;
+    std::map<Key, std::size_t> numbers;
+    for (const auto& [kind, blocks] : kinds_) {
+      const MemoryGroup& group = group_of(kind);
+      const auto key = std::tuple(group.category, group.phase, group.module, group.op, group.formula, group.source,
+                                  kind.block_bytes);
+      const auto [found, is_new] = numbers.try_emplace(key, groups.size());
+      if (is_new) groups.push_back({group, 0});
+      MemoryRequest& same = groups[found->second];
+      same.group.blocks += blocks.blocks;
+      same.group.bytes += blocks.blocks * kind.block_bytes;
+      same.group.rounding_bytes += blocks.rounding_bytes;
+      same.held += blocks.held;
+    }
+    return groups;
+  }
 
  private:
-  using Key = std::tuple<MemoryCategory, Phase, std::string, std::string, std::string, std::string,
-                         std::size_t /* of a block */>;
-  std::map<Key, std::size_t> numbers_;
-  std::vector<MemoryGroup> groups_;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, std::string, std::uint64_t>;
+
+  MemoryGroup group_of(const Kind& kind) const {
+    const SnapshotOrigin& origin = snapshot_.origins[kind.origin];
+    OriginPlace place = place_of(snapshot_, kind.origin);
+    return {.category = std::string(category_name(snapshot_, kind.category)),
+            .phase = snapshot_.texts[origin.phase],
+            .module = with_layers_added_up(place.module),
+            .op = std::move(place.op),
+            .source = std::move(place.source),
+            .formula = snapshot_.texts[origin.formula]};
+  }
+
+  const Snapshot& snapshot_;
+  std::map<Kind, std::size_t> numbers_;
+  std::vector<std::pair<Kind, Blocks>> kinds_;
 };
 
-// The first moment at which the phase computes. Its first launch runs after it has its blocks, and before it frees any;
-// the first of an iteration runs after the outputs of the last one are freed.
-std::size_t first_moment(const MemoryHistory& history, const PhaseSpan& span) {
-  const auto is = [&](std::size_t event, MemoryEventKind kind) {
-    return event < span.end && history.events[event].kind == kind;
-  };
-  std::size_t moment = span.begin;
-  if (span.begin == history.iterations[span.iteration].begin) {
-    while (is(moment, MemoryEventKind::free)) ++moment;
-  }
-  while (is(moment, MemoryEventKind::segment_alloc) || is(moment, MemoryEventKind::segment_free)) ++moment;
-  return is(moment, MemoryEventKind::alloc) ? moment + 1 : moment;
+void sort_largest_first(std::vector<MemoryShare>& shares) {
+  std::ranges::stable_sort(shares, [](const MemoryShare& a, const MemoryShare& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name;
+  });
 }
 
 }  // namespace
 
-std::vector<HeldMemory> contents_at(const MemoryHistory& history, const Graph& graph,
-                                    std::span<const std::size_t> moments) {
-  const Origins origins(history, graph);
-  std::vector<HeldMemory> found;
-  LiveBlocks live;
-  MemoryLevel level;
-  std::size_t applied = 0;
-  for (const std::size_t moment : moments) {
-    for (; applied < moment; ++applied) {
-      live.apply(history.events[applied], applied);
-      level.apply(history.events[applied]);
-    }
-    Groups groups;
-    for (const std::size_t index : live.events()) groups.add(origins.group_of(history.events[index], index));
-    HeldMemory& contents = found.emplace_back(HeldMemory{moment, level, groups.take()});
-    std::ranges::stable_sort(contents.groups, std::greater<>(), &MemoryGroup::bytes);
-  }
-  return found;
+std::string_view category_name(const Snapshot& snapshot, std::uint8_t category) {
+  if (snapshot.has_categories()) return snapshot.categories[category];
+  return kInferredCategoryNames[static_cast<InferredCategory>(category)];
 }
 
-std::vector<MemoryRequest> requests_of(const MemoryHistory& history, const Graph& graph, std::size_t iteration,
-                                       std::size_t moment) {
-  const Origins origins(history, graph);
-  const HistorySpan& span = history.iterations[iteration];
-  const std::vector<std::size_t> held = live_blocks_at(history, moment);
-  Groups groups;
-  std::vector<std::size_t> held_of;
-  for (std::size_t i = span.begin; i < span.end; ++i) {
-    const MemoryEvent& event = history.events[i];
-    if (event.kind != MemoryEventKind::alloc) continue;
-    const std::size_t group = groups.add(origins.group_of(event, i));
-    held_of.resize(std::max(held_of.size(), group + 1));
-    if (std::ranges::binary_search(held, i)) ++held_of[group];
+OriginNames origin_names(const Snapshot& snapshot, std::uint32_t number) {
+  const SnapshotOrigin& origin = snapshot.origins[number];
+  OriginNames names;
+  names.name = origin.frame == kNoFrame ? "(no frames)" : frame_name(snapshot, origin.frame);
+  if (origin.caller != kNoFrame && origin.caller != origin.frame) names.caller = frame_name(snapshot, origin.caller);
+  return names;
+}
+
+OriginPlace place_of(const Snapshot& snapshot, std::uint32_t number) {
+  const SnapshotOrigin& origin = snapshot.origins[number];
+  if (origin.frame == kNoFrame) return {};
+  const SnapshotFrame& frame = snapshot.frames[origin.frame];
+  const std::string& filename = snapshot.texts[frame.filename];
+  const std::string& name = snapshot.texts[frame.name];
+  OriginPlace place{name, "", has_file(filename) ? fmt::format("{}:{}", short_path(filename), frame.line) : ""};
+  if (origin.phase == TextTable::kEmpty) return place;
+  constexpr std::string_view kOf = " of ";
+  const std::size_t of = name.find(kOf);
+  const std::size_t end = of != std::string::npos ? of : name.find(' ');
+  if (end == std::string::npos) return place;
+  place.op = name.substr(0, end);
+  place.module = name.substr(end + (of != std::string::npos ? kOf.size() : 1));
+  return place;
+}
+
+void fill(const Snapshot& snapshot, const Lifetimes& lifetimes, const StopPoint& stop_point, MemoryContents& contents) {
+  Groups groups(snapshot);
+  lifetimes.for_each(stop_point, [&](const BlockLife& life) {
+    if (life.is_allocated(contents.at.moment)) groups.add(life, true);
+  });
+  std::map<std::uint8_t, Sum> categories;
+  // Origins that differ only in what they say of forward and backward have the same names.
+  std::unordered_map<std::uint32_t, Sum> origins;
+  for (const auto& [kind, blocks] : groups.kinds()) {
+    categories[kind.category].add(blocks.blocks * kind.block_bytes, blocks.blocks);
+    origins[kind.origin].add(blocks.blocks * kind.block_bytes, blocks.blocks);
   }
-  std::vector<MemoryRequest> requests;
-  for (MemoryGroup& group : groups.take()) requests.push_back({std::move(group), held_of[requests.size()]});
+  for (const auto& [category, sum] : categories) {
+    contents.categories.push_back({std::string(category_name(snapshot, category)), "", sum.bytes, sum.blocks});
+  }
+  std::map<std::pair<std::string, std::string>, Sum> by_name;
+  for (const auto& [origin, sum] : origins) {
+    const OriginNames names = origin_names(snapshot, origin);
+    by_name[{names.name, names.caller}].add(sum.bytes, sum.blocks);
+  }
+  for (const auto& [names, sum] : by_name) {
+    contents.origins.push_back({names.first, names.second, sum.bytes, sum.blocks});
+  }
+  for (MemoryRequest& request : groups.named()) contents.groups.push_back(std::move(request.group));
+  sort_largest_first(contents.categories);
+  sort_largest_first(contents.origins);
+  std::ranges::stable_sort(contents.groups, std::greater<>(), &MemoryGroup::bytes);
+}
+
+std::vector<MemoryRequest> requests_between(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t begin,
+                                            std::size_t end, std::size_t moment) {
+  Groups groups(snapshot);
+  for (const BlockLife& life : lifetimes.recorded) {
+    if (begin < life.begin && life.begin <= end) groups.add(life, life.is_allocated(moment));
+  }
+  std::vector<MemoryRequest> requests = groups.named();
   std::ranges::stable_sort(requests, std::greater<>(),
                            [](const MemoryRequest& request) { return request.group.block_bytes(); });
   return requests;
-}
-
-MemoryPeaks find_peaks(const MemoryHistory& history, const Graph& graph) {
-  struct Highest {
-    Phase phase;
-    std::size_t bytes = 0;
-    std::size_t moment = 0;
-  };
-  MemoryPeaks peaks;
-  std::vector<Highest> highest;
-  std::optional<std::size_t> boundary;
-  const std::vector<std::size_t> allocated = allocated_by_moment(history);
-  walk_levels(history, [&](std::size_t moment, const MemoryEvent&, const MemoryLevel& level) {
-    if (moment > history.begin()) peaks.peak_reserved_bytes = std::max(peaks.peak_reserved_bytes, level.reserved_bytes);
-  });
-  for (const PhaseSpan& span : history.phases) {
-    if (span.iteration < history.warmup) continue;
-    const bool is_backward = span.phase == Phase::backward || span.phase == Phase::recompute;
-    if (is_backward && !boundary) boundary = span.begin;
-    auto found = std::ranges::find(highest, span.phase, &Highest::phase);
-    if (found == highest.end()) found = highest.insert(highest.end(), {span.phase});
-    for (std::size_t moment = first_moment(history, span); moment <= span.end; ++moment) {
-      if (allocated[moment] <= found->bytes) continue;
-      found->bytes = allocated[moment];
-      found->moment = moment;
-    }
-  }
-  std::vector<std::size_t> moments;
-  for (const Highest& peak : highest) moments.push_back(peak.moment);
-  if (boundary) moments.push_back(*boundary);
-  std::ranges::sort(moments);
-  const std::vector<HeldMemory> contents = contents_at(history, graph, moments);
-  const auto at = [&](std::size_t moment) { return *std::ranges::find(contents, moment, &HeldMemory::moment); };
-  for (const Highest& peak : highest) peaks.phases.push_back({peak.phase, at(peak.moment)});
-  if (boundary) peaks.before_backward = at(*boundary);
-  const auto top = std::ranges::max_element(highest, {}, &Highest::bytes);
-  peaks.highest = static_cast<std::size_t>(top - highest.begin());
-  return peaks;
 }
 
 }  // namespace ridgepoint

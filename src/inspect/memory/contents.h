@@ -1,69 +1,79 @@
-// What is in memory at a moment of a history, and what is allocated in an iteration: blocks that come from the same
-// place are one group.
+// What memory holds at a moment, by category, by origin and by group, and which blocks became more.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "inspect/memory/history.h"
+#include "core/types/enum_names.h"
+#include "inspect/memory/lifetimes.h"
+#include "inspect/memory/repetitions.h"
+#include "inspect/memory/report.h"
+#include "interchange/snapshot/snapshot.h"
 
 namespace ridgepoint {
 
-// Blocks of one size, made for the same result of the same op in the same module; layers are added up.
-struct MemoryGroup {
-  MemoryCategory category = MemoryCategory::temporary;
-  Phase phase = Phase::forward;  // of the node that made them
-  std::string module = {};       // layers.*.attn; of inputs their name; may be empty
-  std::string op = {};
-  std::string source = {};   // where the model's code makes it; may be empty
-  std::string formula = {};  // of the bytes, 4 B H S^2; empty for a workspace
-  std::size_t blocks = 0;
-  std::size_t bytes = 0;           // of all together
-  std::size_t rounding_bytes = 0;  // of `bytes`, over what was requested
-
-  std::size_t block_bytes() const { return bytes / blocks; }
+// Categories that are inferred where the file names none, from when a block lives and from its stack:
+//   parameter_or_state  there before the repetitions begin, and never freed
+//   optimizer_state     its stack is in the optimizer, and it outlives its repetition
+//   gradient            allocated after the peak of a repetition or in backward (by its stack or by an annotation), and
+//                       freed in the next one; or never freed, and of the first or the last repetition
+//   activation          alive at the peak of its repetition, and freed in it
+//   temporary           any other block that its repetition frees, and one that lives for few events
+//   workspace           as large as a workspace of cuBLAS, asked for in a forward or without frames, never freed, and
+//                       the only such block: one for each thread that calls cuBLAS
+//   unknown             what fits none
+enum class InferredCategory : std::uint8_t {
+  unknown,
+  parameter_or_state,
+  optimizer_state,
+  gradient,
+  activation,
+  temporary,
+  workspace
 };
+inline constexpr auto kInferredCategoryNames = enum_names<InferredCategory>(
+    "unknown", "parameter_or_state", "optimizer_state", "gradient", "activation", "temporary", "workspace");
 
-struct HeldMemory {
-  std::size_t moment = 0;
-  MemoryLevel level;
-  std::vector<MemoryGroup> groups;  // largest first
+// Sets the category of every life to an InferredCategory. Does nothing where the file names categories.
+void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions, const std::vector<MemoryPhase>& phases,
+                      std::size_t events, const StopPoint& stop_point, Lifetimes& lifetimes);
 
-  // What the allocator adds: of allocated bytes, and reserved bytes that are not allocated.
-  std::size_t rounding_bytes() const { return level.allocated_bytes - level.requested_bytes; }
-  std::size_t unused_bytes() const { return level.reserved_bytes - level.allocated_bytes; }
-};
+std::string_view category_name(const Snapshot& snapshot, std::uint8_t category);
 
-// The contents at the given moments, which ascend.
-std::vector<HeldMemory> contents_at(const MemoryHistory& history, const Graph& graph,
-                                    std::span<const std::size_t> moments);
+// Sets what is allocated at contents.at; its levels stay.
+void fill(const Snapshot& snapshot, const Lifetimes& lifetimes, const StopPoint& stop_point, MemoryContents& contents);
 
-// What an iteration allocates, the groups of the largest blocks first; `held` is how many of them are live at `moment`.
+// What is allocated after the moment `begin`, until `end`, the groups of the largest blocks first; `held` is how many
+// of them are live at `moment`.
 struct MemoryRequest {
   MemoryGroup group;
-  std::size_t held = 0;
+  std::uint64_t held = 0;
 };
-std::vector<MemoryRequest> requests_of(const MemoryHistory& history, const Graph& graph, std::size_t iteration,
-                                       std::size_t moment);
+std::vector<MemoryRequest> requests_between(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t begin,
+                                            std::size_t end, std::size_t moment);
 
-// The highest moment of a phase in the iterations that count, the first of equals.
-struct PhaseContents {
-  Phase phase = Phase::forward;
-  HeldMemory contents;
+struct OriginNames {
+  std::string name;    // "linear (nn/functional.py:2317)"; "(no frames)"
+  std::string caller;  // the same of the program's own line; empty where the name is that line
 };
+OriginNames origin_names(const Snapshot& snapshot, std::uint32_t origin);
 
-struct MemoryPeaks {
-  std::size_t peak_reserved_bytes = 0;
-  std::vector<PhaseContents> phases;          // in the order in which they first begin
-  std::optional<HeldMemory> before_backward;  // where the phases of backward begin for the first time
-  std::size_t highest = 0;                    // in `phases`
+// Of a run of ours: "matmul" and "layers.0.attn.q_proj", or "parameter" and "lm_head.weight"; of any other origin the
+// name of its frame and nothing. `source` is "transformer_graph.cpp:121"; empty where the frame has no file.
+struct OriginPlace {
+  std::string op;
+  std::string module;
+  std::string source;
 };
+OriginPlace place_of(const Snapshot& snapshot, std::uint32_t origin);
 
-// The history must have an iteration that counts.
-MemoryPeaks find_peaks(const MemoryHistory& history, const Graph& graph);
+// Compares what is allocated at the ends of repetitions. The first of three or more does not count: it also allocates
+// what stays, such as gradients and the state of the optimizer. Blocks of one size and one origin are counterparts of
+// one another. Nothing is a leak that grew in fewer than half of the repetitions.
+MemoryLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, const Lifetimes& lifetimes,
+                       const StopPoint& stop_point);
 
 }  // namespace ridgepoint

@@ -1,108 +1,282 @@
 #include "inspect/memory/sawtooth.h"
 
 #include <algorithm>
-#include <vector>
+#include <array>
+#include <utility>
 
 #include "core/types/enum_names.h"
 
 namespace ridgepoint {
 namespace {
 
-using Verdict = Sawtooth::Verdict;
-constexpr auto kVerdictNames = enum_names<Verdict>("unknown", "compute_bound", "host_bound", "allocator_bound");
+using Event = MemoryHistory::Event;
 
-// The first and the last of the moments with the same level.
-struct Turn {
-  std::size_t first = 0, last = 0;
-  std::size_t bytes = 0;
+constexpr std::size_t kLeastCycles = 3;
+constexpr auto kVerdictNames =
+    enum_names<Sawtooth::Verdict>("none", "unknown", "allocator_bound", "compute_bound", "host_bound",
+                                  "released_in_bursts", "filled_in_bursts", "balanced");
+
+// A low or a high, from when it is reached until it is left. Highs and lows take turns.
+struct Extreme {
+  TurningPoint reached;
+  TurningPoint left;
+  bool is_high = false;
+
+  std::uint64_t bytes() const { return reached.allocated_bytes; }
 };
 
-template <typename Better>
-Turn turn_of(const std::vector<std::size_t>& allocated, std::size_t begin, std::size_t end, Better better) {
-  Turn turn{begin, begin, allocated[begin]};
-  for (std::size_t moment = begin + 1; moment <= end; ++moment) {
-    if (better(allocated[moment], turn.bytes)) turn = {moment, moment, allocated[moment]};
-    if (allocated[moment] == turn.bytes) turn.last = moment;
-  }
-  return turn;
+void extend(Extreme& extreme, const TurningPoint& reached, const TurningPoint& left, bool is_beyond) {
+  if (is_beyond) extreme.reached = reached;
+  if (is_beyond || reached.allocated_bytes == extreme.bytes()) extreme.left = left;
+}
+void extend_low(Extreme& low, const TurningPoint& reached, const TurningPoint& left) {
+  extend(low, reached, left, reached.allocated_bytes < low.bytes());
 }
 
-class Cycles {
+// The highest level of each repetition, and the lowest between two of them.
+class PeakSearch {
  public:
-  explicit Cycles(const MemoryHistory& history) : history_(history), allocated_(allocated_by_moment(history)) {}
+  explicit PeakSearch(std::span<const std::size_t> begins) : begins_(begins) {}
 
-  void add_to(Sawtooth& sawtooth) const {
-    std::optional<Turn> last_peak;
-    for (std::size_t i = history_.warmup; i < history_.iterations.size(); ++i) {
-      const HistorySpan& span = history_.iterations[i];
-      if (span.begin == span.end) continue;
-      // The level at its begin is that of the iteration before.
-      const Turn peak = turn_of(allocated_, span.begin + 1, span.end, std::greater<>());
-      if (last_peak) add(*last_peak, turn_of(allocated_, last_peak->last, peak.first, std::less<>()), peak, sawtooth);
-      last_peak = peak;
+  void add(const TurningPoint& reached, const TurningPoint& left) {
+    const Extreme level{reached, left, false};
+    if (is_first_) low_ = level;
+    is_first_ = false;
+    if (begins_.empty() || reached.at.moment <= begins_.front()) return;
+    for (; next_ < begins_.size() && begins_[next_] < reached.at.moment; ++next_) close();
+    extend_low(low_, reached, left);
+    extend_low(low_after_, reached, left);
+    if (!peak_ || level.bytes() > peak_->bytes()) {
+      peak_ = low_after_ = level;
+      low_before_ = low_;
+    } else if (level.bytes() == peak_->bytes()) {
+      peak_->left = left;
+      low_after_ = level;
     }
-    if (sawtooth.cycles == 0) return;
-    const auto cycles = static_cast<double>(sawtooth.cycles);
-    for (double* sum :
-         {&sawtooth.height_bytes, &sawtooth.rise_ms, &sawtooth.fall_ms, &sawtooth.rise_events, &sawtooth.fall_events})
-      *sum /= cycles;
+  }
+  std::vector<MemoryCycle> finish() {
+    close();
+    return std::move(cycles_);
   }
 
  private:
-  void add(const Turn& before, const Turn& low, const Turn& after, Sawtooth& sawtooth) const {
-    if (low.bytes >= after.bytes) return;
-    ++sawtooth.cycles;
-    sawtooth.height_bytes += static_cast<double>(after.bytes - low.bytes);
-    sawtooth.fall_ms += ms_between(before.last, low.first);
-    sawtooth.fall_events += static_cast<double>(low.first - before.last);
-    sawtooth.rise_ms += ms_between(low.last, after.first);
-    sawtooth.rise_events += static_cast<double>(after.first - low.last);
+  void close() {
+    if (!peak_) return;
+    if (last_peak_ && low_before_.bytes() < peak_->bytes())
+      cycles_.push_back({low_before_.left, peak_->reached, last_peak_->left, low_before_.reached});
+    last_peak_ = std::exchange(peak_, std::nullopt);
+    low_ = low_after_;
   }
 
-  // A level is left when the next event happens, and reached with the event before the moment.
-  double ms_between(std::size_t left, std::size_t reached) const {
-    if (reached <= left) return 0;
-    return static_cast<double>(history_.events[reached - 1].time_ns - history_.events[left].time_ns) / 1e6;
-  }
-
-  const MemoryHistory& history_;
-  std::vector<std::size_t> allocated_;
+  std::span<const std::size_t> begins_;
+  std::size_t next_ = 0;
+  bool is_first_ = true;
+  std::optional<Extreme> last_peak_, peak_;
+  Extreme low_;         // since the last peak
+  Extreme low_before_;  // between the two peaks
+  Extreme low_after_;   // since the newest peak
+  std::vector<MemoryCycle> cycles_;
 };
 
-void add_allocator(const MemoryHistory& history, Sawtooth& sawtooth) {
-  double allocator_ms = 0, wall_ms = 0;
-  for (std::size_t i = history.warmup; i < history.iterations.size(); ++i) {
-    const HistorySpan& span = history.iterations[i];
-    wall_ms += static_cast<double>(span.end_ns - span.begin_ns) / 1e6;
-    for (std::size_t event = span.begin; event < span.end; ++event) {
-      const MemoryEventKind kind = history.events[event].kind;
-      if (kind != MemoryEventKind::segment_alloc && kind != MemoryEventKind::segment_free) continue;
-      const std::int64_t before_ns = event > span.begin ? history.events[event - 1].time_ns : span.begin_ns;
-      allocator_ms += static_cast<double>(history.events[event].time_ns - before_ns) / 1e6;
-      if (kind != MemoryEventKind::segment_alloc) continue;
-      ++sawtooth.segment_requests;
-      const bool is_retry = event > 0 && history.events[event - 1].kind == MemoryEventKind::segment_free;
-      sawtooth.retries += is_retry ? 1U : 0U;
+// Finds the extremes that differ from their neighbours by at least `least_bytes`.
+class ExtremeFilter {
+ public:
+  explicit ExtremeFilter(std::uint64_t least_bytes) : least_bytes_(std::max<std::uint64_t>(least_bytes, 1)) {}
+
+  // Returns the extreme that memory has left for good by reaching this level.
+  std::optional<Extreme> add(const TurningPoint& reached, const TurningPoint& left) {
+    if (is_first_) {
+      low_ = high_ = {reached, left, false};
+      is_first_ = false;
+      return {};
     }
+    extend_low(low_, reached, left);
+    extend(high_, reached, left, reached.allocated_bytes > high_.reached.allocated_bytes);
+    const std::uint64_t now = reached.allocated_bytes;
+    const bool turns = seeks_high_ ? high_.reached.allocated_bytes >= now + least_bytes_
+                                   : now >= low_.reached.allocated_bytes + least_bytes_;
+    if (!turns) return {};
+    const Extreme found = last();
+    low_ = high_ = {reached, left, false};
+    seeks_high_ = !seeks_high_;
+    return found;
   }
-  sawtooth.allocator_share = wall_ms > 0 ? allocator_ms / wall_ms : 0;
+  // The newest extreme, which memory need not have left.
+  Extreme last() const {
+    Extreme newest = seeks_high_ ? high_ : low_;
+    newest.is_high = seeks_high_;
+    return newest;
+  }
+
+ private:
+  std::uint64_t least_bytes_;
+  bool is_first_ = true;
+  bool seeks_high_ = false;
+  Extreme low_, high_;
+};
+
+double events_between(const TurningPoint& a, const TurningPoint& b) {
+  return static_cast<double>(b.at.moment) - static_cast<double>(a.at.moment);
+}
+double time_between(const TurningPoint& a, const TurningPoint& b) {
+  return static_cast<double>(b.at.time_us - a.at.time_us);
+}
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+bool ends_where_it_begins(const MemoryCycle& cycle) {
+  constexpr double kLargestDrift = 0.1;
+  const std::uint64_t low = std::min(cycle.begin.allocated_bytes, cycle.end.allocated_bytes);
+  const auto height = static_cast<double>(cycle.peak_begin.allocated_bytes - low);
+  return static_cast<double>(distance(cycle.begin.allocated_bytes, cycle.end.allocated_bytes)) <=
+         kLargestDrift * height;
+}
+
+// Cycles that follow one another, by their numbers.
+struct CycleRun {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  double events = 0;
+};
+
+// Follows the cycles between the lows of an ExtremeFilter and finds their longest run of those that end about where
+// they begin. It keeps no cycles but those of a run that is already known: histories have millions.
+class RunSearch {
+ public:
+  explicit RunSearch(std::uint64_t least_bytes, const CycleRun& kept = {}) : filter_(least_bytes), kept_(kept) {
+    cycles_.reserve(kept.count);
+  }
+
+  void add(const TurningPoint& reached, const TurningPoint& left) {
+    if (const std::optional<Extreme> extreme = filter_.add(reached, left)) follow(*extreme);
+  }
+  void finish() { follow(filter_.last()); }
+  const CycleRun& longest() const { return longest_; }
+  std::vector<MemoryCycle> take_cycles() { return std::move(cycles_); }
+
+ private:
+  void follow(const Extreme& extreme) {
+    if (extreme.is_high) {
+      high_ = extreme;
+      return;
+    }
+    if (low_) add({low_->left, high_.reached, high_.left, extreme.reached});
+    low_ = extreme;
+  }
+  void add(const MemoryCycle& cycle) {
+    const std::size_t number = count_++;
+    if (number - kept_.first < kept_.count) cycles_.push_back(cycle);
+    if (!ends_where_it_begins(cycle)) {
+      run_ = {count_, 0, 0};
+      return;
+    }
+    if (run_.count++ == 0) run_begin_ = cycle.begin;
+    run_.events = events_between(run_begin_, cycle.end);
+    if (run_.count > longest_.count) longest_ = run_;
+  }
+
+  ExtremeFilter filter_;
+  std::optional<Extreme> low_;
+  Extreme high_;
+  std::size_t count_ = 0;
+  CycleRun run_, longest_, kept_;
+  TurningPoint run_begin_;
+  std::vector<MemoryCycle> cycles_;
+};
+
+// Calls visit(reached, left) for the levels of allocated memory, each with when it is reached and left.
+template <typename Visit>
+void for_each_level(const MemoryHistory& history, const Lifetimes& lifetimes, const StopPoint& stop_point,
+                    Visit visit) {
+  TurningPoint last{{}, lifetimes.start.allocated_bytes};
+  walk_levels(history, lifetimes, stop_point,
+              [&](std::size_t moment, const Event& event, const LifeTracker::Step&, const MemoryLevels& levels) {
+                if (moment == 1) last.at.time_us = event.time_us;
+                if (levels.allocated_bytes == last.allocated_bytes) return;
+                // The level before this event was left by it.
+                visit(last, TurningPoint{{moment - 1, event.time_us}, last.allocated_bytes});
+                last = {{moment, event.time_us}, levels.allocated_bytes};
+              });
+  visit(last, last);
+}
+
+void search_levels(const MemoryHistory& history, const Lifetimes& lifetimes, const StopPoint& stop_point,
+                   std::span<RunSearch> searches) {
+  for_each_level(history, lifetimes, stop_point, [&](const TurningPoint& reached, const TurningPoint& left) {
+    for (RunSearch& search : searches) search.add(reached, left);
+  });
+  for (RunSearch& search : searches) search.finish();
+}
+
+double mean(const std::vector<MemoryCycle>& cycles, double (*figure)(const MemoryCycle&)) {
+  double sum = 0;
+  for (const MemoryCycle& cycle : cycles) sum += figure(cycle);
+  return sum / static_cast<double>(cycles.size());
+}
+
+Sawtooth::Verdict verdict_of(const Sawtooth& sawtooth, bool has_times) {
+  constexpr double kMuchFaster = 4;
+  using enum Sawtooth::Verdict;
+  if (sawtooth.allocator_share >= kAllocatorBoundShare) return allocator_bound;
+  if (sawtooth.busy_share) return *sawtooth.busy_share >= kComputeBoundShare ? compute_bound : host_bound;
+  if (!has_times || sawtooth.rise_ms + sawtooth.fall_ms <= 0) return unknown;
+  constexpr double kLeastMs = 1e-3;  // times are whole microseconds
+  const double ratio = sawtooth.rise_ms / std::max(sawtooth.fall_ms, kLeastMs);
+  return ratio > kMuchFaster ? released_in_bursts : ratio < 1 / kMuchFaster ? filled_in_bursts : balanced;
 }
 
 }  // namespace
 
-std::string_view name(Verdict verdict) { return kVerdictNames[verdict]; }
+std::string_view name(Sawtooth::Verdict verdict) { return kVerdictNames[verdict]; }
 
-std::optional<Sawtooth> find_sawtooth(const MemoryHistory& history, const std::optional<DeviceWork>& work) {
-  Sawtooth sawtooth;
-  Cycles(history).add_to(sawtooth);
-  if (sawtooth.cycles == 0) return std::nullopt;
-  add_allocator(history, sawtooth);
-  if (sawtooth.allocator_share >= kAllocatorBoundShare) sawtooth.verdict = Verdict::allocator_bound;
-  if (!work || work->wall_ms <= 0) return sawtooth;
-  sawtooth.busy_share = work->busy_ms / work->wall_ms;
-  if (sawtooth.verdict == Verdict::allocator_bound) return sawtooth;
-  sawtooth.verdict = *sawtooth.busy_share >= kComputeBoundShare ? Verdict::compute_bound : Verdict::host_bound;
-  return sawtooth;
+std::vector<MemoryCycle> cycles_between(std::span<const std::size_t> begins, const MemoryHistory& history,
+                                        const Lifetimes& lifetimes, const StopPoint& stop_point) {
+  PeakSearch search(begins);
+  for_each_level(history, lifetimes, stop_point,
+                 [&](const TurningPoint& reached, const TurningPoint& left) { search.add(reached, left); });
+  return search.finish();
+}
+
+std::vector<MemoryCycle> find_cycles(const MemoryHistory& history, const Lifetimes& lifetimes,
+                                     const HistorySummary& summary, const StopPoint& stop_point) {
+  constexpr std::array<double, 3> kShares = {0.4, 0.2, 0.08};
+  const std::uint64_t range = summary.highest_bytes - summary.least_bytes;
+  if (range == 0) return {};
+  std::vector<std::uint64_t> least;
+  std::vector<RunSearch> searches;
+  for (const double share : kShares) {
+    least.push_back(static_cast<std::uint64_t>(share * static_cast<double>(range)));
+    searches.emplace_back(least.back());
+  }
+  search_levels(history, lifetimes, stop_point, searches);
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    const CycleRun run = searches[i].longest();
+    if (run.count < kLeastCycles || 2 * run.events < static_cast<double>(history.size())) continue;
+    RunSearch again(least[i], run);
+    search_levels(history, lifetimes, stop_point, std::span(&again, 1));
+    return again.take_cycles();
+  }
+  return {};
+}
+
+void judge_sawtooth(const std::vector<MemoryCycle>& cycles, double allocator_us, const std::optional<DeviceWork>& work,
+                    MemoryReport& report) {
+  if (cycles.empty()) return;
+  Sawtooth& sawtooth = report.sawtooth;
+  sawtooth.cycles = cycles.size();
+  sawtooth.rise_events = mean(cycles, [](const MemoryCycle& c) { return events_between(c.begin, c.peak_begin); });
+  sawtooth.fall_events = mean(cycles, [](const MemoryCycle& c) { return events_between(c.peak_end, c.end); });
+  sawtooth.height_bytes = mean(cycles, [](const MemoryCycle& c) {
+    return static_cast<double>(c.peak_begin.allocated_bytes - std::min(c.begin.allocated_bytes, c.end.allocated_bytes));
+  });
+  if (report.has_times) {
+    sawtooth.rise_ms = mean(cycles, [](const MemoryCycle& c) { return time_between(c.begin, c.peak_begin); }) / 1e3;
+    sawtooth.fall_ms = mean(cycles, [](const MemoryCycle& c) { return time_between(c.peak_end, c.end); }) / 1e3;
+  }
+  const auto duration = static_cast<double>(report.window.end.time_us - report.window.begin.time_us);
+  if (duration > 0) sawtooth.allocator_share = allocator_us / duration;
+  if (work && work->wall_ms > 0) sawtooth.busy_share = work->busy_ms / work->wall_ms;
+  sawtooth.verdict = verdict_of(sawtooth, report.has_times);
 }
 
 }  // namespace ridgepoint

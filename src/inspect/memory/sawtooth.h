@@ -1,45 +1,52 @@
-// The rise and fall of memory from one iteration to the next. A viewer that draws one event beside the other shows a
-// release of many blocks at once as a long fall; so durations and slopes are given in time and in events.
+// The rise and fall of allocated memory: its turning points, and what they say of the program.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <span>
+#include <string_view>
+#include <vector>
 
-#include "inspect/memory/history.h"
+#include "inspect/memory/lifetimes.h"
+#include "inspect/memory/report.h"
+#include "inspect/memory/summary.h"
 
 namespace ridgepoint {
 
-// The work of the device in an iteration that was observed for this.
-struct DeviceWork {
-  double busy_ms = 0;  // in which at least one kernel ran
-  double wall_ms = 0;
+// A moment at which memory turns from rising to falling or back.
+struct TurningPoint {
+  MemoryMoment at;
+  std::uint64_t allocated_bytes = 0;
 };
 
-struct Sawtooth {
-  // allocator_bound: the time goes to requests to the device for segments. compute_bound: the device is always busy.
-  // host_bound: it waits for the host. unknown: the device's work was not observed.
-  enum class Verdict : std::uint8_t { unknown, compute_bound, host_bound, allocator_bound };
-
-  std::size_t cycles = 0;  // rises and falls that were measured, one between two peaks
-  double height_bytes = 0;
-  // Means. From the low to the high that follows, and from the high to the next low.
-  double rise_ms = 0, fall_ms = 0;
-  double rise_events = 0, fall_events = 0;
-  std::size_t segment_requests = 0;  // in all iterations that count
-  double allocator_share = 0;        // of their time, before events of segments
-  std::size_t retries = 0;           // segments given back directly before another was asked for
-  std::optional<double> busy_share;  // of an iteration's time
-  Verdict verdict = Verdict::unknown;
+// A rise, from the last moment of a low to the first moment of a high, and the fall beside it, from the last moment of
+// a high to the first moment of a low.
+struct MemoryCycle {
+  TurningPoint begin;       // the low, when it is left
+  TurningPoint peak_begin;  // the high, when it is reached
+  TurningPoint peak_end;    // the high, when it is left
+  TurningPoint end;         // the low, when it is reached
 };
-std::string_view name(Sawtooth::Verdict verdict);
+
+// Of each repetition that begins at one of these moments, and lasts until the next one begins or the history ends, the
+// highest level; a cycle is the fall from the one before it, and the rise to it.
+std::vector<MemoryCycle> cycles_between(std::span<const std::size_t> begins, const MemoryHistory& history,
+                                        const Lifetimes& lifetimes, const StopPoint& stop_point);
+
+// Where nothing says what repeats: at least three cycles from low to low that return to about the same level and cover
+// half of the events; otherwise empty.
+std::vector<MemoryCycle> find_cycles(const MemoryHistory& history, const Lifetimes& lifetimes,
+                                     const HistorySummary& summary, const StopPoint& stop_point);
 
 // At these shares the verdict is allocator_bound and compute_bound.
 inline constexpr double kAllocatorBoundShare = 0.2;
 inline constexpr double kComputeBoundShare = 0.9;
 
-// Empty for fewer than two iterations that count, and where memory stays the same.
-std::optional<Sawtooth> find_sawtooth(const MemoryHistory& history, const std::optional<DeviceWork>& work);
+std::string_view name(Sawtooth::Verdict verdict);
+
+// Sets report.sawtooth, but for the requests that are already there.
+void judge_sawtooth(const std::vector<MemoryCycle>& cycles, double allocator_us, const std::optional<DeviceWork>& work,
+                    MemoryReport& report);
 
 }  // namespace ridgepoint

@@ -1,12 +1,14 @@
 // A history at the resolution of a picture: each column has the highest level of its stretch of the axis.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "inspect/memory/history.h"
+#include "inspect/memory/analyse.h"
 
 namespace ridgepoint {
 
@@ -17,27 +19,46 @@ std::string_view name(TimelineAxis axis);
 // The inverse of name(). Throws Error (usage) with the nearest name.
 TimelineAxis timeline_axis_from_name(std::string_view text);
 
+// Categories that a picture draws as one layer, from the bottom to the top. The last one has all other categories.
+struct MemoryLayer {
+  std::string_view name;
+  std::string_view shade;  // one character
+  std::string_view colour;
+};
+inline constexpr std::size_t kMemoryLayerCount = 5;
+extern const std::array<MemoryLayer, kMemoryLayerCount> kMemoryLayers;
+
 struct TimelineColumn {
-  MemoryLevel level;               // where allocated is highest
-  std::size_t reserved_bytes = 0;  // the most
-  std::size_t iteration = 0;       // at its begin
-  Phase phase = Phase::forward;    // at its begin
+  std::uint64_t allocated_bytes = 0;                              // where it is highest
+  std::array<std::uint64_t, kMemoryLayerCount> layer_bytes = {};  // then
+  std::uint64_t reserved_bytes = 0;                               // the most
+  // At its begin: the phase of a training step, empty where none is marked, and how many outermost annotations have
+  // begun.
+  std::string phase = {};
+  std::size_t iteration = 0;
 };
 
 struct Timeline {
   TimelineAxis axis = TimelineAxis::time;
   double length = 0;  // of all columns: milliseconds or events
   std::vector<TimelineColumn> columns;
+
+  // Whether any column has bytes of the layer; the last one is drawn only then.
+  bool has_layer(std::size_t layer) const;
 };
 
 // Columns [begin, end) of one phase of one iteration.
 struct TimelinePhase {
   std::size_t begin = 0, end = 0;
-  Phase phase = Phase::forward;
+  std::string phase = {};
 };
 std::vector<TimelinePhase> phases_of(const Timeline& timeline);
 
-// Of the iterations that count. The history must have one.
-Timeline make_timeline(const MemoryHistory& history, TimelineAxis axis, std::size_t columns);
+// Time where there are times.
+TimelineAxis usual_axis(const MemoryReport& report);
+
+// Of what counts of the history.
+Timeline make_timeline(const Snapshot& snapshot, const MemoryAnalysis& analysis, TimelineAxis axis, std::size_t columns,
+                       const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace ridgepoint::pickle {
 
@@ -53,11 +52,5 @@ enum class Opcode : std::uint8_t {
 
 inline constexpr int kLeastProtocol = 2;
 inline constexpr int kMostProtocol = 5;
-
-// The name of an opcode that is refused: it imports or calls something, belongs to an older protocol, or is none.
-// Empty for a byte that is no opcode.
-std::string_view refused_opcode_name(std::uint8_t opcode);
-// Whether the opcode can run code or reach for objects outside the file.
-bool is_executable(std::uint8_t opcode);
 
 }  // namespace ridgepoint::pickle

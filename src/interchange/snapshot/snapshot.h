@@ -1,7 +1,7 @@
-// A memory snapshot as it is read: what torch.cuda.memory._dump_snapshot and `ridgepoint memory` write, in a compact
-// form. A snapshot is the state of a caching allocator at its end (segments and their blocks), the last events that led
-// there (the history), and marks that the program set (annotations). Sizes are bytes, times are microseconds since
-// 1970.
+// A memory snapshot in a compact form: what torch.cuda.memory._dump_snapshot and `ridgepoint memory` write, and what a
+// run of ours is while it is in memory. A snapshot is the state of a caching allocator at its end (segments and their
+// blocks), the last events that led there (the history), and marks that the program set (annotations). Sizes are bytes,
+// times are microseconds since 1970.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/types/enum_names.h"
-#include "interchange/snapshot/history.h"
 #include "interchange/snapshot/text_table.h"
+#include "memory/memory_history.h"
 
 namespace ridgepoint {
 
@@ -32,10 +32,14 @@ struct SnapshotFrame {
 inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
 
 // What is kept of a stack: its first line that is not hidden, its first line that belongs neither to PyTorch nor to
-// Python, and what its lines say. Stacks that agree in these share one origin.
+// Python, and what its lines say. Stacks that agree in these share one origin. `phase` and `formula` are numbers of
+// texts, of runs of ours alone: a frame that is named "op of module", or "parameter name", has its phase as a frame
+// around it that has no file.
 struct SnapshotOrigin {
   std::uint32_t frame = kNoFrame;
   std::uint32_t caller = kNoFrame;
+  std::uint32_t phase = TextTable::kEmpty;
+  std::uint32_t formula = TextTable::kEmpty;  // of the bytes, 4 B H S^2; files do not have it
   bool in_optimizer = false;
   bool in_backward = false;
   bool in_forward = false;
@@ -58,7 +62,7 @@ struct SnapshotSegment {
   std::uint32_t origin = kNoOrigin;
   bool is_large = false;
   bool is_expandable = false;
-  std::vector<SnapshotBlock> blocks;  // in the order of their addresses
+  std::vector<SnapshotBlock> blocks = {};  // in the order of their addresses
 };
 
 // One end of a stretch of time that the program named.
@@ -75,6 +79,10 @@ struct SnapshotSettings {
   bool expandable_segments = false;
   bool overflowed = false;  // events were lost, because the ring buffer was full
   std::optional<std::int64_t> max_entries;
+  // Of ours. Events before this time, those of the warm-up, do not count for peaks. A run that computes nothing has no
+  // clock: each of its events is a microsecond.
+  std::optional<std::int64_t> counted_from_us;
+  bool has_clock = true;
 };
 
 // What the reader left out, by name, and how often.
@@ -96,7 +104,7 @@ struct Snapshot {
   std::vector<SnapshotOrigin> origins = {SnapshotOrigin{}};
   std::vector<std::string> categories = {"unknown"};  // as the file names them; index 0 where it names none
   std::vector<SnapshotSegment> segments;              // by device
-  std::vector<SnapshotHistory> histories;             // by device
+  std::vector<MemoryHistory> histories;               // by device
   std::vector<SnapshotAnnotation> annotations;
   SnapshotSettings settings;
   SnapshotOmissions omissions;

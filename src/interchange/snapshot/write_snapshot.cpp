@@ -12,55 +12,21 @@
 namespace ridgepoint {
 namespace {
 
-using Document = SnapshotDocument;
-
-constexpr std::string_view kUnknownCategory = "unknown";
-
 [[noreturn]] void refuse(const std::string& message) { throw Error(message, ErrorKind::usage); }
 
-// The blocks of a segment in order, with inactive ones where it is free.
-std::vector<Document::Block> tiled(const Document::Segment& segment) {
-  std::vector<Document::Block> blocks = segment.blocks;
-  std::ranges::sort(blocks, {}, &Document::Block::address);
-  std::vector<Document::Block> tiles;
-  std::uint64_t next = segment.address;
-  const std::uint64_t end = segment.address + segment.size_bytes;
-  const auto fill = [&](std::uint64_t to) {
-    if (to > next) tiles.push_back({.address = next, .size_bytes = to - next, .state = BlockState::inactive});
-  };
-  for (Document::Block& block : blocks) {
-    if (block.address < next || block.size_bytes > end - std::min(end, block.address)) {
-      refuse(
-          fmt::format("the block of {} bytes at {:#x} overlaps another one or leaves its segment of {} bytes at {:#x}",
-                      block.size_bytes, block.address, segment.size_bytes, segment.address));
-    }
-    fill(block.address);
-    next = block.address + block.size_bytes;
-    tiles.push_back(std::move(block));
-  }
-  fill(end);
-  return tiles;
-}
-
-class DocumentWriter {
+class SnapshotWriter {
  public:
-  DocumentWriter(const Document& document, DocumentSink& sink) : document_(document), sink_(sink) {
-    has_categories_ = std::ranges::any_of(document.devices, [](const Document::Device& device) {
-      return std::ranges::any_of(device.events, [](const Document::Event& event) { return !event.category.empty(); });
-    });
-  }
+  SnapshotWriter(const Snapshot& snapshot, DocumentSink& sink) : snapshot_(snapshot), sink_(sink) {}
 
   void write() {
     sink_.begin_dict();
     sink_.key("segments");
     sink_.begin_list();
-    for (std::size_t device = 0; device < document_.devices.size(); ++device) {
-      for (const Document::Segment& segment : document_.devices[device].segments) write(segment, device);
-    }
+    for (const SnapshotSegment& segment : snapshot_.segments) write(segment);
     sink_.end_list();
     sink_.key("device_traces");
     sink_.begin_list();
-    for (const Document::Device& device : document_.devices) write_history(device);
+    for (const MemoryHistory& history : snapshot_.histories) write(history);
     sink_.end_list();
     write_settings();
     write_annotations();
@@ -77,42 +43,54 @@ class DocumentWriter {
     sink_.key(key);
     sink_.text(value);
   }
-
-  // Frames and stacks share one numbering of what is written once.
-  void write_frame(std::uint32_t number) {
-    if (number >= document_.frames.size()) refuse(fmt::format("a stack has the frame {}, which is none", number));
-    if (sink_.begin_shared(number)) return;
-    const Document::Frame& frame = document_.frames[number];
-    sink_.begin_dict();
-    text("filename", frame.filename);
-    integer("line", static_cast<std::uint64_t>(std::max(frame.line, 0)));
-    text("name", frame.name);
-    sink_.end_dict();
-    sink_.end_shared(number);
+  void boolean(std::string_view key, bool value) {
+    sink_.key(key);
+    sink_.boolean(value);
+  }
+  void time(std::int64_t time_us) {
+    integer("time_us", static_cast<std::uint64_t>(std::max<std::int64_t>(time_us, 0)));
+  }
+  void category(std::uint8_t number) {
+    if (number >= snapshot_.categories.size())
+      refuse(fmt::format("an entry has the category {}, which is none", number));
+    text("category", snapshot_.categories[number]);
   }
 
-  void write_stack(std::uint32_t number) {
-    sink_.key("frames");
-    const bool has_stack = number != Document::kNoStack;
-    if (has_stack && number >= document_.stacks.size())
-      refuse(fmt::format("an entry has the stack {}, which is none", number));
-    const std::uint64_t shared = has_stack ? document_.frames.size() + 1 + number : document_.frames.size();
+  // Frames, phases and stacks share one numbering of what is written once.
+  void write_frame(std::uint64_t shared, const SnapshotFrame& frame) {
+    sink_.item();
     if (sink_.begin_shared(shared)) return;
-    sink_.begin_list();
-    if (has_stack) {
-      for (const std::uint32_t frame : document_.stacks[number]) {
-        sink_.item();
-        write_frame(frame);
-      }
-    }
-    sink_.end_list();
+    sink_.begin_dict();
+    text("filename", snapshot_.texts[frame.filename]);
+    integer("line", static_cast<std::uint64_t>(std::max(frame.line, 0)));
+    text("name", snapshot_.texts[frame.name]);
+    sink_.end_dict();
     sink_.end_shared(shared);
   }
+  void write_frame(std::uint32_t number) {
+    if (number == kNoFrame) return;
+    if (number >= snapshot_.frames.size()) refuse(fmt::format("an origin has the frame {}, which is none", number));
+    write_frame(number, snapshot_.frames[number]);
+  }
 
-  void write(const Document::Segment& segment, std::size_t device) {
-    const std::vector<Document::Block> blocks = tiled(segment);
+  void write_origin(std::uint32_t number) {
+    if (number >= snapshot_.origins.size()) refuse(fmt::format("an entry has the origin {}, which is none", number));
+    const SnapshotOrigin& origin = snapshot_.origins[number];
+    sink_.key("frames");
+    const std::uint64_t phases = snapshot_.frames.size(), stacks = phases + snapshot_.texts.size();
+    if (sink_.begin_shared(stacks + number)) return;
+    sink_.begin_list();
+    write_frame(origin.frame);
+    if (origin.caller != origin.frame) write_frame(origin.caller);
+    if (origin.phase != TextTable::kEmpty) write_frame(phases + origin.phase, {TextTable::kEmpty, origin.phase, 0});
+    sink_.end_list();
+    sink_.end_shared(stacks + number);
+  }
+
+  void write(const SnapshotSegment& segment) {
+    const std::vector<SnapshotBlock> blocks = tiled(segment);
     std::uint64_t allocated = 0, active = 0, requested = 0;
-    for (const Document::Block& block : blocks) {
+    for (const SnapshotBlock& block : blocks) {
       if (block.state == BlockState::inactive) continue;
       active += block.size_bytes;
       requested += block.requested_bytes;
@@ -120,7 +98,7 @@ class DocumentWriter {
     }
     sink_.item();
     sink_.begin_dict();
-    integer("device", device);
+    integer("device", static_cast<std::uint64_t>(segment.device));
     integer("address", segment.address);
     integer("total_size", segment.size_bytes);
     integer("allocated_size", allocated);
@@ -130,103 +108,127 @@ class DocumentWriter {
     text("segment_type", segment.is_large ? "large" : "small");
     sink_.key("segment_pool_id");
     sink_.pair(0, 0);
-    sink_.key("is_expandable");
-    sink_.boolean(segment.is_expandable);
-    write_stack(segment.stack);
+    boolean("is_expandable", segment.is_expandable);
+    write_origin(segment.origin);
     sink_.key("blocks");
     sink_.begin_list();
-    for (const Document::Block& block : blocks) write(block);
+    for (const SnapshotBlock& block : blocks) write(block);
     sink_.end_list();
     sink_.end_dict();
   }
 
-  void write(const Document::Block& block) {
+  void write(const SnapshotBlock& block) {
     sink_.item();
     sink_.begin_dict();
     integer("address", block.address);
     integer("size", block.size_bytes);
     integer("requested_size", block.requested_bytes);
     text("state", kBlockStateNames[block.state]);
-    if (!block.category.empty()) text("category", block.category);
-    write_stack(block.stack);
+    if (block.category != 0) category(block.category);
+    write_origin(block.origin);
     sink_.end_dict();
   }
 
   // The viewer fails where categories are used and none of them is 'unknown'.
-  void write_history(const Document::Device& device) {
+  void write(const MemoryHistory& history) {
     sink_.item();
     sink_.begin_list();
     bool has_unknown = false;
-    for (const Document::Event& event : device.events) {
-      has_unknown |= event.category.empty() || event.category == kUnknownCategory;
-      if (event.action == SnapshotAction::free) {
+    std::int64_t last_us = 0;
+    history.walk([&](std::size_t, const MemoryHistory::Event& event) {
+      const MemoryHistory::Request& request = history.request(event.request);
+      has_unknown |= request.category == 0;
+      last_us = event.time_us;
+      if (event.kind == MemoryEventKind::free) {
         // The viewer joins the two where they follow one another.
-        write(event, SnapshotAction::free_requested);
-        write(event, SnapshotAction::free_completed);
-      } else if (event.action == SnapshotAction::free_requested || event.action == SnapshotAction::free_completed) {
-        refuse(fmt::format("an event has the action {}; a writer gives `free`", kSnapshotActionNames[event.action]));
+        write(history.address(event.place), request, event.time_us, name(MemoryEventKind::free_requested));
+        write(history.address(event.place), request, event.time_us, name(MemoryEventKind::free_completed));
       } else {
-        write(event, event.action);
+        write(history.address(event.place), request, event.time_us, name(event.kind));
       }
-    }
-    if (has_categories_ && !has_unknown && !device.events.empty()) {
-      write({.time_us = device.events.back().time_us}, SnapshotAction::snapshot);
-    }
+    });
+    if (snapshot_.has_categories() && !has_unknown && history.size() > 0) write(0, {}, last_us, "snapshot");
     sink_.end_list();
   }
 
-  void write(const Document::Event& event, SnapshotAction action) {
+  void write(std::uint64_t address, const MemoryHistory::Request& request, std::int64_t time_us,
+             std::string_view action) {
     sink_.item();
     sink_.begin_dict();
-    text("action", kSnapshotActionNames[action]);
-    integer(action == SnapshotAction::oom ? "device_free" : "addr", event.address);
-    integer("size", event.size_bytes);
-    if (event.block_bytes > 0) integer("block_size", event.block_bytes);
+    text("action", action);
+    integer(action == name(MemoryEventKind::oom) ? "device_free" : "addr", address);
+    integer("size", request.size_bytes);
+    if (request.rounding_bytes != MemoryHistory::Request::kUnknownRounding)
+      integer("block_size", request.size_bytes + request.rounding_bytes);
     integer("stream", 0);
-    integer("time_us", static_cast<std::uint64_t>(std::max<std::int64_t>(event.time_us, 0)));
+    time(time_us);
     text("compile_context", "N/A");
     text("user_metadata", "");
     sink_.key("pool_id");
     sink_.pair(0, 0);
-    if (has_categories_) text("category", event.category.empty() ? kUnknownCategory : event.category);
-    write_stack(event.stack);
+    if (snapshot_.has_categories()) category(request.category);
+    write_origin(request.origin);
     sink_.end_dict();
   }
 
   void write_settings() {
+    const SnapshotSettings& settings = snapshot_.settings;
     sink_.key("allocator_settings");
     sink_.begin_dict();
-    text("PYTORCH_CUDA_ALLOC_CONF", document_.configuration);
-    sink_.key("expandable_segments");
-    sink_.boolean(false);
-    sink_.key("trace_alloc_overflowed");
-    sink_.boolean(document_.overflowed);
+    text("PYTORCH_CUDA_ALLOC_CONF", settings.configuration);
+    boolean("expandable_segments", settings.expandable_segments);
+    boolean("trace_alloc_overflowed", settings.overflowed);
+    if (settings.counted_from_us)
+      integer("ridgepoint_counted_from_us", static_cast<std::uint64_t>(*settings.counted_from_us));
+    boolean("ridgepoint_has_clock", settings.has_clock);
     sink_.end_dict();
   }
 
   void write_annotations() {
     sink_.key("external_annotations");
     sink_.begin_list();
-    for (const Document::Annotation& annotation : document_.annotations) {
+    for (const SnapshotAnnotation& annotation : snapshot_.annotations) {
       sink_.item();
       sink_.begin_dict();
-      text("name", annotation.name);
+      text("name", snapshot_.texts[annotation.name]);
       text("stage", annotation.is_start ? "START" : "END");
-      integer("device", annotation.device);
-      integer("time_us", static_cast<std::uint64_t>(std::max<std::int64_t>(annotation.time_us, 0)));
+      integer("device", static_cast<std::uint64_t>(std::max<std::int64_t>(annotation.device, 0)));
+      time(annotation.time_us);
       sink_.end_dict();
     }
     sink_.end_list();
   }
 
-  const Document& document_;
+  const Snapshot& snapshot_;
   DocumentSink& sink_;
-  bool has_categories_ = false;
 };
 
 }  // namespace
 
-void write_snapshot(const std::filesystem::path& path, const SnapshotDocument& document) {
+std::vector<SnapshotBlock> tiled(const SnapshotSegment& segment) {
+  std::vector<SnapshotBlock> blocks = segment.blocks;
+  std::ranges::sort(blocks, {}, &SnapshotBlock::address);
+  std::vector<SnapshotBlock> tiles;
+  std::uint64_t next = segment.address;
+  const std::uint64_t end = segment.address + segment.size_bytes;
+  const auto fill = [&](std::uint64_t to) {
+    if (to > next) tiles.push_back({.address = next, .size_bytes = to - next});
+  };
+  for (const SnapshotBlock& block : blocks) {
+    if (block.address < next || block.size_bytes > end - std::min(end, block.address)) {
+      refuse(
+          fmt::format("the block of {} bytes at {:#x} overlaps another one or leaves its segment of {} bytes at {:#x}",
+                      block.size_bytes, block.address, segment.size_bytes, segment.address));
+    }
+    fill(block.address);
+    next = block.address + block.size_bytes;
+    tiles.push_back(block);
+  }
+  fill(end);
+  return tiles;
+}
+
+void write_snapshot(const std::filesystem::path& path, const Snapshot& snapshot) {
   OutputFile file(path);
   std::unique_ptr<DocumentSink> sink;
   if (path.extension() == ".json") {
@@ -234,7 +236,7 @@ void write_snapshot(const std::filesystem::path& path, const SnapshotDocument& d
   } else {
     sink = std::make_unique<PickleSink>(file);
   }
-  DocumentWriter(document, *sink).write();
+  SnapshotWriter(snapshot, *sink).write();
   file.commit();
 }
 

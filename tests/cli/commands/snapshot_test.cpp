@@ -7,6 +7,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/snapshot/write_snapshot.h"
+#include "support/made_snapshot.h"
 #include "support/run_program.h"
 
 namespace ridgepoint {
@@ -18,38 +19,37 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-using Document = SnapshotDocument;
-
 constexpr std::uint64_t kBase = 0x7f0000000000;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // Three steps on one device; each leaves `leak_bytes` behind.
-Document three_steps(std::uint64_t leak_bytes) {
-  Document document;
-  document.frames = {{"src/models/transformer.cpp", 42, "layers.0.ffn.w1"}};
-  document.stacks = {{0}};
-  document.devices.resize(1);
-  std::vector<Document::Event>& events = document.devices[0].events;
-  std::int64_t time = 1'700'000'000'000'000;
-  const auto event = [&](SnapshotAction action, std::uint64_t address, std::uint64_t size) {
-    events.push_back({.action = action, .address = address, .size_bytes = size, .time_us = time += 10, .stack = 0});
+Snapshot three_steps(std::uint64_t leak_bytes) {
+  MadeSnapshot made;
+  const std::uint32_t origin = made.origin("src/models/transformer.cpp", 42, "layers.0.ffn.w1");
+  const auto event = [&](MemoryEventKind kind, std::uint64_t address, std::uint64_t size) {
+    made.time_us += 9;
+    made.event(kind, address, {.size_bytes = size, .origin = origin});
+    ++made.time_us;
   };
-  Document::Segment segment{.address = kBase, .size_bytes = 40 * kMiB, .blocks = {}};
-  event(SnapshotAction::segment_alloc, kBase, 40 * kMiB);
+  SnapshotSegment segment{.address = kBase, .size_bytes = 40 * kMiB, .is_large = true};
+  event(MemoryEventKind::segment_alloc, kBase, 40 * kMiB);
   for (std::uint64_t step = 0; step < 3; ++step) {
-    document.annotations.push_back({"step", true, 0, time + 1});
-    event(SnapshotAction::alloc, kBase, 8 * kMiB);
+    made.mark("step", true);
+    event(MemoryEventKind::alloc, kBase, 8 * kMiB);
     if (leak_bytes > 0) {
       const std::uint64_t address = kBase + (10 + 4 * step) * kMiB;
-      event(SnapshotAction::alloc, address, leak_bytes);
-      segment.blocks.push_back(
-          {.address = address, .size_bytes = leak_bytes, .requested_bytes = leak_bytes, .stack = 0});
+      event(MemoryEventKind::alloc, address, leak_bytes);
+      segment.blocks.push_back({.address = address,
+                                .size_bytes = leak_bytes,
+                                .requested_bytes = leak_bytes,
+                                .origin = origin,
+                                .state = BlockState::active_allocated});
     }
-    event(SnapshotAction::free, kBase, 8 * kMiB);
-    document.annotations.push_back({"step", false, 0, time + 1});
+    event(MemoryEventKind::free, kBase, 8 * kMiB);
+    made.mark("step", false);
   }
-  document.devices[0].segments.push_back(segment);
-  return document;
+  made.snapshot.segments.push_back(segment);
+  return std::move(made.snapshot);
 }
 
 class SnapshotProgram : public ::testing::Test {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ridgepoint/error.h"
+#include "support/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {
@@ -14,41 +15,59 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 // Blocks of 1, 2 and 4 KiB at 0, 10 and 90 ms, freed at 92, 94 and 100 ms.
-MemoryHistory sample() {
-  MemoryHistory history;
-  const auto add = [&](MemoryEventKind kind, std::size_t kib, std::int64_t ms) {
-    history.events.push_back({.time_ns = ms * 1'000'000, .address = kib, .bytes = kib * 1024, .kind = kind});
-  };
-  add(MemoryEventKind::segment_alloc, 8, 0);
-  add(MemoryEventKind::alloc, 1, 0);
-  add(MemoryEventKind::alloc, 2, 10);
-  add(MemoryEventKind::alloc, 4, 90);
-  add(MemoryEventKind::free, 4, 92);
-  add(MemoryEventKind::free, 2, 94);
-  add(MemoryEventKind::free, 1, 100);
-  history.iterations.push_back({0, 7, 0, 100'000'000});
-  history.phases.push_back({{0, 4, 0, 92'000'000}, 0, Phase::forward});
-  history.phases.push_back({{4, 7, 92'000'000, 100'000'000}, 0, Phase::backward});
-  return history;
-}
+class Sample {
+ public:
+  Sample() {
+    made_.time_us = 0;
+    at(0).mark("forward", true);
+    add(MemoryEventKind::segment_alloc, 8, 0);
+    add(MemoryEventKind::alloc, 1, 0);
+    add(MemoryEventKind::alloc, 2, 10);
+    add(MemoryEventKind::alloc, 4, 90);
+    at(92).mark("forward", false);
+    made_.mark("backward", true);
+    add(MemoryEventKind::free, 4, 92);
+    add(MemoryEventKind::free, 2, 94);
+    add(MemoryEventKind::free, 1, 100);
+    made_.mark("backward", false);
+  }
+  MadeSnapshot& at(std::int64_t ms) {
+    made_.time_us = ms * 1000;
+    return made_;
+  }
+  Timeline timeline(TimelineAxis axis, std::size_t columns) const {
+    return make_timeline(made_.snapshot, analyse_memory(made_.snapshot, 0), axis, columns);
+  }
+
+ private:
+  void add(MemoryEventKind kind, std::uint64_t kib, std::int64_t ms) {
+    at(ms).event(kind, kib, {.size_bytes = kib * 1024, .rounding_bytes = 0});
+  }
+  MadeSnapshot made_;
+};
 
 std::vector<std::size_t> kib_of(const Timeline& timeline) {
   std::vector<std::size_t> kib;
-  for (const TimelineColumn& column : timeline.columns) kib.push_back(column.level.allocated_bytes / 1024);
+  for (const TimelineColumn& column : timeline.columns) kib.push_back(column.allocated_bytes / 1024);
   return kib;
 }
 
 TEST(Timeline, has_the_highest_level_of_each_stretch_of_time) {
-  const Timeline timeline = make_timeline(sample(), TimelineAxis::time, 10);
+  const Timeline timeline = Sample().timeline(TimelineAxis::time, 10);
   EXPECT_DOUBLE_EQ(timeline.length, 100);
   EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(1, 3, 3, 3, 3, 3, 3, 3, 3, 7));
-  for (const TimelineColumn& column : timeline.columns) EXPECT_EQ(column.reserved_bytes, 8 * 1024U);
-  EXPECT_EQ(timeline.columns[8].phase, Phase::forward);
-  EXPECT_EQ(timeline.columns[9].phase, Phase::backward);
+  for (const TimelineColumn& column : timeline.columns) {
+    EXPECT_EQ(column.reserved_bytes, 8 * 1024U);
+    std::uint64_t sum = 0;
+    for (const std::uint64_t bytes : column.layer_bytes) sum += bytes;
+    EXPECT_EQ(sum, column.allocated_bytes);
+  }
+  EXPECT_EQ(timeline.columns[8].phase, "forward");
+  EXPECT_EQ(timeline.columns[9].phase, "backward");
 }
 
 TEST(Timeline, puts_one_event_beside_the_other) {
-  const Timeline timeline = make_timeline(sample(), TimelineAxis::events, 7);
+  const Timeline timeline = Sample().timeline(TimelineAxis::events, 7);
   EXPECT_DOUBLE_EQ(timeline.length, 7);
   EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(0, 1, 3, 7, 7, 3, 1));
 }
@@ -56,7 +75,7 @@ TEST(Timeline, puts_one_event_beside_the_other) {
 TEST(Timeline, never_loses_the_peak) {
   for (const TimelineAxis axis : {TimelineAxis::time, TimelineAxis::events}) {
     for (const std::size_t columns : {1U, 2U, 3U, 50U, 1000U}) {
-      const std::vector<std::size_t> kib = kib_of(make_timeline(sample(), axis, columns));
+      const std::vector<std::size_t> kib = kib_of(Sample().timeline(axis, columns));
       EXPECT_EQ(kib.size(), columns);
       EXPECT_EQ(*std::ranges::max_element(kib), 7U) << columns;
     }
@@ -64,10 +83,9 @@ TEST(Timeline, never_loses_the_peak) {
 }
 
 TEST(Timeline, begins_after_the_warm_up) {
-  MemoryHistory history = sample();
-  history.iterations = {{0, 3, 0, 20'000'000}, {3, 7, 20'000'000, 100'000'000}};
-  history.warmup = 1;
-  const Timeline timeline = make_timeline(history, TimelineAxis::time, 8);
+  Sample sample;
+  sample.at(0).snapshot.settings.counted_from_us = 20'000;
+  const Timeline timeline = sample.timeline(TimelineAxis::time, 8);
   EXPECT_DOUBLE_EQ(timeline.length, 80);
   EXPECT_EQ(kib_of(timeline).back(), 7U);
 }

@@ -9,72 +9,76 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "inspect/snapshot/analyse_snapshot.h"
+#include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "ridgepoint/error.h"
+#include "support/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::ThrowsMessage;
 
-using Document = SnapshotDocument;
-
 constexpr std::uint64_t kBase = 0x7f1234500000;
-constexpr std::int64_t kBegin = 1'700'000'000'000'000;
 
 // Two devices; on the first a parameter stays and `temporaries` come and go.
-Document small_document(int temporaries) {
-  Document document;
-  document.frames = {{"src/models/transformer.cpp", 42, "layers.0.ffn.w1"}, {"src/models/transformer.cpp", 7, "model"}};
-  document.stacks = {{0, 1}, {1}};
-  document.devices.resize(2);
-  Document::Device& device = document.devices[0];
-  std::int64_t time = kBegin;
-  const auto event = [&](SnapshotAction action, std::uint64_t address, std::uint64_t size, std::string category) {
-    Document::Event entry{.action = action, .address = address, .size_bytes = size, .time_us = time += 5, .stack = 0};
-    if (action == SnapshotAction::alloc) entry.block_bytes = (size + 511) / 512 * 512;
-    entry.category = std::move(category);
-    device.events.push_back(entry);
+Snapshot small_snapshot(int temporaries, const std::string& name = "layers.0.ffn.w1", bool has_categories = true) {
+  MadeSnapshot made;
+  const std::uint32_t origin = made.origin("src/models/transformer.cpp", 42, name, "model");
+  const auto category = [&](const char* text) { return has_categories ? made.category(text) : std::uint8_t{0}; };
+  const std::uint8_t parameter = category("parameter"), temporary = category("temporary");
+  const auto event = [&](MemoryEventKind kind, std::uint64_t address, std::uint64_t size, std::uint8_t kept) {
+    made.time_us += 5;
+    MemoryHistory::Request request{.size_bytes = size, .origin = origin, .category = kept};
+    if (kept != 0) request.rounding_bytes = static_cast<std::uint32_t>((size + 511) / 512 * 512 - size);
+    made.event(kind, address, request);
   };
-  event(SnapshotAction::segment_alloc, kBase, 20 << 20, "");
-  event(SnapshotAction::alloc, kBase, 1000, "parameter");
-  document.annotations.push_back({"forward", true, 0, time + 1});
+  event(MemoryEventKind::segment_alloc, kBase, 20 << 20, 0);
+  event(MemoryEventKind::alloc, kBase, 1000, parameter);
+  ++made.time_us;
+  made.mark("forward", true);
   for (int i = 0; i < temporaries; ++i) {
-    event(SnapshotAction::alloc, kBase + 1024, 5000, "temporary");
-    event(SnapshotAction::free, kBase + 1024, 5000, "temporary");
+    event(MemoryEventKind::alloc, kBase + 1024, 5000, temporary);
+    event(MemoryEventKind::free, kBase + 1024, 5000, temporary);
   }
-  document.annotations.push_back({"forward", false, 0, time + 1});
-  event(SnapshotAction::oom, 123, 1 << 30, "");
-  Document::Segment segment{.address = kBase, .size_bytes = 20 << 20, .blocks = {}};
-  segment.blocks.push_back({.address = kBase, .size_bytes = 1024, .requested_bytes = 1000, .stack = 0});
-  segment.blocks.back().category = "parameter";
-  device.segments.push_back(segment);
-  return document;
+  ++made.time_us;
+  made.mark("forward", false);
+  event(MemoryEventKind::oom, 123, 1 << 30, 0);
+  SnapshotSegment segment{.address = kBase, .size_bytes = 20 << 20, .is_large = true};
+  segment.blocks.push_back({.address = kBase,
+                            .size_bytes = 1024,
+                            .requested_bytes = 1000,
+                            .origin = origin,
+                            .state = BlockState::active_allocated,
+                            .category = parameter});
+  made.snapshot.segments.push_back(segment);
+  made.snapshot.histories.emplace_back();
+  return std::move(made.snapshot);
 }
 
-std::string written(const Document& document, const char* name = "s.pickle") {
+std::string written(const Snapshot& snapshot, const char* name = "s.pickle") {
   const TemporaryFolder folder;
-  write_snapshot(folder / name, document);
+  write_snapshot(folder / name, snapshot);
   return read_file(folder / name, 1 << 28);
 }
 
 TEST(WriteSnapshot, what_is_written_is_what_is_read_as_pickle_and_as_json) {
   const TemporaryFolder folder;
   for (const char* name : {"s.pickle", "s.json"}) {
-    write_snapshot(folder / name, small_document(3));
+    write_snapshot(folder / name, small_snapshot(3));
     const Snapshot snapshot = read_snapshot(folder / name);
     EXPECT_TRUE(snapshot.omissions.unknown_fields.empty());
     EXPECT_EQ(snapshot.omissions.incomplete_entries + snapshot.omissions.misplaced_values, 0u);
     ASSERT_THAT(snapshot.histories, SizeIs(2));
-    EXPECT_EQ(snapshot.histories[0].size(), 3u + 3 * 3);
+    EXPECT_EQ(snapshot.histories[0].size(), 3u + 3 * 2);
     ASSERT_THAT(snapshot.segments, SizeIs(1));
     ASSERT_THAT(snapshot.segments[0].blocks, SizeIs(2));
     EXPECT_EQ(snapshot.segments[0].blocks[1].state, BlockState::inactive);
     EXPECT_EQ(snapshot.segments[0].blocks[1].size_bytes, (20u << 20) - 1024);
-    const SnapshotReport report = analyse_device(snapshot, 0);
+    const MemoryReport report = analyse_memory(snapshot, 0).report;
     EXPECT_EQ(report.peak.allocated_bytes, 1024u + 5120);
     EXPECT_EQ(report.peak.reserved_bytes, 20u << 20);
     EXPECT_TRUE(report.history_complete);
@@ -89,6 +93,19 @@ TEST(WriteSnapshot, what_is_written_is_what_is_read_as_pickle_and_as_json) {
   }
 }
 
+TEST(WriteSnapshot, settings_and_phases_of_ours_are_read_back) {
+  Snapshot snapshot = small_snapshot(1);
+  snapshot.settings.counted_from_us = 1234567890123456;
+  snapshot.settings.has_clock = false;
+  snapshot.origins[1].phase = snapshot.texts.intern("backward");
+  const TemporaryFolder folder;
+  write_snapshot(folder / "s.pickle", snapshot);
+  const Snapshot found = read_snapshot(folder / "s.pickle");
+  EXPECT_EQ(found.settings.counted_from_us, 1234567890123456);
+  EXPECT_FALSE(found.settings.has_clock);
+  EXPECT_EQ(found.texts[found.origins.at(1).phase], "backward");
+}
+
 // Bytes of operands behind an opcode that the viewer knows (MemoryViz.js); -1 and -4 for a text with a length in front.
 const std::map<unsigned char, int> kViewerOpcodes = {
     {0x80, 1}, {0x95, 8},  {'.', 0},  {'N', 0},   {0x88, 0}, {0x89, 0}, {'J', 4}, {'K', 1},
@@ -97,9 +114,7 @@ const std::map<unsigned char, int> kViewerOpcodes = {
     {0x85, 0}, {0x86, 0},  {0x87, 0}, {0x94, 0},  {'q', 1},  {'r', 4},  {'h', 1}, {'j', 4}};
 
 TEST(WriteSnapshot, a_pickle_has_only_the_opcodes_of_the_viewer) {
-  Document document = small_document(2500);
-  document.frames[0].name = std::string(300, 'n');
-  const std::string bytes = written(document);
+  const std::string bytes = written(small_snapshot(2500, std::string(300, 'n')));
   std::map<unsigned char, int> counts;
   std::size_t at = 0;
   while (at < bytes.size()) {
@@ -126,8 +141,8 @@ TEST(WriteSnapshot, a_pickle_has_only_the_opcodes_of_the_viewer) {
 }
 
 TEST(WriteSnapshot, texts_frames_and_stacks_are_written_once) {
-  const std::string few = written(small_document(10));
-  const std::string many = written(small_document(11));
+  const std::string few = written(small_snapshot(10));
+  const std::string many = written(small_snapshot(11));
   const auto occurrences = [](const std::string& bytes, const std::string& word) {
     std::size_t count = 0;
     for (std::size_t at = bytes.find(word); at != std::string::npos; at = bytes.find(word, at + 1)) ++count;
@@ -139,31 +154,29 @@ TEST(WriteSnapshot, texts_frames_and_stacks_are_written_once) {
 }
 
 TEST(WriteSnapshot, where_categories_are_used_one_is_unknown) {
-  Document document = small_document(1);
-  std::erase_if(document.devices[0].events, [](const Document::Event& event) { return event.category.empty(); });
-  const TemporaryFolder folder;
-  write_snapshot(folder / "s.json", document);
-  EXPECT_THAT(read_file(folder / "s.json", 1 << 20), HasSubstr(R"("category":"unknown")"));
-  for (Document::Event& event : document.devices[0].events) event.category.clear();
-  document.devices[0].segments[0].blocks[0].category.clear();
-  write_snapshot(folder / "s.json", document);
-  EXPECT_THAT(read_file(folder / "s.json", 1 << 20), ::testing::Not(HasSubstr("category")));
+  MadeSnapshot made;
+  made.event(MemoryEventKind::alloc, kBase, {.size_bytes = 512, .category = made.category("parameter")});
+  EXPECT_THAT(written(made.snapshot, "s.json"), HasSubstr(R"("category":"unknown")"));
+  EXPECT_THAT(written(small_snapshot(1, "w1", false), "s.json"), Not(HasSubstr("category")));
 }
 
 TEST(WriteSnapshot, blocks_that_overlap_or_leave_their_segment_are_refused_and_leave_no_file) {
   const TemporaryFolder folder;
-  Document overlapping = small_document(1);
-  overlapping.devices[0].segments[0].blocks.push_back({.address = kBase + 512, .size_bytes = 1024});
-  EXPECT_THAT([&] { write_snapshot(folder / "s", overlapping); }, ThrowsMessage<Error>(HasSubstr("overlaps")));
-  Document outside = small_document(1);
-  outside.devices[0].segments[0].blocks.push_back({.address = kBase + (20 << 20) - 512, .size_bytes = 1024});
-  EXPECT_THAT([&] { write_snapshot(folder / "s", outside); }, ThrowsMessage<Error>(HasSubstr("leaves its segment")));
-  Document half = small_document(1);
-  half.devices[0].events[1].action = SnapshotAction::free_completed;
-  EXPECT_THAT([&] { write_snapshot(folder / "s", half); }, ThrowsMessage<Error>(HasSubstr("free_completed")));
-  Document stack = small_document(1);
-  stack.devices[0].events[1].stack = 99;
-  EXPECT_THAT([&] { write_snapshot(folder / "s", stack); }, ThrowsMessage<Error>(HasSubstr("stack 99")));
+  const auto refused = [&](const Snapshot& snapshot, const char* why) {
+    EXPECT_THAT([&] { write_snapshot(folder / "s", snapshot); }, ThrowsMessage<Error>(HasSubstr(why)));
+  };
+  Snapshot overlapping = small_snapshot(1);
+  overlapping.segments[0].blocks.push_back({.address = kBase + 512, .size_bytes = 1024});
+  refused(overlapping, "overlaps");
+  Snapshot outside = small_snapshot(1);
+  outside.segments[0].blocks.push_back({.address = kBase + (20 << 20) - 512, .size_bytes = 1024});
+  refused(outside, "leaves its segment");
+  Snapshot origin = small_snapshot(1);
+  origin.segments[0].origin = 99;
+  refused(origin, "origin 99");
+  Snapshot category = small_snapshot(1);
+  category.segments[0].blocks[0].category = 99;
+  refused(category, "category 99");
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
@@ -203,7 +216,7 @@ assert [a['stage'] for a in s['external_annotations']] == ['START', 'END']
 TEST(WriteSnapshot, pythons_pickle_loads_it_with_the_schema_of_pytorch) {
   if (std::system("python3 -c pass >/dev/null 2>&1") != 0) GTEST_SKIP() << "there is no python3";
   const TemporaryFolder folder;
-  write_snapshot(folder / "s.pickle", small_document(1500));
+  write_snapshot(folder / "s.pickle", small_snapshot(1500));
   write_file(folder / "check.py", kCheck);
   const std::string command =
       "python3 '" + (folder / "check.py").string() + "' '" + (folder / "s.pickle").string() + "'";

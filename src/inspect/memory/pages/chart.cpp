@@ -1,4 +1,4 @@
-// The timeline of a run's memory in characters.
+// The timeline in characters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class Chart {
  public:
   explicit Chart(const Timeline& timeline) : timeline_(timeline) {
     for (const TimelineColumn& column : timeline.columns)
-      top_bytes_ = std::max({top_bytes_, column.reserved_bytes, column.level.allocated_bytes});
+      top_bytes_ = std::max({top_bytes_, column.reserved_bytes, column.allocated_bytes});
   }
 
   Table table() const {
@@ -52,9 +52,9 @@ class Chart {
   std::string_view cell(const TimelineColumn& column, std::size_t row) const {
     const double middle = (height(row) + height(row + 1)) / 2;
     double below = 0;
-    for (const MemoryLayer& layer : memory_layers()) {
-      below += static_cast<double>(bytes_of(layer, column.level.by_category));
-      if (middle < below) return layer.shade;
+    for (std::size_t i = 0; i < kMemoryLayerCount; ++i) {
+      below += static_cast<double>(column.layer_bytes[i]);
+      if (middle < below) return kMemoryLayers[i].shade;
     }
     const auto reserved = static_cast<double>(column.reserved_bytes);
     const bool is_here = reserved > height(row) && reserved <= height(row + 1) + 1e-9 * height(kRows);
@@ -66,7 +66,8 @@ class Chart {
     std::string text;
     for (const auto& [begin, end, phase] : phases_of(timeline_)) {
       std::string part(kBegin);
-      if (name(phase).size() + 1 < end - begin) part += name(phase);
+      if (phase.empty()) part = " ";
+      if (phase.size() + 1 < end - begin) part += phase;
       part.resize(end - begin, ' ');
       text += part;
     }
@@ -88,16 +89,21 @@ class Chart {
 
 }  // namespace
 
-Table timeline_chart(const MemoryHistory& history, TimelineAxis axis, std::size_t width) {
-  const std::size_t columns = std::max(width, kLeastColumns + kScaleColumns) - kScaleColumns;
-  const Timeline timeline = make_timeline(history, axis, columns);
+std::size_t timeline_columns(std::size_t width) {
+  return std::max(width, kLeastColumns + kScaleColumns) - kScaleColumns;
+}
+
+Table timeline_chart(const Timeline& timeline) {
   Table table = Chart(timeline).table();
-  for (const MemoryLayer& layer : memory_layers())
-    table.remark += fmt::format("{}{}{}{}", table.remark.empty() ? "" : "   ", layer.shade, kNoBreak, layer.name);
-  table.remark +=
-      fmt::format("\n{} reserved. Each column has the highest level of its stretch. The axis is {}", kReserved,
-                  axis == TimelineAxis::time ? "time by the host's clock."
-                                             : "events, one allocation or release beside the other, not time.");
+  for (std::size_t i = 0; i < kMemoryLayerCount; ++i) {
+    if (!timeline.has_layer(i)) continue;
+    const std::string_view between = i == 0 ? "" : i + 1 < kMemoryLayerCount ? "   " : "\n";
+    table.remark += fmt::format("{}{}{}{}", between, kMemoryLayers[i].shade, kNoBreak, kMemoryLayers[i].name);
+  }
+  table.remark += fmt::format(
+      "\n{} reserved. Each column has the highest level of its stretch. The axis is {}", kReserved,
+      timeline.axis == TimelineAxis::time ? "time by the host's clock."
+                                          : "events, one allocation or release beside the other, not time.");
   return table;
 }
 

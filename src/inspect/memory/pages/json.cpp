@@ -1,50 +1,119 @@
-// A run's memory as a document.
+// A run's memory and the report of a file as documents.
+#include <utility>
+
+#include "core/memory_category.h"
 #include "inspect/memory/pages/parts.h"
+#include "inspect/memory/sawtooth.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::views {
 namespace {
 
-Json level_json(const MemoryLevel& level) {
-  Json json = {{"allocated_bytes", level.allocated_bytes},
-               {"requested_bytes", level.requested_bytes},
-               {"reserved_bytes", level.reserved_bytes}};
-  for (std::size_t i = 0; i < kMemoryCategoryCount; ++i)
-    json["by_category"][std::string(name(static_cast<MemoryCategory>(i)))] = level.by_category[i];
-  return json;
+constexpr std::size_t kMostPhases = 10000;
+
+Json json_of(const MemoryLevels& levels) {
+  return {{"allocated_bytes", levels.allocated_bytes},
+          {"active_bytes", levels.active_bytes},
+          {"requested_bytes", levels.requested_bytes},
+          {"reserved_bytes", levels.reserved_bytes}};
 }
 
-Json group_json(const MemoryGroup& group) {
-  return {{"category", name(group.category)},
-          {"phase", name(group.phase)},
-          {"module", group.module},
-          {"op", group.op},
-          {"source", group.source},
-          {"formula", group.formula},
-          {"blocks", group.blocks},
-          {"block_bytes", group.block_bytes()},
+Json json_of_categories(const MemoryContents& contents) {
+  Json list = Json::array();
+  for (const MemoryShare& share : contents.categories) {
+    list.push_back({{"name", share.name}, {"bytes", share.bytes}, {"blocks", share.blocks}});
+  }
+  return list;
+}
+
+Json json_of_origins(const MemoryContents& contents) {
+  Json list = Json::array();
+  for (const MemoryShare& share : contents.origins) {
+    list.push_back({{"frame", share.name},
+                    {"called_from", share.caller.empty() ? Json(nullptr) : Json(share.caller)},
+                    {"bytes", share.bytes},
+                    {"blocks", share.blocks}});
+  }
+  return list;
+}
+
+Json json_of(const MemoryGroup& group) {
+  return {{"category", group.category}, {"phase", group.phase},
+          {"module", group.module},     {"op", group.op},
+          {"source", group.source},     {"formula", group.formula},
+          {"blocks", group.blocks},     {"block_bytes", group.block_bytes()},
           {"bytes", group.bytes}};
 }
 
-Json held_json(const HeldMemory& held) {
-  Json json = level_json(held.level);
-  json["event"] = held.moment;
+Json json_of(const MemoryContents& contents) {
+  Json json = {{"allocated_bytes", contents.levels.allocated_bytes},
+               {"requested_bytes", contents.levels.requested_bytes},
+               {"reserved_bytes", contents.levels.reserved_bytes}};
+  for (const std::string_view category : kMemoryCategoryNames.all())
+    json["by_category"][std::string(category)] = contents.bytes_of(category);
+  for (const MemoryShare& share : contents.categories) json["by_category"][share.name] = share.bytes;
+  json["event"] = contents.at.moment;
   json["groups"] = Json::array();
-  for (const MemoryGroup& group : held.groups) json["groups"].push_back(group_json(group));
+  for (const MemoryGroup& group : contents.groups) json["groups"].push_back(json_of(group));
   return json;
 }
 
-Json rank_json(const RankMemory& rank) {
-  const auto optional = [](const std::optional<std::size_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); };
-  return {{"rank", rank.rank},
-          {"initialised_bytes", rank.initialised_bytes},
-          {"before_optimizer_bytes", optional(rank.before_optimizer_bytes)},
-          {"after_optimizer_bytes", optional(rank.after_optimizer_bytes)},
-          {"peak_allocated_bytes", rank.peak_bytes},
-          {"peak_reserved_bytes", rank.peak_reserved_bytes}};
+Json json_of_phase_peaks(const MemoryReport& report) {
+  Json list = Json::array();
+  for (const PhasePeak& peak : report.phase_peaks) {
+    list.push_back(json_of(peak.contents));
+    list.back()["name"] = peak.phase;
+  }
+  return list;
 }
 
-Json sawtooth_json(const Sawtooth& sawtooth) {
+Json before_backward_json(const MemoryReport& report) {
+  return report.before_backward ? json_of(*report.before_backward) : Json(nullptr);
+}
+
+Json json_of(const MemoryPhase& phase) {
+  return {{"name", phase.name},
+          {"depth", phase.depth},
+          {"begin_event", phase.begin.moment},
+          {"end_event", phase.end.moment},
+          {"begin_us", phase.begin.time_us},
+          {"end_us", phase.end.time_us},
+          {"begin_allocated_bytes", phase.begin_bytes},
+          {"peak_allocated_bytes", phase.peak_bytes},
+          {"end_allocated_bytes", phase.end_bytes}};
+}
+
+Json json_of(const OutOfMemoryEvent& failure) {
+  Json json = {{"event", failure.when.moment},
+               {"time_us", failure.when.time_us},
+               {"device_free_bytes", failure.device_free_bytes ? Json(*failure.device_free_bytes) : Json(nullptr)},
+               {"frame", failure.origin}};
+  json.update(json_of(failure.held.levels));
+  json["requested_bytes"] = failure.requested_bytes;
+  json["categories"] = json_of_categories(failure.held);
+  json["frames"] = json_of_origins(failure.held);
+  json["advice"] = failure.advice;
+  return json;
+}
+
+Json json_of(const MemoryLeaks& leaks) {
+  Json json = {{"basis", name(leaks.basis)},
+               {"name", leaks.name.empty() ? Json(nullptr) : Json(leaks.name)},
+               {"repetitions", leaks.repetitions},
+               {"compared_from", leaks.compared_from},
+               {"grew", leaks.grew},
+               {"groups", Json::array()}};
+  for (const MemoryLeak& leak : leaks.groups) {
+    json["groups"].push_back({{"frame", leak.origin},
+                              {"called_from", leak.caller.empty() ? Json(nullptr) : Json(leak.caller)},
+                              {"block_bytes", leak.block_bytes},
+                              {"blocks", leak.blocks},
+                              {"bytes", leak.bytes}});
+  }
+  return json;
+}
+
+Json json_of(const Sawtooth& sawtooth) {
   return {{"cycles", sawtooth.cycles},
           {"height_bytes", sawtooth.height_bytes},
           {"rise_ms", sawtooth.rise_ms},
@@ -58,32 +127,91 @@ Json sawtooth_json(const Sawtooth& sawtooth) {
           {"verdict", name(sawtooth.verdict)}};
 }
 
+Json json_of(const MemoryReport& report, const Fragmentation& found) {
+  return {{"reserved_not_active_at_peak_bytes", found.at_peak_bytes},
+          {"free_at_end_bytes", found.at_end_bytes},
+          {"free_blocks_at_end", found.free_blocks},
+          {"largest_free_block_bytes", found.largest_free_bytes},
+          {"unused_segment_bytes", found.unused_segment_bytes},
+          {"rounding_at_peak_bytes", report.contents.rounding_bytes()}};
+}
+
+Json rank_json(const RankMemory& rank) {
+  const auto optional = [](const std::optional<std::size_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); };
+  return {{"rank", rank.rank},
+          {"initialised_bytes", rank.initialised_bytes},
+          {"before_optimizer_bytes", optional(rank.before_optimizer_bytes)},
+          {"after_optimizer_bytes", optional(rank.after_optimizer_bytes)},
+          {"peak_allocated_bytes", rank.peak_bytes},
+          {"peak_reserved_bytes", rank.peak_reserved_bytes}};
+}
+
 }  // namespace
 
 Json memory_json(const MemoryRun& run) {
   Json json = parse_json(to_json(run.run));
   Json& memory = json["memory"] = nullptr;
   if (!run.has_figures()) return json;
+  const MemoryReport& report = run.memory.report;
   memory = Json::object();
-  memory["events"] = run.events;
-  memory["phases"] = Json::array();
-  for (const PhaseContents& peak : run.peaks.phases) {
-    Json phase = held_json(peak.contents);
-    phase["name"] = name(peak.phase);
-    memory["phases"].push_back(std::move(phase));
-  }
-  memory["before_backward"] = run.peaks.before_backward ? held_json(*run.peaks.before_backward) : Json(nullptr);
+  memory["events"] = report.events;
+  memory["phases"] = json_of_phase_peaks(report);
+  memory["before_backward"] = before_backward_json(report);
   memory["largest_allocations"] = Json::array();
   for (const MemoryRequest& request : run.requests) {
-    Json group = group_json(request.group);
+    Json group = json_of(request.group);
     group["at_peak"] = request.held;
     memory["largest_allocations"].push_back(std::move(group));
   }
   memory["residual_activation"] =
       run.residual ? Json{{"bytes", run.residual->bytes}, {"formula", run.residual->formula}} : Json(nullptr);
-  memory["sawtooth"] = run.sawtooth ? sawtooth_json(*run.sawtooth) : Json(nullptr);
+  memory["sawtooth"] = report.sawtooth.cycles > 0 ? json_of(report.sawtooth) : Json(nullptr);
   memory["ranks"] = Json::array();
   for (const RankMemory& rank : run.ranks) memory["ranks"].push_back(rank_json(rank));
+  return json;
+}
+
+Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
+  Json json = {{"file", file.path},
+               {"format", file.format},
+               {"device", report.device},
+               {"events", report.events},
+               {"begin_us", report.begin_us},
+               {"end_us", report.end_us},
+               {"segments", report.segments},
+               {"live_blocks", report.blocks},
+               {"history_complete", report.history_complete},
+               {"history_incomplete_because", report.incomplete_because},
+               {"at_start", json_of(report.start)}};
+  json["peak"] = json_of(report.peak);
+  json["peak"]["event"] = report.contents.at.moment;
+  json["peak"]["time_us"] = report.contents.at.time_us;
+  json["at_peak"] = json_of(report.contents.levels);
+  json["at_end"] = json_of(report.end);
+  json["categories_inferred"] = report.categories_inferred;
+  json["categories"] = json_of_categories(report.contents);
+  json["frames"] = json_of_origins(report.contents);
+  json["groups"] = Json::array();
+  for (const MemoryGroup& group : report.contents.groups) json["groups"].push_back(json_of(group));
+  json["phase_peaks"] = json_of_phase_peaks(report);
+  json["before_backward"] = before_backward_json(report);
+  json["phases"] = Json::array();
+  for (std::size_t i = 0; i < report.phases.size() && i < kMostPhases; ++i) {
+    json["phases"].push_back(json_of(report.phases[i]));
+  }
+  json["phase_count"] = report.phases.size();
+  json["fragmentation"] = json_of(report, report.fragmentation);
+  json["leaked_bytes"] = report.leaks.leaked_bytes;
+  json["leaks"] = json_of(report.leaks);
+  json["oom_events"] = Json::array();
+  for (const OutOfMemoryEvent& failure : report.out_of_memory) json["oom_events"].push_back(json_of(failure));
+  json["allocator_retries"] = {{"count", report.retries.count},
+                               {"segments", report.retries.segments},
+                               {"bytes", report.retries.bytes},
+                               {"before_oom", report.retries.before_oom}};
+  json["sawtooth"] = json_of(report.sawtooth);
+  json["sawtooth"]["evidence"] = sawtooth_sentence(report, false, "");
+  json["remarks"] = report.remarks;
   return json;
 }
 

@@ -1,9 +1,15 @@
 #include "inspect/memory/pages/page.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
+#include "core/text/text.h"
+#include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
 #include "record/parallel_choices.h"
 #include "record/record_table.h"
@@ -12,69 +18,133 @@ namespace ridgepoint::views {
 namespace {
 
 constexpr const char* kRanksTitle = "Each rank: allocated, in the last iteration around the optimizer";
+constexpr std::string_view kUsualColumns[] = {"peak_allocated", "peak_reserved", "before_backward", "peak_phase"};
 
+// The sections of a page for people. Those that have nothing to show are left out.
 class Sections {
  public:
-  Sections(const MemoryRun& run, const MemoryViewOptions& options, Format format)
-      : run_(run), options_(options), format_(format) {}
+  // `run` is null for a file, and `timeline` where none is drawn.
+  Sections(const MemoryReport& report, const Timeline* timeline, const MemoryRun* run, std::size_t top)
+      : report_(report), timeline_(timeline), run_(run), top_(top == 0 ? SIZE_MAX : top) {}
 
   std::vector<Table> all() {
     levels();
-    ranks();
-    if (format_ == Format::table)  // a drawing in characters is none in a browser
-      add("Timeline", timeline_chart(run_.history, axis_of(run_, options_), options_.width));
-    add("What each phase's peak is made of", phase_table(run_.peaks));
-    if (const std::optional<HeldMemory>& held = run_.peaks.before_backward)
-      saved("Saved for backward, before it begins", *held);
-    else if (run_.run.mode == Mode::training_forward)
-      saved("Saved for backward, at the peak", highest());
-    add("At the peak, by op and module", group_table(highest(), std::nullopt, top()));
-    add("The largest allocations of an iteration", request_table(run_.requests, top()));
-    tables_.back().remark = residual_sentence(run_);
-    if (run_.sawtooth) {
-      add("Rise and fall", {});
-      tables_.back().remark = sawtooth_sentence(run_);
+    if (run_ != nullptr && !run_->ranks.empty()) add(kRanksTitle, rank_table(std::span(run_, 1)));
+    if (timeline_ != nullptr && report_.events > 0) add("Timeline", timeline_chart(*timeline_));
+    contents();
+    if (run_ == nullptr) of_file();
+    if (run_ == nullptr || report_.sawtooth.cycles > 0) {
+      remark("Rise and fall",
+             sawtooth_sentence(report_, run_ != nullptr, run_ != nullptr ? run_->work_problem : std::string()));
+    }
+    if (run_ == nullptr && report_.retries.count > 0) remark("Allocator retries", retry_sentence(report_.retries));
+    if (run_ == nullptr && !report_.remarks.empty()) {
+      remark("Remarks", fmt::format("{}", fmt::join(report_.remarks, "\n")));
     }
     return std::move(tables_);
   }
 
  private:
-  std::size_t top() const { return options_.top == 0 ? SIZE_MAX : options_.top; }
-  const HeldMemory& highest() const { return run_.peaks.phases[run_.peaks.highest].contents; }
-
   void add(std::string title, Table table) {
     table.title = std::move(title);
     tables_.push_back(std::move(table));
   }
+  void remark(std::string title, std::string text) {
+    add(std::move(title), {});
+    tables_.back().remark = std::move(text);
+  }
 
   void levels() {
-    add("Memory (requested: before rounding; reserved: taken from the device)", level_table(run_));
-    tables_.back().caption = records_caption(std::span(&run_.run, 1));
-    tables_.back().remark = device_sentence(run_.run);
-    tables_.back().note = parallel_choice_notes(std::span(&run_.run, 1));
+    add(run_ != nullptr ? "Memory (requested: before rounding; reserved: taken from the device)"
+                        : "Memory (active: allocated, or freed while a stream may still use it; requested: before "
+                          "rounding; reserved: all segments)",
+        level_table(report_, run_ != nullptr));
+    Table& table = tables_.back();
+    table.remark = run_ != nullptr ? device_sentence(run_->run) : fragmentation_sentence(report_);
+    if (run_ == nullptr) return;
+    table.caption = records_caption(std::span(&run_->run, 1));
+    table.note = parallel_choice_notes(std::span(&run_->run, 1));
   }
 
-  void ranks() {
-    if (!run_.ranks.empty()) add(kRanksTitle, rank_table(std::span(&run_, 1)));
+  void contents() {
+    const MemoryContents& peak = report_.contents;
+    if (peak.categories.empty()) return;
+    if (!report_.phase_peaks.empty()) add("What each phase's peak is made of", phase_peak_table(report_.phase_peaks));
+    if (run_ == nullptr) {
+      add(report_.categories_inferred ? "At the peak, by category (inferred from lifetimes and frames)"
+                                      : "At the peak, by category",
+          category_table(peak));
+    }
+    if (!report_.has_modules) {
+      add("At the peak, by frame (the first that is not hidden)", origin_table(peak, top_));
+    } else {
+      if (report_.before_backward)
+        saved("Saved for backward, before it begins", *report_.before_backward);
+      else if (run_ != nullptr && run_->run.mode == Mode::training_forward)
+        saved("Saved for backward, at the peak", peak);
+      add("At the peak, by op and module", group_table(peak, std::nullopt, top_));
+    }
+    if (run_ != nullptr) {
+      add("The largest allocations of an iteration", request_table(run_->requests, top_));
+      tables_.back().remark = residual_sentence(*run_);
+    } else if (!report_.phases.empty()) {
+      add("Phases", annotation_table(report_));
+    }
   }
 
-  void saved(const char* title, const HeldMemory& held) {
-    Table table = group_table(held, MemoryCategory::activation, top());
+  void saved(const char* title, const MemoryContents& contents) {
+    Table table = group_table(contents, "activation", top_);
     if (!table.rows.empty()) add(title, std::move(table));
   }
 
-  const MemoryRun& run_;
-  const MemoryViewOptions& options_;
-  Format format_;
+  void of_file() {
+    const std::size_t shown = std::min(report_.out_of_memory.size(), top_);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const OutOfMemoryEvent& failure = report_.out_of_memory[i];
+      add(fmt::format("Out of memory {} of {}", i + 1, report_.out_of_memory.size()), category_table(failure.held));
+      tables_.back().remark = failure_sentence(failure, report_.begin_us);
+      constexpr std::size_t kMostFrames = 5;
+      add("Held then, by frame", origin_table(failure.held, std::min(kMostFrames, top_)));
+    }
+    add("Growth between repetitions", report_.leaks.groups.empty() ? Table{} : leak_table(report_.leaks, top_));
+    tables_.back().remark = leak_sentence(report_.leaks);
+  }
+
+  const MemoryReport& report_;
+  const Timeline* timeline_;
+  const MemoryRun* run_;
+  std::size_t top_;
   std::vector<Table> tables_;
 };
 
-constexpr std::string_view kUsualColumns[] = {"peak_allocated", "peak_reserved", "before_backward", "peak_phase"};
+std::string caption_of(const SnapshotFileView& file, const MemoryReport& report) {
+  std::string text = fmt::format("{} ({}), device {}", printable(file.path), file.format, report.device);
+  text += fmt::format("\n{} events", report.events);
+  if (report.end_us > report.begin_us) {
+    text += fmt::format(" in {} ms", format_ms(static_cast<double>(report.end_us - report.begin_us) / 1e3));
+  }
+  text += fmt::format("; {} segment{} and {} live block{} at the end", report.segments, report.segments == 1 ? "" : "s",
+                      report.blocks, report.blocks == 1 ? "" : "s");
+  if (report.window.begin.moment > 0)
+    text +=
+        fmt::format("\nThe first {} events, those of the warm-up, do not count for peaks.", report.window.begin.moment);
+  return text + '\n' + history_sentence(report);
+}
+
+Page page_of_run(const MemoryRun& run, const MemoryViewOptions& options, Format format) {
+  Page page;
+  page.shown_by = "A wider terminal or --format json";
+  std::optional<Timeline> timeline;
+  if (format == Format::table)  // a drawing in characters is none in a browser
+    timeline = make_timeline(run.snapshot, run.memory, axis_of(run, options), timeline_columns(options.width));
+  page.tables = Sections(run.memory.report, timeline ? &*timeline : nullptr, &run, options.top).all();
+  return page;
+}
 
 }  // namespace
 
 TimelineAxis axis_of(const MemoryRun& run, const MemoryViewOptions& options) {
-  return options.axis.value_or(run.run.device.kind == "null" ? TimelineAxis::events : TimelineAxis::time);
+  return options.axis.value_or(usual_axis(run.memory.report));
 }
 
 Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& options, Format format) {
@@ -83,13 +153,8 @@ Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& optio
     for (const MemoryRun& run : runs) page.documents.push_back(dump_json(memory_json(run)));
     return page;
   }
-  const bool is_whole = runs.size() == 1 && !runs.front().history.events.empty();
-  if (is_whole && is_for_people(format) && options.columns.empty()) {
-    Page page;
-    page.shown_by = "A wider terminal or --format json";
-    page.tables = Sections(runs.front(), options, format).all();
-    return page;
-  }
+  if (runs.size() == 1 && runs.front().has_events() && is_for_people(format) && options.columns.empty())
+    return page_of_run(runs.front(), options, format);
   std::vector<Record> records;
   for (const MemoryRun& run : runs) records.push_back(run.run);
   const std::vector<std::string> usual(std::begin(kUsualColumns), std::end(kUsualColumns));
@@ -98,6 +163,31 @@ Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& optio
   Table ranks = rank_table(runs);
   ranks.title = kRanksTitle;
   if (!ranks.rows.empty()) page.tables.push_back(std::move(ranks));
+  return page;
+}
+
+Page snapshot_page(const SnapshotFileView& file, std::size_t top, Format format) {
+  Page page;
+  page.shown_by = "A wider terminal or --format json";
+  if (format == Format::csv) {
+    page.tables.push_back(snapshot_rows(file));
+    return page;
+  }
+  for (std::size_t i = 0; i < file.devices.size(); ++i) {
+    const MemoryReport& report = file.devices[i];
+    if (!is_for_people(format)) {
+      page.documents.push_back(dump_json(snapshot_json(file, report)));
+      continue;
+    }
+    const bool is_drawn = format == Format::table && i < file.timelines.size();
+    std::vector<Table> tables = Sections(report, is_drawn ? &file.timelines[i] : nullptr, nullptr, top).all();
+    tables.front().caption = caption_of(file, report);
+    std::ranges::move(tables, std::back_inserter(page.tables));
+  }
+  if (file.devices.empty() && is_for_people(format)) {
+    page.tables.emplace_back().caption =
+        fmt::format("{} ({})\nThe snapshot has no segments and no events.", printable(file.path), file.format);
+  }
   return page;
 }
 

@@ -1,13 +1,16 @@
-// Runs with their memory as pages. One run for people: its timeline, the peaks of its phases and what they are made of,
-// its largest allocations, its rise and fall. Several runs, and CSV: one row a run. JSON: a document a run.
+// What a history of memory says, as pages, of a run and of a file by the same sections: levels, timeline, what peaks
+// are made of, phases, growth, failures, rise and fall. Several runs, and CSV of runs: one row a run. JSON: a document
+// a run or a device.
 #pragma once
 
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "inspect/memory/measure_memory.h"
+#include "inspect/memory/report.h"
+#include "inspect/memory/run/measure_memory.h"
 #include "inspect/memory/timeline.h"
 #include "tables/table/table.h"
 
@@ -15,7 +18,7 @@ namespace ridgepoint::views {
 
 struct MemoryViewOptions {
   std::size_t top = 10;                       // rows of a table of groups; 0 shows all
-  std::optional<TimelineAxis> axis = {};      // empty: time, and events on the null device
+  std::optional<TimelineAxis> axis = {};      // empty: time, and events where there are no times
   std::size_t width = 100;                    // of the timeline, in characters
   std::span<const std::string> columns = {};  // of the rows of several runs; empty: the usual ones
 };
@@ -24,5 +27,30 @@ Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& optio
 
 // The axis of the timeline of a run.
 TimelineAxis axis_of(const MemoryRun& run, const MemoryViewOptions& options);
+
+// The reports of one file, one a device.
+struct SnapshotFileView {
+  std::string path;
+  std::string format;  // "pickle, protocol 4"
+  std::vector<MemoryReport> devices;
+  std::vector<Timeline> timelines = {};  // of the devices, each as wide as it is drawn; may be empty
+};
+
+// `top`: lines of the tables by frame, of leaks and of failures; 0 shows all.
+Page snapshot_page(const SnapshotFileView& file, std::size_t top, Format format);
+
+// The reports of the same devices of two files.
+Page snapshot_difference_page(const SnapshotFileView& before, const SnapshotFileView& after, std::size_t top,
+                              Format format);
+
+// The columns of a timeline that is so many characters wide with its scale.
+std::size_t timeline_columns(std::size_t width);
+
+// The timeline of a run as a file. Every event as a line of CSV, from the construction of the program on, with what is
+// allocated and reserved after it; times are milliseconds since the first event, empty where there are none. Or a
+// picture as SVG, of the iterations that count: allocated bytes by category, reserved bytes, phases. The run must have
+// its events.
+std::string timeline_csv(const MemoryRun& run);
+std::string timeline_svg(const MemoryRun& run, TimelineAxis axis);
 
 }  // namespace ridgepoint::views

@@ -1,7 +1,8 @@
-// The parts of a page of a run's memory.
+// The parts of a page of memory. `is_run`: of a run; otherwise of a file.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,41 +10,45 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "inspect/memory/measure_memory.h"
-#include "inspect/memory/timeline.h"
+#include "inspect/memory/pages/page.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::views {
 
-// Categories that a picture draws as one layer, from the bottom to the top.
-struct MemoryLayer {
-  std::string_view name;
-  std::string_view shade;  // one character
-  std::string_view colour;
-  std::span<const MemoryCategory> categories;
-};
-std::span<const MemoryLayer> memory_layers();
-// The bytes of a layer's categories.
-std::size_t bytes_of(const MemoryLayer& layer, const CategoryBytes& by_category);
+// The timeline in characters.
+Table timeline_chart(const Timeline& timeline);
 
-// The timeline in characters, at most `width` wide with its scale.
-Table timeline_chart(const MemoryHistory& history, TimelineAxis axis, std::size_t width);
-
-Table level_table(const MemoryRun& run);
+Table level_table(const MemoryReport& report, bool is_run);
 // A row a rank of each run that was divided among ranks.
 Table rank_table(std::span<const MemoryRun> runs);
 // What each phase's peak is made of; the last rows are what the allocator adds.
-Table phase_table(const MemoryPeaks& peaks);
+Table phase_peak_table(const std::vector<PhasePeak>& peaks);
+Table category_table(const MemoryContents& contents);
 // The groups of one category, or of all, largest first.
-Table group_table(const HeldMemory& held, std::optional<MemoryCategory> only, std::size_t top);
+Table group_table(const MemoryContents& contents, std::optional<std::string_view> only, std::size_t top);
+Table origin_table(const MemoryContents& contents, std::size_t top);
 Table request_table(const std::vector<MemoryRequest>& requests, std::size_t top);
+// A row a name of the annotations.
+Table annotation_table(const MemoryReport& report);
+Table leak_table(const MemoryLeaks& leaks, std::size_t top);
 
 // Sentences; empty where there is nothing to say.
 std::string device_sentence(const Record& record);
 std::string residual_sentence(const MemoryRun& run);
-std::string sawtooth_sentence(const MemoryRun& run);
+std::string history_sentence(const MemoryReport& report);
+std::string fragmentation_sentence(const MemoryReport& report);
+std::string leak_sentence(const MemoryLeaks& leaks);
+std::string failure_sentence(const OutOfMemoryEvent& failure, std::int64_t begin_us);
+std::string retry_sentence(const AllocatorRetries& retries);
+// `work_problem`: why the work of the device is not known, of a run.
+std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std::string& work_problem);
+
+std::string_view name(MemoryLeaks::Basis basis);
 
 // All figures of a run, the fields of its record included.
 Json memory_json(const MemoryRun& run);
+// All figures of a device of a file, and the same as rows of one table.
+Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report);
+Table snapshot_rows(const SnapshotFileView& file);
 
 }  // namespace ridgepoint::views

@@ -1,39 +1,69 @@
-// The sentences of a page of a run's memory.
+// The sentences of a page of memory.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "core/text/units.h"
+#include "core/types/enum_names.h"
 #include "inspect/memory/pages/parts.h"
 
 namespace ridgepoint::views {
 namespace {
 
-std::string explain(const Sawtooth& sawtooth, const std::string& problem) {
+using Basis = MemoryLeaks::Basis;
+using Verdict = Sawtooth::Verdict;
+
+constexpr auto kBasisNames = enum_names<Basis>("none", "annotations", "cycles", "window");
+
+std::string verdict_sentence(const Sawtooth& sawtooth) {
   const std::string busy = sawtooth.busy_share ? fmt::format("{:.0f} %", 100 * *sawtooth.busy_share) : std::string();
   switch (sawtooth.verdict) {
-    case Sawtooth::Verdict::compute_bound:
+    case Verdict::compute_bound:
       return fmt::format(
           "Verdict: compute-bound. Kernels run {} of the time of an iteration, so a faster allocator or "
           "host would not help.",
           busy);
-    case Sawtooth::Verdict::host_bound:
+    case Verdict::host_bound:
       return fmt::format(
           "Verdict: host-bound. Kernels run {} of the time of an iteration; the device waits for "
           "launches and requests in the rest.",
           busy);
-    case Sawtooth::Verdict::allocator_bound:
+    case Verdict::allocator_bound:
       return fmt::format("Verdict: allocator-bound. {:.0f} % of the time goes to requests to the device for segments.",
                          100 * sawtooth.allocator_share);
-    case Sawtooth::Verdict::unknown:
+    case Verdict::released_in_bursts:
+      return "Verdict: filled at the pace of the work, released in a burst when the program drops its references. The "
+             "steep fall costs little time.";
+    case Verdict::filled_in_bursts:
+      return "Verdict: filled in a burst and released at the pace of the work.";
+    case Verdict::balanced:
+      return "Verdict: memory rises and falls at about the same pace, that of the calls of the host.";
+    case Verdict::unknown:
+    case Verdict::none:
       break;
   }
-  return problem.empty() ? "No verdict: nothing was computed, so the device was not busy or idle."
-                         : fmt::format("No verdict: the device's work is not known ({}).", problem);
+  return "";
+}
+
+std::string explain(const MemoryReport& report, bool is_run, const std::string& work_problem) {
+  const Sawtooth& sawtooth = report.sawtooth;
+  if (sawtooth.verdict == Verdict::unknown) {
+    if (report.has_times) return "No verdict: rise and fall take no time.";
+    return is_run ? "No verdict: nothing was computed, so the device was not busy or idle."
+                  : "No verdict: the file has no times.";
+  }
+  std::string text = verdict_sentence(sawtooth);
+  if (!is_run) text += " Whether the device was busy is not in a snapshot; `ridgepoint profile` shows it.";
+  if (!work_problem.empty()) text += fmt::format(" The device's work is not known ({}).", work_problem);
+  return text;
 }
 
 // "1.5 GiB/s", of a slope of zero duration nothing.
 std::string slope(double height_bytes, double ms) {
   if (ms <= 0) return "-";
-  return format_bytes(static_cast<std::uint64_t>(height_bytes / ms * 1e3)) + "/s";
+  constexpr double kMost = 1e18;
+  return format_bytes(static_cast<std::uint64_t>(std::min(height_bytes / ms * 1e3, kMost))) + "/s";
 }
 
 std::string ratio(double rise, double fall) {
@@ -43,8 +73,7 @@ std::string ratio(double rise, double fall) {
 }
 
 std::string counts_of(const Sawtooth& sawtooth) {
-  const std::string each =
-      fmt::format("{}", format_bytes(static_cast<std::uint64_t>(sawtooth.height_bytes / sawtooth.rise_events)));
+  const std::string each = format_bytes(static_cast<std::uint64_t>(sawtooth.height_bytes / sawtooth.rise_events));
   return fmt::format("{:.0f} events up ({} an event), {:.0f} down, {}", sawtooth.rise_events, each,
                      sawtooth.fall_events, ratio(sawtooth.rise_events, sawtooth.fall_events));
 }
@@ -69,13 +98,77 @@ std::string residual_sentence(const MemoryRun& run) {
                      format_bytes(run.residual->bytes));
 }
 
-std::string sawtooth_sentence(const MemoryRun& run) {
-  if (!run.sawtooth) return "";
-  const Sawtooth& sawtooth = *run.sawtooth;
-  const bool has_times = run.run.device.kind != "null";
+std::string_view name(Basis basis) { return kBasisNames[basis]; }
+
+std::string history_sentence(const MemoryReport& report) {
+  if (report.history_complete) return "The history is complete: every live block has its allocation in it.";
+  return fmt::format("The history is incomplete, and peaks are those of the recorded events.\n{}",
+                     fmt::join(report.incomplete_because, "\n"));
+}
+
+std::string fragmentation_sentence(const MemoryReport& report) {
+  const Fragmentation& found = report.fragmentation;
+  return fmt::format(
+      "Reserved but not active: {} at the peak; {} at the end, in {} free block{}, the largest of {}; {} of it in "
+      "segments "
+      "without a live block, which empty_cache() would return. Rounding at the peak: {}.",
+      format_bytes(found.at_peak_bytes), format_bytes(found.at_end_bytes), found.free_blocks,
+      found.free_blocks == 1 ? "" : "s", format_bytes(found.largest_free_bytes),
+      format_bytes(found.unused_segment_bytes), format_bytes(report.contents.rounding_bytes()));
+}
+
+std::string leak_sentence(const MemoryLeaks& leaks) {
+  if (leaks.basis == Basis::none) return "Nothing repeats in the history, so growth cannot be told from use.";
+  if (leaks.basis == Basis::window) {
+    if (leaks.leaked_bytes == 0)
+      return "Nothing repeats in the history; memory did not grow from its begin to its end.";
+    return fmt::format(
+        "Nothing repeats in the history; allocated memory grew by {} from its begin to its end. Annotations around a "
+        "step would show whether each repetition adds to it.",
+        format_bytes(leaks.leaked_bytes));
+  }
+  const std::string where = leaks.basis == Basis::annotations
+                                ? fmt::format("at the ends of {} repetitions of '{}'", leaks.repetitions, leaks.name)
+                                : fmt::format("at the lows of {} cycles", leaks.repetitions);
+  if (leaks.leaked_bytes == 0) return fmt::format("No leak: allocated memory does not grow {}.", where);
+  const std::size_t steps = leaks.repetitions - leaks.compared_from;
+  return fmt::format(
+      "Allocated memory grew by {} from repetition {} to {}, measured {}: in {} of {} steps, {} a step. The blocks "
+      "above "
+      "have no counterpart that was freed.",
+      format_bytes(leaks.leaked_bytes), leaks.compared_from, leaks.repetitions, where, leaks.grew, steps,
+      format_bytes(leaks.leaked_bytes / steps));
+}
+
+std::string failure_sentence(const OutOfMemoryEvent& failure, std::int64_t begin_us) {
+  const MemoryLevels& levels = failure.held.levels;
+  const std::string when = failure.when.time_us > begin_us
+                               ? fmt::format(", {} ms after the first event",
+                                             format_ms(static_cast<double>(failure.when.time_us - begin_us) / 1e3))
+                               : "";
+  const std::string device_free =
+      failure.device_free_bytes ? format_bytes(*failure.device_free_bytes) : std::string("an unknown amount");
+  return fmt::format(
+      "{} asked for {} at event {}{}; the device had {} free. Held: {} allocated, {} active, {} reserved. {}",
+      failure.origin, format_bytes(failure.requested_bytes), failure.when.moment, when, device_free,
+      format_bytes(levels.allocated_bytes), format_bytes(levels.active_bytes), format_bytes(levels.reserved_bytes),
+      failure.advice);
+}
+
+std::string retry_sentence(const AllocatorRetries& retries) {
+  return fmt::format(
+      "{} time{} segments were given back to the device ({} segments, {}) directly before another was asked for, {} of "
+      "them before a failure. The allocator does this when the device is full (so does a call of empty_cache()); each "
+      "waits for the device.",
+      retries.count, retries.count == 1 ? "" : "s", retries.segments, format_bytes(retries.bytes), retries.before_oom);
+}
+
+std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std::string& work_problem) {
+  const Sawtooth& sawtooth = report.sawtooth;
+  if (sawtooth.cycles == 0) return "Memory does not rise and fall repeatedly.";
   std::string text = fmt::format("Between two peaks, memory falls and rises by {} (mean of {}).\n",
                                  format_bytes(static_cast<std::uint64_t>(sawtooth.height_bytes)), sawtooth.cycles);
-  if (has_times) {
+  if (report.has_times) {
     text += fmt::format("In time: {} ms up ({}), {} ms down ({}), {}. ", format_ms(sawtooth.rise_ms),
                         slope(sawtooth.height_bytes, sawtooth.rise_ms), format_ms(sawtooth.fall_ms),
                         slope(sawtooth.height_bytes, sawtooth.fall_ms), ratio(sawtooth.rise_ms, sawtooth.fall_ms));
@@ -87,7 +180,7 @@ std::string sawtooth_sentence(const MemoryRun& run) {
                     "The allocator asked the device for {} segments ({} after it gave others back), {:.1f} % of "
                     "the time. ",
                     sawtooth.segment_requests, sawtooth.retries, 100 * sawtooth.allocator_share);
-  return text + explain(sawtooth, run.work_problem);
+  return text + explain(report, is_run, work_problem);
 }
 
 }  // namespace ridgepoint::views

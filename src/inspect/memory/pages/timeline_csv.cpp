@@ -1,7 +1,7 @@
 #include <string>
 
-#include "inspect/memory/origin.h"
-#include "inspect/memory/pages/files.h"
+#include "inspect/memory/contents.h"
+#include "inspect/memory/pages/page.h"
 #include "tables/table/render.h"
 #include "tables/table/table.h"
 
@@ -26,38 +26,40 @@ Cell name_cell(std::string_view name) { return text_cell(std::string(name)); }
 class TimelineRows {
  public:
   explicit TimelineRows(const MemoryRun& run)
-      : run_(run), has_times_(run.run.device.kind != "null"), span_(run.history.phases.begin()) {}
+      : run_(run), history_(history_of(run.snapshot, 0)), phase_(run.memory.report.phases.begin()) {}
 
   // Of the event before the moment. Moments ascend.
-  Cells cells(std::size_t moment, const MemoryEvent& event, const MemoryLevel& level) {
-    const std::size_t index = moment - 1;
-    const std::vector<PhaseSpan>& phases = run_.history.phases;
-    while (span_ != phases.end() && span_->end <= index) ++span_;
-    const bool is_in_phase = span_ != phases.end() && span_->begin <= index;
+  Cells cells(std::size_t moment, const MemoryHistory::Event& event, const MemoryLevels& levels) {
+    const std::vector<MemoryPhase>& phases = run_.memory.report.phases;
+    for (; phase_ != phases.end() && (phase_->depth == 0 || phase_->end.moment < moment); ++phase_)
+      iteration_ += phase_->depth == 0 ? 1 : 0;
+    const bool is_in_phase = phase_ != phases.end() && phase_->begin.moment < moment;
     const bool is_block = event.kind == MemoryEventKind::alloc || event.kind == MemoryEventKind::free;
-    const Node* node = event.node == kNoNode ? nullptr : &run_.graph().node(NodeId{event.node});
-    return {count_cell(index),
-            has_times_ ? Cell(static_cast<double>(event.time_ns - begin_ns()) / 1e6) : Cell(),
-            is_in_phase ? count_cell(span_->iteration + 1) : Cell(),
-            is_in_phase ? name_cell(name(span_->phase)) : Cell(),
+    const MemoryHistory::Request& request = history_.request(event.request);
+    const bool has_rounding = request.rounding_bytes != MemoryHistory::Request::kUnknownRounding;
+    const OriginPlace place = place_of(run_.snapshot, request.origin);
+    return {count_cell(moment - 1),
+            run_.memory.report.has_times ? Cell(static_cast<double>(event.time_us - run_.memory.report.begin_us) / 1e3)
+                                         : Cell(),
+            is_in_phase ? count_cell(iteration_) : Cell(),
+            is_in_phase ? name_cell(phase_->name) : Cell(),
             name_cell(name(event.kind)),
-            count_cell(event.kind == MemoryEventKind::oom ? 0 : event.address),
-            count_cell(event.bytes),
-            count_cell(event.requested_bytes),
-            is_block ? name_cell(name(event.category)) : Cell(),
-            node ? name_cell(op_of(*node)) : Cell(),
-            node ? name_cell(module_of(run_.graph(), *node)) : Cell(),
-            node ? name_cell(run_.graph().source_name(*node)) : Cell(),
-            count_cell(level.allocated_bytes),
-            count_cell(level.reserved_bytes)};
+            count_cell(event.kind == MemoryEventKind::oom ? 0 : history_.address(event.place)),
+            count_cell(request.size_bytes + (has_rounding ? request.rounding_bytes : 0)),
+            count_cell(request.size_bytes),
+            is_block ? name_cell(category_name(run_.snapshot, request.category)) : Cell(),
+            name_cell(place.op),
+            name_cell(place.module),
+            name_cell(place.source),
+            count_cell(levels.allocated_bytes),
+            count_cell(levels.reserved_bytes)};
   }
 
  private:
-  std::int64_t begin_ns() const { return run_.history.events.front().time_ns; }
-
   const MemoryRun& run_;
-  bool has_times_;
-  std::vector<PhaseSpan>::const_iterator span_;
+  const MemoryHistory& history_;
+  std::vector<MemoryPhase>::const_iterator phase_;
+  std::uint64_t iteration_ = 0;
 };
 
 }  // namespace
@@ -67,12 +69,14 @@ std::string timeline_csv(const MemoryRun& run) {
   std::vector<Row>& rows = page.tables.front().rows;
   std::string text = render(Format::csv, page);
   TimelineRows timeline(run);
-  walk_levels(run.history, [&](std::size_t moment, const MemoryEvent& event, const MemoryLevel& level) {
-    rows.push_back({timeline.cells(moment, event, level), ""});
-    if (rows.size() < kRowsAtOnce && moment < run.history.events.size()) return;
-    text += render_continued(Format::csv, page);
-    rows.clear();
-  });
+  walk_levels(
+      history_of(run.snapshot, 0), run.memory.lifetimes, {},
+      [&](std::size_t moment, const MemoryHistory::Event& event, const LifeTracker::Step&, const MemoryLevels& levels) {
+        rows.push_back({timeline.cells(moment, event, levels), ""});
+        if (rows.size() < kRowsAtOnce && moment < run.memory.report.events) return;
+        text += render_continued(Format::csv, page);
+        rows.clear();
+      });
   return text;
 }
 

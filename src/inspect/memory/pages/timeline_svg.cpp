@@ -7,8 +7,7 @@
 
 #include "core/text/text.h"
 #include "core/text/units.h"
-#include "inspect/memory/pages/files.h"
-#include "inspect/memory/pages/parts.h"
+#include "inspect/memory/pages/page.h"
 #include "record/record_table.h"
 
 namespace ridgepoint::views {
@@ -32,11 +31,11 @@ double step_of(double length, double count) {
 class Picture {
  public:
   Picture(const MemoryRun& run, TimelineAxis axis)
-      : run_(run), timeline_(make_timeline(run.history, axis, static_cast<std::size_t>(kPlotWidth))) {
+      : run_(run), timeline_(make_timeline(run.snapshot, run.memory, axis, static_cast<std::size_t>(kPlotWidth))) {
     double highest = 1;
     for (const TimelineColumn& column : timeline_.columns)
-      highest = std::max(
-          {highest, static_cast<double>(column.reserved_bytes), static_cast<double>(column.level.allocated_bytes)});
+      highest =
+          std::max({highest, static_cast<double>(column.reserved_bytes), static_cast<double>(column.allocated_bytes)});
     const double unit = std::pow(1024.0, std::floor(std::log(highest) / std::log(1024.0)));
     step_bytes_ = step_of(highest / unit, 6) * unit;
     top_bytes_ = std::ceil(highest / step_bytes_) * step_bytes_;
@@ -77,10 +76,10 @@ class Picture {
     for (const auto& [begin, end, phase] : phases_of(timeline_)) {
       const auto width = static_cast<double>(end - begin);
       fmt::format_to(out(), "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{}</title></rect>\n",
-                     kLeft + begin, kTop, width, kPlotHeight, is_shaded ? "#f2f2f2" : "#fff", name(phase));
-      if (width > kLeastLabelled * static_cast<double>(name(phase).size()))
+                     kLeft + begin, kTop, width, kPlotHeight, is_shaded ? "#f2f2f2" : "#fff", phase);
+      if (width > kLeastLabelled * static_cast<double>(phase.size()))
         fmt::format_to(out(), "<text x=\"{}\" y=\"{}\" fill=\"#555\" text-anchor=\"middle\">{}</text>\n",
-                       kLeft + static_cast<double>(begin) + width / 2, kTop - 8, name(phase));
+                       kLeft + static_cast<double>(begin) + width / 2, kTop - 8, phase);
       is_shaded = !is_shaded;
     }
   }
@@ -88,11 +87,13 @@ class Picture {
   // Stacked areas, from the bottom layer up. Columns with the same height are one line.
   void layers() {
     std::vector<double> below(timeline_.columns.size());
-    for (const MemoryLayer& layer : memory_layers()) {
+    for (std::size_t layer = 0; layer < kMemoryLayerCount; ++layer) {
+      if (!timeline_.has_layer(layer)) continue;
       std::vector<double> above = below;
       for (std::size_t i = 0; i < above.size(); ++i)
-        above[i] += static_cast<double>(bytes_of(layer, timeline_.columns[i].level.by_category));
-      fmt::format_to(out(), "<path fill=\"{}\" d=\"M{} {:.1f}", layer.colour, kLeft, y_of(above.front()));
+        above[i] += static_cast<double>(timeline_.columns[i].layer_bytes[layer]);
+      fmt::format_to(out(), "<path fill=\"{}\" d=\"M{} {:.1f}", kMemoryLayers[layer].colour, kLeft,
+                     y_of(above.front()));
       steps(above);
       fmt::format_to(out(), "L{} {:.1f}", kLeft + above.size(), y_of(below.back()));
       for (std::size_t i = below.size(); i-- > 0;) {
@@ -150,7 +151,9 @@ class Picture {
   void legend() {
     double x = kLeft;
     const int y = kTop + kPlotHeight + 72;
-    for (const MemoryLayer& layer : memory_layers()) {
+    for (std::size_t i = 0; i < kMemoryLayerCount; ++i) {
+      if (!timeline_.has_layer(i)) continue;
+      const MemoryLayer& layer = kMemoryLayers[i];
       fmt::format_to(out(),
                      "<rect x=\"{0}\" y=\"{1}\" width=\"12\" height=\"12\" fill=\"{2}\"/><text x=\"{3}\" "
                      "y=\"{4}\">{5}</text>\n",

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "interchange/snapshot/number_index.h"
+#include "memory/number_index.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -39,7 +39,7 @@ std::size_t SnapshotCollector::FrameHash::operator()(const SnapshotFrame& frame)
 std::size_t SnapshotCollector::OriginHash::operator()(const SnapshotOrigin& origin) const {
   const unsigned flags =
       (origin.in_optimizer ? 1U : 0U) | (origin.in_backward ? 2U : 0U) | (origin.in_forward ? 4U : 0);
-  return mix_hash(mix_hash(origin.frame, origin.caller), flags);
+  return mix_hash(mix_hash(origin.frame, origin.caller), std::uint64_t{origin.phase} << 3 | flags);
 }
 
 void SnapshotCollector::check_open() const {
@@ -84,7 +84,8 @@ SnapshotValue SnapshotCollector::text(std::string_view text) {
     const std::string_view name = snapshot_.texts[static_cast<std::uint32_t>(text_traits_.size())];
     TextTraits traits;
     traits.key = find_snapshot_key(name);
-    if (const auto action = kSnapshotActionNames.find(name)) traits.action = static_cast<std::uint8_t>(*action);
+    if (const auto action = kMemoryEventKindNames.find(name)) traits.action = static_cast<std::uint8_t>(*action);
+    traits.is_snapshot = name == "snapshot";
     if (const auto state = kBlockStateNames.find(name)) traits.state = static_cast<std::uint8_t>(*state);
     // PyTorch's name before 2.2.
     if (name == "active_awaiting_free") traits.state = static_cast<std::uint8_t>(BlockState::active_pending_free);
@@ -176,9 +177,9 @@ Snapshot SnapshotCollector::finish(SnapshotValue root) {
 void SnapshotCollector::take_histories(const std::vector<std::uint32_t>& traces) {
   std::vector<std::size_t> uses(traces_.size());
   for (const std::uint32_t trace : traces) {
-    if (trace != kNoStorage && ++uses[trace] > 1) count_entries(traces_[trace].size());
+    if (trace != kNoStorage && ++uses[trace] > 1) count_entries(traces_[trace].added());
   }
-  for (SnapshotHistory& history : traces_) history.close();
+  for (MemoryHistory& history : traces_) history.close();
   for (const std::uint32_t trace : traces) {
     if (trace == kNoStorage) {
       snapshot_.histories.emplace_back();
@@ -272,6 +273,8 @@ void SnapshotCollector::add_frame(List& list, std::uint32_t frame) {
   list.origin.in_optimizer |= traits.in_optimizer;
   list.origin.in_backward |= traits.in_backward;
   list.origin.in_forward |= traits.in_forward;
+  const SnapshotFrame& line = snapshot_.frames[frame];
+  if (line.filename == TextTable::kEmpty && line.line == 0) list.origin.phase = line.name;
   if (traits.is_hidden) return;
   if (list.origin.frame == kNoFrame) list.origin.frame = frame;
   if (list.origin.caller == kNoFrame && !traits.is_framework) list.origin.caller = frame;
@@ -280,20 +283,20 @@ void SnapshotCollector::add_frame(List& list, std::uint32_t frame) {
 SnapshotValue SnapshotCollector::add_event(List& list) {
   count_entries(1);
   if (list.storage == kNoStorage) list.storage = new_trace();
-  SnapshotHistory& history = traces_[list.storage];
+  MemoryHistory& history = traces_[list.storage];
   if (event_runs_.empty() || event_runs_.back().trace != list.storage) {
-    event_runs_.push_back({event_count_, list.storage, history.size()});
+    event_runs_.push_back({event_count_, list.storage, history.added()});
   }
-  history.add(event_.action, event_.address, event_.request, event_.time_us);
+  history.add(event_.kind, event_.address, event_.request, event_.time_us);
   return {Kind::past_event, static_cast<std::uint32_t>(event_count_++), 0};
 }
 
 // A file may name an event a second time, in another place.
 void SnapshotCollector::load_event(std::uint32_t number) {
   const EventRun& run = *(std::ranges::upper_bound(event_runs_, number, {}, &EventRun::first) - 1);
-  const SnapshotHistory& history = traces_[run.trace];
-  const SnapshotHistory::Event event = history.event(run.index + number - run.first);
-  event_ = {event.action, history.address(event.place), history.request(event.request), {}};
+  const MemoryHistory& history = traces_[run.trace];
+  const MemoryHistory::Event event = history.added_event(run.index + number - run.first);
+  event_ = {event.kind, history.address(event.place), history.request(event.request), {}};
   if (history.has_times()) event_.time_us = event.time_us;
 }
 

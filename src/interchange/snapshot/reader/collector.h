@@ -112,6 +112,7 @@ class SnapshotCollector {
     SnapshotKey key = SnapshotKey::unknown;
     std::uint8_t action = kNoName;
     std::uint8_t state = kNoName;
+    bool is_snapshot = false;  // the action of an event in which nothing is allocated or freed
     FrameTraits as_filename, as_name;
   };
   struct FrameHash {
@@ -157,7 +158,7 @@ class SnapshotCollector {
   std::vector<std::uint32_t> free_dicts_;
   std::vector<std::uint32_t> free_lists_;
 
-  std::deque<SnapshotHistory> traces_;
+  std::deque<MemoryHistory> traces_;
   std::vector<std::vector<std::uint32_t>> trace_lists_;
   std::vector<std::vector<SnapshotBlock>> block_lists_;
   std::vector<FrameTraits> frame_traits_;
@@ -176,9 +177,9 @@ class SnapshotCollector {
 
   // The entry that was closed last; the list that it belongs to takes it at once.
   struct ClosedEvent {
-    SnapshotAction action = SnapshotAction::alloc;
+    MemoryEventKind kind = MemoryEventKind::alloc;
     std::uint64_t address = 0;
-    SnapshotHistory::Request request;
+    MemoryHistory::Request request;
     std::optional<std::int64_t> time_us;
   };
   ClosedEvent event_;

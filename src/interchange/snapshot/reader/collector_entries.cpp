@@ -72,6 +72,7 @@ SnapshotValue SnapshotCollector::event_of(const Dict& dict) {
   const Value action = dict[SnapshotKey::action];
   const TextTraits* traits = traits_of(action);
   if (traits == nullptr) return incomplete();
+  if (traits->is_snapshot) return {Kind::spent, 0, 0};
   if (traits->action == kNoName) {
     constexpr std::size_t kMostNames = 64;
     SnapshotCounts& unknown = snapshot_.omissions.unknown_actions;
@@ -80,20 +81,19 @@ SnapshotValue SnapshotCollector::event_of(const Dict& dict) {
     return {Kind::spent, 0, 0};
   }
   event_ = {};
-  event_.action = static_cast<SnapshotAction>(traits->action);
-  const bool is_oom = event_.action == SnapshotAction::oom;
-  const bool has_place = event_.action != SnapshotAction::snapshot;
+  event_.kind = static_cast<MemoryEventKind>(traits->action);
+  const bool is_oom = event_.kind == MemoryEventKind::oom;
   const Value size = dict[SnapshotKey::size];
   Value place = dict[is_oom ? SnapshotKey::device_free : SnapshotKey::addr];
   if (is_oom && !is_size(place)) place = {Kind::integer, 0, -1};
-  if (has_place && (!is_size(size) || !is_number(place))) return incomplete();
-  if (is_size(size)) event_.request.size_bytes = unsigned_number(size);
+  if (!is_size(size) || !is_number(place)) return incomplete();
+  event_.request.size_bytes = unsigned_number(size);
   event_.address = unsigned_number(place);
   event_.request.origin = origin_of(dict[SnapshotKey::frames]);
   event_.request.category = category_of(dict[SnapshotKey::category]);
   const Value block = dict[SnapshotKey::block_size];
   if (is_size(block) && block.number >= size.number &&
-      block.number - size.number < std::int64_t{SnapshotHistory::Request::kUnknownRounding}) {
+      block.number - size.number < std::int64_t{MemoryHistory::Request::kUnknownRounding}) {
     event_.request.rounding_bytes = static_cast<std::uint32_t>(block.number - size.number);
   }
   const Value time = dict[SnapshotKey::time_us];
@@ -192,6 +192,9 @@ SnapshotValue SnapshotCollector::settings_of(const Dict& dict) {
   if (is_number(most) && most.number > 0) settings.max_entries = most.number;
   settings.expandable_segments = is_true(dict[SnapshotKey::expandable_segments]);
   settings.overflowed |= is_true(dict[SnapshotKey::overflowed]);
+  const Value counted_from = dict[SnapshotKey::counted_from];
+  if (is_number(counted_from)) settings.counted_from_us = bounded_time(counted_from.number);
+  settings.has_clock = !dict.has(SnapshotKey::has_clock) || is_true(dict[SnapshotKey::has_clock]);
   return {Kind::settings, 0, 0};
 }
 

@@ -47,6 +47,8 @@ enum class SnapshotKey : std::uint8_t {
   expandable_segments,
   overflowed,
   max_entries,
+  counted_from,
+  has_clock,
   unknown
 };
 
@@ -58,7 +60,7 @@ inline constexpr auto kSnapshotKeyNames = enum_names<SnapshotKey>(
     "frames", "blocks", "size", "state", "history", "real_size", "action", "addr", "device_free", "time_us",
     "compile_context", "user_metadata", "pool_id", "category", "block_size", "filename", "line", "name", "stage",
     "PYTORCH_CUDA_ALLOC_CONF", "max_split_size", "expandable_segments", "trace_alloc_overflowed",
-    "trace_alloc_max_entries");
+    "trace_alloc_max_entries", "ridgepoint_counted_from_us", "ridgepoint_has_clock");
 
 inline SnapshotKey find_snapshot_key(std::string_view name) {
   return kSnapshotKeyNames.find(name).value_or(SnapshotKey::unknown);

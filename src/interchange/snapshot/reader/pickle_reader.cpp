@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -12,6 +14,24 @@ namespace ridgepoint {
 namespace {
 
 using pickle::Opcode;
+
+// Opcodes that are refused: they import or call something, belong to an older protocol or do not occur in plain data.
+struct RefusedOpcode {
+  std::uint8_t code;
+  std::string_view name;
+  bool is_executable;
+};
+
+constexpr std::array<RefusedOpcode, 26> kRefused = {
+    {{'c', "GLOBAL", true},        {'R', "REDUCE", true},       {'b', "BUILD", true},
+     {'i', "INST", true},          {'o', "OBJ", true},          {'P', "PERSID", true},
+     {'Q', "BINPERSID", true},     {0x81, "NEWOBJ", true},      {0x82, "EXT1", true},
+     {0x83, "EXT2", true},         {0x84, "EXT4", true},        {0x92, "NEWOBJ_EX", true},
+     {0x93, "STACK_GLOBAL", true}, {0x97, "NEXT_BUFFER", true}, {0x98, "READONLY_BUFFER", true},
+     {'I', "INT", false},          {'L', "LONG", false},        {'F', "FLOAT", false},
+     {'S', "STRING", false},       {'V', "UNICODE", false},     {'g', "GET", false},
+     {'p', "PUT", false},          {'2', "DUP", false},         {0x8f, "EMPTY_SET", false},
+     {0x90, "ADDITEMS", false},    {0x91, "FROZENSET", false}}};
 
 // The longest opcode but those with texts and bytes: LONG4, four bytes of a length and nine of an integer.
 constexpr std::ptrdiff_t kLongestOpcodeBytes = 14;
@@ -248,16 +268,16 @@ void PickleReader::refuse(const std::string& problem) const {
 }
 
 void PickleReader::refuse_opcode(std::uint8_t opcode) const {
-  const std::string_view name = pickle::refused_opcode_name(opcode);
-  if (name.empty())
+  const auto* refused = std::ranges::find(kRefused, opcode, &RefusedOpcode::code);
+  if (refused == kRefused.end())
     refuse(fmt::format("{:#04x} is no opcode of a pickle: the file is damaged or is no pickle", opcode));
-  if (pickle::is_executable(opcode)) {
+  if (refused->is_executable) {
     refuse(
         fmt::format("the opcode {} imports or calls something. A snapshot is plain data, and nothing of a pickle is "
                     "run: the file is refused",
-                    name));
+                    refused->name));
   }
-  refuse(fmt::format("the opcode {} does not occur in snapshots; write the file again with protocol 4", name));
+  refuse(fmt::format("the opcode {} does not occur in snapshots; write the file again with protocol 4", refused->name));
 }
 
 }  // namespace ridgepoint

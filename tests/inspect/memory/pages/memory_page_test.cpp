@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "inspect/memory/pages/files.h"
 #include "inspect/memory/pages/parts.h"
 #include "models/transformer.h"
 #include "support/csv_rows.h"
+#include "support/made_snapshot.h"
 #include "tables/table/render.h"
 #include "tables/table/wrap.h"
 
@@ -56,7 +56,8 @@ TEST(MemoryPage, has_no_times_of_the_null_device) {
 TEST(MemoryPage, draws_no_wider_than_it_is_told) {
   const MemoryRun run = run_on("null");
   for (const std::size_t width : {40U, 80U, 100U}) {
-    const Table chart = timeline_chart(run.history, TimelineAxis::events, width);
+    const Table chart =
+        timeline_chart(make_timeline(run.snapshot, run.memory, TimelineAxis::events, timeline_columns(width)));
     std::size_t widest = 0;
     for (const Row& row : chart.rows) widest = std::max(widest, display_width(std::get<std::string>(row.cells[1])));
     EXPECT_EQ(widest, width - 12) << width;
@@ -65,16 +66,18 @@ TEST(MemoryPage, draws_no_wider_than_it_is_told) {
 
 TEST(MemoryPage, draws_the_levels_in_proportion) {
   // One block of a quarter of the segment, then one of three quarters: of each category one.
-  MemoryHistory history;
-  const auto add = [&](MemoryEventKind kind, std::size_t kib, MemoryCategory category) {
-    history.events.push_back({.address = kib, .bytes = kib * 1024, .kind = kind, .category = category});
+  MadeSnapshot made;
+  const auto add = [&](MemoryEventKind kind, std::size_t kib, const char* category) {
+    ++made.time_us;
+    made.event(kind, kib, {.size_bytes = kib * 1024, .rounding_bytes = 0, .category = made.category(category)});
   };
-  add(MemoryEventKind::segment_alloc, 16, MemoryCategory::parameter);
-  add(MemoryEventKind::alloc, 4, MemoryCategory::parameter);
-  history.iterations.push_back({1, 3, 0, 0});
-  add(MemoryEventKind::alloc, 8, MemoryCategory::activation);
-  history.phases.push_back({{1, 3, 0, 0}, 0, Phase::forward});
-  const Table chart = timeline_chart(history, TimelineAxis::events, 32);
+  add(MemoryEventKind::segment_alloc, 16, "unknown");
+  made.snapshot.settings.counted_from_us = ++made.time_us;
+  made.mark("forward", true);
+  add(MemoryEventKind::alloc, 4, "parameter");
+  add(MemoryEventKind::alloc, 8, "activation");
+  const Table chart = timeline_chart(
+      make_timeline(made.snapshot, analyse_memory(made.snapshot, 0), TimelineAxis::events, timeline_columns(32)));
   const auto line = [&](std::size_t row) { return std::get<std::string>(chart.rows[row].cells[1]); };
   // 16 rows of 1 KiB; the first column is before the activation, the second after it.
   EXPECT_THAT(line(0), HasSubstr("─"));
@@ -119,7 +122,7 @@ TEST(MemoryPage, has_the_error_of_a_run_that_failed) {
 TEST(TimelineCsv, has_a_line_for_each_event) {
   const MemoryRun run = run_on("cpu");
   const std::vector<CsvRow> rows = csv_rows(timeline_csv(run));
-  ASSERT_EQ(rows.size(), run.history.events.size());
+  ASSERT_EQ(rows.size(), run.memory.report.events);
   std::int64_t allocated = 0, peak = 0;
   for (const CsvRow& row : rows) {
     const std::int64_t bytes = std::stoll(row.at("bytes"));

@@ -101,7 +101,7 @@ TEST(ReadSnapshot, reads_integers_of_every_form_and_leaves_out_what_a_snapshot_d
                             ")" +
                             text("x") + "\x96" + little(3, 8) + "abc";
   const Snapshot found = read(snapshot(forms, extra));
-  const SnapshotHistory& history = found.histories.at(0);
+  const MemoryHistory& history = found.histories.at(0);
   EXPECT_EQ(history.size(), 7u);
   EXPECT_EQ(history.request_count(), 1u) << "all sizes are 7";
 }
@@ -117,7 +117,7 @@ TEST(ReadSnapshot, frames_that_many_entries_share_are_stored_once) {
   const Snapshot found = read(snapshot(first + second + third));
   EXPECT_THAT(found.frames, SizeIs(1));
   EXPECT_THAT(found.origins, SizeIs(2));
-  found.histories.at(0).walk([&](std::size_t, const SnapshotHistory::Event& event) {
+  found.histories.at(0).walk([&](std::size_t, const MemoryHistory::Event& event) {
     EXPECT_EQ(found.histories[0].request(event.request).origin, 1u);
   });
 }
@@ -130,11 +130,11 @@ TEST(ReadSnapshot, an_event_and_a_history_may_be_named_again) {
   const std::string trace = list(timed + kMemoize + later + get(0));
   const Snapshot found = read(begin() + dict(text("device_traces") + list(trace + kMemoize + get(1))) + kStop);
   ASSERT_THAT(found.histories, SizeIs(2));
-  for (const SnapshotHistory& history : found.histories) {
+  for (const MemoryHistory& history : found.histories) {
     ASSERT_EQ(history.size(), 3u);
-    EXPECT_EQ(history.event(2).time_us, 1000);
-    EXPECT_EQ(history.address(history.event(2).place), 3u);
-    EXPECT_EQ(history.event(2).action, SnapshotAction::alloc);
+    EXPECT_EQ(history.added_event(2).time_us, 1000);
+    EXPECT_EQ(history.address(history.added_event(2).place), 3u);
+    EXPECT_EQ(history.added_event(2).kind, MemoryEventKind::alloc);
   }
 }
 
@@ -211,6 +211,19 @@ TEST(ReadSnapshot, unknown_fields_and_actions_and_incomplete_entries_are_counted
   EXPECT_EQ(found.omissions.unknown_actions.at("teleport"), 2u);
   EXPECT_EQ(found.omissions.unknown_fields.at("colour"), 1u);
   EXPECT_EQ(found.omissions.incomplete_entries, 2u);
+}
+
+TEST(ReadSnapshot, a_state_between_events_is_no_event_and_ours_say_what_counts_and_their_phases) {
+  SnapshotJson json;
+  json.event("snapshot", 0, 0);
+  json.alloc(1, 2, {frame_json("a.py", 1, "matmul of layers.0"), frame_json("", 0, "backward")});
+  json.settings = {{"PYTORCH_CUDA_ALLOC_CONF", ""}, {"ridgepoint_counted_from_us", 5}, {"ridgepoint_has_clock", false}};
+  const Snapshot found = json.read();
+  EXPECT_EQ(found.histories.at(0).size(), 1u);
+  EXPECT_EQ(found.settings.counted_from_us, 5);
+  EXPECT_FALSE(found.settings.has_clock);
+  EXPECT_EQ(found.texts[found.origins.at(1).phase], "backward");
+  EXPECT_TRUE(SnapshotJson().read().settings.has_clock);
 }
 
 TEST(ReadSnapshot, an_old_list_of_segments_has_sizes_and_frames_in_its_block_history) {

@@ -1,0 +1,31 @@
+// Analyses a history of memory, device by device. docs/snapshot.md says how each figure is found. A run of ours, a
+// prediction (a run on the null device) and a file differ only in who made the Snapshot.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "inspect/memory/lifetimes.h"
+#include "inspect/memory/report.h"
+#include "interchange/snapshot/snapshot.h"
+#include "ridgepoint/stop_point.h"
+
+namespace ridgepoint {
+
+// The devices with segments or events, in order.
+std::vector<std::int64_t> devices_of(const Snapshot& snapshot);
+
+// Of a device; empty where the snapshot has none.
+const MemoryHistory& history_of(const Snapshot& snapshot, std::int64_t device);
+
+struct MemoryAnalysis {
+  MemoryReport report;
+  Lifetimes lifetimes;
+};
+
+// `work`: what the device did in an iteration like those of the history, where that was observed.
+MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, const StopPoint& stop_point = {},
+                              const std::optional<DeviceWork>& work = {});
+
+}  // namespace ridgepoint

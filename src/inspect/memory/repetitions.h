@@ -1,0 +1,36 @@
+// What a program repeats, found by its annotations or by the rise and fall of its memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "inspect/memory/report.h"
+#include "inspect/memory/sawtooth.h"
+#include "inspect/memory/summary.h"
+
+namespace ridgepoint {
+
+struct Repetition {
+  std::size_t begin = 0;  // moments
+  std::size_t peak = 0;
+  std::size_t end = 0;
+  std::uint64_t end_bytes = 0;  // allocated
+};
+
+struct Repetitions {
+  MemoryLeaks::Basis basis = MemoryLeaks::Basis::none;
+  std::string name;
+  std::vector<Repetition> each;  // in order; they do not overlap
+};
+
+// Of the annotations that occur at least twice, those that cover most events; numbers at the end of a name ("step 7")
+// do not count. The file of a run of ours says where its warm-up ends: these are its iterations after that.
+Repetitions annotated_repetitions(const Snapshot& snapshot, const HistorySummary& summary);
+
+// The cycles. Where there are none the whole history as one repetition, if memory was in use before it.
+Repetitions repetitions_by_level(const HistorySummary& summary, const std::vector<MemoryCycle>& cycles,
+                                 const Lifetimes& lifetimes, std::size_t events);
+
+}  // namespace ridgepoint

@@ -1,0 +1,297 @@
+#include "inspect/memory/run/record_history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "interchange/snapshot/write_snapshot.h"
+#include "ops/rule.h"
+#include "predict/formula.h"
+#include "ridgepoint/error.h"
+#include "runtime/device/activity.h"
+
+namespace ridgepoint {
+
+// Notes where runs begin and end, and where the phase of the launches changes.
+class HistoryRecorder::Marker : public LaunchObserver {
+ public:
+  struct Mark {
+    std::size_t event;
+    std::int64_t time_ns;
+    Phase phase;
+  };
+  struct Run {
+    std::size_t begin = 0, end = 0;  // events
+    std::int64_t begin_ns = 0, end_ns = 0;
+    std::vector<Mark> marks = {};
+  };
+
+  Marker(const Program& program, const MemoryTrace& trace) : trace_(trace) {
+    for (const LaunchInfo& launch : program.launches()) phases_.push_back(program.graph().node(launch.node).phase);
+  }
+
+  void run_begins() override { runs_.push_back({.begin = trace_.size(), .begin_ns = trace_.now_ns()}); }
+  void before_launch(std::uint32_t launch) override {
+    std::vector<Mark>& marks = runs_.back().marks;
+    if (marks.empty() || marks.back().phase != phases_[launch])
+      marks.push_back({trace_.size(), trace_.now_ns(), phases_[launch]});
+  }
+  void after_launch(std::uint32_t) override {}
+
+  // After the device has finished the last run.
+  void close_run() {
+    runs_.back().end = trace_.size();
+    runs_.back().end_ns = trace_.now_ns();
+  }
+
+  const std::vector<Run>& runs() const { return runs_; }
+
+ private:
+  const MemoryTrace& trace_;
+  std::vector<Phase> phases_;  // by launch
+  std::vector<Run> runs_;
+};
+
+namespace {
+
+constexpr std::size_t kSmallSegmentBytes = std::size_t{2} << 20;
+
+// Makes the origins of blocks.
+class Origins {
+ public:
+  Origins(const Graph& graph, RecordedMemory& found) : graph_(graph), found_(found) {
+    found_.sources.push_back({});  // of kNoOrigin
+  }
+
+  // Of a block that the event allocates. Events come in their order.
+  std::uint32_t of_block(const MemoryEvent& event) {
+    if (event.node == kNoNode) return kNoOrigin;
+    const Node& node = graph_.node(NodeId{event.node});
+    if (event.node != node_) is_taken_.assign(node.outputs.size(), false);
+    node_ = event.node;
+    if (event.category == MemoryCategory::workspace) return of(event.node, std::nullopt);
+    for (std::uint32_t output = 0; output < node.outputs.size(); ++output) {
+      if (is_taken_[output] || graph_.type(node.outputs[output]).bytes() != event.requested_bytes) continue;
+      is_taken_[output] = true;
+      return of(event.node, output);
+    }
+    return of(event.node, std::nullopt);
+  }
+
+  std::uint32_t of(std::uint32_t node_id, std::optional<std::uint32_t> output) {
+    if (node_id == kNoNode) return kNoOrigin;
+    Snapshot& snapshot = found_.snapshot;
+    const auto [known, is_new] =
+        numbers_.try_emplace({node_id, output}, static_cast<std::uint32_t>(snapshot.origins.size()));
+    if (!is_new) return known->second;
+    const Node& node = graph_.node(NodeId{node_id});
+    SnapshotOrigin origin{.frame = frame_of(node)};
+    origin.phase = snapshot.texts.intern(name(node.phase));
+    if (output) origin.formula = snapshot.texts.intern(bytes_formula(graph_.type(node.outputs[*output])));
+    snapshot.origins.push_back(origin);
+    found_.sources.push_back({NodeId{node_id}, output});
+    return known->second;
+  }
+
+ private:
+  // "matmul of layers.0.attn.q_proj", of an input "parameter lm_head.weight", at the line of the model's code.
+  std::uint32_t frame_of(const Node& node) {
+    Snapshot& snapshot = found_.snapshot;
+    const bool is_input = node.op == Op::input;
+    const std::string& module = is_input ? input_name(node) : graph_.scope_name(node);
+    const std::string_view op = is_input ? name(input_role(node)) : operation_name(node);
+    const std::string_view between = module.empty() ? "" : is_input ? " " : " of ";
+    SnapshotFrame frame;
+    frame.name = snapshot.texts.intern(fmt::format("{}{}{}", op, between, module));
+    const std::string_view source = graph_.source_name(node);  // "transformer.cpp:72"
+    const std::size_t colon = source.rfind(':');
+    frame.filename = snapshot.texts.intern(source.substr(0, colon));
+    if (colon != std::string_view::npos)
+      std::from_chars(source.data() + colon + 1, source.data() + source.size(), frame.line);
+    const auto [known, is_new] = frames_.try_emplace({frame.filename, frame.line, frame.name},
+                                                     static_cast<std::uint32_t>(snapshot.frames.size()));
+    if (is_new) snapshot.frames.push_back(frame);
+    return known->second;
+  }
+
+  const Graph& graph_;
+  RecordedMemory& found_;
+  std::uint32_t node_ = kNoNode;  // of the last block
+  std::vector<bool> is_taken_;
+  std::map<std::pair<std::uint32_t, std::optional<std::uint32_t>>, std::uint32_t> numbers_;
+  std::map<std::tuple<std::uint32_t, std::int32_t, std::uint32_t>, std::uint32_t> frames_;
+};
+
+// Makes the snapshot of the events of a trace. Annotations come before the event at which they are made, and later than
+// all before it. Times are whole microseconds, as the file has them.
+class SnapshotBuilder {
+ public:
+  SnapshotBuilder(const Graph& graph, const MemoryTrace& trace, bool has_clock, RecordedMemory& found)
+      : trace_(trace), has_clock_(has_clock), found_(found), origins_(graph, found) {
+    last_us_ = trace.start_unix_ns() / 1000 - 1;
+    snapshot().settings.has_clock = has_clock;
+    for (const std::string_view category : kMemoryCategoryNames.all()) snapshot().categories.emplace_back(category);
+    snapshot().histories.emplace_back();
+  }
+
+  // Takes the events before this one.
+  void take_events(std::size_t end) {
+    for (; taken_ < end; ++taken_) take(trace_[taken_]);
+  }
+  // Returns the time.
+  std::int64_t mark(std::string_view text, bool is_start, std::int64_t time_ns) {
+    if (!is_marked_) ++last_us_;
+    if (has_clock_) last_us_ = std::max(last_us_, unix_us(time_ns));
+    is_marked_ = true;
+    snapshot().annotations.push_back({snapshot().texts.intern(text), is_start, 0, last_us_});
+    return last_us_;
+  }
+  void finish() {
+    take_events(trace_.size());
+    snapshot().histories[0].close();
+    for (const auto& [address, made] : segments_) add_segment(address, *made);
+  }
+
+ private:
+  struct LiveBlock {
+    const MemoryEvent* made = nullptr;
+    std::uint32_t origin = kNoOrigin;
+  };
+
+  Snapshot& snapshot() { return found_.snapshot; }
+  std::int64_t unix_us(std::int64_t time_ns) const { return (trace_.start_unix_ns() + time_ns) / 1000; }
+  static std::uint8_t category_of(const MemoryEvent& event) {
+    return static_cast<std::uint8_t>(static_cast<int>(event.category) + 1);  // after "unknown"
+  }
+
+  void take(const MemoryEvent& event) {
+    if (!has_clock_ && !is_marked_) ++last_us_;
+    if (has_clock_) last_us_ = std::max(last_us_, unix_us(event.time_ns));
+    is_marked_ = false;
+    MemoryHistory::Request request{.size_bytes = event.requested_bytes, .origin = origin_of(event)};
+    const bool is_block = event.kind == MemoryEventKind::alloc || event.kind == MemoryEventKind::free;
+    if (is_block) request.category = category_of(event);
+    if (is_block || event.kind == MemoryEventKind::oom)
+      request.rounding_bytes = static_cast<std::uint32_t>(event.bytes - event.requested_bytes);
+    snapshot().histories[0].add(event.kind, event.address, request, last_us_);
+    if (event.kind == MemoryEventKind::segment_alloc) segments_[event.address] = &event;
+    if (event.kind == MemoryEventKind::segment_free) segments_.erase(event.address);
+  }
+
+  // The origin of a block is known when it is allocated.
+  std::uint32_t origin_of(const MemoryEvent& event) {
+    if (event.kind == MemoryEventKind::alloc) {
+      const std::uint32_t origin = origins_.of_block(event);
+      blocks_[event.address] = {&event, origin};
+      return origin;
+    }
+    if (event.kind != MemoryEventKind::free) return origins_.of(event.node, std::nullopt);
+    const auto block = blocks_.find(event.address);
+    const std::uint32_t origin = block->second.origin;
+    blocks_.erase(block);
+    return origin;
+  }
+
+  void add_segment(std::uint64_t address, const MemoryEvent& made) {
+    SnapshotSegment segment{.address = address,
+                            .size_bytes = made.bytes,
+                            .origin = origins_.of(made.node, std::nullopt),
+                            .is_large = made.bytes > kSmallSegmentBytes};
+    for (auto block = blocks_.lower_bound(address); block != blocks_.end() && block->first < address + made.bytes;
+         ++block) {
+      const MemoryEvent& event = *block->second.made;
+      segment.blocks.push_back({.address = event.address,
+                                .size_bytes = event.bytes,
+                                .requested_bytes = event.requested_bytes,
+                                .origin = block->second.origin,
+                                .state = BlockState::active_allocated,
+                                .category = category_of(event)});
+    }
+    segment.blocks = tiled(segment);
+    snapshot().segments.push_back(std::move(segment));
+  }
+
+  const MemoryTrace& trace_;
+  bool has_clock_;
+  RecordedMemory& found_;
+  Origins origins_;
+  std::size_t taken_ = 0;
+  std::int64_t last_us_ = 0;
+  bool is_marked_ = false;                                // an annotation has been made since the last event
+  std::map<std::uint64_t, LiveBlock> blocks_;             // by address
+  std::map<std::uint64_t, const MemoryEvent*> segments_;  // live, by address
+};
+
+// The phases of a run. A launch is marked after its blocks are allocated; their events belong to it.
+template <typename Run>
+void mark_phases(const Graph& graph, const MemoryTrace& trace, const Run& run, SnapshotBuilder& builder) {
+  if (run.marks.empty()) return;
+  Phase phase = run.marks.front().phase;
+  builder.mark(name(phase), true, run.begin_ns);
+  const auto change = [&](std::size_t event, std::int64_t time_ns, Phase next) {
+    if (next == phase) return;
+    builder.take_events(event);
+    builder.mark(name(phase), false, time_ns);
+    builder.mark(name(next), true, time_ns);
+    phase = next;
+  };
+  auto mark = run.marks.begin();
+  for (std::size_t i = run.begin; i < run.end; ++i) {
+    for (; mark != run.marks.end() && mark->event <= i; ++mark) change(mark->event, mark->time_ns, mark->phase);
+    const MemoryEvent& event = trace[i];
+    if (event.kind == MemoryEventKind::alloc && event.node != kNoNode)
+      change(i, event.time_ns, graph.node(NodeId{event.node}).phase);
+  }
+  for (; mark != run.marks.end(); ++mark) change(mark->event, mark->time_ns, mark->phase);
+  builder.take_events(run.end);
+  builder.mark(name(phase), false, run.end_ns);
+}
+
+}  // namespace
+
+std::size_t HistoryRecorder::most_events(const ProgramPlan& plan, std::size_t iterations) {
+  // An iteration allocates and frees each value and each node's workspace at most once. Segments are few: each request
+  // takes one at most, and a request that finds the device full gives back what is unused.
+  const Graph& graph = plan.graph();
+  const std::size_t blocks = graph.value_count() + graph.node_capacity();
+  return 4 * blocks + 2 * blocks * iterations;
+}
+
+HistoryRecorder::HistoryRecorder(Program& program, const MemoryTrace& trace)
+    : program_(program), trace_(trace), marker_(std::make_unique<Marker>(program, trace)) {
+  program_.observe(marker_.get());
+}
+
+HistoryRecorder::~HistoryRecorder() { program_.observe(nullptr); }
+
+void HistoryRecorder::iterate() {
+  program_.run();
+  program_.synchronize();
+  marker_->close_run();
+}
+
+RecordedMemory HistoryRecorder::finish(std::size_t warmup, bool has_clock) const {
+  if (trace_.dropped() > 0) throw Error("the history of the memory is longer than what was reserved for it");
+  RecordedMemory found;
+  SnapshotBuilder builder(program_.graph(), trace_, has_clock, found);
+  for (std::size_t i = 0; i < marker_->runs().size(); ++i) {
+    const Marker::Run& run = marker_->runs()[i];
+    const std::string text =
+        i < warmup ? fmt::format("warm-up {}", i + 1) : fmt::format("iteration {}", i + 1 - warmup);
+    builder.take_events(run.begin);
+    const std::int64_t begin_us = builder.mark(text, true, run.begin_ns);
+    if (i == warmup) found.snapshot.settings.counted_from_us = begin_us;
+    mark_phases(program_.graph(), trace_, run, builder);
+    builder.take_events(run.end);
+    builder.mark(text, false, run.end_ns);
+  }
+  builder.finish();
+  return found;
+}
+
+}  // namespace ridgepoint

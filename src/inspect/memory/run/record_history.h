@@ -1,0 +1,59 @@
+// Records the memory of a program from its construction on as a memory snapshot: every event of its allocator, with
+// iterations and phases as annotations. What the snapshot says is the same in memory and read from its file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "interchange/snapshot/snapshot.h"
+#include "memory/memory_trace.h"
+#include "ridgepoint/graph.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+
+// What a block is for: the first result of its node of this size that no earlier block is for; empty for a workspace.
+struct BlockSource {
+  NodeId node;
+  std::optional<std::uint32_t> output;
+};
+
+// The snapshot has the inputs, the warm-up and the iterations that count. The frame of a block is the op with the
+// module and the line of the model's code that made it, and its phase. Annotations are "warm-up 1", "iteration 1" and,
+// within them, names of phases: launches of one phase that follow one another.
+struct RecordedMemory {
+  Snapshot snapshot;
+  std::vector<BlockSource> sources;  // by origin; that of kNoOrigin is none
+};
+
+// Records the iterations of a program whose allocator writes to `trace`, which it must have done since the program was
+// made. Nothing is captured: a repeated capture makes no requests.
+class HistoryRecorder {
+ public:
+  // The number of events of so many iterations of a plan, at most.
+  static std::size_t most_events(const ProgramPlan& plan, std::size_t iterations);
+
+  // Both must outlive the recorder.
+  HistoryRecorder(Program& program, const MemoryTrace& trace);
+  ~HistoryRecorder();
+  HistoryRecorder(const HistoryRecorder&) = delete;
+  HistoryRecorder& operator=(const HistoryRecorder&) = delete;
+
+  // Runs the program once and waits for it.
+  void iterate();
+  // `warmup`: how many of the iterations do not count. Without a clock, on a device that computes nothing, each event
+  // is a microsecond.
+  RecordedMemory finish(std::size_t warmup, bool has_clock) const;
+
+ private:
+  class Marker;
+
+  Program& program_;
+  const MemoryTrace& trace_;
+  std::unique_ptr<Marker> marker_;
+};
+
+}  // namespace ridgepoint
