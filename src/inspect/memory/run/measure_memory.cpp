@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/text/json.h"
 #include "inspect/memory/run/record_history.h"
 #include "ir/scope.h"
 #include "predict/formula.h"
@@ -38,6 +39,43 @@ std::optional<ResidualActivation> residual_activation(const Graph& graph) {
     }
   }
   return std::nullopt;
+}
+
+Json to_json(const std::optional<std::size_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); }
+
+std::optional<std::size_t> optional_bytes(const Json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<std::size_t>());
+}
+
+RankMemory memory_of_rank(std::size_t rank, const MemoryReport& report) {
+  RankMemory memory{
+      .rank = rank, .peak_bytes = report.peak.allocated_bytes, .peak_reserved_bytes = report.peak.reserved_bytes};
+  if (!report.phases.empty()) memory.initialised_bytes = report.phases.front().begin_bytes;
+  const auto last =
+      std::ranges::find_if(report.phases.rbegin(), report.phases.rend(), [](const auto& p) { return p.depth == 0; });
+  for (auto phase = last.base(); phase != report.phases.end(); ++phase) {
+    if (phase->name != name(Phase::optimizer)) continue;
+    if (!memory.before_optimizer_bytes) memory.before_optimizer_bytes = phase->begin_bytes;
+    memory.after_optimizer_bytes = phase->end_bytes;
+  }
+  return memory;
+}
+
+// Those of all ranks, in their order; called by all of them. Throws Error after the time limit of the group.
+std::vector<RankMemory> gather_memory(ProcessGroup& group, const RankMemory& mine) {
+  const Json sent = {mine.initialised_bytes, to_json(mine.before_optimizer_bytes), to_json(mine.after_optimizer_bytes),
+                     mine.peak_bytes, mine.peak_reserved_bytes};
+  std::vector<RankMemory> all;
+  for (const std::string& text : group.all_gather(dump_json(sent), "memory")) {
+    const Json got = parse_json(text);
+    all.push_back({.rank = all.size(),
+                   .initialised_bytes = got[0],
+                   .before_optimizer_bytes = optional_bytes(got[1]),
+                   .after_optimizer_bytes = optional_bytes(got[2]),
+                   .peak_bytes = got[3],
+                   .peak_reserved_bytes = got[4]});
+  }
+  return all;
 }
 
 class Run {

@@ -8,7 +8,6 @@
 
 #include "inspect/memory/analyse.h"
 #include "inspect/memory/contents.h"
-#include "inspect/memory/run/rank_memory.h"
 #include "ridgepoint/record.h"
 #include "ridgepoint/run_config.h"
 #include "run/session/session.h"
@@ -19,6 +18,15 @@ namespace ridgepoint {
 struct ResidualActivation {
   std::size_t bytes = 0;
   std::string formula;  // 4 B S D
+};
+
+// The memory of a rank at the moments that sharding changes: allocated bytes, but for peak_reserved.
+struct RankMemory {
+  std::size_t rank = 0;
+  std::size_t initialised_bytes = 0;  // before the first iteration: parameters, optimizer states and data
+  // In the last iteration, before the first launch of the optimizer and after its last one; empty without an optimizer.
+  std::optional<std::size_t> before_optimizer_bytes = {}, after_optimizer_bytes = {};
+  std::size_t peak_bytes = 0, peak_reserved_bytes = 0;  // in the iterations that count
 };
 
 struct MemoryRun {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "memory/number_index.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
