@@ -33,11 +33,21 @@ void expect_training_refused(const std::vector<std::string>& arguments, const st
 TEST(TrainingOptions, default_to_adamw_with_master_weights) {
   const CompileOptions compile = expand_training({})[0].compile;
   EXPECT_EQ(compile.optimizer.kind, Optimizer::adamw);
-  EXPECT_EQ(compile.optimizer.weight_decay(), 0.01);
+  EXPECT_EQ(compile.optimizer.find("weight_decay"), 0.01);
   EXPECT_TRUE(compile.master_weights);
   EXPECT_TRUE(compile.frozen.empty());
   EXPECT_FALSE(compile.lora);
   EXPECT_EQ(compile.accumulate, 1);
+}
+
+TEST(TrainingOptions, have_every_optimizer_as_it_comes) {
+  for (const Optimizer optimizer : kAllOptimizers) {
+    const Record record =
+        describe_run(expand_training({"--optimizer", std::string(name(optimizer))})[0], Experiment::bench);
+    EXPECT_EQ(record.optimizer, optimizer);
+    EXPECT_EQ(record.weight_decay, OptimizerOptions{.kind = optimizer}.find("weight_decay"));
+    EXPECT_EQ(record.momentum, OptimizerOptions{.kind = optimizer}.find("momentum"));
+  }
 }
 
 TEST(TrainingOptions, reach_the_configuration_and_its_record) {

@@ -10,12 +10,11 @@
 
 namespace ridgepoint {
 
-#define RIDGEPOINT_FAMILIES(EACH)                                                                            \
-  EACH(gpt2)                                                                                                 \
-  EACH(llama)                                                                                                \
-  EACH(mistral)                                                                                              \
-  EACH(mixtral) EACH(qwen2) EACH(qwen3) EACH(qwen2_moe) EACH(qwen3_moe) EACH(gemma2) EACH(gemma3) EACH(phi3) \
-      EACH(olmo2)
+#define RIDGEPOINT_FAMILIES(EACH) \
+  EACH(gpt2)                      \
+  EACH(llama)                     \
+  EACH(mistral)                   \
+  EACH(mixtral) EACH(qwen2) EACH(qwen3) EACH(qwen2_moe) EACH(qwen3_moe) EACH(gemma2) EACH(gemma3) EACH(phi3) EACH(olmo2)
 #define DECLARE(name) extern const Family family_##name;
 RIDGEPOINT_FAMILIES(DECLARE)
 #undef DECLARE

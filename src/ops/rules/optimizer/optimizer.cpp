@@ -1,5 +1,7 @@
 #include "ops/rules/optimizer/optimizer.h"
 
+#include <iterator>
+
 #include "core/text/nearest.h"
 #include "core/types/enum_names.h"
 #include "ops/shape_rules.h"
