@@ -39,8 +39,8 @@ std::optional<double> value_of(bool has_function, double unit, const Read& read)
 
 }  // namespace
 
-Nvml::Nvml(const char* file) {
-  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+Nvml::Nvml(const std::string& file) {
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return;
   load(library, init_, "nvmlInit_v2");
   if (init_ == nullptr || init_() != 0) return;

@@ -22,7 +22,7 @@ class Nvml {
   using Gpu = struct nvmlDevice_st*;  // NVML's handle
 
   // `file` as the loader takes it. The library stays open.
-  explicit Nvml(const char* file);
+  explicit Nvml(const std::string& file);
   // The driver's, opened at the first call.
   static const Nvml& of_driver();
 
