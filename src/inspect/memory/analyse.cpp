@@ -88,9 +88,9 @@ std::vector<std::int64_t> devices_of(const Snapshot& snapshot) {
 }
 
 const MemoryHistory& history_of(const Snapshot& snapshot, std::int64_t device) {
-  static const MemoryHistory kNone;
+  static const MemoryHistory none;
   const auto index = static_cast<std::size_t>(device);
-  return index < snapshot.histories.size() ? snapshot.histories[index] : kNone;
+  return index < snapshot.histories.size() ? snapshot.histories[index] : none;
 }
 
 MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, const StopPoint& stop_point,
