@@ -57,10 +57,14 @@ TEST(Settings, with_an_option_are_in_help_completion_and_manual) {
     EXPECT_THAT(scripts["bash"], HasSubstr(" --" + name));
     EXPECT_THAT(scripts["zsh"], HasSubstr("--" + name));
     EXPECT_THAT(scripts["fish"], HasSubstr(" -l " + name));
-    if (!setting.path.empty()) EXPECT_THAT(documented_fields(), HasSubstr("`--" + name + "`"));
+    if (!setting.path.empty()) {
+      EXPECT_THAT(documented_fields(), HasSubstr("`--" + name + "`"));
+    }
     for (const std::string_view value : setting.accepted()) {
       if (name == "workload" && value == "mine") continue;  // another test of this process registers it
-      if (name != "model") EXPECT_THAT(help, HasSubstr(std::string(value)));
+      if (name != "model") {
+        EXPECT_THAT(help, HasSubstr(std::string(value)));
+      }
       EXPECT_THAT(scripts["bash"], HasSubstr("'" + std::string(value) + "'"));
     }
   }
@@ -72,7 +76,9 @@ TEST(Figures, with_a_name_are_columns_in_help_and_completion) {
     if (measure.name.empty()) continue;
     EXPECT_THAT(help, HasSubstr(std::string(measure.name)));
     EXPECT_THAT(script, HasSubstr("'" + std::string(measure.name) + "'"));
-    if (!measure.about.empty()) EXPECT_THAT(documented_fields(), HasSubstr("`" + std::string(measure.name) + "`"));
+    if (!measure.about.empty()) {
+      EXPECT_THAT(documented_fields(), HasSubstr("`" + std::string(measure.name) + "`"));
+    }
   }
 }
 
