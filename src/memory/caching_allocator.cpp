@@ -5,28 +5,16 @@
 #include <algorithm>
 
 #include "core/block_bytes.h"
+#include "memory/segment_sizes.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kLargestSmallBytes = kMiB;       // requests up to here use the small pool
-constexpr std::size_t kSmallSegmentBytes = 2 * kMiB;   // segments of the small pool
-constexpr std::size_t kSharedLargeBytes = 10 * kMiB;   // large requests below this share segments ...
-constexpr std::size_t kLargeSegmentBytes = 20 * kMiB;  // ... of this size
-constexpr std::size_t kRoundLargeBytes = 2 * kMiB;     // segments of one request are a multiple of this
 constexpr std::size_t kLargestRequestBytes = SIZE_MAX - kRoundLargeBytes;  // past this, rounding would overflow
-
-std::size_t round_up(std::size_t bytes, std::size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
 SegmentPool pool_of(std::size_t rounded_bytes) {
   return rounded_bytes <= kLargestSmallBytes ? SegmentPool::small : SegmentPool::large;
-}
-
-std::size_t segment_bytes(std::size_t rounded_bytes) {
-  if (rounded_bytes <= kLargestSmallBytes) return kSmallSegmentBytes;
-  return rounded_bytes < kSharedLargeBytes ? kLargeSegmentBytes : round_up(rounded_bytes, kRoundLargeBytes);
 }
 
 bool should_split(SegmentPool pool, std::size_t remaining_bytes) {

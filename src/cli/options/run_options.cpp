@@ -49,8 +49,7 @@ bool divides_the_batch(const RunDraft& draft) {
 // It is no mean over tokens, so that the losses of parts do not add up to that of the whole.
 constexpr std::string_view kBalancedApart =
     "the load-balancing loss is that of the tokens of each rank and micro-batch, as in PyTorch, so the gradients are "
-    "not "
-    "those of one joined batch";
+    "not those of one joined batch";
 
 std::vector<std::string_view> optimizers_with(std::string_view hyperparameter) {
   std::vector<std::string_view> names;

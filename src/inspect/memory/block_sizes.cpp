@@ -5,14 +5,12 @@
 #include <unordered_set>
 
 #include "inspect/memory/lifetimes.h"
+#include "memory/segment_sizes.h"
 
 namespace ridgepoint {
 namespace {
 
 using Event = MemoryHistory::Event;
-
-constexpr std::uint64_t kSmallSegmentBytes = std::uint64_t{2} << 20;
-constexpr std::uint64_t kLargestKeptRemainderBytes = std::uint64_t{1} << 20;
 
 // The segments for large blocks and the blocks in them, at one moment. Expandable segments are left out: there every
 // remainder is split off.
@@ -54,7 +52,7 @@ class Layout {
     const std::uint64_t end = next == blocks_.end() ? segment_end : std::min(*next, segment_end);
     if (end < address + life.bytes) return;
     const std::uint64_t remainder = end - address - life.bytes;
-    if (remainder > kLargestKeptRemainderBytes && life.bytes < never_split_bytes_) return;
+    if (remainder > kLargestSmallBytes && life.bytes < never_split_bytes_) return;
     life.bytes += remainder;
     life.rounding_bytes =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(life.rounding_bytes + remainder, UINT32_MAX));
@@ -64,8 +62,6 @@ class Layout {
   std::set<std::uint64_t> blocks_;
   std::uint64_t never_split_bytes_ = UINT64_MAX;
 };
-
-bool is_large(std::uint64_t segment_bytes) { return segment_bytes > kSmallSegmentBytes; }
 
 // The segments that were there before the first event: those that are freed before they are allocated, and those of the
 // end that are not allocated in between.
@@ -77,7 +73,7 @@ void add_first_segments(const MemoryHistory& history, const Segments& segments, 
     if (!is_freed && event.kind != MemoryEventKind::segment_alloc) return;
     const std::uint64_t bytes = history.request(event.request).size_bytes;
     const std::uint64_t address = history.address(event.place);
-    if (named.insert(address).second && is_freed && is_large(bytes)) layout.add_segment(address, bytes);
+    if (named.insert(address).second && is_freed && is_large_segment(bytes)) layout.add_segment(address, bytes);
   };
   history.walk(note, stop_point);
   for (const SnapshotSegment* segment : segments) {
@@ -107,7 +103,7 @@ void set_block_sizes(const MemoryHistory& history, const Segments& segments, con
   const auto follow = [&](std::size_t, const Event& event) {
     const std::uint64_t address = history.address(event.place);
     const std::uint64_t bytes = history.request(event.request).size_bytes;
-    if (event.kind == MemoryEventKind::segment_alloc && is_large(bytes)) layout.add_segment(address, bytes);
+    if (event.kind == MemoryEventKind::segment_alloc && is_large_segment(bytes)) layout.add_segment(address, bytes);
     if (event.kind == MemoryEventKind::segment_free) layout.remove_segment(address);
     const LifeTracker::Step step = tracker.step(event);
     if (step.is_complete) layout.remove_block(address);

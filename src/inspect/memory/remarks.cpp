@@ -7,6 +7,7 @@
 #include "core/block_bytes.h"
 #include "core/text/text.h"
 #include "core/text/units.h"
+#include "memory/segment_sizes.h"
 
 namespace ridgepoint {
 namespace {
@@ -64,15 +65,6 @@ void judge_history(const Snapshot& snapshot, const MemoryHistory& history, const
                               counted(lives.missing_at_end, "block is", "blocks are")));
   }
   report.history_complete = why.empty();
-}
-
-// The segment that PyTorch's allocator asks for (c10/cuda/CUDACachingAllocator.h, get_allocation_size).
-std::uint64_t segment_bytes(std::uint64_t requested_bytes) {
-  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-  const std::uint64_t block = block_bytes(requested_bytes);
-  if (block <= kMiB) return 2 * kMiB;
-  if (block < 10 * kMiB) return 20 * kMiB;
-  return (block + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
 }
 
 std::string fragmented(std::uint64_t inactive, const SnapshotSettings& settings) {
@@ -155,7 +147,7 @@ std::string advice_for(const OutOfMemoryEvent& failure, const SnapshotSettings& 
   const std::uint64_t inactive = failure.held.levels.reserved_bytes -
                                  std::min(failure.held.levels.reserved_bytes, failure.held.levels.active_bytes);
   if (inactive >= block_bytes(failure.requested_bytes)) return fragmented(inactive, settings);
-  const std::uint64_t needed = segment_bytes(failure.requested_bytes);
+  const std::uint64_t needed = segment_bytes(block_bytes(failure.requested_bytes));
   const std::string largest =
       failure.held.categories.empty()
           ? ""

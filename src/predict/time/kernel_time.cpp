@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cuda/kernels/rates.h"
 #include "ops/attention_form.h"
 #include "ops/rule.h"
 
@@ -95,12 +96,10 @@ class TimeOf {
     double seconds = seconds_of_one * scores;
     const double functions = size.is_backward ? kFunctionsOfCapInBackward : kFunctionsOfCap;
     if (size.has_soft_cap) seconds += functions * scores / special_functions_per_second(card_);
-    return KernelTime{rate.fixed_seconds, std::max(seconds, memory_seconds(bytes_, kAttentionMemoryShare))};
+    return KernelTime{rate.fixed_seconds, std::max(seconds, memory_seconds(bytes_, cuda::kRowRate.share))};
   }
 
  private:
-  static constexpr double kAttentionMemoryShare = 0.885;  // that of a copy
-
   double bytes_of_value(Value value) const { return static_cast<double>(graph_.type(value).bytes()); }
   double memory_seconds(double bytes, double share) const { return bytes / (card_.bytes_per_second * share); }
 

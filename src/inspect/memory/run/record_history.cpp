@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "interchange/snapshot/write_snapshot.h"
+#include "memory/segment_sizes.h"
 #include "ops/rule.h"
 #include "predict/formula.h"
 #include "ridgepoint/error.h"
@@ -58,8 +59,6 @@ class HistoryRecorder::Marker : public LaunchObserver {
 };
 
 namespace {
-
-constexpr std::size_t kSmallSegmentBytes = std::size_t{2} << 20;
 
 // Makes the origins of blocks.
 class Origins {
@@ -201,7 +200,7 @@ class SnapshotBuilder {
     SnapshotSegment segment{.address = address,
                             .size_bytes = made.bytes,
                             .origin = origins_.of(made.node, std::nullopt),
-                            .is_large = made.bytes > kSmallSegmentBytes};
+                            .is_large = is_large_segment(made.bytes)};
     for (auto block = blocks_.lower_bound(address); block != blocks_.end() && block->first < address + made.bytes;
          ++block) {
       const MemoryEvent& event = *block->second.made;

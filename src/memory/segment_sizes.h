@@ -1,0 +1,28 @@
+// The segments that the caching allocator asks a device for. The sizes are those of PyTorch's allocator
+// (c10/cuda/CUDACachingAllocator.h, get_allocation_size), so they also explain the files that PyTorch writes.
+#pragma once
+
+#include <cstddef>
+
+#include "core/rounding.h"
+
+namespace ridgepoint {
+
+// A request up to this size, rounded to a block, uses the small pool. A block of the large pool is split only where
+// more than this would remain.
+inline constexpr std::size_t kLargestSmallBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kSmallSegmentBytes = std::size_t{2} << 20;  // segments of the small pool
+inline constexpr std::size_t kSharedLargeBytes = std::size_t{10} << 20;  // large requests below this share segments ...
+inline constexpr std::size_t kLargeSegmentBytes = std::size_t{20} << 20;  // ... of this size
+inline constexpr std::size_t kRoundLargeBytes = std::size_t{2} << 20;     // segments of one request are a multiple
+
+// The segment that a request takes. `rounded_bytes` must be at most SIZE_MAX - kRoundLargeBytes.
+constexpr std::size_t segment_bytes(std::size_t rounded_bytes) {
+  if (rounded_bytes <= kLargestSmallBytes) return kSmallSegmentBytes;
+  return rounded_bytes < kSharedLargeBytes ? kLargeSegmentBytes : round_up(rounded_bytes, kRoundLargeBytes);
+}
+
+// Whether a segment is of the large pool.
+constexpr bool is_large_segment(std::size_t bytes) { return bytes > kSmallSegmentBytes; }
+
+}  // namespace ridgepoint
