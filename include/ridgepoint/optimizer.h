@@ -3,9 +3,7 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,15 +40,15 @@ struct OptimizerState {
 
 struct Hyperparameter {
   std::string_view name;  // the attribute of the op
-  double usual = 0;
+  double value = 0;
 };
 
 struct OptimizerTraits {
   std::string_view name;
   Op op;
-  std::string_view formula;   // where it is defined
-  bool counts_steps = false;  // its first operand is the number of this update
-  std::vector<Hyperparameter> hyperparameters;
+  std::string_view formula;                                // where it is defined
+  bool counts_steps = false;                               // its first operand is the number of this update
+  std::vector<Hyperparameter> hyperparameters;             // with their usual values
   std::vector<OptimizerState> states;                      // of each parameter
   std::optional<Optimizer> without_blocks = std::nullopt;  // updates parameters that are not made of whole blocks
   // The lists of tensors like the parameters that PyTorch's foreach version allocates in a step. Empty: not modelled.
@@ -63,7 +61,7 @@ Optimizer optimizer_from_name(std::string_view text);
 
 struct OptimizerOptions {
   Optimizer kind = Optimizer::adamw;
-  std::map<std::string, double, std::less<>> hyperparameters = {};  // the others have their usual values
+  std::vector<Hyperparameter> hyperparameters = {};  // the others have their usual values
 
   // The value of a hyperparameter; empty where the optimizer has none of this name.
   std::optional<double> find(std::string_view name) const;

@@ -26,6 +26,7 @@ class Communicator;
 class Device;
 class LaunchObserver;
 class MemoryTrace;
+struct ExecutionPlan;
 
 // A GPU by the properties on which its kernels and their workspaces depend.
 struct CardDescription {
@@ -97,6 +98,7 @@ class ProgramPlan {
   // Runs the passes and plans. Throws Error.
   ProgramPlan(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
   const Graph& graph() const;
+  const ExecutionPlan& execution() const;  // src/plan/plan.h
   const std::shared_ptr<Device>& device() const;
   AllocatorKind allocator() const;
 

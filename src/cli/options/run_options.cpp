@@ -63,8 +63,8 @@ void settle_optimizer(RunDraft& draft) {
   require(!draft.momentum || optimizer.find("momentum"),
           fmt::format("--momentum belongs to {0}, and {1} has none; add --optimizer {0}",
                       fmt::join(optimizers_with("momentum"), ", "), name(optimizer.kind)));
-  if (draft.momentum) optimizer.hyperparameters["momentum"] = *draft.momentum;
-  if (draft.weight_decay) optimizer.hyperparameters["weight_decay"] = *draft.weight_decay;
+  if (draft.momentum) optimizer.hyperparameters.push_back({"momentum", *draft.momentum});
+  if (draft.weight_decay) optimizer.hyperparameters.push_back({"weight_decay", *draft.weight_decay});
 }
 
 void check_patterns(const Graph& graph, std::string_view flag, const CompileOptions& options) {

@@ -80,10 +80,10 @@ TimePrediction no_time(fmt::format_string<Arguments...> format, Arguments&&... a
 
 class Forecaster {
  public:
-  Forecaster(const Graph& graph, Device& device, Compile level, const Datasheet& card, const Network& network)
-      : graph_(graph),
-        plan_(make_plan(graph, {.takes_over = level != Compile::off})),
-        device_(device),
+  Forecaster(const ProgramPlan& plan, Compile level, const Datasheet& card, const Network& network)
+      : graph_(plan.graph()),
+        plan_(plan.execution()),
+        device_(*plan.device()),
         level_(level),
         card_(card),
         network_(network),
@@ -149,7 +149,7 @@ class Forecaster {
   }
 
   const Graph& graph_;
-  ExecutionPlan plan_;
+  const ExecutionPlan& plan_;
   Device& device_;
   Compile level_;
   const Datasheet& card_;
@@ -163,7 +163,7 @@ class Forecaster {
 
 }  // namespace
 
-TimePrediction forecast_time(const Graph& graph, Device& device, Compile level, const Datasheet& card,
+TimePrediction forecast_time(const ProgramPlan& plan, Compile level, const Datasheet& card,
                              const std::optional<Network>& network) {
   if (!can_describe_card(card.compute_capability)) {
     return no_time(
@@ -173,13 +173,13 @@ TimePrediction forecast_time(const Graph& graph, Device& device, Compile level, 
   }
   if (!has_rates(card))
     return no_time("for {}: its datasheet does not say the rates of bf16, tf32 and fp32.", card.card);
-  if (!network && has_op_of(graph, OpClass::collective)) {
+  if (!network && has_op_of(plan.graph(), OpClass::collective)) {
     return no_time(
         "between ranks on {}, because the links of such cards differ; name them, as --network \"8x PCIe 32 GB/s\".",
         card.card);
   }
   const Network links = network.value_or(Network{});
-  return Forecaster(graph, device, level, card, links).run();
+  return Forecaster(plan, level, card, links).run();
 }
 
 TimePrediction forecast_time(const ProgramPlan& plan, const RunConfig& config, const std::optional<std::string>& card) {
@@ -189,7 +189,7 @@ TimePrediction forecast_time(const ProgramPlan& plan, const RunConfig& config, c
   if (can_describe_card(sheet->compute_capability) && find_datasheet(device) != sheet) return {};
   const std::optional<Network> network =
       config.network ? config.network : network_of_card(sheet->link_bytes_per_second);
-  return forecast_time(plan.graph(), *plan.device(), config.compile.level, *sheet, network);
+  return forecast_time(plan, config.compile.level, *sheet, network);
 }
 
 }  // namespace ridgepoint

@@ -31,13 +31,13 @@ struct TimePrediction {
   std::string problem;
 };
 
-// `graph` is compiled for the device, which has the kernels of the GPU, at `level`; the device says which kernel runs
-// each launch, and at what rate. Launches run one after another; the next begins when the host has issued it, but those
+// The plan's device has the kernels of the GPU and says which kernel runs each launch, and at what rate. The plan was
+// compiled at `level`. Launches run one after another; the next begins when the host has issued it, but those
 // of Compile::full are captured and wait for no host. Collectives run beside them, one after another, until the launch
 // that the plan lets wait for them. Launches and collectives that run at the same time slow each other
 // (launch_timeline.h). Empty for a GPU that is too old for the engine's kernels or whose datasheet lacks rates, for a
 // product of a dtype without a rate, and for collectives without a network.
-TimePrediction forecast_time(const Graph& graph, Device& device, Compile level, const Datasheet& card,
+TimePrediction forecast_time(const ProgramPlan& plan, Compile level, const Datasheet& card,
                              const std::optional<Network>& network = {});
 
 // The same for the plan of a configuration, between its network or else the links of the card. The plan's device says

@@ -128,6 +128,7 @@ ProgramPlan::ProgramPlan(Graph graph, std::shared_ptr<Device> device, const Prog
     : implementation_(std::make_shared<const Implementation>(std::move(graph), std::move(device), options)) {}
 
 const Graph& ProgramPlan::graph() const { return implementation_->graph; }
+const ExecutionPlan& ProgramPlan::execution() const { return implementation_->plan; }
 AllocatorKind ProgramPlan::allocator() const { return implementation_->allocator; }
 const std::shared_ptr<Device>& ProgramPlan::device() const { return implementation_->device; }
 

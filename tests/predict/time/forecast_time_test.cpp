@@ -53,7 +53,7 @@ std::optional<TimeForecast> forecast(const Setting& run, std::string_view card =
       .mode = run.mode, .precision = run.precision, .level = run.level, .checkpoint = run.checkpoint};
   options.parallel = run.parallel;
   const std::shared_ptr<Device> device = null_device(card);
-  return forecast_time(compile(Transformer(model, run.batch).build(), *device, options), *device, run.level,
+  return forecast_time(ProgramPlan(Transformer(model, run.batch).build(), device, {.compile = options}), run.level,
                        sheet(card), network_of_card(sheet(card).link_bytes_per_second))
       .forecast;
 }
@@ -189,9 +189,9 @@ TEST(ForecastTime, says_why_there_is_none) {
   Graph graph;
   const Value a = input(graph, "a", {DType::fp64, {8, 8}}, Role::data);
   graph.add_output("b", matmul(graph, a, a));
-  const std::shared_ptr<Device> device = null_device("h200");
+  const ProgramPlan plan(std::move(graph), null_device("h200"));
   const auto problem = [&](std::string_view card) {
-    const TimePrediction found = forecast_time(graph, *device, Compile::off, sheet(card));
+    const TimePrediction found = forecast_time(plan, Compile::off, sheet(card));
     EXPECT_FALSE(found.forecast.has_value());
     return found.problem;
   };
@@ -287,7 +287,9 @@ TEST(ForecastTime, multiplies_fp32_attention_faster_with_the_kernels_of_hopper) 
     for (const std::int64_t width : {64, 128, 256}) {
       Call call = {.width = width, .causal = true, .dtype = DType::fp32, .is_backward = is_backward};
       const double fp32 = cost("h200", call);
-      if (width <= (is_backward ? 64 : 128)) EXPECT_GT(cost("a100", call), 1.7 * fp32);  // others do not fit an A100
+      if (width <= (is_backward ? 64 : 128)) {  // others do not fit an A100
+        EXPECT_GT(cost("a100", call), 1.7 * fp32);
+      }
       call.tf32 = true;
       EXPECT_GT(fp32, 1.5 * cost("h200", call));
     }
@@ -297,14 +299,19 @@ TEST(ForecastTime, multiplies_fp32_attention_faster_with_the_kernels_of_hopper) 
   }
 }
 
+// Of a forward call on an H200.
+double captured_ms(const AttentionProblem& problem) {
+  const ProgramPlan plan(build_attention_problem(problem), null_device("h200"),
+                         {.compile = compile_options(problem, Mode::forward)});
+  return forecast_time(plan, Compile::full, sheet("h200")).forecast->ms;
+}
+
 TEST(ForecastTime, knows_attention_in_tf32_from_that_in_fp32) {
   AttentionProblem problem{.batch = 64, .heads = 8, .d_model = 1024, .queries = 4096, .keys = 4096};
   problem.variant = AttentionVariant::flash;
   const auto ms = [&](Precision precision) {
     problem.precision = precision;
-    const std::shared_ptr<Device> device = null_device("h200");
-    const Graph graph = compile(build_attention_problem(problem), *device, compile_options(problem, Mode::forward));
-    return forecast_time(graph, *device, Compile::full, sheet("h200")).forecast->ms;
+    return captured_ms(problem);
   };
   EXPECT_LT(ms(Precision::tf32), 0.6 * ms(Precision::fp32));
 }
@@ -352,10 +359,9 @@ TEST(ForecastTime, reads_shared_keys_once) {
   AttentionProblem problem{.batch = 64, .heads = 8, .d_model = 1024, .queries = 1, .keys = 16384};
   problem.variant = AttentionVariant::flash;
   problem.precision = Precision::bf16;
-  const std::shared_ptr<Device> device = null_device("h200");
   const auto ms = [&](std::int64_t kv_heads) {
     problem.kv_heads = kv_heads;
-    return forecast_time(build_attention_problem(problem), *device, Compile::full, sheet("h200")).forecast->ms;
+    return captured_ms(problem);
   };
   EXPECT_NEAR(ms(8) / ms(1), 8, 0.5);
 }

@@ -129,8 +129,8 @@ TimeForecast forecast(double bytes_per_second, Sharding shard = Sharding::none) 
   options.parallel.shard = shard;
   const std::shared_ptr<Device> device =
       open_device("null", {.threads = 0, .memory_limit_bytes = {}, .card = describe_card(card)});
-  const Graph graph = compile(workload.build(), *device, options);
-  return *forecast_time(graph, *device, Compile::full, card, Network{.inside = {bytes_per_second, 1e-6}}).forecast;
+  const ProgramPlan plan(workload.build(), device, {.compile = options});
+  return *forecast_time(plan, Compile::full, card, Network{.inside = {bytes_per_second, 1e-6}}).forecast;
 }
 
 TEST(ForecastOfRanks, hides_what_a_fast_network_sends_behind_backward) {

@@ -60,7 +60,7 @@ void add_optimizers(OpCases& cases) {
       for (const bool has_more : {false, true}) {
         OptimizerOptions options{.kind = kind, .hyperparameters = {{"learning_rate", 0.01}, {"weight_decay", 0.05}}};
         if (has_more && !options.find("momentum")) continue;
-        if (has_more) options.hyperparameters["momentum"] = 0.9;
+        if (has_more) options.hyperparameters.push_back({"momentum", 0.9});
         add_case(cases, options, shape, has_more ? "_momentum" : "", std::nullopt);
       }
     }

@@ -83,15 +83,15 @@ Optimizer optimizer_from_name(std::string_view text) {
 std::optional<double> OptimizerOptions::find(std::string_view name) const {
   for (const Hyperparameter& one : traits(kind).hyperparameters) {
     if (one.name != name) continue;
-    const auto given = hyperparameters.find(name);
-    return given == hyperparameters.end() ? one.usual : given->second;
+    const auto given = std::ranges::find(hyperparameters, name, &Hyperparameter::name);
+    return given == hyperparameters.end() ? one.value : given->value;
   }
   return std::nullopt;
 }
 
 bool OptimizerOptions::is_usual() const {
   return std::ranges::all_of(traits(kind).hyperparameters,
-                             [&](const Hyperparameter& one) { return find(one.name) == one.usual; });
+                             [&](const Hyperparameter& one) { return find(one.name) == one.value; });
 }
 
 std::vector<OptimizerState> states_of(const OptimizerOptions& options) {
