@@ -54,7 +54,7 @@ void check_training(const CompileOptions& options) {
   require(momentum >= 0 && momentum < 1, "the momentum is at least 0 and less than 1");
   for (const auto& [key, value] : optimizer.hyperparameters)
     require(optimizer.find(key).has_value(),
-            "the optimizer " + std::string(name(optimizer.kind)) + " has no hyperparameter '" + key + "'");
+            "the optimizer " + std::string(name(optimizer.kind)) + " has no hyperparameter '" + std::string(key) + "'");
 }
 
 constexpr Pass kPipeline[] = {

@@ -524,9 +524,10 @@ TEST(ToolkitHeaders, are_compared_in_every_value_that_the_engine_declares) {
   for (const Value& value : kValues) compared.insert(value.name);
   std::set<std::string> declared;
   const std::regex declaration("\\b((CUDA|CU|CUBLAS|CUBLASLT|CUPTI|NVRTC|NVTX)_\\w+) = [0-9]");
-  for (const char* file : {"driver/driver_api.h", "driver/cublaslt_api.h", "driver/nvrtc_api.h",
+  for (const char* file : {"libraries/driver_api.h", "products/choice/cublaslt_api.h", "libraries/nvrtc_api.h",
                            "profiling/cupti_api.h", "profiling/nvtx.h"}) {
     std::ifstream text(source_folder() / "src/backends/cuda" / file);
+    EXPECT_TRUE(text.is_open()) << file;
     for (std::string line; std::getline(text, line);) {
       for (std::sregex_iterator match(line.begin(), line.end(), declaration), end; match != end; ++match)
         declared.insert((*match)[1]);
