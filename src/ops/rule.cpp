@@ -100,12 +100,18 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+void set_source(Graph& graph, const Source& source) {
+  constexpr std::string_view kThisFile = __FILE__, kFromRoot = "src/ops/rule.cpp";
+  static_assert(kThisFile.ends_with(kFromRoot));
+  constexpr std::string_view kRoot = kThisFile.substr(0, kThisFile.size() - kFromRoot.size());
+  std::string_view path = source.file_name();
+  path.remove_prefix(path.starts_with(kRoot) ? kRoot.size() : path.rfind('/') + 1);  // 0 without a slash
+  graph.set_source(std::string(path) + ":" + std::to_string(source.line()));
+}
+
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes, const Source& source) {
   const std::vector<TensorType> outputs = infer(op, input_types(graph, inputs), attributes);
-  const std::string_view path = source.file_name();
-  const std::size_t slash = path.rfind('/');
-  graph.set_source(std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)) + ":" +
-                   std::to_string(source.line()));
+  set_source(graph, source);
   return graph.add_node(op, inputs, outputs, std::move(attributes));
 }
 

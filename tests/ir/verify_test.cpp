@@ -180,10 +180,11 @@ TEST(Builders, refuse_operands_of_wrong_types) {
 
 TEST(Builders, remember_the_line_they_were_called_from) {
   Graph graph;
+  const int line = __LINE__;
   const Value x = input(graph, "x", {DType::fp32, {2}}, kData);
-  const int line = __LINE__ + 1;
   const Value y = exp(graph, x);
-  EXPECT_EQ(graph.source_name(graph.producer_node(y)), "verify_test.cpp:" + std::to_string(line));
+  EXPECT_EQ(graph.source_name(graph.producer_node(x)), "tests/ir/verify_test.cpp:" + std::to_string(line + 1));
+  EXPECT_EQ(graph.source_name(graph.producer_node(y)), "tests/ir/verify_test.cpp:" + std::to_string(line + 2));
 }
 
 TEST(Shape, checks_products_that_overflow) {

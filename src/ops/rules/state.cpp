@@ -30,9 +30,10 @@ std::vector<TensorType> infer_constant(const ShapeContext& context) {
 extern const OpRule rule_input{};
 extern const OpRule rule_constant{.infer = infer_constant};
 
-Value input(Graph& graph, std::string name, TensorType type, Role role, const Source&) {
+Value input(Graph& graph, std::string name, TensorType type, Role role, const Source& source) {
   if (graph.find_input(name)) throw Error("graph '" + graph.name + "' already has an input called '" + name + "'");
   const TensorType types[] = {std::move(type)};
+  set_source(graph, source);
   const NodeId id =
       graph.add_node(Op::input, {}, types, {{"name", std::move(name)}, {"role", std::string(ridgepoint::name(role))}});
   return graph.node(id).outputs[0];
