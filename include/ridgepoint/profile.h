@@ -3,13 +3,16 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ridgepoint/activity_kind.h"
+#include "ridgepoint/graph.h"
 #include "ridgepoint/op.h"
 #include "ridgepoint/record.h"
 
@@ -49,6 +52,12 @@ struct KernelRecord {
   std::int64_t end_ns() const { return start_ns + duration_ns; }
 };
 
+// What a node reads and writes, and what is live while it runs, by the plan.
+struct NodeTensors {
+  std::vector<TensorType> inputs, outputs;
+  std::size_t live_bytes = 0;
+};
+
 struct ProfiledStep {
   std::int64_t begin_ns = 0;  // before the first launch
   std::int64_t end_ns = 0;    // after the synchronisation with the device
@@ -74,13 +83,14 @@ struct Profile {
   bool captured = false;     // the profiled steps repeat a captured run, as the timed ones do
   std::string capture_note;  // why they do not, although the timed ones do; else empty
   std::vector<ProfiledStep> steps;
-  std::int64_t begin_ns = 0;                 // when the first of them began, by std::chrono::steady_clock
-  std::vector<RankCommunication> ranks;      // empty: one rank
-  std::vector<KernelRecord> kernels;         // in order of start
-  std::uint64_t dropped_records = 0;         // records that the device's profiler lost
-  std::uint64_t silent_launches = 0;         // launches without a record
-  std::optional<KernelSelection> selection;  // empty: `kernels` has all kernels
-  double recording_ns = 0;                   // host time to record one launch, measured on this machine
+  std::int64_t begin_ns = 0;                   // when the first of them began, by std::chrono::steady_clock
+  std::vector<RankCommunication> ranks;        // empty: one rank
+  std::vector<KernelRecord> kernels;           // in order of start
+  std::map<std::uint32_t, NodeTensors> nodes;  // by KernelRecord::node
+  std::uint64_t dropped_records = 0;           // records that the device's profiler lost
+  std::uint64_t silent_launches = 0;           // launches without a record
+  std::optional<KernelSelection> selection;    // empty: `kernels` has all kernels
+  double recording_ns = 0;                     // host time to record one launch, measured on this machine
   // Measured rates of the device, for the roofline; empty if they could not be measured.
   std::optional<double> matmul_flops_per_second;
   std::optional<double> copy_bytes_per_second;

@@ -164,6 +164,8 @@ class Program {
   void reset_peak_memory();
   // The most bytes of a run that are live at once, after 512-byte rounding: no allocator reserves less.
   std::size_t liveness_lower_bound_bytes() const;
+  // What is live during each launch, counted alike.
+  std::vector<std::size_t> live_bytes_by_launch() const;
   // Of the last run that was not repeated from a capture, for each phase with launches, in the order of Phase. The
   // highest peak is that of the run.
   std::vector<PhaseMemory> memory_by_phase() const;

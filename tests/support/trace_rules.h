@@ -55,10 +55,17 @@ class TraceRules {
     if (!event.contains("ts") || !event["ts"].is_number() || event["ts"].get<double>() < 0) {
       return fail("an event's ts is a number of microseconds from zero", event);
     }
+    if (phase == "C") return visit_counter(event);
     used_.insert(track);
     if (phase == "X") return visit_slice(event, track);
     if (phase == "s" || phase == "f") return visit_flow(event, track, phase == "s");
-    fail("an event is M, X, s or f here", event);
+    fail("an event is M, X, C, s or f here", event);
+  }
+
+  void visit_counter(const Json& event) {
+    if (!event.contains("args") || event["args"].empty()) return fail("a counter has args", event);
+    for (const Json& value : event["args"])
+      if (!value.is_number()) fail("a counter has numbers", event);
   }
 
   void visit_metadata(const Json& event, const Track& track) {

@@ -239,11 +239,11 @@ class ProfileCommand : public Command {
 
   void write_trace_file() {
     if (trace_.empty() || !profiles_.back().has_kernels()) return;
-    std::vector<std::string> others;
-    if (joined_ranks() != nullptr) others = gather_trace_events(profiles_.back(), *joined_ranks());
+    const TraceOfRanks ranks = joined_ranks() != nullptr ? gather_trace_events(profiles_.back(), *joined_ranks())
+                                                         : trace_of_one(profiles_.back());
     if (!is_first_rank() || !trace_problem_.empty()) return;
     try {
-      write_trace(trace_, profiles_.back(), others);
+      write_trace(trace_, profiles_.back(), ranks);
     } catch (const Error& error) {
       trace_problem_ = error.what();
     }

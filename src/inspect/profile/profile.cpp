@@ -47,6 +47,21 @@ std::vector<LaunchFacts> facts_of(const Program& program) {
   return facts;
 }
 
+std::map<std::uint32_t, NodeTensors> tensors_of(const Program& program) {
+  const Graph& graph = program.graph();
+  const std::vector<std::size_t> live_bytes = program.live_bytes_by_launch();
+  const std::vector<LaunchInfo> launches = program.launches();
+  std::map<std::uint32_t, NodeTensors> nodes;
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const Node& node = graph.node(launches[i].node);
+    NodeTensors& tensors = nodes[launches[i].node.id];
+    for (const Value value : node.inputs) tensors.inputs.push_back(graph.type(value));
+    for (const Value value : node.outputs) tensors.outputs.push_back(graph.type(value));
+    tensors.live_bytes = live_bytes[i];
+  }
+  return nodes;
+}
+
 // The step of an activity: by its run if known, else by its start.
 std::optional<std::uint32_t> step_of(const Activity& activity, const std::vector<ProfiledStep>& steps) {
   if (activity.run < steps.size()) return activity.run;
@@ -250,6 +265,7 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
   }
   assign_costs(records, launch_of, facts);
   profile.kernels = std::move(records);
+  profile.nodes = tensors_of(program);
   profile.dropped_records = log.dropped;
   profile.silent_launches = static_cast<std::uint64_t>(std::ranges::count(has_record, false));
   for (const ProfiledStep& step : steps) profile.steps.push_back({step.begin_ns - base_ns, step.end_ns - base_ns});

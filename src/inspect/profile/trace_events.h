@@ -1,16 +1,17 @@
 // Writes a profile as a trace file in the JSON object form of Chrome's trace events, which Perfetto and
-// chrome://tracing open.
+// chrome://tracing open. Names, categories and arguments are those of PyTorch's profiler, by which
+// HolisticTraceAnalysis and TensorBoard find steps, launches and kernels.
 //
-// The trace has two processes for each rank. The host has a track of steps and one of launches. The device has a track
-// of phases, one of modules (nested slices, one for each level) and one for each stream. A flow leads from each launch
-// to each of its kernels. Times are microseconds from the start of the profile. The resolution of the clocks can make a
-// slice begin before the previous slice of its track ends; such a slice begins where the previous one ends, so that
-// slices nest or follow one another.
+// The trace has two processes for each rank. The host has a track of steps and one of ops, each around its launches.
+// The device has a track of phases, one of modules (nested slices, one for each level), one for each stream, and a
+// counter of live memory. A flow (ac2g) leads from each launch to each of its kernels, and one (fwdbwd) from the last
+// op of a module in forward to its first in backward. Times are microseconds from the earliest event of all ranks. The
+// resolution of the clocks can make a slice begin before the previous slice of its track ends; such a slice begins
+// where the previous one ends, so that slices nest or follow one another.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -20,19 +21,17 @@ namespace ridgepoint {
 
 class ProcessGroup;
 
-// The rank of the events, and how far its profile begins after the profile of rank 0.
-struct TraceRank {
-  int rank = 0, ranks = 1;
+// How far the profile of this rank begins after the earliest event of all, and, on rank 0, the events of the others as
+// the trace has them, with commas between them.
+struct TraceOfRanks {
   std::int64_t shift_ns = 0;
+  std::vector<std::string> others = {};
 };
-// The events of one rank as the trace has them, with commas between them.
-std::string trace_events(const Profile& profile, const TraceRank& rank);
-// Those of the other ranks, by the clock of rank 0; called by all ranks.
-std::vector<std::string> gather_trace_events(const Profile& profile, ProcessGroup& group);
+TraceOfRanks trace_of_one(const Profile& profile);
+// By the clock of rank 0; called by all ranks.
+TraceOfRanks gather_trace_events(const Profile& profile, ProcessGroup& group);
 
-// Writes the whole file, or none if it fails. `other_ranks`: what gather_trace_events() returned. Throws Error with the
-// file's name.
-void write_trace(const std::filesystem::path& path, const Profile& profile,
-                 std::span<const std::string> other_ranks = {});
+// Writes the whole file, or none if it fails. Throws Error with the file's name.
+void write_trace(const std::filesystem::path& path, const Profile& profile, const TraceOfRanks& ranks);
 
 }  // namespace ridgepoint

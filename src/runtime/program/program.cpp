@@ -61,6 +61,9 @@ std::vector<PhaseMemory> Program::memory_by_phase() const {
 }
 
 std::size_t Program::liveness_lower_bound_bytes() const { return liveness_lower_bound(implementation_->lifetimes); }
+std::vector<std::size_t> Program::live_bytes_by_launch() const {
+  return live_bytes_by_step(implementation_->lifetimes);
+}
 std::size_t Program::before_backward_bytes() const { return implementation_->executor.before_backward_bytes(); }
 std::int64_t Program::flops_per_run() const { return flops_of(implementation_->graph); }
 std::size_t Program::launches_per_run() const { return implementation_->executor.launches(); }

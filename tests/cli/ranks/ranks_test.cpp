@@ -263,7 +263,11 @@ TEST_F(Ranks, show_what_of_their_communication_is_hidden) {
   std::set<int> lanes;
   const json trace = json::parse(read_file(path("trace.json"), 1 << 26));
   for (const json& event : trace["traceEvents"]) {
-    if (event.value("cat", "") == "communication") lanes.insert(event["pid"].get<int>());
+    if (event.contains("args") && event["args"].value("class", "") == "communication")
+      lanes.insert(event["pid"].get<int>());
+    if (event.contains("ts")) {
+      EXPECT_GE(event["ts"].get<double>(), 0);
+    }
   }
   EXPECT_EQ(lanes, (std::set{2, 4}));
 }

@@ -3,12 +3,16 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
+#include "support/rank_threads.h"
 #include "support/sample_profile.h"
 #include "support/trace_rules.h"
 
@@ -25,7 +29,7 @@ constexpr std::uint64_t kFileLimit = 1 << 30;
 
 Json trace_of(const Profile& profile) {
   const TemporaryFolder folder;
-  write_trace(folder / "trace.json", profile);
+  write_trace(folder / "trace.json", profile, trace_of_one(profile));
   return Json::parse(read_file(folder / "trace.json", kFileLimit));
 }
 
@@ -55,9 +59,22 @@ TEST(Trace, of_a_real_step_keeps_the_rules) {
   const Profile profile = real_profile(3);
   const Json trace = trace_of(profile);
   EXPECT_THAT(TraceRules::broken_by(trace), IsEmpty());
-  EXPECT_THAT(events(trace, "s"), SizeIs(profile.kernels.size()));
-  EXPECT_THAT(events(trace, "f"), SizeIs(profile.kernels.size()));
-  EXPECT_THAT(events(trace, "X", "step"), SizeIs(2));
+  EXPECT_THAT(events(trace, "s", "ac2g"), SizeIs(profile.kernels.size()));
+  EXPECT_THAT(events(trace, "f", "ac2g"), SizeIs(profile.kernels.size()));
+  EXPECT_THAT(events(trace, "X", "user_annotation"), SizeIs(2));
+  // A projection runs forward and backward, with types and shapes.
+  const std::vector<Json> ops = events(trace, "X", "cpu_op");
+  const auto product = std::ranges::find_if(ops, [](const Json& op) {
+    return op["name"] == "matmul" && op["args"]["scope"] == "layers.0.ffn.w1" && op["args"]["phase"] == "forward";
+  });
+  ASSERT_NE(product, ops.end());
+  EXPECT_EQ((*product)["args"]["Input Dims"], Json::parse("[[32,32],[32,48]]"));
+  EXPECT_EQ((*product)["args"]["Input type"], Json({"fp32", "fp32"}));
+  EXPECT_FALSE(events(trace, "s", "fwdbwd").empty());
+  // Memory rises and falls.
+  std::set<std::int64_t> levels;
+  for (const Json& event : events(trace, "C")) levels.insert(event["args"]["bytes"].get<std::int64_t>());
+  EXPECT_GT(levels.size(), 10U);
 }
 
 // 36 layers: as many launches as a step of `large`, with little arithmetic.
@@ -69,14 +86,17 @@ TEST(Trace, of_as_many_launches_as_a_step_of_large_keeps_the_rules) {
 
 TEST(Trace, counts_in_microseconds_from_the_first_step) {
   const Json trace = trace_of(sample_profile());
-  const Json kernel = events(trace, "X", "matmul").at(0);
+  const Json kernel = events(trace, "X", "kernel").at(0);
   EXPECT_EQ(kernel["name"], "gemm");
   EXPECT_DOUBLE_EQ(kernel["ts"], 0.1);
   EXPECT_DOUBLE_EQ(kernel["dur"], 0.2);
 }
 
 TEST(Trace, carries_what_each_kernel_is_for) {
-  const Json arguments = events(trace_of(sample_profile()), "X", "softmax").at(0)["args"];
+  const Json arguments = events(trace_of(sample_profile()), "X", "kernel").at(2)["args"];
+  EXPECT_EQ(arguments["class"], "softmax");
+  EXPECT_EQ(arguments["stream"], 7);
+  EXPECT_EQ(arguments["device"], 0);
   EXPECT_EQ(arguments["op"], "exp");
   EXPECT_EQ(arguments["scope"], "layers.0.attn.softmax");
   EXPECT_EQ(arguments["phase"], "forward");
@@ -93,13 +113,58 @@ TEST(Trace, carries_what_each_kernel_is_for) {
 TEST(Trace, has_a_slice_for_each_phase_and_one_within_another_for_modules) {
   const Json trace = trace_of(sample_profile());
   std::vector<std::string> phases;
-  for (const Json& slice : events(trace, "X", "phase")) phases.push_back(slice["name"]);
-  EXPECT_THAT(phases, ::testing::ElementsAre("forward", "loss", "backward", "optimizer"));
   std::vector<std::string> modules;
-  for (const Json& slice : events(trace, "X", "module")) modules.push_back(slice["name"]);
+  for (const Json& slice : events(trace, "X", "gpu_user_annotation"))
+    (slice["tid"] == 1 ? phases : modules).push_back(slice["name"]);
+  EXPECT_THAT(phases, ::testing::ElementsAre("forward", "loss", "backward", "optimizer"));
   EXPECT_EQ(modules[0], "layers.0");
   EXPECT_EQ(modules[1], "attn");
   EXPECT_EQ(modules[2], "scores");
+}
+
+// What HolisticTraceAnalysis and TensorBoard look for.
+TEST(Trace, of_a_card_has_the_categories_of_pytorchs_profiler) {
+  Profile profile = sample_profile();
+  profile.run.device.kind = "cuda";
+  profile.run.device.name = "NVIDIA H200";
+  profile.kernels[3].kind = ActivityKind::fill;
+  const Json trace = trace_of(profile);
+  EXPECT_THAT(TraceRules::broken_by(trace), IsEmpty());
+  EXPECT_EQ(trace["schemaVersion"], 1);
+  EXPECT_EQ(trace["distributedInfo"]["rank"], 0);
+  EXPECT_EQ(trace["distributedInfo"]["world_size"], 1);
+  EXPECT_EQ(trace["deviceProperties"][0]["name"], "NVIDIA H200");
+  EXPECT_TRUE(trace["baseTimeNanoseconds"].is_number_integer());
+  EXPECT_EQ(events(trace, "X", "user_annotation").at(0)["name"], "ProfilerStep#0");
+  const std::vector<Json> calls = events(trace, "X", "cuda_runtime");
+  ASSERT_THAT(calls, SizeIs(6));
+  EXPECT_EQ(calls[0]["name"], "cudaLaunchKernel");
+  EXPECT_EQ(calls[3]["name"], "cudaMemsetAsync");
+  EXPECT_THAT(events(trace, "X", "cpu_op"), SizeIs(6));
+  const Json kernel = events(trace, "X", "kernel").at(1);
+  EXPECT_EQ(kernel["args"]["correlation"], calls[1]["args"]["correlation"]);
+  EXPECT_EQ(events(trace, "X", "gpu_memset").at(0)["args"]["correlation"], calls[3]["args"]["correlation"]);
+  const Json flow = events(trace, "s", "fwdbwd").at(0);  // of layers.0.attn.scores
+  EXPECT_DOUBLE_EQ(flow["ts"], 0.05);
+  EXPECT_DOUBLE_EQ(events(trace, "f", "fwdbwd").at(0)["ts"], 0.09);
+}
+
+TEST(Trace, of_several_ranks_begins_with_the_rank_that_begins_first) {
+  testing::RankThreads ranks(2);
+  Json trace;
+  ranks.run([&](std::size_t rank, const std::shared_ptr<Communicator>&) {
+    Profile profile = sample_profile();
+    profile.begin_ns = rank == 0 ? 5000 : 3000;
+    const TraceOfRanks all = gather_trace_events(profile, *ranks.process_group(rank));
+    if (rank != 0) return;
+    const TemporaryFolder folder;
+    write_trace(folder / "trace.json", profile, all);
+    trace = Json::parse(read_file(folder / "trace.json", kFileLimit));
+  });
+  EXPECT_THAT(TraceRules::broken_by(trace), IsEmpty());
+  std::map<int, double> steps;  // their begins by process
+  for (const Json& step : events(trace, "X", "user_annotation")) steps[step["pid"]] = step["ts"];
+  EXPECT_THAT(steps, ::testing::ElementsAre(::testing::Pair(1, 2.0), ::testing::Pair(3, 0.0)));
 }
 
 TEST(Trace, moves_kernels_apart_that_overlap_by_the_clocks_grain) {
@@ -123,7 +188,7 @@ TEST(Trace, survives_names_that_json_must_escape) {
 TEST(Trace, that_cannot_be_written_names_the_file_and_leaves_nothing) {
   const TemporaryFolder folder;
   try {
-    write_trace(folder / "missing" / "trace.json", sample_profile());
+    write_trace(folder / "missing" / "trace.json", sample_profile(), {});
     FAIL() << "it was written";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("missing/trace.json"));
