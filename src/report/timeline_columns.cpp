@@ -95,9 +95,14 @@ class TimelineReader {
       if (fields_.size() != columns) throw Error(fmt::format("{} fields instead of {}", fields_.size(), columns));
       add();
     }
-    return {{"origins", origins_},           {"time_ms", times_},           {"bytes", bytes_},
-            {"allocated_bytes", allocated_}, {"reserved_bytes", reserved_}, {"iteration", iterations_},
-            {"origin", event_origins_}};
+    return {{"origins", origins_},
+            {"time_ms", times_},
+            {"bytes", bytes_},
+            {"allocated_bytes", allocated_},
+            {"reserved_bytes", reserved_},
+            {"iteration", iterations_},
+            {"origin", event_origins_},
+            {"event", numbers_}};
   }
 
   std::size_t line() const { return csv_.line(); }
@@ -118,6 +123,7 @@ class TimelineReader {
     allocated_.push_back(integer("allocated_bytes", 0));
     reserved_.push_back(integer("reserved_bytes", 0));
     iterations_.push_back(integer("iteration", -1));
+    numbers_.push_back(integer("event", static_cast<std::int64_t>(numbers_.size())));
     std::array<std::string, kOrigin.size()> origin;
     for (std::size_t i = 0; i < kOrigin.size(); ++i) origin[i] = cell(kOrigin[i]);
     const auto [known, is_new] = known_origins_.try_emplace(origin, known_origins_.size());
@@ -132,10 +138,11 @@ class TimelineReader {
   std::map<std::string, std::size_t, std::less<>> places_;
   std::map<std::array<std::string, kOrigin.size()>, std::size_t> known_origins_;
   Json origins_ = Json::array(), times_ = Json::array(), bytes_ = Json::array(), allocated_ = Json::array(),
-       reserved_ = Json::array(), iterations_ = Json::array(), event_origins_ = Json::array();
+       reserved_ = Json::array(), iterations_ = Json::array(), event_origins_ = Json::array(), numbers_ = Json::array();
 };
 
-constexpr std::array kColumns = {"time_ms", "bytes", "allocated_bytes", "reserved_bytes", "iteration", "origin"};
+constexpr std::array kColumns = {"time_ms", "bytes", "allocated_bytes", "reserved_bytes", "iteration",
+                                 "origin",  "event"};
 constexpr const char* kMerged = "several events, added up";
 
 struct Origin {
@@ -212,7 +219,8 @@ class Thinner {
                           now,
                           columns_["reserved_bytes"][last],
                           columns_["iteration"][last],
-                          merged_origin(origin(last).phase, category, is_release)};
+                          merged_origin(origin(last).phase, category, is_release),
+                          columns_["event"][last]};
         for (std::size_t i = 0; i < kColumns.size(); ++i) thinned_[i].push_back(row[i]);
       }
     }

@@ -74,6 +74,8 @@ TEST(ThinTimeline, keeps_every_peak_and_what_it_is_made_of) {
   EXPECT_TRUE(adds_up(thin));
   EXPECT_EQ(thin["time_ms"].back(), whole["time_ms"].back());
   EXPECT_TRUE(std::ranges::is_sorted(thin["time_ms"].get<std::vector<double>>()));
+  EXPECT_EQ(thin["event"].back(), whole["event"].back());
+  EXPECT_TRUE(std::ranges::is_sorted(thin["event"].get<std::vector<int>>()));
 }
 
 TEST(ThinTimeline, keeps_every_phase_however_many_there_are) {

@@ -13,7 +13,9 @@ export function withUnitsHeld(text: string): string {
 function evidenceList(answer: Answer): HTMLElement | null {
   const { evidence } = answer;
   if (evidence.length === 0) return null;
-  const list = el("ul", {}, ...evidence.map(({ part, text }) => el("li", {}, `${withUnitsHeld(text)} `, el("a", { href: `#${part}`, "aria-label": `rows of ${part.replaceAll("_", " ")}` }, "rows"))));
+  // Lines of one part that follow one another share a link.
+  const list = el("ul", {}, ...evidence.map(({ part, text }, place) => el("li", {}, `${withUnitsHeld(text)} `, evidence[place + 1]?.part === part ? null :
+    el("a", { href: `#${part}`, "aria-label": `rows of ${part.replaceAll("_", " ")}` }, "rows"))));
   if (evidence.length <= kOpenEvidence) return list;
   const details = el("details", {}, el("summary", {}, `The ${evidence.length} figures behind this answer`), list);
   addEventListener("beforeprint", () => { details.open = true; });

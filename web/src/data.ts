@@ -22,6 +22,7 @@ export interface TimelineColumns {
   reserved_bytes: number[];
   iteration: number[];  // -1: before the first one
   origin: number[];     // index in origins
+  event: number[];      // its number in the file, of which the page may have fewer events
 }
 
 // A part of a study: its files share a section.

@@ -1,18 +1,20 @@
 // Time by module as nested blocks: a block is as wide as its time, and stands below the module that contains it. A
-// block is a button that makes it as wide as the view.
+// block is a button that makes it as wide as the view, unless it is too narrow for a pointer.
 import { type Block, blocksOf } from "./blocks";
 import type { JsonObject } from "./data";
-import { el } from "./dom";
+import { el, oneTabStop } from "./dom";
 import { formatOne } from "./format";
 import { onThemeChange, seriesColour } from "./theme";
 import { tableBehind } from "./table";
 
 const kLeastShare = 0.002;  // narrower blocks are left out of the view
+const kLeastButton = 24;    // pixels
 
 class Flame {
   readonly root: HTMLElement;
   private readonly view = el("div", { class: "flame" });
   private readonly back: HTMLButtonElement;
+  private readonly resetTabStop: () => void;
   private focus: Block | null = null;
   private readonly total: number;
 
@@ -21,7 +23,9 @@ class Flame {
     this.back = el("button", { type: "button", click: () => this.zoom(null) }, "Show everything");
     this.root = el("figure", { class: "chart" }, el("figcaption", {}, "Kernel time of a step by module: a block is as wide as its time"),
       el("p", { class: "help" }, "A click makes a block as wide as the view. ", this.back), this.view, alternative);
+    this.resetTabStop = oneTabStop(this.view, "button");
     onThemeChange(() => this.draw());
+    new ResizeObserver(() => this.draw()).observe(this.root);
     this.draw();
   }
 
@@ -41,22 +45,25 @@ class Flame {
       const begin = Math.max(block.begin, from), end = Math.min(block.begin + block.time, from + width);
       if (end - begin < kLeastShare * width) continue;
       deepest = Math.max(deepest, block.level);
-      shown.push(this.button(block, (begin - from) / width, (end - begin) / width, seriesColour(colours.get(top)!)));
+      shown.push(this.element(block, (begin - from) / width, (end - begin) / width, seriesColour(colours.get(top)!)));
     }
     this.view.style.height = `${(deepest + 1) * 1.7}rem`;
     this.view.replaceChildren(...shown);
+    this.resetTabStop();
     this.back.hidden = this.focus === null;
   }
 
-  private button(block: Block, left: number, width: number, colour: string): HTMLElement {
+  private element(block: Block, left: number, width: number, colour: string): HTMLElement {
     const text = `${block.path}: ${formatOne("ms", block.time)}, ${formatOne("share", block.time / this.total)}`;
-    const button = el("button", { type: "button", class: block.isOp ? "block op" : "block", title: text, "aria-label": text, click: () => this.zoom(block) }, block.name);
-    if (block === this.focus) button.setAttribute("aria-current", "true");
-    button.style.left = `${100 * left}%`;
-    button.style.width = `${100 * width}%`;
-    button.style.top = `${block.level * 1.7}rem`;
-    button.style.borderTopColor = colour;
-    return button;
+    const name = block.isOp ? "block op" : "block";
+    const element = width * this.view.clientWidth < kLeastButton ? el("div", { class: name, title: text }) :
+      el("button", { type: "button", class: name, title: text, "aria-label": text, click: () => this.zoom(block) }, block.name);
+    if (block === this.focus) element.setAttribute("aria-current", "true");
+    element.style.left = `${100 * left}%`;
+    element.style.width = `${100 * width}%`;
+    element.style.top = `${block.level * 1.7}rem`;
+    element.style.borderTopColor = colour;
+    return element;
   }
 }
 

@@ -1,6 +1,6 @@
 // What every chart has around it: a heading, a legend whose buttons hide a series, a text beside the pointer that
 // screen readers also get, and a table with the same figures.
-import { el, freshId } from "./dom";
+import { el, freshId, oneTabStop } from "./dom";
 import { onThemeChange } from "./theme";
 
 export interface LegendEntry {
@@ -30,7 +30,9 @@ function legendOf(entries: readonly LegendEntry[]): HTMLElement {
     });
     return button;
   });
-  return el("div", { class: "legend" }, ...items);
+  const root = el("div", { class: "legend" }, ...items);
+  oneTabStop(root, "button");
+  return root;
 }
 
 export function chartFrame(title: string, help: string, legend: readonly LegendEntry[], alternative: HTMLElement | null): ChartFrame {

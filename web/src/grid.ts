@@ -35,7 +35,7 @@ function gridTable(experiment: Experiment, path: string): HTMLElement {
     if (status === "ok" && value !== null && value > 0) cell.style.setProperty("--heat", `${Math.round(55 * intensity(value, least, most))}%`);
     return cell;
   };
-  const caption = `${kTitles[path] ?? field.label}, ${scale.unit}; darker is more, on a logarithmic scale`;
+  const caption = `${experiment.title}: ${kTitles[path] ?? field.label}, ${scale.unit}; darker is more, on a logarithmic scale`;
   return el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": caption }, el("table", {}, el("caption", {}, caption),
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, others.map(({ label }) => label).join(", ")),
       ...variants.map((variant) => el("th", { scope: "col", class: "number" }, variant)))),

@@ -29,7 +29,7 @@ export function levelsOf(columns: TimelineColumns): Levels {
   const places = columns.origins.map(({ category }) => categories.indexOf(category));
   const signs = columns.origins.map(({ action }) => sign(action));
   const time = new Float64Array(count), events = new Float64Array(count);
-  let latest = -Infinity;
+  let latest = -Infinity, number = -Infinity;
   for (let i = 0; i < count; ++i) {
     const origin = columns.origin[i]!;
     const place = places[origin] ?? -1;
@@ -39,7 +39,7 @@ export function levelsOf(columns: TimelineColumns): Levels {
     // What no category explains is shown with the last one.
     stacks[stacks.length - 1]![i] = columns.allocated_bytes[i]!;
     time[i] = latest = Math.max(latest, columns.time_ms[i]!);
-    events[i] = i;
+    events[i] = number = Math.max(number, columns.event[i]!);
   }
   return {
     xs: { time, events }, hasTimes: count > 0 && time[count - 1]! > time[0]!, stacks, reserved: Float64Array.from(columns.reserved_bytes),

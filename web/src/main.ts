@@ -36,7 +36,6 @@ function build(data: ReportData): void {
   const formulas = new Formulas(experiments.flatMap(({ records }) => records));
   const main = el("main", {});
   const top = el("header", {}, el("h1", {}, data.title), themeButton());
-  document.body.replaceChildren(el("a", { class: "skip", href: "#overview" }, "Skip to the overview"), top, main, el("footer", {}, data.made_by));
   const partless = data.files.filter(({ part }) => part === null);
   const commands = experiments.filter(({ part }) => part === null);
   const parts = [...new Map(data.files.flatMap(({ part }) => (part === null ? [] : [[part.id, part] as const]))).values()];
@@ -46,7 +45,8 @@ function build(data: ReportData): void {
     ...parts.map((part) => partSection(part, data.files, experiments, formulas)),
     precisionSection(partless.flatMap((file) => file.rows)),
   ].filter((section) => section !== null);
-  top.after(contents(sections));
+  const skip = el("a", { class: "skip", href: `#${sections[0]!.id}` }, `Skip to ${sections[0]!.querySelector("h2")!.textContent}`);
+  document.body.replaceChildren(skip, top, contents(sections), main, el("footer", {}, data.made_by));
   main.append(...sections);
 }
 

@@ -1,5 +1,5 @@
-// A table that each heading sorts. Numbers of a column share a unit, which the heading names, and the number of decimals.
-import { el } from "./dom";
+// A table that each heading sorts; the arrow keys go from heading to heading. Numbers of a column share a unit, which the heading names, and the number of decimals.
+import { el, oneTabStop } from "./dom";
 import { formatNumber, type Kind, scaleOf } from "./format";
 
 export type Value = string | number | boolean | null;
@@ -80,7 +80,8 @@ export function sortableTable(caption: string, columns: readonly Column[], shown
   });
   fill();
   const table = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...headings)), body);
-  const box = el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": caption }, table);
+  oneTabStop(table.tHead!, "button");
+  const box = el("div", { class: "table-box" }, table);
   if (isOpen) return box;
   const more = el("button", { type: "button", class: "more" }, `Show all ${count} rows`);
   const open = () => { isOpen = true; fill(); more.remove(); };

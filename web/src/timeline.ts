@@ -16,6 +16,8 @@ const kHeight = 380;
 const kPhaseHeight = 20;
 const kHelp = "Drag, plus or minus zoom; a double click or Escape shows everything; arrow keys go from event to event.";
 
+const phaseColour = (place: number) => colour(`phase-${place + 1}`);
+
 type AxisName = "time" | "events";
 
 class Timeline {
@@ -32,6 +34,9 @@ class Timeline {
     this.axis = this.levels.hasTimes ? "time" : "events";
     const legend = categories.map((category, place) => ({ label: category.replaceAll("_", " "), colour: () => seriesColour(place) }));
     legend.push({ label: "reserved", colour: () => colour("roof") });
+    phases.forEach((phase, place) => {
+      if (this.levels.stretches.some((each) => each.phase === phase)) legend.push({ label: phase, colour: () => phaseColour(place) });
+    });
     this.frame = chartFrame(title, kHelp, legend, this.peaksTable());
     if (this.levels.hasTimes) this.frame.root.insertBefore(this.axisChoice(), this.frame.root.children[1]!);
     this.range = this.everything();
@@ -138,16 +143,18 @@ class Timeline {
     ctx.font = `${12 * ratio}px system-ui, sans-serif`;
     ctx.textBaseline = "middle";
     ctx.textAlign = "center";
-    for (const { phase, begin, end } of this.levels.stretches) {
-      if (!phases.includes(phase)) continue;
+    this.levels.stretches.forEach(({ phase, iteration, begin, end }, place) => {
+      if (!phases.includes(phase)) return;
+      // After the last phase of an iteration the host waits.
+      const ends = this.levels.stretches[place + 1]?.iteration === iteration ? end : end - 1;
       const left = Math.max(bbox.left, this.chart.valToPos(this.xs[begin]!, "x", true));
-      const right = Math.min(bbox.left + bbox.width, this.chart.valToPos(this.xs[Math.min(end, this.xs.length - 1)]!, "x", true));
-      if (right - left < 1.5 * ratio) continue;
-      ctx.fillStyle = colour(phases.indexOf(phase) % 2 === 0 ? "band-1" : "band-2");
+      const right = Math.min(bbox.left + bbox.width, this.chart.valToPos(this.xs[ends]!, "x", true));
+      if (right - left < 1.5 * ratio) return;
+      ctx.fillStyle = phaseColour(phases.indexOf(phase));
       ctx.fillRect(left, top, right - left, height - 3 * ratio);
       ctx.fillStyle = colour("text");
       if (ctx.measureText(phase).width + 6 * ratio < right - left) ctx.fillText(phase, (left + right) / 2, top + (height - 3 * ratio) / 2);
-    }
+    });
     ctx.restore();
   }
 
@@ -177,7 +184,7 @@ class Timeline {
     const { action, category, op, module, phase, source } = this.columns.origins[this.columns.origin[event]!]!;
     const bytes = this.columns.bytes[event]!, iteration = this.columns.iteration[event]!;
     const formula = this.formulas.find(module, op, bytes);
-    const when = [`event ${event}`, this.levels.hasTimes ? formatOne("ms", this.columns.time_ms[event]!) : "", phase, iteration < 0 ? "" : `iteration ${iteration}`];
+    const when = [`event ${this.columns.event[event]!}`, this.levels.hasTimes ? formatOne("ms", this.columns.time_ms[event]!) : "", phase, iteration < 0 ? "" : `iteration ${iteration}`];
     return [
       `${action.replace("_", " ")} ${formatOne("bytes", bytes)}${formula === "" ? "" : ` = ${formula}`}, ${category.replaceAll("_", " ")}`,
       [op, module].filter((text) => text !== "").join(" of "), source, when.filter((text) => text !== "").join(", "),
@@ -217,7 +224,7 @@ class Timeline {
       const columns: Column[] = [
         { label: "phase", kind: "text", values: named.map(({ phase }) => phase) },
         { label: "iteration", kind: "count", values: named.map(({ iteration }) => iteration) },
-        { label: "event", kind: "count", values: peaks },
+        { label: "event", kind: "count", values: peaks.map((event) => this.columns.event[event]!) },
         { label: "allocated", kind: "bytes", values: peaks.map((event) => this.columns.allocated_bytes[event]!) },
         { label: "reserved", kind: "bytes", values: peaks.map((event) => this.columns.reserved_bytes[event]!) },
       ];

@@ -242,6 +242,36 @@ test("a study has its answers first, and a section for each part with its comman
   await close();
 });
 
+test("controls are large enough for a pointer, few for the Tab key, and named once", async () => {
+  for (const url of [report("page.html", kFiles), report("study.html", ["study"])]) {
+    const { page, close } = await open(url);
+    const found = await page.evaluate(() => {
+      const shown = [...document.querySelectorAll("button, select, summary, [tabindex]")].filter((element) => element.getClientRects().length > 0);
+      const small = shown.filter((element) => Math.min(element.getBoundingClientRect().width, element.getBoundingClientRect().height) < 23.9);
+      const regions = [...document.querySelectorAll("[role=region]")].map((element) => element.getAttribute("aria-label"));
+      return {
+        small: small.map((element) => element.outerHTML), regions, charts: document.querySelectorAll("figure, table").length,
+        stops: shown.filter((element) => element.tabIndex >= 0).length, first: document.querySelector("section").id, skip: document.querySelector(".skip").getAttribute("href"),
+      };
+    });
+    assert.deepEqual(found.small, []);
+    assert.equal(new Set(found.regions).size, found.regions.length);
+    assert.equal(found.skip, `#${found.first}`);
+    assert.ok(found.stops <= 3 * found.charts + 10, `${found.stops} tab stops, ${found.charts} charts and tables`);
+    await close();
+  }
+});
+
+test("the arrow keys go from heading to heading of a table", async () => {
+  const { page, close } = await open(report("page.html", kFiles));
+  const headings = page.locator("#bench table").last().locator("thead button");
+  await headings.first().focus();
+  await page.keyboard.press("ArrowRight");
+  assert.equal(await headings.nth(1).evaluate((button) => button === document.activeElement), true);
+  assert.deepEqual(await headings.evaluateAll((buttons) => buttons.map(({ tabIndex }) => tabIndex).filter((index) => index >= 0).length), 1);
+  await close();
+});
+
 test("published figures of a study are hollow marks under their study's name", async () => {
   const { page, close } = await open(report("study.html", ["study"]));
   await page.locator("#attention_grid").getByRole("button", { name: "published, a100_80gb_pcie" }).first().waitFor();

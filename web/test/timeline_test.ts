@@ -33,7 +33,7 @@ const origin = (action: string, category: string, phase: string) => ({ action, c
 test("levels of categories add up to what is allocated", () => {
   const columns: TimelineColumns = {
     origins: [origin("alloc", "parameter", ""), origin("alloc", "activation", "forward"), origin("free", "activation", "backward"), origin("segment_alloc", "", "forward")],
-    time_ms: [0, 1, 2, 3], bytes: [100, 999, 40, 40], allocated_bytes: [100, 100, 140, 100], reserved_bytes: [200, 999, 999, 999], iteration: [-1, 1, 1, 1], origin: [0, 3, 1, 2],
+    time_ms: [0, 1, 2, 3], bytes: [100, 999, 40, 40], allocated_bytes: [100, 100, 140, 100], reserved_bytes: [200, 999, 999, 999], iteration: [-1, 1, 1, 1], origin: [0, 3, 1, 2], event: [0, 1, 70, 90],
   };
   const levels = levelsOf(columns);
   assert.deepEqual([...levels.stacks[categories.indexOf("parameter")]!], [100, 100, 100, 100]);
@@ -41,6 +41,7 @@ test("levels of categories add up to what is allocated", () => {
   assert.deepEqual([...levels.stacks[categories.length - 1]!], columns.allocated_bytes);
   assert.deepEqual(levels.stretches.map(({ phase, begin, end }) => [phase, begin, end]), [["", 0, 1], ["forward", 1, 3], ["backward", 3, 4]]);
   assert.ok(levels.hasTimes);
+  assert.deepEqual([...levels.xs.events], columns.event);
 });
 
 test("a formula is found for every layer, and none where there are several", () => {
