@@ -1,5 +1,6 @@
 // ridgepoint memory: runs a workload and shows where its memory goes: timeline, peaks, largest allocations.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -56,8 +57,8 @@ class MemoryCommand : public Command {
            "times are those of the host, which asks for a block when it launches a kernel. On the null device the plan "
            "is walked and nothing computed, so any model fits, and there are no times. Of several ranks, rank 0 is "
            "shown, and a table has the memory of each; each writes files of its own, with the rank in their names. A "
-           "file of --snapshot is opened "
-           "by pytorch.org/memory_viz and by `ridgepoint snapshot`.";
+           "file of --snapshot is opened by pytorch.org/memory_viz and by `ridgepoint snapshot`. If the run does not "
+           "fit, the files have the history up to the request that failed.";
   }
 
   void add_options(CLI::App& app) override {
@@ -159,17 +160,29 @@ class MemoryCommand : public Command {
 
   // A file that cannot be written is reported at the end: the tables are printed all the same.
   void write_files(const MemoryRun& run) {
-    if (!run.has_figures()) return;
+    std::vector<std::string> paths = timeline_files_;
+    if (!snapshot_.empty()) paths.insert(paths.begin(), snapshot_);
+    if (paths.empty()) return;
+    if (!run.has_events()) {
+      files_problem_ = fmt::format("{} was not written, because nothing was recorded: {}", fmt::join(paths, ", "),
+                                   run.run.error.message);
+      return;
+    }
     try {
-      if (!snapshot_.empty()) write_snapshot(path_of_rank(snapshot_), run.snapshot);
-      for (const std::string& path : timeline_files_) {
-        const bool is_picture = std::filesystem::path(path).extension() == ".svg";
-        write_file(path_of_rank(path),
-                   is_picture ? views::timeline_svg(run, views::axis_of(run, options_)) : views::timeline_csv(run));
-      }
+      for (const std::string& path : paths) write_file_of(run, path);
     } catch (const Error& error) {
       files_problem_ = error.what();
+      return;
     }
+    if (!run.has_figures())
+      print_warning(fmt::format("{}: the history up to the request that failed", fmt::join(paths, ", ")));
+  }
+
+  void write_file_of(const MemoryRun& run, const std::string& path) const {
+    if (path == snapshot_) return write_snapshot(path_of_rank(path), run.snapshot);
+    const bool is_picture = std::filesystem::path(path).extension() == ".svg";
+    write_file(path_of_rank(path),
+               is_picture ? views::timeline_svg(run, views::axis_of(run, options_)) : views::timeline_csv(run));
   }
 
   RunOptions run_options_;

@@ -155,8 +155,8 @@ AttentionAccount account_for_attention(const AttentionConfig& config) {
     session.require_room(plan, session.forecast(plan));
     MemoryTrace trace(HistoryRecorder::most_events(plan, 1));
     Program program = session.make(plan, &trace);
-    HistoryRecorder recorder(program, trace);
-    recorder.iterate();
+    HistoryRecorder recorder(plan, trace);
+    recorder.iterate(program);
     account.moments = moments_of(recorder.finish(0, session.computes()), program.graph());
   });
   return account;

@@ -86,12 +86,15 @@ class TimelineBuilder {
 
   // The column in which the event after a moment happens.
   std::size_t column_at(std::size_t moment, std::int64_t time_us) const {
+    return std::min(columns_before(moment, time_us), timeline_.columns.size() - 1);
+  }
+  std::size_t columns_before(std::size_t moment, std::int64_t time_us) const {
     const double at = timeline_.axis == TimelineAxis::events
                           ? static_cast<double>(moment) - static_cast<double>(window_.begin.moment)
                           : static_cast<double>(time_us - window_.begin.time_us) / 1e3;
     const auto count = static_cast<double>(timeline_.columns.size());
     const double share = timeline_.length > 0 ? std::clamp(at / timeline_.length, 0.0, 1.0) : 0.0;
-    return std::min(static_cast<std::size_t>(share * count), timeline_.columns.size() - 1);
+    return static_cast<std::size_t>(share * count);
   }
 
   void mark_phases() {
@@ -100,7 +103,9 @@ class TimelineBuilder {
     for (const MemoryPhase& phase : analysis_.report.phases) {
       iteration += phase.depth == 0 ? 1 : 0;
       if (!phase.is_counted || std::ranges::find(of_steps, phase.name, &PhasePeak::phase) == of_steps.end()) continue;
-      for (std::size_t i = column_at(phase.begin.moment, phase.begin.time_us); i < timeline_.columns.size(); ++i) {
+      const std::size_t begin = column_at(phase.begin.moment, phase.begin.time_us);
+      const std::size_t end = std::max(begin + 1, columns_before(phase.end.moment, phase.end.time_us));
+      for (std::size_t i = begin; i < end; ++i) {
         timeline_.columns[i].phase = phase.name;
         timeline_.columns[i].iteration = iteration;
       }
@@ -118,13 +123,12 @@ class TimelineBuilder {
 
 }  // namespace
 
-// The colours differ for people who do not see all colours (Okabe and Ito).
 const std::array<MemoryLayer, kMemoryLayerCount> kMemoryLayers = {{
-    {"parameters, optimizer state, data", "█", "#0072b2"},
-    {"gradients", "▓", "#d55e00"},
-    {"activations", "▒", "#009e73"},
-    {"temporaries, workspace", "░", "#e69f00"},
-    {"unknown", "?", "#999999"},
+    {"parameters, optimizer state, data", "█"},
+    {"gradients", "▓"},
+    {"activations", "▒"},
+    {"temporaries, workspace", "░"},
+    {"unknown", "?"},
 }};
 
 std::string_view name(TimelineAxis axis) { return kAxisNames[axis]; }

@@ -23,7 +23,6 @@ TimelineAxis timeline_axis_from_name(std::string_view text);
 struct MemoryLayer {
   std::string_view name;
   std::string_view shade;  // one character
-  std::string_view colour;
 };
 inline constexpr std::size_t kMemoryLayerCount = 5;
 extern const std::array<MemoryLayer, kMemoryLayerCount> kMemoryLayers;
@@ -32,8 +31,8 @@ struct TimelineColumn {
   std::uint64_t allocated_bytes = 0;                              // where it is highest
   std::array<std::uint64_t, kMemoryLayerCount> layer_bytes = {};  // then
   std::uint64_t reserved_bytes = 0;                               // the most
-  // At its begin: the phase of a training step, empty where none is marked, and how many outermost annotations have
-  // begun.
+  // At its begin: the phase of a training step, empty where none is marked, as where the host waits for the device, and
+  // how many outermost annotations have begun.
   std::string phase = {};
   std::size_t iteration = 0;
 };

@@ -81,17 +81,45 @@ inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
 
 // What is kept of a stack: its first line that is not hidden, its first line that belongs neither to PyTorch nor to
 // Python, and what its lines say. Stacks that agree in these share one origin. `phase` and `formula` are numbers of
-// texts, of runs of ours alone: a frame that is named "op of module", or "parameter name", has its phase as a frame
-// around it that has no file.
+// texts, of runs of ours alone, whose first frames are named "op of module", or "parameter name".
 struct SnapshotOrigin {
   std::uint32_t frame = kNoFrame;
   std::uint32_t caller = kNoFrame;
   std::uint32_t phase = TextTable::kEmpty;
-  std::uint32_t formula = TextTable::kEmpty;  // of the bytes, 4 B H S^2; files do not have it
+  std::uint32_t formula = TextTable::kEmpty;  // of the bytes, 4 B H S^2
+  std::uint32_t around = 0;                   // the frames around these, in Snapshot::stacks; not kept of files
   bool in_optimizer = false;
   bool in_backward = false;
   bool in_forward = false;
   bool operator==(const SnapshotOrigin&) const = default;
+};
+
+// What `user_metadata` of a file of ours says of an event, as the common viewer shows it:
+// "iteration 2, phase: backward, category: gradient, formula: 4 D F".
+struct BlockPurpose {
+  std::string_view iteration;  // the outermost annotation; empty outside all
+  std::string_view phase;
+  std::string_view category;
+  std::string_view formula;  // empty for a workspace
+
+  std::string text() const {
+    std::string text(iteration);
+    if (!text.empty()) text += ", ";
+    text.append(kPhase).append(phase).append(kCategory).append(category);
+    return formula.empty() ? text : text.append(kFormula).append(formula);
+  }
+  // The phase and the formula; both empty of other texts.
+  static BlockPurpose of(std::string_view text) {
+    const std::size_t phase = text.find(kPhase), category = text.find(kCategory), formula = text.find(kFormula);
+    if (phase == std::string_view::npos || category == std::string_view::npos || category < phase) return {};
+    const std::size_t begin = phase + kPhase.size();
+    BlockPurpose purpose{.iteration = {}, .phase = text.substr(begin, category - begin), .category = {}, .formula = {}};
+    if (formula != std::string_view::npos) purpose.formula = text.substr(formula + kFormula.size());
+    return purpose;
+  }
+
+ private:
+  static constexpr std::string_view kPhase = "phase: ", kCategory = ", category: ", kFormula = ", formula: ";
 };
 
 struct SnapshotBlock {
@@ -150,9 +178,10 @@ struct Snapshot {
   TextTable texts;
   std::vector<SnapshotFrame> frames;
   std::vector<SnapshotOrigin> origins = {SnapshotOrigin{}};
-  std::vector<std::string> categories = {"unknown"};  // as the file names them; index 0 where it names none
-  std::vector<SnapshotSegment> segments;              // by device
-  std::vector<MemoryHistory> histories;               // by device
+  std::vector<std::vector<std::uint32_t>> stacks = {{}};  // numbers of frames, the innermost first
+  std::vector<std::string> categories = {"unknown"};      // as the file names them; index 0 where it names none
+  std::vector<SnapshotSegment> segments;                  // by device
+  std::vector<MemoryHistory> histories;                   // by device
   std::vector<SnapshotAnnotation> annotations;
   SnapshotSettings settings;
   SnapshotOmissions omissions;

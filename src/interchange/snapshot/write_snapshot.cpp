@@ -56,35 +56,36 @@ class SnapshotWriter {
     text("category", snapshot_.categories[number]);
   }
 
-  // Frames, phases and stacks share one numbering of what is written once.
-  void write_frame(std::uint64_t shared, const SnapshotFrame& frame) {
-    sink_.item();
-    if (sink_.begin_shared(shared)) return;
-    sink_.begin_dict();
-    text("filename", snapshot_.texts[frame.filename]);
-    integer("line", static_cast<std::uint64_t>(std::max(frame.line, 0)));
-    text("name", snapshot_.texts[frame.name]);
-    sink_.end_dict();
-    sink_.end_shared(shared);
-  }
+  // Frames and stacks share one numbering of what is written once. The viewer shows each frame with its line, which is
+  // 1 where there is none.
   void write_frame(std::uint32_t number) {
     if (number == kNoFrame) return;
     if (number >= snapshot_.frames.size()) refuse(fmt::format("an origin has the frame {}, which is none", number));
-    write_frame(number, snapshot_.frames[number]);
+    const SnapshotFrame& frame = snapshot_.frames[number];
+    sink_.item();
+    if (sink_.begin_shared(number)) return;
+    sink_.begin_dict();
+    text("filename", snapshot_.texts[frame.filename]);
+    integer("line", static_cast<std::uint64_t>(std::max(frame.line, 1)));
+    text("name", snapshot_.texts[frame.name]);
+    sink_.end_dict();
+    sink_.end_shared(number);
   }
 
   void write_origin(std::uint32_t number) {
     if (number >= snapshot_.origins.size()) refuse(fmt::format("an entry has the origin {}, which is none", number));
     const SnapshotOrigin& origin = snapshot_.origins[number];
     sink_.key("frames");
-    const std::uint64_t phases = snapshot_.frames.size(), stacks = phases + snapshot_.texts.size();
-    if (sink_.begin_shared(stacks + number)) return;
+    if (origin.around >= snapshot_.stacks.size())
+      refuse(fmt::format("an origin has the stack {}, which is none", origin.around));
+    const std::uint64_t shared = snapshot_.frames.size() + number;
+    if (sink_.begin_shared(shared)) return;
     sink_.begin_list();
     write_frame(origin.frame);
     if (origin.caller != origin.frame) write_frame(origin.caller);
-    if (origin.phase != TextTable::kEmpty) write_frame(phases + origin.phase, {TextTable::kEmpty, origin.phase, 0});
+    for (const std::uint32_t frame : snapshot_.stacks[origin.around]) write_frame(frame);
     sink_.end_list();
-    sink_.end_shared(stacks + number);
+    sink_.end_shared(shared);
   }
 
   void write(const SnapshotSegment& segment) {
@@ -135,6 +136,9 @@ class SnapshotWriter {
     sink_.begin_list();
     bool has_unknown = false;
     std::int64_t last_us = 0;
+    next_mark_ = 0;
+    open_marks_ = 0;
+    outermost_ = TextTable::kEmpty;
     history.walk([&](std::size_t, const MemoryHistory::Event& event) {
       const MemoryHistory::Request& request = history.request(event.request);
       has_unknown |= request.category == 0;
@@ -163,12 +167,27 @@ class SnapshotWriter {
     integer("stream", 0);
     time(time_us);
     text("compile_context", "N/A");
-    text("user_metadata", "");
     sink_.key("pool_id");
     sink_.pair(0, 0);
     if (snapshot_.has_categories()) category(request.category);
     write_origin(request.origin);
+    text("user_metadata", purpose_of(request, time_us));
     sink_.end_dict();
+  }
+
+  // Annotations are in the order of their times. One that is made at the time of an event is before it.
+  std::string purpose_of(const MemoryHistory::Request& request, std::int64_t time_us) {
+    for (; next_mark_ < snapshot_.annotations.size(); ++next_mark_) {
+      const SnapshotAnnotation& mark = snapshot_.annotations[next_mark_];
+      if (mark.time_us > time_us) break;
+      if (mark.is_start && open_marks_++ == 0) outermost_ = mark.name;
+      if (!mark.is_start && --open_marks_ == 0) outermost_ = TextTable::kEmpty;
+    }
+    const SnapshotOrigin& origin = snapshot_.origins[request.origin];
+    if (origin.phase == TextTable::kEmpty || !snapshot_.has_categories()) return "";
+    return BlockPurpose{snapshot_.texts[outermost_], snapshot_.texts[origin.phase],
+                        snapshot_.categories[request.category], snapshot_.texts[origin.formula]}
+        .text();
   }
 
   void write_settings() {
@@ -201,6 +220,10 @@ class SnapshotWriter {
 
   const Snapshot& snapshot_;
   DocumentSink& sink_;
+  // Of the annotations, while a history is written.
+  std::size_t next_mark_ = 0;
+  int open_marks_ = 0;
+  std::uint32_t outermost_ = TextTable::kEmpty;
 };
 
 }  // namespace

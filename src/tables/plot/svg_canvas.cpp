@@ -23,6 +23,9 @@ constexpr std::array<std::string_view, 8> kLight = {"#1f6fb4", "#cf6a12", "#2c8a
                                                     "#b8960c", "#15949a", "#bf3d3d", "#6c737b"};
 constexpr std::array<std::string_view, 8> kDark = {"#5aa5e6", "#ee9547", "#5cc07d", "#d583cf",
                                                    "#dcc04a", "#4cc3c9", "#ec7c7c", "#a4acb5"};
+// Pale ones for phases, in their order: forward, loss, recompute, backward, optimizer.
+constexpr std::array<std::string_view, 5> kLightShades = {"#cfe2f3", "#f8d9b8", "#e2d3ee", "#cde8d5", "#f2e9b5"};
+constexpr std::array<std::string_view, 5> kDarkShades = {"#24415c", "#5a3a1a", "#463057", "#22492f", "#4b431a"};
 constexpr double kRadius = 4.5;
 constexpr double kCharacter = 7.9;  // pixels of a character of text, on average
 constexpr std::array kCorners = {0, 4, 3, 5};
@@ -31,27 +34,35 @@ std::string_view name_of(SvgCanvas::Anchor anchor) {
   return anchor == SvgCanvas::Anchor::start ? "start" : anchor == SvgCanvas::Anchor::middle ? "middle" : "end";
 }
 
-std::string colours(const std::array<std::string_view, 8>& series, std::string_view page, std::string_view ink,
-                    std::string_view quiet, std::string_view grid) {
-  std::string css = fmt::format(".page{{fill:{}}}text{{fill:{}}}.quiet{{fill:{}}}.grid{{stroke:{}}}.axis{{stroke:{}}}",
-                                page, ink, quiet, grid, quiet);
+std::string colours(const std::array<std::string_view, 8>& series, const std::array<std::string_view, 5>& shades,
+                    std::string_view page, std::string_view ink, std::string_view quiet, std::string_view grid) {
+  std::string css = fmt::format(
+      ".page{{fill:{}}}text{{fill:{}}}.quiet{{fill:{}}}.grid{{stroke:{}}}.axis{{stroke:{}}}.dashed{{stroke:{}}}", page,
+      ink, quiet, grid, quiet, ink);
   for (std::size_t i = 0; i < series.size(); ++i) css += fmt::format(".s{}{{color:{}}}", i, series[i]);
+  for (std::size_t i = 0; i < shades.size(); ++i) css += fmt::format(".b{}{{fill:{}}}", i, shades[i]);
   return css;
 }
 
 // The outline of the mark of a series: a circle, a square, a triangle or a pentagon, so that colour is not all that
 // tells series apart.
-std::string outline(std::size_t series, double x, double y) {
+std::string outline(std::size_t series, double x, double y, double radius) {
   const int corners = kCorners[series % kCorners.size()];
-  if (corners == 0) return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y, kRadius);
+  if (corners == 0) return fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"", x, y, radius);
   std::string points;
   for (int corner = 0; corner < corners; ++corner) {
     const double turn = (corner + (corners == 4 ? 0.5 : 0)) / corners;
     const double angle = 2 * std::numbers::pi * turn - std::numbers::pi / 2;
-    points += fmt::format("{:.1f},{:.1f} ", x + 1.2 * kRadius * std::cos(angle), y + 1.2 * kRadius * std::sin(angle));
+    points += fmt::format("{:.1f},{:.1f} ", x + 1.2 * radius * std::cos(angle), y + 1.2 * radius * std::sin(angle));
   }
   points.pop_back();
   return fmt::format("<polygon points=\"{}\"", points);
+}
+
+std::string path_of(const SvgCanvas::Points& points) {
+  std::string path;
+  for (const auto& [x, y] : points) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, y);
+  return path;
 }
 
 constexpr std::size_t kMostTicks = 9;
@@ -125,8 +136,8 @@ SvgCanvas::SvgCanvas(double width, double height, std::string_view title, std::s
       "<style>{3}@media(prefers-color-scheme:dark){{{4}}}</style>\n"
       "<rect class=\"page\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n"
       "<text x=\"16\" y=\"26\" font-size=\"16\" font-weight=\"600\">{2}</text>\n",
-      width, height, xml_text(title), colours(kLight, "#ffffff", "#1d2126", "#5a636e", "#dfe3e8"),
-      colours(kDark, "#14171b", "#e4e7eb", "#a2abb5", "#30363d"));
+      width, height, xml_text(title), colours(kLight, kLightShades, "#ffffff", "#1d2126", "#5a636e", "#dfe3e8"),
+      colours(kDark, kDarkShades, "#14171b", "#e4e7eb", "#a2abb5", "#30363d"));
   if (!subtitle.empty()) text(16, 46, subtitle, Anchor::start, Ink::quiet);
 }
 
@@ -139,34 +150,47 @@ void SvgCanvas::text(double x, double y, std::string_view words, Anchor anchor, 
                  xml_text(words));
 }
 
-void SvgCanvas::line(Line line, double x1, double y1, double x2, double y2) {
-  fmt::format_to(std::back_inserter(text_), "<path class=\"{}\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n",
-                 line == Line::grid ? "grid" : "axis", x1, y1, x2, y2);
+void SvgCanvas::line(Line line, const Points& points) {
+  fmt::format_to(std::back_inserter(text_), "<path class=\"{}\"{} d=\"{}\"/>\n",
+                 line == Line::grid   ? "grid"
+                 : line == Line::axis ? "axis"
+                                      : "dashed",
+                 line == Line::dashed ? " fill=\"none\" stroke-width=\"1.5\" stroke-dasharray=\"5 3\"" : "",
+                 path_of(points));
 }
 
-void SvgCanvas::curve(std::size_t series, const std::vector<std::pair<double, double>>& points, bool is_dashed) {
+void SvgCanvas::curve(std::size_t series, const Points& points, bool is_dashed, std::size_t above) {
   if (points.size() < 2) return;
+  constexpr double kSeenBesideEach = 3;
   fmt::format_to(std::back_inserter(text_),
-                 "<path class=\"s{}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"{}\"{} d=\"",
-                 series % kLight.size(), is_dashed ? 1.5 : 2, is_dashed ? " stroke-dasharray=\"5 4\"" : "");
-  const char* command = "M";
-  for (const auto& [x, y] : points) {
-    fmt::format_to(std::back_inserter(text_), "{}{:.1f} {:.1f}", command, x, y);
-    command = "L";
-  }
-  text_ += "\"/>\n";
+                 "<path class=\"s{}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"{}\"{} d=\"{}\"/>\n",
+                 series % kLight.size(), (is_dashed ? 1.5 : 2) + kSeenBesideEach * static_cast<double>(above),
+                 is_dashed ? " stroke-dasharray=\"5 4\"" : "", path_of(points));
 }
 
-void SvgCanvas::mark(std::size_t series, SvgMarkShape shape, double x, double y, std::string_view tip) {
+void SvgCanvas::area(std::size_t series, const Points& outline) {
+  fmt::format_to(std::back_inserter(text_), "<path class=\"s{}\" fill=\"currentColor\" d=\"{}Z\"/>\n",
+                 series % kLight.size(), path_of(outline));
+}
+
+void SvgCanvas::band(std::size_t shade, double x, double y, double width, double height, std::string_view tip) {
+  fmt::format_to(std::back_inserter(text_),
+                 "<rect class=\"b{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\">"
+                 "<title>{}</title></rect>\n",
+                 shade % kLightShades.size(), x, y, width, height, xml_text(tip));
+}
+
+void SvgCanvas::mark(std::size_t series, SvgMarkShape shape, double x, double y, std::string_view tip,
+                     std::size_t above) {
   std::string start;
   if (shape == SvgMarkShape::cross) {
     start = fmt::format("<path stroke=\"currentColor\" stroke-width=\"2\" d=\"M{:.1f} {:.1f}l8 8m0 -8l-8 8\"", x - 4,
                         y - 4);
   } else {
-    start = outline(series, x, y) + (shape == SvgMarkShape::filled
-                                         ? " fill=\"currentColor\""
-                                         : " fill=\"none\" pointer-events=\"all\" stroke=\"currentColor\" "
-                                           "stroke-width=\"1.8\"");
+    start = outline(series, x, y, kRadius + 2 * static_cast<double>(above)) +
+            (shape == SvgMarkShape::filled ? " fill=\"currentColor\""
+                                           : " fill=\"none\" pointer-events=\"all\" stroke=\"currentColor\" "
+                                             "stroke-width=\"1.8\"");
   }
   fmt::format_to(std::back_inserter(text_), "{} class=\"s{}\"><title>{}</title></{}>\n", start, series % kLight.size(),
                  xml_text(tip), start.substr(1, start.find(' ') - 1));

@@ -20,16 +20,22 @@ class SvgCanvas {
  public:
   enum class Anchor : std::uint8_t { start, middle, end };
   enum class Ink : std::uint8_t { text, quiet, heading };
-  enum class Line : std::uint8_t { grid, axis };
+  enum class Line : std::uint8_t { grid, axis, dashed };
+  using Points = std::vector<std::pair<double, double>>;
 
   // The title is the picture's name for screen readers too. The picture is wider than `width` if its titles are.
   SvgCanvas(double width, double height, std::string_view title, std::string_view subtitle);
 
   void text(double x, double y, std::string_view words, Anchor anchor = Anchor::start, Ink ink = Ink::text);
-  void line(Line line, double x1, double y1, double x2, double y2);
+  void line(Line line, const Points& points);
+  void line(Line line, double x1, double y1, double x2, double y2) { this->line(line, {{x1, y1}, {x2, y2}}); }
   // A series is a number from 0: its colour, and the shape of its marks. `tip` is shown by the pointer.
-  void curve(std::size_t series, const std::vector<std::pair<double, double>>& points, bool is_dashed);
-  void mark(std::size_t series, SvgMarkShape shape, double x, double y, std::string_view tip);
+  // `above`: how many others lie on it. It is so much wider that it is seen around them.
+  void curve(std::size_t series, const Points& points, bool is_dashed, std::size_t above = 0);
+  void mark(std::size_t series, SvgMarkShape shape, double x, double y, std::string_view tip, std::size_t above = 0);
+  void area(std::size_t series, const Points& outline);
+  // A pale bar that text may stand on; a shade is a number from 0.
+  void band(std::size_t shade, double x, double y, double width, double height, std::string_view tip);
   void bar(std::size_t series, double x, double y, double width, double height, std::string_view tip);
   // A range of values beside a mark.
   void range(std::size_t series, double x1, double x2, double y);

@@ -51,7 +51,7 @@ class Drawing {
       : chart_(chart),
         x_(axis_of(values.x, chart.x_unit, chart.x_is_logarithmic, chart.is_joined)),
         y_(axis_of(values.y, chart.y_unit, chart.y_is_logarithmic, chart.is_joined)),
-        canvas_(kLegend + legend_width(chart), height_of(chart), chart.title, chart.subtitle) {
+        canvas_(kLegend + legend_width(), height_of(chart), chart.title, chart.subtitle) {
     if (chart.x_is_logarithmic) x_.use_ticks(values.x);
   }
 
@@ -60,38 +60,45 @@ class Drawing {
     double row = kTop + 8;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const SvgSeries& series = chart_.series[i];
-      draw(series, style_of(i));
+      draw(i);
       out_of_memory(i);
       if (!chart_.is_joined) continue;
       canvas_.mark(style_of(i), series.is_published ? SvgMarkShape::hollow : SvgMarkShape::filled, kLegend, row - 4,
                    series.name);
-      canvas_.text(kLegend + 14, row, series.name + covered_by(i));
+      canvas_.text(kLegend + 14, row, series.name + same_as(i));
       row += kLegendRow;
     }
     return canvas_.finish();
   }
 
  private:
-  static double legend_width(const SvgChart& chart) {
+  // With the axes that are there already.
+  double legend_width() const {
     double widest = 0;
-    for (const SvgSeries& series : chart.series) widest = std::max(widest, SvgCanvas::width_of(series.name));
-    return 14 + widest + (may_cover(chart) ? 90 : 24);
+    for (std::size_t i = 0; i < chart_.series.size(); ++i)
+      widest = std::max(widest, SvgCanvas::width_of(chart_.series[i].name + same_as(i)));
+    return 14 + widest + 24;
   }
   static double height_of(const SvgChart& chart) {
     return std::max(kHeight, kTop + kLegendRow * static_cast<double>(chart.series.size()) + 16);
   }
-  static bool may_cover(const SvgChart& chart) { return chart.is_joined && chart.series.size() > 1; }
-  // " (as weights)" for a curve that a later one hides.
-  std::string covered_by(std::size_t place) const {
+  // The later curves that lie on a curve.
+  std::vector<std::size_t> above(std::size_t place) const {
     const SvgSeries& series = chart_.series[place];
-    for (std::size_t other = place + 1; other < chart_.series.size(); ++other) {
-      const SvgSeries& later = chart_.series[other];
-      const bool is_same = std::ranges::equal(series.points, later.points, [&](const auto& a, const auto& b) {
-        return a.first == b.first && std::abs(y_of(a.second) - y_of(b.second)) < kHidden;
-      });
-      if (is_same && !series.points.empty()) return fmt::format(" (as {})", later.name);
+    std::vector<std::size_t> found;
+    for (std::size_t other = place + 1; other < chart_.series.size() && !series.points.empty(); ++other) {
+      const bool is_same =
+          std::ranges::equal(series.points, chart_.series[other].points, [&](const auto& a, const auto& b) {
+            return a.first == b.first && std::abs(y_of(a.second) - y_of(b.second)) < kHidden;
+          });
+      if (is_same) found.push_back(other);
     }
-    return "";
+    return found;
+  }
+  // " (as weights)" for a curve that others lie on: all of these are the last.
+  std::string same_as(std::size_t place) const {
+    const std::vector<std::size_t> others = above(place);
+    return others.empty() || !chart_.is_joined ? "" : fmt::format(" (as {})", chart_.series[others.back()].name);
   }
   std::size_t style_of(std::size_t place) const { return std::min(chart_.series[place].style, place); }
 
@@ -113,15 +120,18 @@ class Drawing {
     canvas_.text(16, kTop - 14, chart_.y_title, Anchor::start, Ink::quiet);
   }
 
-  void draw(const SvgSeries& series, std::size_t style) {
-    std::vector<std::pair<double, double>> places;
+  void draw(std::size_t place) {
+    const SvgSeries& series = chart_.series[place];
+    const std::size_t style = style_of(place), others = chart_.is_joined ? above(place).size() : 0;
+    SvgCanvas::Points places;
     for (const auto& [x, y] : series.points) places.emplace_back(x_of(x), y_of(y));
-    if (chart_.is_joined) canvas_.curve(style, places, series.is_published);
+    if (chart_.is_joined) canvas_.curve(style, places, series.is_published, others);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const auto& [x, y] = series.points[i];
       const bool is_hollow = series.is_published || i < series.first_hollow;
       canvas_.mark(style, is_hollow ? SvgMarkShape::hollow : SvgMarkShape::filled, places[i].first, places[i].second,
-                   fmt::format("{}: {}, {}", series.name, svg_number(x, chart_.x_unit), svg_number(y, chart_.y_unit)));
+                   fmt::format("{}: {}, {}", series.name, svg_number(x, chart_.x_unit), svg_number(y, chart_.y_unit)),
+                   others);
       if (chart_.is_joined) continue;
       const bool is_at_edge = places[i].first > kRight - SvgCanvas::width_of(series.name) - 10;
       canvas_.text(places[i].first + (is_at_edge ? -10 : 10), places[i].second + 4, series.name,
@@ -171,6 +181,17 @@ double label_width(const Rows& rows) {
   return widest;
 }
 
+// Of a heading with its mark before it.
+double heading_width(std::string_view name) { return SvgCanvas::width_of(name) + 14; }
+
+// The right edges of the columns of values, from the end of the plot.
+std::vector<double> column_edges(const std::vector<std::string>& names) {
+  std::vector<double> edges;
+  for (const std::string& name : names)
+    edges.push_back((edges.empty() ? 0 : edges.back()) + std::max(kValueColumn, heading_width(name) + 28));
+  return edges;
+}
+
 // On the axis, which is logarithmic.
 bool is_on_axis(double value) { return std::isfinite(value) && value > 0; }
 
@@ -181,8 +202,8 @@ class RowsDrawing {
         axis_(SvgAxis::logarithmic(values, chart.unit)),
         left_(kMargin + label_width(chart.rows) + 16),
         bottom_(kRowsTop + kRow * static_cast<double>(chart.rows.size())),
-        canvas_(left_ + kRowWidth + kValueColumn * static_cast<double>(chart.series.size()) + kMargin, bottom_ + 60,
-                chart.title, chart.subtitle) {}
+        columns_(column_edges(chart.series)),
+        canvas_(left_ + kRowWidth + columns_.back() + kMargin, bottom_ + 60, chart.title, chart.subtitle) {}
 
   std::string svg() {
     axis();
@@ -193,9 +214,7 @@ class RowsDrawing {
 
  private:
   double x_of(double value) const { return left_ + kRowWidth * axis_.share(value); }
-  double column(std::size_t series) const {
-    return left_ + kRowWidth + kValueColumn * (static_cast<double>(series) + 1);
-  }
+  double column(std::size_t series) const { return left_ + kRowWidth + columns_[series]; }
 
   void axis() {
     for (const double value : axis_.ticks()) {
@@ -207,7 +226,7 @@ class RowsDrawing {
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const std::string& name = chart_.series[i];
       canvas_.text(column(i), kRowsTop - 10, name, Anchor::end, Ink::heading);
-      canvas_.mark(i, SvgMarkShape::filled, column(i) - 1.1 * SvgCanvas::width_of(name) - 12, kRowsTop - 14, name);
+      canvas_.mark(i, SvgMarkShape::filled, column(i) - heading_width(name), kRowsTop - 14, name);
     }
   }
 
@@ -232,6 +251,7 @@ class RowsDrawing {
   const SvgRows& chart_;
   SvgAxis axis_;
   double left_, bottom_;
+  std::vector<double> columns_;
   SvgCanvas canvas_;
 };
 

@@ -66,6 +66,24 @@ TEST(Timeline, has_the_highest_level_of_each_stretch_of_time) {
   EXPECT_EQ(timeline.columns[9].phase, "backward");
 }
 
+TEST(Timeline, has_no_phase_where_the_host_waits_after_it) {
+  MadeSnapshot made;
+  const auto phase = [&](const char* name, std::int64_t begin_us, std::int64_t end_us) {
+    made.time_us = begin_us;
+    made.mark(name, true);
+    made.event(MemoryEventKind::alloc, static_cast<std::uint64_t>(begin_us), {.size_bytes = 512, .rounding_bytes = 0});
+    made.time_us = end_us;
+    made.mark(name, false);
+  };
+  phase("forward", 0, 1000);
+  phase("optimizer", 1000, 2000);
+  phase("forward", 4000, 5000);
+  const Timeline timeline = make_timeline(made.snapshot, analyse_memory(made.snapshot, 0), TimelineAxis::time, 5);
+  std::vector<std::string> phases;
+  for (const TimelineColumn& column : timeline.columns) phases.push_back(column.phase);
+  EXPECT_THAT(phases, ::testing::ElementsAre("forward", "optimizer", "", "", "forward"));
+}
+
 TEST(Timeline, puts_one_event_beside_the_other) {
   const Timeline timeline = Sample().timeline(TimelineAxis::events, 7);
   EXPECT_DOUBLE_EQ(timeline.length, 7);

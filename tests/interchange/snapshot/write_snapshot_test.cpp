@@ -98,12 +98,38 @@ TEST(WriteSnapshot, settings_and_phases_of_ours_are_read_back) {
   snapshot.settings.counted_from_us = 1234567890123456;
   snapshot.settings.has_clock = false;
   snapshot.origins[1].phase = snapshot.texts.intern("backward");
+  snapshot.origins[1].formula = snapshot.texts.intern("4 D F");
   const TemporaryFolder folder;
   write_snapshot(folder / "s.pickle", snapshot);
   const Snapshot found = read_snapshot(folder / "s.pickle");
   EXPECT_EQ(found.settings.counted_from_us, 1234567890123456);
   EXPECT_FALSE(found.settings.has_clock);
-  EXPECT_EQ(found.texts[found.origins.at(1).phase], "backward");
+  const SnapshotOrigin& origin = found.origins.at(history_of(found, 0).request(1).origin);
+  EXPECT_EQ(found.texts[origin.phase], "backward");
+  EXPECT_EQ(found.texts[origin.formula], "4 D F");
+}
+
+TEST(WriteSnapshot, the_metadata_of_an_event_says_what_it_is_for) {
+  Snapshot snapshot = small_snapshot(1);
+  snapshot.origins[1].phase = snapshot.texts.intern("loss");
+  snapshot.origins[1].formula = snapshot.texts.intern("4 B S V");
+  const std::string json = written(snapshot, "s.json");
+  EXPECT_THAT(json, HasSubstr(R"("user_metadata":"phase: loss, category: parameter, formula: 4 B S V")"));
+  EXPECT_THAT(json, HasSubstr(R"("user_metadata":"forward, phase: loss, category: temporary, formula: 4 B S V")"));
+}
+
+TEST(WriteSnapshot, frames_stand_within_one_another_and_have_a_line) {
+  Snapshot snapshot = small_snapshot(1);
+  const auto frame = [&](const char* name) {
+    snapshot.frames.push_back({snapshot.texts.intern("src/model.cpp"), snapshot.texts.intern(name), 0});
+    return static_cast<std::uint32_t>(snapshot.frames.size() - 1);
+  };
+  snapshot.origins[1].caller = kNoFrame;
+  snapshot.origins[1].around = 1;
+  snapshot.stacks.push_back({frame("layers.0"), frame("forward")});
+  EXPECT_THAT(written(snapshot, "s.json"),
+              HasSubstr(R"("name":"layers.0.ffn.w1"},{"filename":"src/model.cpp","line":1,"name":"layers.0"},)"
+                        R"({"filename":"src/model.cpp","line":1,"name":"forward"}])"));
 }
 
 // Bytes of operands behind an opcode that the viewer knows (MemoryViz.js); -1 and -4 for a text with a length in front.
@@ -193,7 +219,7 @@ for device, trace in enumerate(s['device_traces']):
             assert type(e[key]) is kind, (key, e)
         assert type(e['device_free' if e['action'] == 'oom' else 'addr']) is int
         for f in e['frames']:
-            assert type(f['filename']) is str and type(f['line']) is int and type(f['name']) is str
+            assert type(f['filename']) is str and type(f['line']) is int and f['line'] > 0 and type(f['name']) is str
         if previous == 'free_requested':
             assert e['action'] == 'free_completed'
         previous = e['action']

@@ -137,6 +137,16 @@ TEST(SvgChart, says_in_the_legend_which_curve_hides_another) {
                                                              HasSubstr(">weights</text>"), HasSubstr(">flash</text>")));
 }
 
+TEST(SvgChart, draws_a_curve_so_wide_that_it_is_seen_around_those_on_it) {
+  SvgSeries series{.name = "naive", .points = {{256, 1}, {512, 4}}};
+  SvgChart chart = chart_of({series, series, series});
+  chart.series[1].name = "composite";
+  chart.series[2].name = "weights";
+  EXPECT_THAT(svg_chart(chart),
+              AllOf(HasSubstr(">naive (as weights)</text>"), HasSubstr(">composite (as weights)</text>"),
+                    HasSubstr("stroke-width=\"8\""), HasSubstr("stroke-width=\"5\""), HasSubstr("r=\"8.5\"")));
+}
+
 TEST(SvgChart, draws_published_figures_hollow_and_dashed) {
   const SvgSeries own{.name = "this study", .points = {{256, 1}, {512, 4}}};
   SvgSeries published{.name = "a paper", .points = {{256, 2}, {512, 8}}, .is_published = true};
@@ -156,6 +166,22 @@ TEST(SvgRows, have_the_figures_beside_the_plot_and_say_what_is_missing) {
   expect_well_formed(svg);
   EXPECT_THAT(svg, AllOf(HasSubstr(">12.5</text>"), HasSubstr("<title>small, bf16: 4</title>"),
                          HasSubstr(">oom</text>"), HasSubstr(">not run</text>")));
+}
+
+TEST(SvgRows, have_columns_as_wide_as_their_headings) {
+  const SvgRows rows{.title = "Models",
+                     .subtitle = "",
+                     .x_title = "ms",
+                     .series = {"compile off", "compile full"},
+                     .rows = {{.label = "small", .marks = {{.series = 0, .value = 4}, {.series = 1, .value = 3}}}}};
+  const std::string svg = svg_rows(rows);
+  const auto number_before = [&](const std::string& what, const std::string& attribute) {
+    const std::size_t at = svg.find(what);
+    return std::stod(svg.substr(svg.rfind(attribute + "=\"", at) + attribute.size() + 2));
+  };
+  const double end_of_first = number_before(">compile off</text>", "x");
+  const std::size_t square = svg.find("<polygon points=\"");
+  EXPECT_GT(std::stod(svg.substr(square + 17)), end_of_first);
 }
 
 TEST(SvgRows, have_no_mark_for_a_value_that_the_axis_lacks) {

@@ -27,6 +27,12 @@ class Sections {
   Sections(const MemoryReport& report, const Timeline* timeline, const MemoryRun* run, std::size_t top)
       : report_(report), timeline_(timeline), run_(run), top_(top == 0 ? SIZE_MAX : top) {}
 
+  // What was held when requests failed.
+  std::vector<Table> failures() {
+    of_failures();
+    return std::move(tables_);
+  }
+
   std::vector<Table> all() {
     levels();
     if (run_ != nullptr && !run_->ranks.empty()) add(kRanksTitle, rank_table(std::span(run_, 1)));
@@ -60,7 +66,9 @@ class Sections {
                           "rounding; reserved: all segments)",
         level_table(report_, run_ != nullptr));
     Table& table = tables_.back();
-    table.remark = run_ != nullptr ? device_sentence(run_->run) : fragmentation_sentence(report_);
+    table.remark = viewer_sentence(report_);
+    const std::string more = run_ != nullptr ? device_sentence(run_->run) : fragmentation_sentence(report_);
+    if (!more.empty()) table.remark += '\n' + more;
     if (run_ == nullptr) return;
     table.caption = records_caption(std::span(&run_->run, 1));
     table.note = parallel_choice_notes(std::span(&run_->run, 1));
@@ -97,15 +105,24 @@ class Sections {
     if (!table.rows.empty()) add(title, std::move(table));
   }
 
-  void of_file() {
+  void of_failures() {
     const std::size_t shown = std::min(report_.out_of_memory.size(), top_);
     for (std::size_t i = 0; i < shown; ++i) {
       const OutOfMemoryEvent& failure = report_.out_of_memory[i];
       add(fmt::format("Out of memory {} of {}", i + 1, report_.out_of_memory.size()), category_table(failure.held));
       tables_.back().remark = failure_sentence(failure, report_.begin_us);
       constexpr std::size_t kMostFrames = 5;
-      add("Held then, by frame", origin_table(failure.held, std::min(kMostFrames, top_)));
+      const std::size_t rows = std::min(kMostFrames, top_);
+      if (report_.has_modules) {
+        add("Held then, by op and module", group_table(failure.held, std::nullopt, rows));
+      } else {
+        add("Held then, by frame", origin_table(failure.held, rows));
+      }
     }
+  }
+
+  void of_file() {
+    of_failures();
     add("Growth between repetitions", report_.leaks.groups.empty() ? Table{} : leak_table(report_.leaks, top_));
     tables_.back().remark = leak_sentence(report_.leaks);
   }
@@ -144,7 +161,8 @@ Page page_of_run(const MemoryRun& run, const MemoryViewOptions& options, Format 
 }  // namespace
 
 TimelineAxis axis_of(const MemoryRun& run, const MemoryViewOptions& options) {
-  return options.axis.value_or(usual_axis(run.memory.report));
+  const TimelineAxis usual = usual_axis(run.memory.report);  // events where there are no times
+  return usual == TimelineAxis::time ? options.axis.value_or(usual) : usual;
 }
 
 Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& options, Format format) {
@@ -153,13 +171,17 @@ Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& optio
     for (const MemoryRun& run : runs) page.documents.push_back(dump_json(memory_json(run)));
     return page;
   }
-  if (runs.size() == 1 && runs.front().has_events() && is_for_people(format) && options.columns.empty())
+  const bool is_alone = runs.size() == 1 && runs.front().has_events() && is_for_people(format);
+  if (is_alone && runs.front().has_figures() && options.columns.empty())
     return page_of_run(runs.front(), options, format);
   std::vector<Record> records;
   for (const MemoryRun& run : runs) records.push_back(run.run);
   const std::vector<std::string> usual(std::begin(kUsualColumns), std::end(kUsualColumns));
   Page page = records_page(records, format, options.columns.empty() ? std::span(usual) : options.columns);
   if (!is_for_people(format)) return page;
+  if (is_alone && !runs.front().has_figures())
+    std::ranges::move(Sections(runs.front().memory.report, nullptr, &runs.front(), options.top).failures(),
+                      std::back_inserter(page.tables));
   Table ranks = rank_table(runs);
   ranks.title = kRanksTitle;
   if (!ranks.rows.empty()) page.tables.push_back(std::move(ranks));

@@ -34,6 +34,7 @@ Table leak_table(const MemoryLeaks& leaks, std::size_t top);
 
 // Sentences; empty where there is nothing to say.
 std::string device_sentence(const Record& record);
+std::string viewer_sentence(const MemoryReport& report);
 std::string residual_sentence(const MemoryRun& run);
 std::string history_sentence(const MemoryReport& report);
 std::string fragmentation_sentence(const MemoryReport& report);

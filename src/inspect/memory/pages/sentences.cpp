@@ -92,6 +92,11 @@ std::string device_sentence(const Record& record) {
       text(memory.device_used), text(memory.device_at_start), text(memory.device_libraries));
 }
 
+std::string viewer_sentence(const MemoryReport& report) {
+  return fmt::format("The viewer at pytorch.org/memory_viz draws requested bytes; its peak is {}.",
+                     format_bytes(report.peak.requested_bytes));
+}
+
 std::string residual_sentence(const MemoryRun& run) {
   if (!run.residual) return "";
   return fmt::format("One activation of the residual stream has {} = {}.", run.residual->formula,

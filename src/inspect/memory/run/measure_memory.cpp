@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "backends/null/null_device.h"
 #include "core/text/json.h"
 #include "inspect/memory/run/record_history.h"
 #include "ir/scope.h"
@@ -88,17 +89,22 @@ class Run {
     describe_ranks(session_.parallel(), plan.graph(), record_.training_step->parallel);
     const MemoryForecast forecast = session_.forecast(plan);
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
-    session_.require_room(plan, forecast);
     MemoryTrace trace(most_events(plan));
-    Program program = session_.make(plan, &trace);
-    if (session_.computes()) session_.initialise(program);
-    std::optional<DeviceWork> work;
-    together([&] {
-      record(program, trace);
-      work = observe_work(program);
-      analyse(work);
-      compare_ranks();
-    });
+    HistoryRecorder recorder(plan, trace);
+    const std::size_t available = session_.available_bytes();
+    try {
+      session_.require_room(plan, forecast);
+      Program program = session_.make(plan, &trace);
+      if (session_.computes()) session_.initialise(program);
+      together([&] {
+        record(program, recorder);
+        analyse(observe_work(program));
+        compare_ranks();
+      });
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::out_of_memory) keep_failure(plan, available, recorder, trace);
+      throw;
+    }
     // Fusion may put the sum into a node with others.
     found_.residual = residual_activation(training_graph(
         config_.workload->build(), {.mode = config_.compile.mode, .precision = config_.compile.precision}));
@@ -133,15 +139,29 @@ class Run {
     found_.ranks = config_.group != nullptr ? gather_memory(*config_.group, mine) : std::vector{mine};
   }
 
-  void record(Program& program, const MemoryTrace& trace) {
-    HistoryRecorder recorder(program, trace);
+  void keep_failure(const ProgramPlan& plan, std::size_t available_bytes, HistoryRecorder& recorder,
+                    MemoryTrace& trace) {
+    const bool has_run = trace.size() > 0;
+    if (!has_run) {
+      try {
+        Program walk(plan, make_null_device(plan.device(), available_bytes), {.memory_trace = &trace});
+        for (std::int64_t i = 0; i < config_.warmup + config_.steps; ++i) recorder.iterate(walk);
+      } catch (const OutOfMemory&) {
+      }
+    }
+    found_.snapshot =
+        recorder.finish(static_cast<std::size_t>(config_.warmup), has_run && session_.computes()).snapshot;
+    found_.memory = analyse_memory(found_.snapshot, 0);
+  }
+
+  void record(Program& program, HistoryRecorder& recorder) {
     const std::int64_t count = config_.warmup + config_.steps;
     for (std::int64_t i = 0; i < count; ++i) {
       const bool counts = i >= config_.warmup;
       session_.enter(counts ? Stage::timing : Stage::warmup, counts ? i - config_.warmup : i,
                      counts ? config_.steps : config_.warmup);
       if (i == config_.warmup) program.reset_peak_memory();
-      recorder.iterate();
+      recorder.iterate(program);
     }
     session_.record_memory(memory_of(program));
     record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(program.memory_use().allocated_bytes);

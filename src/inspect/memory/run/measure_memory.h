@@ -31,10 +31,12 @@ struct RankMemory {
 
 struct MemoryRun {
   Record run;
-  // Empty, like all below, for a run that failed.
-  std::optional<ProgramPlan> plan;
+  // Up to the failure for a run that ran out of memory; where nothing was run because the plan does not fit, as a null
+  // device of that memory walks it. Empty for a run that failed otherwise.
   Snapshot snapshot;
   MemoryAnalysis memory;
+  // Empty, like all below, for a run that failed.
+  std::optional<ProgramPlan> plan;
   std::vector<MemoryRequest> requests;  // of the iteration of the peak
   std::optional<ResidualActivation> residual;
   std::vector<RankMemory> ranks;  // of a parallel run; on the null device, which walks one, that of rank 0

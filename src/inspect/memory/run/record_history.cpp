@@ -10,11 +10,14 @@
 #include <utility>
 
 #include "interchange/snapshot/write_snapshot.h"
+#include "ir/scope.h"
 #include "memory/segment_sizes.h"
 #include "ops/rule.h"
+#include "plan/plan.h"
 #include "predict/formula.h"
 #include "ridgepoint/error.h"
 #include "runtime/device/activity.h"
+#include "runtime/device/observation.h"
 
 namespace ridgepoint {
 
@@ -28,12 +31,13 @@ class HistoryRecorder::Marker : public LaunchObserver {
   };
   struct Run {
     std::size_t begin = 0, end = 0;  // events
-    std::int64_t begin_ns = 0, end_ns = 0;
+    std::int64_t begin_ns = 0, launched_ns = 0, end_ns = 0;
+    bool has_ended = false;  // otherwise a request failed
     std::vector<Mark> marks = {};
   };
 
-  Marker(const Program& program, const MemoryTrace& trace) : trace_(trace) {
-    for (const LaunchInfo& launch : program.launches()) phases_.push_back(program.graph().node(launch.node).phase);
+  Marker(const ProgramPlan& plan, const MemoryTrace& trace) : trace_(trace) {
+    for (const PlanStep& step : plan.execution().steps) phases_.push_back(plan.graph().node(step.node).phase);
   }
 
   void run_begins() override { runs_.push_back({.begin = trace_.size(), .begin_ns = trace_.now_ns()}); }
@@ -43,11 +47,13 @@ class HistoryRecorder::Marker : public LaunchObserver {
       marks.push_back({trace_.size(), trace_.now_ns(), phases_[launch]});
   }
   void after_launch(std::uint32_t) override {}
+  void run_ends() override { runs_.back().launched_ns = trace_.now_ns(); }
 
   // After the device has finished the last run.
   void close_run() {
     runs_.back().end = trace_.size();
     runs_.back().end_ns = trace_.now_ns();
+    runs_.back().has_ended = true;
   }
 
   const std::vector<Run>& runs() const { return runs_; }
@@ -65,6 +71,11 @@ class Origins {
  public:
   Origins(const Graph& graph, RecordedMemory& found) : graph_(graph), found_(found) {
     found_.sources.push_back({});  // of kNoOrigin
+    for (const NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      first_made_.try_emplace(std::string(name(node.phase)), id);
+      for (const std::string& module : modules_around(graph.scope_name(node))) first_made_.try_emplace(module, id);
+    }
   }
 
   // Of a block that the event allocates. Events come in their order.
@@ -89,7 +100,7 @@ class Origins {
         numbers_.try_emplace({node_id, output}, static_cast<std::uint32_t>(snapshot.origins.size()));
     if (!is_new) return known->second;
     const Node& node = graph_.node(NodeId{node_id});
-    SnapshotOrigin origin{.frame = frame_of(node)};
+    SnapshotOrigin origin{.frame = frame_of(node), .around = frames_around(node)};
     origin.phase = snapshot.texts.intern(name(node.phase));
     if (output) origin.formula = snapshot.texts.intern(bytes_formula(graph_.type(node.outputs[*output])));
     snapshot.origins.push_back(origin);
@@ -100,14 +111,40 @@ class Origins {
  private:
   // "matmul of layers.0.attn.q_proj", of an input "parameter lm_head.weight", at the line of the model's code.
   std::uint32_t frame_of(const Node& node) {
-    Snapshot& snapshot = found_.snapshot;
     const bool is_input = node.op == Op::input;
     const std::string& module = is_input ? input_name(node) : graph_.scope_name(node);
     const std::string_view op = is_input ? name(input_role(node)) : operation_name(node);
     const std::string_view between = module.empty() ? "" : is_input ? " " : " of ";
+    return frame_at(node, fmt::format("{}{}{}", op, between, module));
+  }
+
+  // Numbers of Snapshot::stacks.
+  std::uint32_t frames_around(const Node& node) {
+    Snapshot& snapshot = found_.snapshot;
+    const auto [known, is_new] =
+        stacks_.try_emplace({node.scope, node.phase}, static_cast<std::uint32_t>(snapshot.stacks.size()));
+    if (!is_new) return known->second;
+    std::vector<std::string> names = modules_around(graph_.scope_name(node));
+    if (names.empty() || names.back() != name(node.phase)) names.emplace_back(name(node.phase));
+    std::vector<std::uint32_t> frames;
+    for (const std::string& each : names) frames.push_back(frame_at(graph_.node(first_made_.at(each)), each));
+    snapshot.stacks.push_back(std::move(frames));
+    return known->second;
+  }
+
+  // layers.0.attn, layers.0 for layers.0.attn.
+  static std::vector<std::string> modules_around(const std::string& scope) {
+    std::vector<std::string> modules;
+    for (const std::string& level : scope_levels(scope))
+      modules.insert(modules.begin(), modules.empty() ? level : modules.front() + "." + level);
+    return modules;
+  }
+
+  std::uint32_t frame_at(const Node& node, std::string_view text) {
+    Snapshot& snapshot = found_.snapshot;
     SnapshotFrame frame;
-    frame.name = snapshot.texts.intern(fmt::format("{}{}{}", op, between, module));
-    const std::string_view source = graph_.source_name(node);  // "transformer.cpp:72"
+    frame.name = snapshot.texts.intern(text);
+    const std::string_view source = graph_.source_name(node);  // "src/models/transformer.cpp:72"
     const std::size_t colon = source.rfind(':');
     frame.filename = snapshot.texts.intern(source.substr(0, colon));
     if (colon != std::string_view::npos)
@@ -124,14 +161,18 @@ class Origins {
   std::vector<bool> is_taken_;
   std::map<std::pair<std::uint32_t, std::optional<std::uint32_t>>, std::uint32_t> numbers_;
   std::map<std::tuple<std::uint32_t, std::int32_t, std::uint32_t>, std::uint32_t> frames_;
+  std::map<std::string, NodeId> first_made_;                         // of each module and phase
+  std::map<std::pair<std::uint32_t, Phase>, std::uint32_t> stacks_;  // by scope and phase
 };
 
 // Makes the snapshot of the events of a trace. Annotations come before the event at which they are made, and later than
 // all before it. Times are whole microseconds, as the file has them.
 class SnapshotBuilder {
  public:
-  SnapshotBuilder(const Graph& graph, const MemoryTrace& trace, bool has_clock, RecordedMemory& found)
-      : trace_(trace), has_clock_(has_clock), found_(found), origins_(graph, found) {
+  // Of the first `events` of the trace.
+  SnapshotBuilder(const Graph& graph, const MemoryTrace& trace, std::size_t events, bool has_clock,
+                  RecordedMemory& found)
+      : trace_(trace), events_(events), has_clock_(has_clock), found_(found), origins_(graph, found) {
     last_us_ = trace.start_unix_ns() / 1000 - 1;
     snapshot().settings.has_clock = has_clock;
     for (const std::string_view category : kMemoryCategoryNames.all()) snapshot().categories.emplace_back(category);
@@ -151,7 +192,7 @@ class SnapshotBuilder {
     return last_us_;
   }
   void finish() {
-    take_events(trace_.size());
+    take_events(events_);
     snapshot().histories[0].close();
     for (const auto& [address, made] : segments_) add_segment(address, *made);
   }
@@ -174,9 +215,10 @@ class SnapshotBuilder {
     is_marked_ = false;
     MemoryHistory::Request request{.size_bytes = event.requested_bytes, .origin = origin_of(event)};
     const bool is_block = event.kind == MemoryEventKind::alloc || event.kind == MemoryEventKind::free;
-    if (is_block) request.category = category_of(event);
-    if (is_block || event.kind == MemoryEventKind::oom)
+    if (is_block || event.kind == MemoryEventKind::oom) {
+      request.category = category_of(event);
       request.rounding_bytes = static_cast<std::uint32_t>(event.bytes - event.requested_bytes);
+    }
     snapshot().histories[0].add(event.kind, event.address, request, last_us_);
     if (event.kind == MemoryEventKind::segment_alloc) segments_[event.address] = &event;
     if (event.kind == MemoryEventKind::segment_free) segments_.erase(event.address);
@@ -216,6 +258,7 @@ class SnapshotBuilder {
   }
 
   const MemoryTrace& trace_;
+  std::size_t events_;
   bool has_clock_;
   RecordedMemory& found_;
   Origins origins_;
@@ -248,7 +291,15 @@ void mark_phases(const Graph& graph, const MemoryTrace& trace, const Run& run, S
   }
   for (; mark != run.marks.end(); ++mark) change(mark->event, mark->time_ns, mark->phase);
   builder.take_events(run.end);
-  builder.mark(name(phase), false, run.end_ns);
+  builder.mark(name(phase), false, run.launched_ns);
+}
+
+// With the request that failed; what the program releases then is none of its doing.
+std::size_t events_until_failure(const MemoryTrace& trace) {
+  for (std::size_t i = 0; i < trace.size(); ++i) {
+    if (trace[i].kind == MemoryEventKind::oom) return i + 1;
+  }
+  return trace.size();
 }
 
 }  // namespace
@@ -261,31 +312,35 @@ std::size_t HistoryRecorder::most_events(const ProgramPlan& plan, std::size_t it
   return 4 * blocks + 2 * blocks * iterations;
 }
 
-HistoryRecorder::HistoryRecorder(Program& program, const MemoryTrace& trace)
-    : program_(program), trace_(trace), marker_(std::make_unique<Marker>(program, trace)) {
-  program_.observe(marker_.get());
-}
+HistoryRecorder::HistoryRecorder(const ProgramPlan& plan, const MemoryTrace& trace)
+    : plan_(plan), trace_(trace), marker_(std::make_unique<Marker>(plan, trace)) {}
 
-HistoryRecorder::~HistoryRecorder() { program_.observe(nullptr); }
+HistoryRecorder::~HistoryRecorder() = default;
 
-void HistoryRecorder::iterate() {
-  program_.run();
-  program_.synchronize();
+void HistoryRecorder::iterate(Program& program) {
+  const Observation observation(program, *marker_);
+  program.run();
+  program.synchronize();
   marker_->close_run();
 }
 
 RecordedMemory HistoryRecorder::finish(std::size_t warmup, bool has_clock) const {
   if (trace_.dropped() > 0) throw Error("the history of the memory is longer than what was reserved for it");
   RecordedMemory found;
-  SnapshotBuilder builder(program_.graph(), trace_, has_clock, found);
+  const std::size_t events = events_until_failure(trace_);
+  SnapshotBuilder builder(plan_.graph(), trace_, events, has_clock, found);
   for (std::size_t i = 0; i < marker_->runs().size(); ++i) {
-    const Marker::Run& run = marker_->runs()[i];
+    Marker::Run run = marker_->runs()[i];
+    if (!run.has_ended) {
+      run.end = events;
+      run.launched_ns = run.end_ns = trace_[events - 1].time_ns;
+    }
     const std::string text =
         i < warmup ? fmt::format("warm-up {}", i + 1) : fmt::format("iteration {}", i + 1 - warmup);
     builder.take_events(run.begin);
     const std::int64_t begin_us = builder.mark(text, true, run.begin_ns);
     if (i == warmup) found.snapshot.settings.counted_from_us = begin_us;
-    mark_phases(program_.graph(), trace_, run, builder);
+    mark_phases(plan_.graph(), trace_, run, builder);
     builder.take_events(run.end);
     builder.mark(text, false, run.end_ns);
   }

@@ -21,29 +21,30 @@ struct BlockSource {
   std::optional<std::uint32_t> output;
 };
 
-// The snapshot has the inputs, the warm-up and the iterations that count. The frame of a block is the op with the
-// module and the line of the model's code that made it, and its phase. Annotations are "warm-up 1", "iteration 1" and,
-// within them, names of phases: launches of one phase that follow one another.
+// The snapshot has the inputs, the warm-up and the iterations that count, up to a request that failed. The frames of a
+// block are the op with its module at the line of the model's code that made it, then the module, the modules around
+// it and the phase, each at the line that made its first node. Annotations are "warm-up 1", "iteration 1" and, within
+// them, names of phases: launches of one phase that follow one another. After the last of them the host waits.
 struct RecordedMemory {
   Snapshot snapshot;
   std::vector<BlockSource> sources;  // by origin; that of kNoOrigin is none
 };
 
-// Records the iterations of a program whose allocator writes to `trace`, which it must have done since the program was
-// made. Nothing is captured: a repeated capture makes no requests.
+// Records the iterations of programs whose allocators write to `trace`, which they must have done since they were made.
+// Nothing is captured: a repeated capture makes no requests.
 class HistoryRecorder {
  public:
   // The number of events of so many iterations of a plan, at most.
   static std::size_t most_events(const ProgramPlan& plan, std::size_t iterations);
 
-  // Both must outlive the recorder.
-  HistoryRecorder(Program& program, const MemoryTrace& trace);
+  // The trace must outlive the recorder.
+  HistoryRecorder(const ProgramPlan& plan, const MemoryTrace& trace);
   ~HistoryRecorder();
   HistoryRecorder(const HistoryRecorder&) = delete;
   HistoryRecorder& operator=(const HistoryRecorder&) = delete;
 
-  // Runs the program once and waits for it.
-  void iterate();
+  // Runs a program of the plan once and waits for it.
+  void iterate(Program& program);
   // `warmup`: how many of the iterations do not count. Without a clock, on a device that computes nothing, each event
   // is a microsecond.
   RecordedMemory finish(std::size_t warmup, bool has_clock) const;
@@ -51,7 +52,7 @@ class HistoryRecorder {
  private:
   class Marker;
 
-  Program& program_;
+  ProgramPlan plan_;
   const MemoryTrace& trace_;
   std::unique_ptr<Marker> marker_;
 };

@@ -38,7 +38,8 @@ std::size_t SnapshotCollector::FrameHash::operator()(const SnapshotFrame& frame)
 std::size_t SnapshotCollector::OriginHash::operator()(const SnapshotOrigin& origin) const {
   const unsigned flags =
       (origin.in_optimizer ? 1U : 0U) | (origin.in_backward ? 2U : 0U) | (origin.in_forward ? 4U : 0);
-  return mix_hash(mix_hash(origin.frame, origin.caller), std::uint64_t{origin.phase} << 3 | flags);
+  return mix_hash(mix_hash(mix_hash(origin.frame, origin.caller), origin.formula),
+                  std::uint64_t{origin.phase} << 3 | flags);
 }
 
 void SnapshotCollector::check_open() const {
@@ -90,6 +91,9 @@ SnapshotValue SnapshotCollector::text(std::string_view text) {
     if (name == "active_awaiting_free") traits.state = static_cast<std::uint8_t>(BlockState::active_pending_free);
     traits.as_filename = traits_of_filename(name);
     traits.as_name = traits_of_name(name);
+    const BlockPurpose purpose = BlockPurpose::of(name);
+    traits.phase = snapshot_.texts.intern(purpose.phase);
+    traits.formula = snapshot_.texts.intern(purpose.formula);
     text_traits_.push_back(traits);
   }
   return {Kind::text, id, 0};
@@ -272,8 +276,6 @@ void SnapshotCollector::add_frame(List& list, std::uint32_t frame) {
   list.origin.in_optimizer |= traits.in_optimizer;
   list.origin.in_backward |= traits.in_backward;
   list.origin.in_forward |= traits.in_forward;
-  const SnapshotFrame& line = snapshot_.frames[frame];
-  if (line.filename == TextTable::kEmpty && line.line == 0) list.origin.phase = line.name;
   if (traits.is_hidden) return;
   if (list.origin.frame == kNoFrame) list.origin.frame = frame;
   if (list.origin.caller == kNoFrame && !traits.is_framework) list.origin.caller = frame;

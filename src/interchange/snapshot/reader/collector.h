@@ -173,6 +173,7 @@ class SnapshotCollector {
     std::uint8_t action = kNoName;
     std::uint8_t state = kNoName;
     bool is_snapshot = false;  // the action of an event in which nothing is allocated or freed
+    std::uint32_t phase = TextTable::kEmpty, formula = TextTable::kEmpty;  // as user_metadata of a file of ours
     FrameTraits as_filename, as_name;
   };
   struct FrameHash {
@@ -207,6 +208,7 @@ class SnapshotCollector {
 
   const TextTraits* traits_of(SnapshotValue text) const;
   std::uint32_t intern_origin(const SnapshotOrigin& origin);
+  std::uint32_t origin_for(std::uint32_t origin, SnapshotValue metadata);
   std::uint8_t category_of(SnapshotValue text);
   SnapshotValue incomplete();
   void count_unknown_fields(const Dict& dict);

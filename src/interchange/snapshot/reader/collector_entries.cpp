@@ -89,7 +89,7 @@ SnapshotValue SnapshotCollector::event_of(const Dict& dict) {
   if (!is_size(size) || !is_number(place)) return incomplete();
   event_.request.size_bytes = unsigned_number(size);
   event_.address = unsigned_number(place);
-  event_.request.origin = origin_of(dict[SnapshotKey::frames]);
+  event_.request.origin = origin_for(origin_of(dict[SnapshotKey::frames]), dict[SnapshotKey::user_metadata]);
   event_.request.category = category_of(dict[SnapshotKey::category]);
   const Value block = dict[SnapshotKey::block_size];
   if (is_size(block) && block.number >= size.number &&
@@ -223,6 +223,16 @@ std::uint32_t SnapshotCollector::intern_origin(const SnapshotOrigin& origin) {
     snapshot_.origins.push_back(origin);
   }
   return found->second;
+}
+
+// Of an event of ours, the phase and the formula stand in its metadata.
+std::uint32_t SnapshotCollector::origin_for(std::uint32_t origin, SnapshotValue metadata) {
+  const TextTraits* purpose = traits_of(metadata);
+  if (purpose == nullptr || purpose->phase == TextTable::kEmpty) return origin;
+  SnapshotOrigin whole = snapshot_.origins[origin];
+  whole.phase = purpose->phase;
+  whole.formula = purpose->formula;
+  return intern_origin(whole);
 }
 
 std::uint8_t SnapshotCollector::category_of(SnapshotValue text) {

@@ -1,5 +1,6 @@
 #include "inspect/memory/pages/page.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
 #include "models/transformer.h"
 #include "support/csv_rows.h"
@@ -33,6 +35,12 @@ MemoryRun run_on(const char* device, Mode mode = Mode::step) {
   return *measure_memory(config);
 }
 
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
 std::string shown(const MemoryRun& run, Format format = Format::table, const MemoryViewOptions& options = {}) {
   return render(format, memory_page(std::span(&run, 1), options, format), 120);
 }
@@ -46,6 +54,12 @@ TEST(MemoryPage, has_every_part_of_a_run) {
         "One activation of the residual stream has 4 B S D = 2.0 KiB.", "Rise and fall", "Verdict:"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
+}
+
+TEST(MemoryPage, says_what_the_common_viewer_counts) {
+  const MemoryRun run = run_on("null");
+  EXPECT_THAT(shown(run), HasSubstr(fmt::format("draws requested bytes; its peak is {}.",
+                                                format_bytes(run.memory.report.peak.requested_bytes))));
 }
 
 TEST(MemoryPage, has_no_times_of_the_null_device) {
@@ -143,10 +157,15 @@ TEST(TimelineSvg, is_well_formed_and_has_the_phases) {
     const std::string svg = timeline_svg(run, axis);
     EXPECT_TRUE(svg.starts_with("<svg"));
     EXPECT_TRUE(svg.ends_with("</svg>\n"));
-    EXPECT_THAT(
-        svg, AllOf(HasSubstr("<title>"), HasSubstr("reserved"), HasSubstr("&lt;A &amp; B&gt;"), Not(HasSubstr("nan"))));
+    EXPECT_THAT(svg, AllOf(HasSubstr("role=\"img\""), HasSubstr("<title>Memory of custom step, fp32</title>"),
+                           HasSubstr("prefers-color-scheme:dark"), HasSubstr("reserved"),
+                           HasSubstr(" requested</text>"), HasSubstr("&lt;A &amp; B&gt;"), Not(HasSubstr("nan"))));
+    // The legend names every phase, and a phase has one shade in all iterations.
+    for (const char* phase : {"forward", "optimizer"}) EXPECT_THAT(svg, HasSubstr(fmt::format(">{}</text>", phase)));
+    const std::size_t bands = count(svg, "<title>forward</title>");
     if (axis == TimelineAxis::events) {
-      EXPECT_THAT(svg, AllOf(HasSubstr("<title>forward</title>"), HasSubstr("<title>optimizer</title>")));
+      EXPECT_EQ(bands, 3U);  // two iterations and the legend
+      EXPECT_EQ(count(svg, "class=\"b0\""), bands);
     }
     EXPECT_EQ(std::ranges::count(svg, '<'), std::ranges::count(svg, '>'));
     EXPECT_THAT(svg, HasSubstr(axis == TimelineAxis::time ? "ms by the host" : "not time"));

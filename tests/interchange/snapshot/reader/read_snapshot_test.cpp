@@ -216,13 +216,16 @@ TEST(ReadSnapshot, unknown_fields_and_actions_and_incomplete_entries_are_counted
 TEST(ReadSnapshot, a_state_between_events_is_no_event_and_ours_say_what_counts_and_their_phases) {
   SnapshotJson json;
   json.event("snapshot", 0, 0);
-  json.alloc(1, 2, {frame_json("a.py", 1, "matmul of layers.0"), frame_json("", 0, "backward")});
+  json.event("alloc", 1, 2, {frame_json("a.py", 1, "matmul of layers.0")})["user_metadata"] =
+      "iteration 3, phase: backward, category: gradient, formula: 4 D F";
   json.settings = {{"PYTORCH_CUDA_ALLOC_CONF", ""}, {"ridgepoint_counted_from_us", 5}, {"ridgepoint_has_clock", false}};
   const Snapshot found = json.read();
   EXPECT_EQ(found.histories.at(0).size(), 1u);
   EXPECT_EQ(found.settings.counted_from_us, 5);
   EXPECT_FALSE(found.settings.has_clock);
-  EXPECT_EQ(found.texts[found.origins.at(1).phase], "backward");
+  const SnapshotOrigin& origin = found.origins.at(found.histories[0].request(0).origin);
+  EXPECT_EQ(found.texts[origin.phase], "backward");
+  EXPECT_EQ(found.texts[origin.formula], "4 D F");
   EXPECT_TRUE(SnapshotJson().read().settings.has_clock);
 }
 
