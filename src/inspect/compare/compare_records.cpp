@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -138,11 +140,66 @@ class Matcher {
   }
 
   // Rows of other engines are matched if no engine is in both files: Ridgepoint with another program.
+  // Where no row has the configuration of another, and the files as wholes differ in a setting, that is compared.
   void match() {
-    if (match(true) + match(false) == 0 && other_devices_ == 0) explain_no_match();
+    if (found(true) || found(false)) return;
+    const std::vector<Difference> differences = differences_of_files();
+    if (!differences.empty() && found_without(differences)) return;
+    explain_no_match();
   }
 
  private:
+  // A setting that has one value in each file.
+  struct Difference {
+    std::string name, before, after;
+  };
+
+  bool found(bool with_engine) { return match(with_engine) > 0 || other_devices_ > 0; }
+
+  std::map<std::string, std::set<std::string>> values_of(const RecordFile& file) const {
+    std::map<std::string, std::set<std::string>> values;
+    for (const Record& record : file.records) {
+      if (!is_comparable(record)) continue;
+      for (const ConfigurationField& field : configuration_of(record, known_, false))
+        values[field.name].insert(field.value);
+    }
+    return values;
+  }
+
+  std::vector<Difference> differences_of_files() const {
+    const std::map<std::string, std::set<std::string>> before = values_of(before_), after = values_of(after_);
+    std::vector<Difference> differences;
+    for (const auto& [name, values] : before) {
+      const auto other = after.find(name);
+      if (other == after.end() || values == other->second || values.size() > 1 || other->second.size() > 1) continue;
+      differences.push_back({name, *values.begin(), *other->second.begin()});
+    }
+    return differences;
+  }
+
+  bool found_without(std::span<const Difference> differences) {
+    const Known all = known_;
+    std::set<std::string> equal;
+    for (const auto& [name, values] : values_of(before_)) equal.insert(name);
+    std::string names;
+    for (const Difference& difference : differences) {
+      equal.erase(difference.name);
+      names += fmt::format("{}{} ({} and {})", names.empty() ? "" : ", ", difference.name, shown(difference.before),
+                           shown(difference.after));
+    }
+    known_ = equal;
+    if (found(false)) {
+      comparison_.warnings.push_back(
+          fmt::format("rows of '{}' and '{}' are paired by what is equal; the files differ in {}", before_.path,
+                      after_.path, names));
+      return true;
+    }
+    known_ = all;
+    return false;
+  }
+
+  static std::string shown(const std::string& value) { return value.empty() ? "none" : value; }
+
   void restrict_to(const std::set<std::string>& fields) {
     if (!known_) {
       known_ = fields;
@@ -220,7 +277,6 @@ class Matcher {
     }
     const std::vector<ConfigurationField> a = configuration_of(*first, known_, false);
     const std::vector<ConfigurationField> b = configuration_of(*second, known_, false);
-    const auto shown = [](const std::string& value) { return value.empty() ? "none" : value; };
     std::vector<std::string> differences;
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i] == b[i]) continue;

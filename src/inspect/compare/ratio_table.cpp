@@ -121,9 +121,18 @@ std::string caption_of(const RecordComparison& comparison, std::vector<Record> r
 
 std::string percent(double share) { return fmt::format("{:g}%", share * 100); }
 
-std::string words_of(Verdict verdict, const CompareOptions& options) {
+// An interval that begins near 1 says on which side of it the ratio is.
+std::string words_of(const ComparedRow& row, const CompareOptions& options) {
+  const Verdict verdict = row.verdict;
   if (verdict == Verdict::same) return fmt::format("same within {}", percent(options.same_within));
-  return verdict == Verdict::cannot_tell ? "cannot tell" : std::string(name(verdict));
+  if (verdict != Verdict::cannot_tell) return std::string(name(verdict));
+  const auto& interval = row.ratio->interval;
+  if (!interval || (interval->low <= 1 && interval->high >= 1)) return "cannot tell";
+  const bool is_faster = interval->high < 1;
+  const double nearest = std::abs((is_faster ? interval->high : interval->low) - 1);
+  const double farthest = std::abs((is_faster ? interval->low : interval->high) - 1);
+  return fmt::format("{} by {:.1f} to {:.1f}%; less than {} is not excluded", is_faster ? "faster" : "slower",
+                     nearest * 100, farthest * 100, percent(options.same_within));
 }
 
 std::string failure_of(const Record& record) {
@@ -240,7 +249,7 @@ class PeopleTable {
     if (has_pairs_) cells.emplace_back(format_ms(time_of(row.baseline, row.time).median));
     cells.insert(cells.end(),
                  {format_ms(time_of(row.record, row.time).median), fmt::format("{:.3f}", row.ratio->ratio),
-                  interval_text(*row.ratio), words_of(row.verdict, comparison_.options),
+                  interval_text(*row.ratio), words_of(row, comparison_.options),
                   bytes_cell(row.record.memory_bytes.peak_allocated), memory_ratio_text(row.memory_ratio)});
     if (!has_calls_) cells.emplace_back(tokens_of(row.record));
     table_.add(std::move(cells));

@@ -98,15 +98,37 @@ TEST(CompareFiles, refuses_rows_of_different_devices_and_names_both) {
   EXPECT_THAT(error_of({file("a", {timed(1, 1), elsewhere})}), HasSubstr("different devices"));
 }
 
+TEST(CompareFiles, pairs_rows_of_files_that_differ_in_an_option_and_names_it) {
+  const auto compiled = [](std::uint64_t seed, Mode mode) {
+    Record record = timed(0.5, seed, mode);
+    record.compile = Compile::full;
+    return record;
+  };
+  const RecordComparison found =
+      compare_files(std::vector{file("a", {timed(1, 1), timed(1, 2, Mode::forward)}),
+                                file("b", {compiled(3, Mode::forward), compiled(4, Mode::step)})},
+                    {});
+  ASSERT_THAT(found.rows, SizeIs(2));
+  for (const ComparedRow& row : found.rows) {
+    EXPECT_EQ(row.record.mode, row.baseline.mode);
+    EXPECT_EQ(row.verdict, Verdict::faster);
+  }
+  EXPECT_THAT(found.warnings, ElementsAre(HasSubstr("paired by what is equal; the files differ in compile (off and "
+                                                    "full)")));
+}
+
 TEST(CompareFiles, says_in_which_settings_files_without_common_rows_differ) {
   Record large = timed(1, 2);
   large.batch = 64;
   large.dtype = Precision::bf16;
-  EXPECT_THAT(error_of({file("a", {timed(1, 1)}), file("b", {large})}),
+  Record larger = large;
+  larger.batch = 128;
+  EXPECT_THAT(error_of({file("a", {timed(1, 1)}), file("b", {large, larger})}),
               AllOf(HasSubstr("no row of 'b' has the configuration of a row of 'a'"),
                     HasSubstr("batch (4 and 64), dtype (fp32 and bf16)")));
   large.model.name.clear();
-  EXPECT_THAT(error_of({file("a", {timed(1, 1)}), file("b", {large})}), HasSubstr("model.name (tiny and none)"));
+  EXPECT_THAT(error_of({file("a", {timed(1, 1)}), file("b", {large, larger})}),
+              HasSubstr("model.name (tiny and none)"));
 }
 
 TEST(CompareFiles, refuses_rows_without_times) {

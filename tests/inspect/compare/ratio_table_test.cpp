@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "inspect/compare/ratio.h"
 #include "support/csv_rows.h"
 #include "support/sample_records.h"
 #include "tables/table/render.h"
@@ -65,6 +66,15 @@ TEST(RatioTable, says_why_a_row_has_no_ratio_or_no_interval) {
                           HasSubstr("1 row has fewer than 8 samples on one side")));
   EXPECT_THAT(text_of(compare_runs(std::vector{out_of_memory_record(), timed(10)}, {}), Format::table),
               HasSubstr("the baseline failed; oom"));
+}
+
+TEST(RatioTable, says_on_which_side_a_ratio_is_that_may_be_near_1) {
+  RecordComparison comparison = compare_runs(std::vector{timed(10), timed(9.7, Compile::full)}, {});
+  comparison.rows[0].ratio = TimeRatio{0.962, TimeRatio::Interval{0.944, 0.995}};
+  comparison.rows[0].verdict = judge(*comparison.rows[0].ratio, 0.01);
+  EXPECT_THAT(text_of(comparison, Format::table), HasSubstr("faster by 0.5 to 5.6%; less than 1% is not excluded"));
+  comparison.rows[0].ratio->interval->high = 1.02;
+  EXPECT_THAT(text_of(comparison, Format::table), HasSubstr("cannot tell"));
 }
 
 TEST(RatioTable, has_the_same_values_in_csv_and_json) {
