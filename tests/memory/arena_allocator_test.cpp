@@ -129,7 +129,7 @@ TEST(ArenaAllocator, runs_out_at_once_where_the_arena_does_not_fit) {
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.requested_bytes(), 1536u);
     EXPECT_EQ(error.free_bytes(), 1024u);
-    EXPECT_THAT(error.what(), HasSubstr("on fake card for the arena of all buffers: asked for 1.5 KiB"));
+    EXPECT_THAT(error.what(), HasSubstr("on fake card for the arena of all buffers: asked for 1.50 KiB"));
   }
   ASSERT_EQ(trace.size(), 1u);
   EXPECT_EQ(trace[0].kind, MemoryEventKind::oom);
@@ -148,9 +148,9 @@ TEST(ArenaAllocator, names_the_largest_blocks_where_they_are_known) {
   shortage.largest = {{12, 512 * kKiB, "activation", "in forward at matmul of layers.0.attn.scores"},
                       {1, kMiB, "parameter", "for the parameter 'w'"}};
   EXPECT_EQ(out_of_memory_sentence(shortage),
-            "out of memory for the arena of all buffers: asked for 9.0 MiB; 8.0 MiB of 8.0 MiB is free, 1.0 MiB too "
+            "out of memory for the arena of all buffers: asked for 9.00 MiB; 8.00 MiB of 8.00 MiB is free, 1.00 MiB too "
             "little; most of it at its peak: 12 x 512.0 KiB (activation, first in forward at matmul of "
-            "layers.0.attn.scores), 1.0 MiB (parameter, for the parameter 'w'); use a smaller batch or context, a "
+            "layers.0.attn.scores), 1.00 MiB (parameter, for the parameter 'w'); use a smaller batch or context, a "
             "narrower dtype or more memory");
 }
 

@@ -43,7 +43,7 @@ TEST(out_of_memory, says_the_requested_and_the_free_bytes) {
     EXPECT_EQ(error.shortage().short_bytes(), 2 * kMiB);
     EXPECT_STREQ(error.what(),
                  "out of memory on fake card: asked for 25.0 MiB (activation), which takes a segment of 26.0 MiB; "
-                 "24.0 MiB of 64.0 MiB is free, 2.0 MiB too little; use a smaller batch or context, a narrower dtype "
+                 "24.0 MiB of 64.0 MiB is free, 2.00 MiB too little; use a smaller batch or context, a narrower dtype "
                  "or more memory");
   }
 }
@@ -57,7 +57,7 @@ TEST(out_of_memory, reports_the_device_when_there_is_no_limit) {
     FAIL() << "52 MiB came out of 50";
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.free_bytes(), 20 * kMiB);
-    EXPECT_THAT(error.what(), HasSubstr("20.0 MiB of 50.0 MiB is free, 2.0 MiB too little"));
+    EXPECT_THAT(error.what(), HasSubstr("20.0 MiB of 50.0 MiB is free, 2.00 MiB too little"));
   }
 }
 
@@ -89,8 +89,8 @@ TEST(out_of_memory, says_by_how_little_a_segment_fails_where_the_request_would_f
     FAIL() << "2 MiB came out of 256 KiB";
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.shortage().short_bytes(), error.shortage().segment_bytes - error.free_bytes());
-    EXPECT_THAT(error.what(), HasSubstr("asked for 32.0 KiB (activation), which takes a segment of 2.0 MiB; 256.0 KiB "
-                                        "of 16.2 MiB is free, 1.8 MiB too little"));
+    EXPECT_THAT(error.what(), HasSubstr("asked for 32.0 KiB (activation), which takes a segment of 2.00 MiB; 256.0 KiB "
+                                        "of 16.2 MiB is free, 1.75 MiB too little"));
   }
 }
 
@@ -134,11 +134,11 @@ TEST(out_of_memory, says_the_place_and_the_need_where_they_are_known) {
   shortage.free_bytes = 4 * kMiB;
   shortage.needed_bytes = 3 * kMiB;
   EXPECT_THAT(out_of_memory_sentence(shortage),
-              AllOf(StartsWith("out of memory in backward at matmul of layers.3.attn.scores: asked for 5.0 MiB, which"),
+              AllOf(StartsWith("out of memory in backward at matmul of layers.3.attn.scores: asked for 5.00 MiB, which"),
                     Not(HasSubstr("the whole run"))))
       << "a need below what there is would contradict the rest";
   shortage.needed_bytes = 9 * kMiB;
-  EXPECT_THAT(out_of_memory_sentence(shortage), HasSubstr("; the whole run needs 9.0 MiB;"));
+  EXPECT_THAT(out_of_memory_sentence(shortage), HasSubstr("; the whole run needs 9.00 MiB;"));
 }
 
 TEST(out_of_memory, releases_cached_segments_before_giving_up) {

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <span>
 
+#include "core/text/nearest.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -38,6 +39,27 @@ std::string in_units(double value, double step, double next_unit, std::span<cons
   return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
+constexpr std::array<std::string_view, 6> kBinaryNames = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+
+// Three digits at least, so that 1,034 MiB and 1,064 MiB differ.
+std::string in_binary_units(double value) {
+  constexpr double kNextUnit = 1023.95, kFewDigits = 9.995;
+  std::size_t unit = 0;
+  for (value /= 1024; value >= kNextUnit && unit + 1 < kBinaryNames.size(); ++unit) value /= 1024;
+  return fmt::format("{:.{}f} {}", value, value < kFewDigits ? 2 : 1, kBinaryNames[unit]);
+}
+
+std::string_view& unit_of_bytes() {
+  static std::string_view unit;
+  return unit;
+}
+
+std::string in_unit(double bytes, std::string_view unit) {
+  if (unit == "B") return fmt::format("{:.0f} B", bytes);
+  const auto place = std::ranges::find(kBinaryNames, unit) - kBinaryNames.begin();
+  return fmt::format("{:.{}f} {}", bytes / std::pow(1024, place + 1), place < 2 ? 1 : 3, unit);
+}
+
 std::string lower(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -47,8 +69,17 @@ std::string lower(std::string_view text) {
 }  // namespace
 
 std::string format_bytes(std::uint64_t bytes) {
-  constexpr std::array<std::string_view, 6> kNames = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  return bytes < 1024 ? fmt::format("{} B", bytes) : in_units(static_cast<double>(bytes), 1024, 1023.95, kNames);
+  if (!unit_of_bytes().empty()) return in_unit(static_cast<double>(bytes), unit_of_bytes());
+  return bytes < 1024 ? fmt::format("{} B", bytes) : in_binary_units(static_cast<double>(bytes));
+}
+
+void write_bytes_in(std::string_view unit) {
+  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  unit_of_bytes() = {};
+  if (unit.empty()) return;
+  const auto* found = std::ranges::find_if(kUnits, [&](std::string_view known) { return lower(known) == lower(unit); });
+  if (found == kUnits.end()) refuse_name(unit, "'{}' is no unit", kUnits);
+  unit_of_bytes() = *found;
 }
 
 std::string format_byte_count(double bytes) {
@@ -105,6 +136,15 @@ std::int64_t parse_integer(std::string_view text) {
   if (code == std::errc::result_out_of_range) fail(text, "does not fit in a 64-bit integer");
   if (code != std::errc() || end != text.data() + text.size()) fail(text, "is not a whole number");
   return number;
+}
+
+std::int64_t parse_tokens(std::string_view text) {
+  constexpr std::int64_t kThousand = 1024;
+  if (!text.ends_with('k') && !text.ends_with('K')) return parse_integer(text);
+  const std::int64_t thousands = parse_integer(text.substr(0, text.size() - 1));
+  std::int64_t tokens = 0;
+  if (__builtin_mul_overflow(thousands, kThousand, &tokens)) fail(text, "does not fit in a 64-bit integer");
+  return tokens;
 }
 
 }  // namespace ridgepoint

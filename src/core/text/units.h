@@ -8,8 +8,11 @@
 
 namespace ridgepoint {
 
-// 0 B, 512 B, 1.5 KiB, 20.0 GiB.
+// 0 B, 512 B, 1.50 KiB, 20.0 GiB, or as write_bytes_in() says.
 std::string format_bytes(std::uint64_t bytes);
+// From now on in this unit: B, KiB, MiB, GiB or TiB; in one that suits each if it is empty. Throws Error (usage) for
+// another.
+void write_bytes_in(std::string_view unit);
 // Of a figure that was computed or read: "-" where it is not finite, 0 B at least.
 std::string format_byte_count(double bytes);
 // -1.5 GiB, 0 B, 1.5 GiB.
@@ -25,5 +28,7 @@ std::string format_duration(double seconds);
 std::int64_t parse_bytes(std::string_view text);
 // A 64-bit integer: decimal digits after an optional '-'.
 std::int64_t parse_integer(std::string_view text);
+// The same, or thousands of 1,024: 32k is 32768.
+std::int64_t parse_tokens(std::string_view text);
 
 }  // namespace ridgepoint

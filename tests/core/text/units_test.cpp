@@ -24,26 +24,50 @@ ErrorKind kind_of(void (*call)()) {
 TEST(FormatBytes, uses_the_unit_that_keeps_the_number_short) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1023), "1023 B");
-  EXPECT_EQ(format_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(format_bytes(1536), "1.50 KiB");
   EXPECT_EQ(format_bytes(20ULL << 30), "20.0 GiB");
   EXPECT_EQ(format_bytes(std::numeric_limits<std::uint64_t>::max()), "16.0 EiB");
 }
 
-TEST(FormatBytes, never_rounds_to_1024_of_a_unit) { EXPECT_EQ(format_bytes((1ULL << 20) - 1), "1.0 MiB"); }
+TEST(FormatBytes, never_rounds_to_1024_of_a_unit) { EXPECT_EQ(format_bytes((1ULL << 20) - 1), "1.00 MiB"); }
+
+TEST(FormatBytes, tells_sizes_near_a_unit_apart) {
+  EXPECT_EQ(format_bytes(1034ULL << 20), "1.01 GiB");
+  EXPECT_EQ(format_bytes(1064ULL << 20), "1.04 GiB");
+  EXPECT_EQ(format_bytes((10ULL << 20) - 1), "10.0 MiB");
+}
+
+TEST(FormatBytes, keeps_to_the_unit_that_is_asked_for) {
+  write_bytes_in("mib");
+  EXPECT_EQ(format_bytes(1034ULL << 20), "1034.0 MiB");
+  write_bytes_in("GiB");
+  EXPECT_EQ(format_bytes(1034ULL << 20), "1.010 GiB");
+  write_bytes_in("");
+  EXPECT_EQ(format_bytes(1034ULL << 20), "1.01 GiB");
+  EXPECT_EQ(kind_of([] { write_bytes_in("MB"); }), ErrorKind::usage);
+}
+
+TEST(ParseTokens, counts_thousands_of_1024) {
+  EXPECT_EQ(parse_tokens("32k"), 32768);
+  EXPECT_EQ(parse_tokens("1K"), 1024);
+  EXPECT_EQ(parse_tokens("300"), 300);
+  EXPECT_EQ(kind_of([] { parse_tokens("k"); }), ErrorKind::usage);
+  EXPECT_EQ(kind_of([] { parse_tokens("9223372036854775807k"); }), ErrorKind::usage);
+}
 
 TEST(FormatByteCount, is_defined_for_every_number) {
-  EXPECT_EQ(format_byte_count(1536), "1.5 KiB");
+  EXPECT_EQ(format_byte_count(1536), "1.50 KiB");
   EXPECT_EQ(format_byte_count(-5), "0 B");
-  EXPECT_EQ(format_byte_count(1e308), "8.0 EiB");
+  EXPECT_EQ(format_byte_count(1e308), "8.00 EiB");
   EXPECT_EQ(format_byte_count(std::nan("")), "-");
   EXPECT_EQ(format_byte_count(std::numeric_limits<double>::infinity()), "-");
 }
 
 TEST(FormatSignedBytes, puts_a_minus_before_the_size) {
-  EXPECT_EQ(format_signed_bytes(-1536), "-1.5 KiB");
+  EXPECT_EQ(format_signed_bytes(-1536), "-1.50 KiB");
   EXPECT_EQ(format_signed_bytes(0), "0 B");
-  EXPECT_EQ(format_signed_bytes(1536), "1.5 KiB");
-  EXPECT_EQ(format_signed_bytes(std::numeric_limits<std::int64_t>::min()), "-8.0 EiB");
+  EXPECT_EQ(format_signed_bytes(1536), "1.50 KiB");
+  EXPECT_EQ(format_signed_bytes(std::numeric_limits<std::int64_t>::min()), "-8.00 EiB");
 }
 
 TEST(FormatCount, prefixes_thousands) {

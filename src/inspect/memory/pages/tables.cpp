@@ -123,6 +123,13 @@ Table category_table(const MemoryContents& contents) {
   return table;
 }
 
+// With what it gives where the blocks are larger: the allocator rounds, and leaves some remainders unsplit.
+std::string formula_of(const MemoryGroup& group) {
+  const std::string block = format_bytes(group.block_bytes());
+  const std::string requested = format_bytes((group.bytes - group.rounding_bytes) / group.blocks);
+  return group.formula.empty() || block == requested ? group.formula : group.formula + " = " + requested;
+}
+
 Table group_table(const MemoryContents& contents, std::optional<std::string_view> only, std::size_t top) {
   const bool has_formulas =
       std::ranges::any_of(contents.groups, [](const MemoryGroup& group) { return !group.formula.empty(); });
@@ -145,7 +152,7 @@ Table group_table(const MemoryContents& contents, std::optional<std::string_view
     }
     ++shown;
     Cells cells = {bytes(group.bytes), percent(group.bytes, whole), count(group.blocks), bytes(group.block_bytes())};
-    if (has_formulas) cells.push_back(text_cell(group.formula));
+    if (has_formulas) cells.push_back(text_cell(formula_of(group)));
     if (!only) cells.emplace_back(group.category);
     cells.emplace_back(group.op);
     cells.emplace_back(name_of(group));
@@ -185,7 +192,7 @@ Table request_table(const std::vector<MemoryRequest>& requests, std::size_t top)
   table.key_columns = table.columns.size();
   for (std::size_t i = 0; i < std::min(top, requests.size()); ++i) {
     const MemoryGroup& group = requests[i].group;
-    table.add({bytes(group.block_bytes()), text_cell(group.formula), count(group.blocks), count(requests[i].held),
+    table.add({bytes(group.block_bytes()), text_cell(formula_of(group)), count(group.blocks), count(requests[i].held),
                group.category, group.phase, group.op, text_cell(group.source), name_of(group)});
   }
   return table;

@@ -51,7 +51,7 @@ TEST(MemoryPage, has_every_part_of_a_run) {
   for (const char* part :
        {"before backward", "at the peak, in", "Timeline", "|forward", "reserved", "What each phase's peak is made of",
         "optimizer state", "Saved for backward", "At the peak, by op and module", "The largest allocations", "4 B S V",
-        "One activation of the residual stream has 4 B S D = 2.0 KiB.", "Rise and fall", "Verdict:"}) {
+        "One activation of the residual stream has 4 B S D = 2.00 KiB.", "Rise and fall", "Verdict:"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
 }
