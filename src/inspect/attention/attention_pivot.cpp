@@ -11,6 +11,7 @@
 #include "inspect/attention/attention_tables.h"
 #include "record/columns.h"
 #include "record/record_table.h"
+#include "record/timing_notes.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::views {
@@ -182,7 +183,8 @@ class Pivot {
     const std::optional<double> value = metric.value(*record);
     if (!value) return std::string(kNothing);
     const std::optional<double> growth = growth_of(metric, row, column);
-    return fmt::format("{}{}{}", format_ms(*value), record->attention_fallback ? "*" : "",
+    const bool is_unsteady = record->timing.judged == metric.key && timing_mark(*record) != kNothing;
+    return fmt::format("{}{}{}{}", is_unsteady ? "~" : "", format_ms(*value), record->attention_fallback ? "*" : "",
                        growth ? fmt::format(" x{:.1f}", *growth) : "");
   }
 
@@ -234,6 +236,7 @@ Page pivot_page(std::span<const Record> records, const PivotOptions& options, Fo
   Table& first = page.tables.front();
   first.caption = records_caption(records) + "\n\n" + first.caption;
   page.tables.back().note = "xN: ratio to the row above, which differs in one size.";
+  if (const std::string marks = timing_notes(records); !marks.empty()) page.tables.back().note += "\n" + marks;
   if (pivot.has_fallback()) page.tables.back().note += "\n* no kernel for this shape: ran as recompute";
   return page;
 }

@@ -60,9 +60,12 @@ Table account_for_people(const AttentionAccount& account, const AccountMoment& m
   Table table;
   table.caption = fmt::format("Allocated bytes ({}): {}\n{}", moment.name, sizes_of(account.problem),
                               records_caption(std::span(&account.run, 1)));
-  table.columns = {{"component", "component"},      {"shape", "shape", "{}", Align::by_content, 1},
-                   {"formula", "bytes by formula"}, {"predicted_bytes", "predicted"},
-                   {"measured_bytes", "measured"},  {"difference", "difference"}};
+  table.columns = {{"component", "component"},
+                   {"shape", "shape", "{}", Align::by_content, 1},
+                   {"formula", "bytes by formula"},
+                   {"predicted_bytes", "predicted"},
+                   {"measured_bytes", account.run.device.kind == "null" ? "by the allocator" : "measured"},
+                   {"difference", "difference"}};
   std::int64_t predicted = 0, rounding = 0, unsplit = 0;
   for (const AccountLine& line : moment.lines) {
     table.add(account_cells(line));

@@ -41,7 +41,7 @@ class Search {
         granularity_(granularity),
         watch_(watch),
         limit_(limit),
-        options_{.compile = compile_options(config.problem, Mode::backward)} {}
+        options_{.compile = compile_options(config.problem, Mode::forward_backward)} {}
 
   void run() {
     device_ = open_device(config_.device, config_.device_options);
@@ -60,6 +60,10 @@ class Search {
           largest_that_fits([this](std::int64_t sequence) { return is_planned_to_fit(sequence); }, granularity_,
                             std::numeric_limits<std::int64_t>::max());
       limit_.problem = of_length(longest);
+      if (overflows_) {
+        limit_.remark = "longer sequences fit, and their operations are more than 64 bits count";
+        break;
+      }
       limit_.run.attention_fallback = attention_fallback(
           training_graph(build_attention_problem(of_length(longest + granularity_)), options_.compile), *device_);
       confirm(longest);
@@ -111,10 +115,8 @@ class Search {
       return false;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage || limit_.peak_allocated_bytes == 0) throw;
-      throw Error(
-          fmt::format("a sequence of {} fits, and the operations of {} overflow 64 bits; give a smaller --memory-limit",
-                      sequence / 4, sequence),
-          ErrorKind::usage);
+      overflows_ = true;
+      return false;
     }
   }
 
@@ -168,6 +170,7 @@ class Search {
   std::shared_ptr<Device> device_;
   std::size_t available_bytes_ = 0;
   std::size_t memory_bytes_ = 0;  // of this search
+  bool overflows_ = false;        // what the search ended at
 };
 
 }  // namespace

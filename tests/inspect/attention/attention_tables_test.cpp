@@ -42,6 +42,16 @@ TEST(PivotTables, put_growth_behind_each_value_and_failures_in_their_place) {
   EXPECT_THAT(text, HasSubstr("* no kernel for this shape: ran as recompute"));
 }
 
+TEST(PivotTables, mark_times_that_were_not_steady) {
+  std::vector<Record> records = grid();
+  records[1].timing.verdict = TimingVerdict::drifting;
+  records[1].timing.judged = "forward_ms";
+  const std::string text = render(Format::table, pivot_page(records, {"attention", ""}, Format::table));
+  EXPECT_THAT(text, HasSubstr("~2.00"));
+  EXPECT_THAT(text, HasSubstr("~ drifting: "));
+  EXPECT_EQ(text.find("~2.00"), text.rfind("~2.00")) << "the times of backward are steady";
+}
+
 TEST(PivotTables, divide_a_baseline_by_each_of_the_others) {
   const std::vector<Table> tables = pivot_page(grid(), {"attention", "composite"}, Format::table).tables;
   ASSERT_THAT(tables, SizeIs(8));
@@ -137,7 +147,7 @@ TEST(AccountTables, tell_the_difference_and_where_it_comes_from) {
   EXPECT_THAT(text, HasSubstr("(before backward): B 8, H 1, S 256, D 64, K 80\n"));
   EXPECT_THAT(text, HasSubstr("q          B H S D  4 B H S D              1000      1024  24 rounding to 512\n"));
   EXPECT_THAT(text, HasSubstr("3048      5120  24 rounding to 512, 2048 unsplit remainder\n"));
-  EXPECT_THAT(text, HasSubstr("5.0 KiB allocated; 2.0 MiB reserved"));
+  EXPECT_THAT(text, HasSubstr("5.00 KiB allocated; 2.00 MiB reserved"));
 }
 
 }  // namespace
