@@ -25,7 +25,7 @@ COMMANDS = [
      "--compile", "off,fuse,full", "--attention", "naive,composite,softmax,weights,recompute,flash"],
     ["--model", "small,2.7b", "--card", CARDS, *FAST],
     ["--model", "medium", "--card", CARDS, "--context", "1024", "--dtype", "fp32,bf16"],
-    [*STEP, "--mode", "forward,training_forward,backward,step", "--checkpoint", "none,attention,selective,block"],
+    [*STEP, "--mode", "forward,training_forward,forward_backward,step", "--checkpoint", "none,attention,selective,block"],
     ["--model", "tiny", "--dtype", "fp32,bf16", "--compile", "off,full"],  # of this machine's processor
     ["--model", "2.7b", "--card", "a100,h100", *FAST, "--context", "1024", "--fit", "batch"],
     ["--model", "2.7b", "--card", "l4,h100", *FAST, "--context", "1024", "--checkpoint", "auto"],

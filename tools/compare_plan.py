@@ -32,7 +32,7 @@ def model_words(model):
 def training_words(record):
     """How the run trains, where it is not as plan trains without options."""
     words = []
-    if record["mode"] in ("backward", "step"):
+    if record["mode"] in ("forward_backward", "backward", "step"):
         words += ["--loss-chunk", str(record["loss_chunk_rows"] or "off"), "--accumulate", str(record["accumulate"])]
     if record["mode"] == "step":
         words += ["--optimizer", record["optimizer"], "--weight-decay", str(record["weight_decay"])]

@@ -19,7 +19,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUN = ("model", "batch", "context", "dtype", "compile", "attention")
-MODES = ("forward", "backward", "step")
+MODES = ("forward", "forward_backward", "step")
 
 
 @functools.cache

@@ -161,7 +161,7 @@ class Iteration:
         sizes, mode, dtype, kind = row, row["mode"], row["dtype"], row["attention"]
         self.mode, self.low, self.device = mode, LOW_TYPES.get(dtype), device
         self.before_backward = None
-        self.has_loss = mode in ("backward", "step")
+        self.has_loss = mode in ("forward_backward", "step")
         self.model = make_model(sizes, kind, device)
         self.optimizer = None
         if mode == "step":

@@ -23,7 +23,7 @@ Row = collections.namedtuple("Row", "model mode dtype batch context")
 ROWS = [
     Row("small", "forward", "bf16", 1, 128),
     Row("small", "forward", "bf16", 4, 256),
-    Row("small", "backward", "bf16", 4, 256),
+    Row("small", "forward_backward", "bf16", 4, 256),
     Row("small", "step", "bf16", 4, 256),
     Row("small", "step", "bf16", 64, 256),
     Row("small", "step", "bf16", 16, 1024),
@@ -31,7 +31,7 @@ ROWS = [
     Row("small", "step", "fp32", 4, 256),
     Row("medium", "forward", "bf16", 16, 512),
     Row("medium", "step", "bf16", 8, 512),
-    Row("medium", "backward", "fp32", 4, 256),
+    Row("medium", "forward_backward", "fp32", 4, 256),
     Row("large", "forward", "bf16", 32, 256),
     Row("large", "step", "bf16", 16, 512),
     Row("large", "step", "fp32", 4, 256),

@@ -32,7 +32,7 @@ class Compare16(unittest.TestCase):
     def test_spreads_over_models_modes_types_batches_and_contexts(self):
         values = [set(column) for column in zip(*compare_16.ROWS)]
         self.assertEqual(values[0], {"small", "medium", "large", "xl"})
-        self.assertEqual(values[1], {"forward", "backward", "step"})
+        self.assertEqual(values[1], {"forward", "forward_backward", "step"})
         self.assertEqual(values[2], {"bf16", "fp32"})
         self.assertEqual((min(values[3]), max(values[3])), (1, 64))
         self.assertEqual((min(values[4]), max(values[4])), (128, 1024))

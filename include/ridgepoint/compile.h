@@ -22,12 +22,12 @@
 namespace ridgepoint {
 
 // What one run computes. forward: the results of the model. training_forward: the same, and every value that backward
-// would read stays in memory until the next run begins. backward: the loss and the gradient of every parameter. step:
-// loss, gradients and the update of the parameters by the optimizer.
-enum class Mode : std::uint8_t { forward, training_forward, backward, step };
-inline constexpr std::array kAllModes = {Mode::forward, Mode::training_forward, Mode::backward, Mode::step};
-constexpr bool runs_backward(Mode mode) { return mode == Mode::backward || mode == Mode::step; }
-// forward training_forward backward step
+// would read stays in memory until the next run begins. forward_backward: the loss and the gradient of every parameter.
+// step: loss, gradients and the update of the parameters by the optimizer.
+enum class Mode : std::uint8_t { forward, training_forward, forward_backward, step };
+inline constexpr std::array kAllModes = {Mode::forward, Mode::training_forward, Mode::forward_backward, Mode::step};
+constexpr bool runs_backward(Mode mode) { return mode == Mode::forward_backward || mode == Mode::step; }
+// forward training_forward forward_backward step
 std::string_view name(Mode mode);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Mode mode_from_name(std::string_view text);

@@ -205,8 +205,10 @@ struct PlanSection {
   std::optional<std::int64_t> room_bytes;  // capacity less peak reserved, 0 at least if it fits; negative: missing
   std::optional<std::string> fitted;       // what was made as large as fits: batch, context, layers
   std::optional<double> predicted_ms;      // of an iteration on the card; empty without a card that the plan knows
-  std::optional<std::string> predicted_problem;  // why a plan for a card has no time
+  std::optional<std::string> predicted_problem;  // why a plan for a card has no time, or one that is not sure
   std::optional<double> predicted_error;         // of predicted_ms, as a share of it; empty where nothing was measured
+  std::optional<double> predicted_low_ms, predicted_high_ms;  // where a measured time should lie
+  std::optional<double> predicted_tokens_per_second, predicted_mfu;
   // Of several ranks: how long the collectives of an iteration run, and how long other kernels wait for them.
   std::optional<double> predicted_communication_ms;
   std::optional<double> predicted_exposed_ms;

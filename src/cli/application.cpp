@@ -12,6 +12,7 @@
 
 #include "cli/descriptions/command.h"
 #include "cli/descriptions/description.h"
+#include "cli/options/choices.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/messages.h"
@@ -20,6 +21,7 @@
 #include "core/build_info.h"
 #include "core/text/nearest.h"
 #include "core/warning.h"
+#include "record/columns.h"
 #include "ridgepoint/error.h"
 #include "tables/table/wrap.h"
 
@@ -87,9 +89,11 @@ std::string example(std::string_view line, std::size_t width) {
 // The help texts, made from the commands and the options that they register. No line is longer than `width` columns.
 std::string program_help(const Commands& commands, std::size_t width) {
   std::string text =
-      wrap(fmt::format("Ridgepoint {} shows where the time and the memory of a Transformer training step go.",
-                       version()),
-           width) +
+      wrap(
+          fmt::format("Ridgepoint {} shows where the time and the memory of a Transformer training step go: of its own "
+                      "engine, and of PyTorch in snapshot, plan --as torch and bench --peers.",
+                      version()),
+          width) +
       "\n\nUsage: ridgepoint COMMAND [OPTIONS]\n\nCommands:\n";
   std::size_t column = 0;
   for (const auto& command : commands) column = std::max(column, command->name().size());
@@ -139,6 +143,41 @@ Command& find_command(const Commands& commands, std::string_view word) {
               ErrorKind::usage);
 }
 
+bool has_option(const CLI::App& app, const std::string& name) {
+  return app.get_option_no_throw("--" + name) != nullptr;
+}
+
+// An option under another name, such as --batch_size or --seq-len, by the one that the command has.
+std::string with_usual_name(const std::string& argument, const CLI::App& app) {
+  if (!argument.starts_with("--")) return argument;
+  const std::size_t end = std::min(argument.find('='), argument.size());
+  std::string name = argument.substr(2, end - 2);
+  if (has_option(app, name)) return argument;
+  std::ranges::replace(name, '_', '-');
+  const std::optional<UsualOption> usual = usual_option(name);
+  if (!has_option(app, name) && usual && usual->value.empty()) name = usual->name;
+  return has_option(app, name) ? "--" + name + argument.substr(end) : argument;
+}
+
+// "; did you mean '--shard parameters'?" of an option that stands for a value here; empty for others.
+std::string hint_of_value(std::string_view word, const CLI::App& app) {
+  const std::optional<UsualOption> usual = usual_option(word.substr(std::min<std::size_t>(2, word.size())));
+  if (!usual || usual->value.empty() || !has_option(app, std::string(usual->name))) return "";
+  return fmt::format("; did you mean '--{} {}'?", usual->name, usual->value);
+}
+
+// "; plan, bench have it" of an option of other commands; empty for others.
+std::string hint_of_command(const std::string& word) {
+  std::vector<std::string> having;
+  for (const auto& command : all_commands()) {
+    CLI::App app;
+    prepare(app, *command);
+    if (app.get_option_no_throw(word) != nullptr) having.emplace_back(command->name());
+  }
+  if (having.empty()) return "";
+  return fmt::format("; {} {} it;", fmt::join(having, ", "), having.size() == 1 ? "has" : "have");
+}
+
 [[noreturn]] void fail_unexpected(const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-")) {
     throw Error(fmt::format("unexpected argument '{}'; give a value after its option: --name VALUE", argument),
@@ -150,9 +189,11 @@ Command& find_command(const Commands& commands, std::string_view word) {
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string word = argument.substr(0, argument.find('='));
-  const std::string likely = hint(word, candidates);
+  std::string likely = hint_of_value(word, app);
+  if (likely.empty()) likely = hint_of_command(word);
+  if (likely.empty()) likely = hint(word, candidates);
   throw Error(fmt::format("unknown option '{}'{}{} '{} --help' lists all options", word, likely,
-                          likely.ends_with('?') ? "" : ";", app.get_name()),
+                          likely.ends_with('?') || likely.ends_with(';') ? "" : ";", app.get_name()),
               ErrorKind::usage);
 }
 
@@ -192,8 +233,8 @@ void check_value(const CLI::Option& option, const std::string& flag, const std::
 }
 
 // Refuses what CLI11 accepts: an option given twice, an empty value, and another option or "-" as a value.
-void check_values(const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
+void check_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& values = option->results();
     const bool is_positional = option->get_lnames().empty();
     const std::string flag = is_positional ? option->get_name() : "--" + option->get_lnames().front();
@@ -203,7 +244,8 @@ void check_values(const CLI::App& app) {
     }
     const bool takes_several = option->get_items_expected_max() > 1;
     if (values.size() < 2 || takes_several) continue;
-    const std::string list = takes_value ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";
+    const bool takes_list = choices_of(*option).takes_list;
+    const std::string list = takes_list ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";
     refuse(fmt::format("{} is given {} times; give it once{}", flag, values.size(), list));
   }
 }
@@ -212,7 +254,8 @@ int run_command(Command& command, int argc, const char* const* argv) {
   CLI::App app;
   prepare(app, command);
   try {
-    std::vector<std::string> arguments(argv, argv + argc);
+    std::vector<std::string> arguments;
+    for (int i = 0; i < argc; ++i) arguments.push_back(with_usual_name(argv[i], app));
     std::ranges::reverse(arguments);  // CLI11 expects them in reverse
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {

@@ -16,7 +16,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kModeNames = enum_names<Mode>("forward", "training_forward", "backward", "step");
+constexpr auto kModeNames = enum_names<Mode>("forward", "training_forward", "forward_backward", "step");
 constexpr auto kCompileNames = enum_names<Compile>("off", "fuse", "full");
 constexpr auto kShardingNames = enum_names<Sharding>("none", "optimizer", "gradients", "parameters");
 constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block", "auto");

@@ -59,7 +59,8 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
       "{} has no tiled {} kernel for {}: the variant 'recompute' runs instead, with temporaries of size S x S",
       device.name(), lacking->op == Op::attention ? "attention" : "attention backward",
       graph.type(lacking->inputs[1]).to_string());
-  warn_once(message, message);
+  // Once for a search over sizes.
+  warn_once(fmt::format("no tiled kernel of {}", name(lacking->op)), message);
   return AttentionVariant::recompute;
 }
 

@@ -41,7 +41,7 @@ std::deque<WorkloadKind>& kinds() {
       {.name = "attention",
        .settings = {"model", "config-override", "d-model", "heads", "context", "batch", "attention"},
        .make = attention_of,
-       .usual_mode = Mode::backward},
+       .usual_mode = Mode::forward_backward},
       {.name = "toy", .settings = {}, .make = [](const WorkloadSettings&) { return std::make_shared<ToyModel>(); }}};
   return all;
 }

@@ -160,7 +160,7 @@ class Search {
   double add_policy(Checkpoint policy, const ProgramPlan& plan) {
     // A training forward recomputes nothing; the backward that follows it does.
     const ProgramPlan backward =
-        problem_.mode == Mode::training_forward ? problem_.plan_of(uniform(policy), Mode::backward) : plan;
+        problem_.mode == Mode::training_forward ? problem_.plan_of(uniform(policy), Mode::forward_backward) : plan;
     UniformPolicy found{policy, recompute_cost_by_block(backward.graph(), blocks_, problem_.flops_per_byte), {}};
     // Each buffer and each workspace has an event when it is allocated and one when it is freed; some need a segment.
     MemoryTrace trace(4 * (plan.graph().value_count() + plan.graph().order().size()) + 1);

@@ -145,6 +145,9 @@ std::string anomaly_cell(const Record& record) {
 }
 
 // Whether the allocator follows from the compile level.
+// A plan for a card says the card.
+bool is_for_card(const Record& record) { return plan(record).card.has_value() && is_predicted(record); }
+
 bool has_default_allocator(const Record& record) { return record.allocator == default_allocator(record.compile); }
 
 std::string half_width_cell(const Record& record) {
@@ -173,9 +176,16 @@ std::string backward_over_forward_cell(const Record& record) {
   return std::isfinite(ratio) ? fmt::format("{:.2f}", ratio) : nothing();
 }
 
+std::string both_over_forward_cell(const Record& record) {
+  const PhaseMedians& phases = step(record).phase_ms;
+  if (!phases.forward || !phases.backward) return nothing();
+  const double both = *phases.forward + phases.loss.value_or(0) + phases.recompute.value_or(0) + *phases.backward;
+  return fmt::format("{:.2f}", both / *phases.forward);
+}
+
 // Only for predictions: measured rows show flop/s.
 std::string flops_cell(const Record& record) {
-  return is_predicted(record) ? written(Kind::amount, step(record).flops_per_step) : nothing();
+  return is_predicted(record) || record.plan ? written(Kind::amount, step(record).flops_per_step) : nothing();
 }
 
 std::string skipped_cell(const Record& record) {
@@ -202,6 +212,12 @@ std::string added_cell(const Record& record) {
   const Record::Memory& memory = record.memory_bytes;
   if (!memory.peak_allocated || !memory.before_backward) return nothing();
   return bytes_cell(*memory.peak_allocated - *memory.before_backward);
+}
+
+std::string predicted_range_cell(const Record& record) {
+  const PlanSection& section = plan(record);
+  if (!section.predicted_low_ms || !section.predicted_high_ms) return nothing();
+  return fmt::format("{} to {}", format_ms(*section.predicted_low_ms), format_ms(*section.predicted_high_ms));
 }
 
 std::string predicted_error_cell(const Record& record) {
@@ -298,6 +314,17 @@ constexpr Measure kMeasures[] = {
 #undef RIDGEPOINT_STATISTICS
 #undef RIDGEPOINT_COLUMN
 
+// What an entry of "name=value,name" has behind that name, which may be nothing.
+std::optional<std::string_view> entry_of(std::string_view entries, std::string_view name) {
+  while (!entries.empty()) {
+    const std::string_view entry = entries.substr(0, entries.find(','));
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    if (entry.substr(0, equals) == name) return entry.substr(std::min(equals + 1, entry.size()));
+    entries.remove_prefix(std::min(entry.size() + 1, entries.size()));
+  }
+  return std::nullopt;
+}
+
 // Letters and digits alone: an option and a heading may differ in dashes, as warmup and warm-up.
 std::string plain(std::string_view word) {
   std::string letters;
@@ -334,13 +361,31 @@ const Setting& setting_of_option(std::string_view name) {
   throw std::out_of_range(fmt::format("no setting has the option --{}", name));
 }
 
+std::string_view usual_value(const Setting& setting, std::string_view name) {
+  return entry_of(setting.option.other_values, name).value_or(name);
+}
+
+std::optional<UsualOption> usual_option(std::string_view name) {
+  for (const Setting& setting : kSettings) {
+    if (const auto value = entry_of(setting.option.also, name)) return UsualOption{setting.option.name(), *value};
+  }
+  return std::nullopt;
+}
+
 const Setting* find_setting(std::string_view name) {
   const std::string wanted = plain(name);
-  const auto found = std::ranges::find_if(kSettings, [&](const Setting& setting) {
-    return setting.is_column() && (plain(setting.heading) == wanted ||
-                                   (!setting.option.help.empty() && plain(setting.option.name()) == wanted));
-  });
-  return found == std::end(kSettings) ? nullptr : found;
+  const auto is_called = [&](const Setting& setting) {
+    return plain(setting.heading) == wanted || (!setting.option.help.empty() && plain(setting.option.name()) == wanted);
+  };
+  const auto has_path = [&](const Setting& setting) {  // model.trainable_parameters, and without the object
+    const std::string path = plain(setting.path);
+    return !path.empty() && (path == wanted || path.ends_with("." + wanted));
+  };
+  for (const Setting& setting : kSettings)
+    if (setting.is_column() && is_called(setting)) return &setting;
+  for (const Setting& setting : kSettings)
+    if (setting.is_column() && has_path(setting)) return &setting;
+  return nullptr;
 }
 
 const Record& representative(const Setting& setting, std::span<const Record> records) {

@@ -36,11 +36,15 @@ enum class Kind : std::uint8_t {
 
 // The option of a setting.
 struct Option {
-  std::string_view names = {};    // without dashes; messages have the first: "steps,iterations"
-  std::string_view group = {};    // of the help
-  std::string_view value = {};    // the word for its value; empty: by the values that it takes
-  std::string_view initial = {};  // the value without the option; empty: none
-  std::string_view without = {};  // what the run has then, for the help
+  std::string_view names = {};  // without dashes; messages have the first: "steps,iterations"
+  std::string_view also = {};   // other names, as other programs have them: "batch-size"; "fsdp=parameters" is a value
+  std::string_view other_values = {};  // other names of values, also in files: "bfloat16=bf16,half=fp16"
+  bool is_in_tokens = false;           // 32k is 32768
+  std::string_view group = {};         // of the help
+  std::string_view value = {};         // the word for its value; empty: by the values that it takes
+  std::string_view initial = {};       // the value without the option; empty: none
+  std::string_view of_config = {};     // the same for a model of a config.json; empty: as for others
+  std::string_view without = {};       // what the run has then, for the help
   std::int64_t least = 1, most = std::numeric_limits<std::int64_t>::max();  // of whole numbers
   bool names_values = false;                                                // the help itself has the values
   std::string_view help = {};                                               // {}: the names of the presets
@@ -92,6 +96,14 @@ std::span<const Setting> record_settings();
 
 // The setting whose option has that first name, without dashes. Throws std::out_of_range if there is none.
 const Setting& setting_of_option(std::string_view name);
+
+// The value that another name of it stands for ("bf16" for "bfloat16"); else the name itself.
+std::string_view usual_value(const Setting& setting, std::string_view name);
+// What an option of another program is called here: "context" for "seq-len". For "fsdp" also its value.
+struct UsualOption {
+  std::string_view name, value = {};
+};
+std::optional<UsualOption> usual_option(std::string_view name);
 
 // A result of a run. A narrow terminal omits the columns of the highest rank first, never those of rank 0.
 struct Measure {

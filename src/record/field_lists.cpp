@@ -28,7 +28,8 @@ std::string option_text(const Setting& setting) {
   if (option.help.empty()) return "";
   std::string text = fmt::format("`--{}`", option.name());
   const std::string_view usual = option.initial.empty() ? option.without : option.initial;
-  if (!usual.empty()) text += fmt::format(" [{}]", usual);
+  if (!usual.empty() && option.of_config.empty()) text += fmt::format(" [{}]", usual);
+  if (!option.of_config.empty()) text += fmt::format(" [{}; of a config.json {}]", usual, option.of_config);
   // The models are many, and a command lists them.
   if (!option.names_values && !setting.accepted().empty())
     text += fmt::format(": {}", fmt::join(setting.accepted(), ", "));

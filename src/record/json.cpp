@@ -13,6 +13,7 @@
 #include "core/types/enum_names.h"
 #include "record/columns.h"
 #include "record/fields.h"
+#include "record/usual_values.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -169,8 +170,9 @@ void check_schema(std::int64_t schema) {
   }
 }
 
-Record decode_record(const Json& json) {
+Record decode_record(Json& json) {
   if (!json.is_object()) throw Error("a record is a JSON object");
+  use_usual_values(json);
   if (!json.contains("schema")) throw Error("field 'schema' is missing: this is not a Ridgepoint record");
   Record record;
   visit_fields(record, [&](std::string_view field, auto& member) {
@@ -180,8 +182,7 @@ Record decode_record(const Json& json) {
     if (!parent->is_object()) throw Error(fmt::format("field '{}' must be an object", place.object));
     try {
       const Json* value = find(*parent, place.name);
-      const bool is_old_name = field == "checkpoint" && value != nullptr && *value == "off";  // that of none, once
-      if (value != nullptr && !is_old_name) decode(*value, member);
+      if (value != nullptr) decode(*value, member);
       if (value != nullptr && is_never_negative(field, place) && has_negative(*value))
         throw WrongType{"0 at least: it is a size, a time or a rate"};
     } catch (const WrongType& wrong) {
@@ -218,7 +219,22 @@ std::string to_json(std::span<const Record> records) {
   return text + "\n]\n";
 }
 
-Record record_from_json(std::string_view json) { return decode_record(parse_json(json)); }
+void use_usual_values(Json& record) {
+  for (const Setting& setting : record_settings()) {
+    if (setting.path.empty() || setting.option.other_values.empty()) continue;
+    const FieldPlace place = place_of_field(setting.path);
+    if (!place.object.empty() && !record.contains(place.object)) continue;
+    Json& parent = place.object.empty() ? record : record[place.object];
+    const auto value = parent.is_object() ? parent.find(place.name) : parent.end();
+    if (value != parent.end() && value->is_string())
+      *value = usual_value(setting, value->get_ref<const std::string&>());
+  }
+}
+
+Record record_from_json(std::string_view json) {
+  Json record = parse_json(json);
+  return decode_record(record);
+}
 
 std::vector<Record> read_records(const std::filesystem::path& path) {
   const std::string text = read_file(path, kMaxRecordFileBytes);
@@ -228,7 +244,8 @@ std::vector<Record> read_records(const std::filesystem::path& path) {
   std::size_t place = 1;  // line, or position in the array
   try {
     if (is_array) {
-      for (const Json& json : parse_json(text)) {
+      Json parsed = parse_json(text);
+      for (Json& json : parsed) {
         records.push_back(decode_record(json));
         ++place;
       }

@@ -102,13 +102,19 @@ std::vector<Speedup> speedups_of(std::span<const Record> records, const std::opt
   return speedups;
 }
 
+// A mode may lack what another has: an optimizer, chunks of the loss.
+bool agree(const Setting& setting, const Record& a, const Record& b, const Setting& compared) {
+  const std::string one = setting.cell(a), other = setting.cell(b);
+  return one == other || (compared.is_leading && (one == kNothing || other == kNothing));
+}
+
 // Against the run with this value of the setting and the same other settings.
 std::string speedup_cell(const Record& record, std::span<const Record> records, const Speedup& speedup) {
   for (const Record& other : records) {
     const bool agrees = speedup.setting->cell(other) == speedup.value &&
                         std::ranges::all_of(record_settings(), [&](const Setting& setting) {
                           return &setting == speedup.setting || setting.follows == speedup.setting->path ||
-                                 is_implied(records, setting) || setting.cell(other) == setting.cell(record);
+                                 is_implied(records, setting) || agree(setting, other, record, *speedup.setting);
                         });
     if (!agrees) continue;
     const double ratio = speedup.time->ms(other) / speedup.time->ms(record);
@@ -137,9 +143,24 @@ std::string loss_chunk_note(std::span<const Record> records) {
       saved);
 }
 
+// What frozen parameters take for no use; empty where no record has such.
+std::string frozen_note(std::span<const Record> records) {
+  std::int64_t most = 0;
+  for (const Record& record : records) {
+    const bool has_masters =
+        record.plan && record.master_weights && (record.dtype == Precision::bf16 || record.dtype == Precision::fp8);
+    const std::int64_t trainable = record.trainable_parameters.value_or(record.model.parameters);
+    if (has_masters) most = std::max(most, record.model.parameters - trainable);
+  }
+  if (most == 0) return "";
+  const auto bytes = [&](std::int64_t each) { return format_bytes(static_cast<std::uint64_t>(each * most)); };
+  return fmt::format("Frozen parameters are stored in fp32 ({}); --master-weights off stores them in bf16 ({}).",
+                     bytes(4), bytes(2));
+}
+
 Table table_for_people(std::span<const Record> records, std::span<const std::string> columns,
                        const std::optional<RecordBaseline>& baseline) {
-  const std::vector<const Setting*> settings = leading_settings(records);
+  const std::vector<const Setting*> settings = leading_settings(records, columns);
   const Measures measures = columns.empty() ? usual_measures(records) : measures_named(columns, records.front());
   Table table;
   table.caption = records_caption(records);
@@ -160,7 +181,12 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   if (measures.empty()) table.columns.push_back(left("status"));
   for (const Record& record : records) {
     Cells cells;
-    for (const Setting* setting : settings) cells.emplace_back(setting->cell(record));
+    for (const Setting* setting : settings) {
+      // What was asked for also has a value where it is the usual one.
+      const std::string cell = setting->cell(record);
+      const bool is_usual = cell == kNothing && !columns.empty() && !varies(records, *setting);
+      cells.emplace_back(is_usual ? setting->text(setting->kind, record) : cell);
+    }
     if (record.status != RunStatus::ok) {
       if (speedups.empty()) std::ranges::move(measured_before(record, measures), std::back_inserter(cells));
       table.add(std::move(cells), remark(record));
@@ -177,7 +203,8 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     table.note = timing_notes(records);
   const std::string problems =
       each_once(records, [](const Record& record) { return section_of(record.plan).predicted_problem; });
-  for (const std::string& note : {loss_chunk_note(records), parallel_choice_notes(records), problems}) {
+  for (const std::string& note :
+       {loss_chunk_note(records), frozen_note(records), parallel_choice_notes(records), problems}) {
     if (!note.empty()) table.note += (table.note.empty() ? "" : "\n") + note;
   }
   return table;
@@ -238,11 +265,14 @@ std::string records_caption(std::span<const Record> records) {
   return text;
 }
 
-std::vector<const Setting*> leading_settings(std::span<const Record> records) {
+std::vector<const Setting*> leading_settings(std::span<const Record> records, std::span<const std::string> columns) {
   std::vector<const Setting*> settings;
   for (const Setting& setting : record_settings()) {
-    if (is_implied(records, setting)) continue;
-    const bool always = setting.is_leading && !std::ranges::all_of(records, is_attention_call);
+    const bool is_asked_for = std::ranges::any_of(columns, [&](const std::string& column) {
+      return find_setting(column) == &setting && measures_named({&column, 1}, records.front()).empty();
+    });
+    if (is_implied(records, setting) && !is_asked_for) continue;
+    const bool always = is_asked_for || (setting.is_leading && !std::ranges::all_of(records, is_attention_call));
     if (always || (setting.is_column() && varies(records, setting))) settings.push_back(&setting);
   }
   return settings;
@@ -257,7 +287,7 @@ RecordBaseline parse_baseline(std::string_view text, std::span<const Record> rec
   for (const Setting& setting : record_settings()) {
     if (setting.is_column() && varies(records, setting)) swept.push_back(setting.heading);
   }
-  const std::string_view name = text.substr(0, sign), value = text.substr(sign + 1);
+  const std::string_view name = text.substr(0, sign);
   const Setting* setting = find_setting(name);
   if (setting == nullptr || std::ranges::find(swept, setting->heading) == swept.end()) {
     throw Error(fmt::format("'{}' does not vary; {}", name,
@@ -265,6 +295,7 @@ RecordBaseline parse_baseline(std::string_view text, std::span<const Record> rec
                                           : fmt::format("what varies: {}", fmt::join(swept, ", "))),
                 ErrorKind::usage);
   }
+  const std::string_view value = usual_value(*setting, text.substr(sign + 1));
   const auto has_value = [&](const Record& record) { return setting->cell(record) == value; };
   if (std::ranges::none_of(records, has_value))
     throw Error(fmt::format("no row has {} '{}'", setting->heading, value), ErrorKind::usage);

@@ -18,8 +18,10 @@ namespace ridgepoint::views {
 // The settings that all records share: device, model, sizes, options.
 std::string records_caption(std::span<const Record> records);
 
-// The settings in the first columns: those that vary, and the mode, which says what the times mean.
-std::vector<const Setting*> leading_settings(std::span<const Record> records);
+// The settings in the first columns: those that vary, those that `columns` names, and the mode, which says what the
+// times mean.
+std::vector<const Setting*> leading_settings(std::span<const Record> records,
+                                             std::span<const std::string> columns = {});
 
 // The sentences that records have, a line each, each once. Empty where no record has one.
 std::string each_once(std::span<const Record> records, std::optional<std::string> (*sentence)(const Record&));

@@ -12,6 +12,7 @@
 #include "core/files/embedded_file.h"
 #include "core/files/file.h"
 #include "core/text/text.h"
+#include "record/usual_values.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/record.h"
 
@@ -44,6 +45,7 @@ void add(ReportFile& file, Json row) {
   }
   const bool has_command = row.is_object() && row.contains("command");
   static_cast<void>(record_from_json(dump_json(row)));  // throws unless it is a record
+  use_usual_values(row);
   if (!has_command) throw Error("field 'command' is missing");
   file.records.push_back(std::move(row));
 }

@@ -20,6 +20,7 @@
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
+#include "record/usual_values.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -59,6 +60,7 @@ std::vector<Json> json_lines(const fs::path& path) {
       throw_damaged(path, error.what());
     }
     if (!rows.back().is_object()) throw_damaged(path, what + " is not a row");
+    use_usual_values(rows.back());
   }
   return rows;
 }

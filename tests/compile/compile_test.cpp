@@ -79,7 +79,7 @@ TEST(TrainingGraph, computes_no_loss_in_forward) {
 }
 
 TEST(TrainingGraph, has_the_loss_and_every_gradient_in_backward) {
-  const Graph graph = training_graph(model(), {.mode = Mode::backward});
+  const Graph graph = training_graph(model(), {.mode = Mode::forward_backward});
   EXPECT_THAT(outputs_of(graph), ElementsAre("loss", "grad.w"));
   EXPECT_EQ(graph.outputs()[1].role, OutputRole::gradient);
   EXPECT_EQ(graph.outputs()[1].of, "w");
@@ -100,7 +100,7 @@ TEST(TrainingGraph, keeps_the_outputs_of_keep_options) {
 }
 
 TEST(TrainingGraph, takes_the_gradient_of_the_result_where_there_is_no_loss) {
-  const Graph graph = training_graph(attention_in_plain_ops(), {.mode = Mode::backward});
+  const Graph graph = training_graph(attention_in_plain_ops(), {.mode = Mode::forward_backward});
   EXPECT_THAT(outputs_of(graph), ElementsAre("o", "grad.q", "grad.k", "grad.v"));
   EXPECT_TRUE(graph.find_input("grad.o").has_value());
 }
@@ -108,7 +108,8 @@ TEST(TrainingGraph, takes_the_gradient_of_the_result_where_there_is_no_loss) {
 // d loss / d w = 2 (y - target) x, for any loss scale.
 TEST(TrainingGraph, has_gradients_without_the_scale_of_the_loss) {
   for (const Precision precision : {Precision::fp32, Precision::fp16}) {
-    Program program(model(), open_device("reference"), {.compile = {.mode = Mode::backward, .precision = precision}});
+    Program program(model(), open_device("reference"),
+                    {.compile = {.mode = Mode::forward_backward, .precision = precision}});
     const auto write = [&](const char* name, TensorType type, std::initializer_list<float> values) {
       HostTensor tensor(std::move(type));
       std::copy(values.begin(), values.end(), tensor.as<float>().begin());
@@ -129,7 +130,7 @@ TEST(TrainingGraph, has_gradients_without_the_scale_of_the_loss) {
 TEST(TrainingGraph, says_when_there_is_nothing_to_differentiate) {
   Graph graph;
   input(graph, "x", {DType::int64, {3}}, Role::data);
-  EXPECT_THAT([&] { training_graph(graph, {.mode = Mode::backward}); },
+  EXPECT_THAT([&] { training_graph(graph, {.mode = Mode::forward_backward}); },
               ThrowsMessage<Error>(HasSubstr("neither a loss nor a floating result")));
 }
 
@@ -144,7 +145,7 @@ TEST(Compile, does_not_differentiate_a_training_graph_again) {
 
 TEST(Compile, ends_after_the_pass_of_until) {
   std::vector<std::string> ran;
-  CompileOptions options{.mode = Mode::backward, .skip = {"autocast"}, .until = "differentiate_outputs"};
+  CompileOptions options{.mode = Mode::forward_backward, .skip = {"autocast"}, .until = "differentiate_outputs"};
   options.after_pass = [&](const PassResult& pass, const Graph&) { ran.emplace_back(pass.name); };
   const Graph graph = compile(model(), PassTarget(), options);
   EXPECT_THAT(ran, ElementsAre("select_outputs", "keep_activations", "freeze_parameters", "add_adapters",

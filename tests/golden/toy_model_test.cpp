@@ -78,7 +78,7 @@ TEST(ToyModel, has_the_types_of_pytorch_under_bf16) {
 TEST(ToyModel, has_the_numbers_of_pytorch_under_bf16) {
   const Json expected = golden();
   ProgramOptions options;
-  options.compile = {.mode = Mode::backward, .precision = Precision::bf16, .keep = {.results = true}};
+  options.compile = {.mode = Mode::forward_backward, .precision = Precision::bf16, .keep = {.results = true}};
   Program program(build_toy_model({}), open_device("cpu"), options);
   initialise(program, ToyModel(), 0);
   program.write_input("x", wave({16, 20}, 0.31, 1.5));

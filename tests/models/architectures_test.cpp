@@ -22,7 +22,7 @@ constexpr std::int64_t kBatch = 3;
 Tensors results(const TransformerConfig& config, const std::string& device, const CompileOptions& options = {},
                 const Tensors& parameters = {}) {
   CompileOptions chosen = options;
-  chosen.mode = Mode::backward;
+  chosen.mode = Mode::forward_backward;
   chosen.keep.results = true;
   Program program(build_transformer(config, kBatch), open_device(device), {.compile = chosen});
   const Transformer workload(config, kBatch);

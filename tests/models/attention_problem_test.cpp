@@ -57,14 +57,14 @@ TEST(AttentionProblem, has_the_same_gradients_in_every_variant) {
     problem.causal = causal;
     if (causal) problem.keys = problem.queries;
     problem.variant = AttentionVariant::composite;
-    const Graph composite = testing::attention_graph(problem, Mode::backward);
+    const Graph composite = testing::attention_graph(problem, Mode::forward_backward);
     const Tensors inputs = random_operands(composite);
     const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
     EXPECT_THAT(expected, SizeIs(4));
     for (const AttentionVariant variant : kAllAttentionVariants) {
       problem.variant = variant;
       const Tensors found =
-          testing::run_graph(testing::attention_graph(problem, Mode::backward), open_device("cpu"), inputs);
+          testing::run_graph(testing::attention_graph(problem, Mode::forward_backward), open_device("cpu"), inputs);
       for (const auto& [tensor, value] : expected) {
         EXPECT_LT(testing::relative_error(found.at(tensor), value), 1e-5) << name(variant) << ' ' << tensor;
       }
@@ -78,7 +78,7 @@ TEST(AttentionProblem, has_the_same_gradients_in_every_variant_with_shared_keys_
   problem.causal = true;
   problem.window = 5;
   problem.soft_cap = 2;
-  const Graph composite = testing::attention_graph(problem, Mode::backward);
+  const Graph composite = testing::attention_graph(problem, Mode::forward_backward);
   EXPECT_EQ(composite.type(*composite.find_input("k")).shape, (Shape{2, 2, 19, 4}));
   const Tensors inputs = random_operands(composite);
   const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
@@ -86,7 +86,7 @@ TEST(AttentionProblem, has_the_same_gradients_in_every_variant_with_shared_keys_
   for (const AttentionVariant variant : kAllAttentionVariants) {
     problem.variant = variant;
     const Tensors found =
-        testing::run_graph(testing::attention_graph(problem, Mode::backward), open_device("cpu"), inputs);
+        testing::run_graph(testing::attention_graph(problem, Mode::forward_backward), open_device("cpu"), inputs);
     for (const auto& [tensor, value] : expected)
       EXPECT_LT(testing::relative_error(found.at(tensor), value), 1e-5) << name(variant) << ' ' << tensor;
   }
@@ -120,7 +120,7 @@ TEST(AttentionProblem, has_operands_and_gradients_of_its_dtype) {
     problem.precision = precision;
     for (const AttentionVariant variant : kAllAttentionVariants) {
       problem.variant = variant;
-      const Graph graph = testing::attention_graph(problem, Mode::backward);
+      const Graph graph = testing::attention_graph(problem, Mode::forward_backward);
       for (const Output& output : graph.outputs()) EXPECT_EQ(graph.type(output.value).dtype, dtype) << output.name;
       for (const NodeId id : graph.inputs()) EXPECT_EQ(graph.type(graph.node(id).outputs[0]).dtype, dtype);
     }
@@ -128,7 +128,7 @@ TEST(AttentionProblem, has_operands_and_gradients_of_its_dtype) {
 }
 
 TEST(AttentionProblem, draws_operands_that_differ_and_repeat) {
-  const Graph graph = testing::attention_graph(problem_of(64, 64), Mode::backward);
+  const Graph graph = testing::attention_graph(problem_of(64, 64), Mode::forward_backward);
   const Tensors first = random_operands(graph);
   EXPECT_EQ(random_operands(graph).at("q").data, first.at("q").data);
   EXPECT_NE(first.at("q").data, first.at("k").data);
@@ -216,23 +216,24 @@ class AttentionFallback : public ::testing::Test {
 TEST_F(AttentionFallback, is_named_where_there_is_no_kernel_and_warned_of_once) {
   const std::shared_ptr<Device> device = open_device("reference");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *device),
+    EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::forward_backward), *device),
               AttentionVariant::recompute);
   }
   ASSERT_THAT(warnings_, SizeIs(1));
   EXPECT_THAT(warnings_[0], HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D4]"));
   // A null device has the kernels of its target.
-  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *make_null_device(device)),
+  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::forward_backward), *make_null_device(device)),
             AttentionVariant::recompute);
   problem_.queries = problem_.keys = 9;
-  attention_fallback(testing::attention_graph(problem_, Mode::backward), *device);
+  attention_fallback(testing::attention_graph(problem_, Mode::forward_backward), *device);
   EXPECT_THAT(warnings_, SizeIs(2)) << "another shape is another warning";
 }
 
 TEST_F(AttentionFallback, is_none_where_there_is_a_kernel_or_none_was_asked_for) {
-  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *open_device("cpu")), std::nullopt);
+  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::forward_backward), *open_device("cpu")),
+            std::nullopt);
   problem_.variant = AttentionVariant::recompute;
-  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *open_device("reference")),
+  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::forward_backward), *open_device("reference")),
             std::nullopt);
   EXPECT_THAT(warnings_, SizeIs(0));
 }
@@ -240,7 +241,7 @@ TEST_F(AttentionFallback, is_none_where_there_is_a_kernel_or_none_was_asked_for)
 TEST_F(AttentionFallback, keeps_and_holds_what_recompute_does) {
   const auto memory_of = [&](AttentionVariant variant) {
     problem_.variant = variant;
-    Program program(testing::attention_graph(problem_, Mode::backward), open_device("reference"));
+    Program program(testing::attention_graph(problem_, Mode::forward_backward), open_device("reference"));
     program.run();
     return std::pair(program.before_backward_bytes(), program.memory_use().peak_allocated_bytes);
   };

@@ -80,7 +80,7 @@ TEST(AttentionVariants, keep_as_many_squares_of_the_sequence_as_they_say) {
       {AttentionVariant::weights, 1}, {AttentionVariant::recompute, 0}, {AttentionVariant::flash, 0}};
   for (const AttentionVariant variant : kAllAttentionVariants) {
     TransformerConfig config{"test", 8, 1024, 8, 8, 1, 1, variant};
-    Program program(testing::transformer_graph(config, 1, Mode::backward), open_device("null"));
+    Program program(testing::transformer_graph(config, 1, Mode::forward_backward), open_device("null"));
     program.run();
     const double square_bytes = 1024.0 * 1024.0 * sizeof(float);
     EXPECT_EQ(std::round(static_cast<double>(program.before_backward_bytes()) / square_bytes), squares.at(variant))

@@ -80,17 +80,17 @@ TEST(Workload, of_any_kind_runs_in_every_mode_that_it_has) {
       std::make_shared<Transformer>(model, 2), std::make_shared<ToyModel>(),
       std::make_shared<AttentionCall>(AttentionProblem{.batch = 2, .d_model = 16, .queries = 9, .keys = 9})};
   for (const std::shared_ptr<const Workload>& workload : workloads) {
-    for (const Mode mode : {Mode::forward, Mode::backward}) {
+    for (const Mode mode : {Mode::forward, Mode::forward_backward}) {
       Program program(workload->build(), open_device("cpu"), {.compile = {.mode = mode}});
       initialise(program, *workload, 1);
       program.run();
       EXPECT_EQ(std::ranges::any_of(program.graph().outputs(),
                                     [](const Output& output) { return output.role == OutputRole::gradient; }),
-                mode == Mode::backward);
+                mode == Mode::forward_backward);
       EXPECT_GT(workload->flops(mode), 0);
       EXPECT_GT(workload->units(), 0);
     }
-    EXPECT_GT(workload->flops(Mode::backward), 2 * workload->flops(Mode::forward));
+    EXPECT_GT(workload->flops(Mode::forward_backward), 2 * workload->flops(Mode::forward));
   }
 }
 

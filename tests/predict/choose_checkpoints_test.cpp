@@ -111,11 +111,11 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.
 
 constexpr Case kCases[] = {
     {"eager", Mode::step, Precision::fp32, Compile::off, AttentionVariant::composite},
-    {"eager_bf16_backward", Mode::backward, Precision::bf16, Compile::off, AttentionVariant::composite},
+    {"eager_bf16_backward", Mode::forward_backward, Precision::bf16, Compile::off, AttentionVariant::composite},
     // With a smaller batch segments of 2 MiB would hide what a policy saves, on processors whose products need more
     // workspace.
     {"fused_flash", Mode::step, Precision::bf16, Compile::fuse, AttentionVariant::flash, 3, 4},
-    {"arena", Mode::backward, Precision::bf16, Compile::full, AttentionVariant::softmax}};
+    {"arena", Mode::forward_backward, Precision::bf16, Compile::full, AttentionVariant::softmax}};
 
 class ChooseCheckpoints : public ::testing::TestWithParam<Case> {};
 
@@ -244,7 +244,7 @@ TEST(ChooseCheckpointsOf, a_training_forward_is_chosen_by_what_backward_recomput
   const CheckpointChoice choice = planner.choose(most * 9 / 10);
   EXPECT_TRUE(choice.fits);
   const auto recomputes = [&](const BlockCheckpoints& blocks) {
-    return recomputed(planner.plan(blocks, Mode::backward));
+    return recomputed(planner.plan(blocks, Mode::forward_backward));
   };
   EXPECT_GT(recomputes(choice.blocks), 0);
   EXPECT_LT(recomputes(choice.blocks), recomputes(uniform(forward.layers, Checkpoint::selective)));

@@ -108,7 +108,7 @@ TEST_F(ChooseParallel, takes_what_needs_the_least_memory_if_nothing_fits) {
 
 TEST_F(ChooseParallel, does_not_divide_an_optimizer_that_the_mode_lacks) {
   problem_.chooses_sharding = true;
-  for (const Mode mode : {Mode::forward, Mode::training_forward, Mode::backward}) {
+  for (const Mode mode : {Mode::forward, Mode::training_forward, Mode::forward_backward}) {
     problem_.mode = mode;
     EXPECT_THAT(shardings(choose()), ElementsAre(Sharding::none, Sharding::parameters)) << name(mode);
   }
@@ -121,7 +121,7 @@ TEST_F(ChooseParallel, takes_the_bucket_with_the_least_time) {
   const ParallelChoice choice = choose();
   EXPECT_EQ(choice.options.bucket_bytes, 4 << 20);
   EXPECT_EQ(choice.options.shard, Sharding::gradients);
-  EXPECT_EQ(choice.reason, "bucket=auto took buckets of 4.0 MiB: the least predicted time.");
+  EXPECT_EQ(choice.reason, "bucket=auto took buckets of 4.00 MiB: the least predicted time.");
   ASSERT_EQ(choice.trials.size(), 10U) << "1 MiB to 512 MiB";
   EXPECT_EQ(choice.trials.front().bucket_bytes, 1 << 20);
   EXPECT_EQ(choice.trials[6].bucket_bytes, kBucketBytes);
@@ -182,7 +182,7 @@ TEST_F(ChooseParallel, looks_for_the_bucket_of_the_sharding_that_it_takes) {
   EXPECT_EQ(choice.options.shard, Sharding::gradients);
   EXPECT_EQ(choice.options.bucket_bytes, 2 << 20);
   EXPECT_EQ(choice.reason,
-            "--shard auto and bucket=auto took gradients with buckets of 2.0 MiB: the least predicted time.");
+            "--shard auto and bucket=auto took gradients with buckets of 2.00 MiB: the least predicted time.");
 }
 
 // Ranks that are asked for their choice, of which one has another device.

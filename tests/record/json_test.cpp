@@ -276,13 +276,22 @@ TEST(RecordJson, has_the_sections_of_its_experiment_only) {
   }
 }
 
-TEST(RecordJson, reads_the_old_name_of_no_checkpointing) {
-  std::string json = to_json(Record());
-  const std::string now = R"("checkpoint":"none")";
-  const std::size_t at = json.find(now);
-  ASSERT_NE(at, std::string::npos);
-  json.replace(at, now.size(), R"("checkpoint":"off")");
-  EXPECT_EQ(record_from_json(json).checkpoint, Checkpoint::none);
+TEST(RecordJson, reads_other_names_of_values) {
+  Record written;
+  written.dtype = Precision::bf16;
+  written.mode = Mode::forward_backward;
+  std::string json = to_json(written);
+  for (const auto& [now, other] : {std::pair(R"("checkpoint":"none")", R"("checkpoint":"off")"),
+                                   std::pair(R"("mode":"forward_backward")", R"("mode":"backward")"),
+                                   std::pair(R"("dtype":"bf16")", R"("dtype":"bfloat16")")}) {
+    const std::size_t at = json.find(now);
+    ASSERT_NE(at, std::string::npos) << now;
+    json.replace(at, std::string_view(now).size(), other);
+  }
+  const Record record = record_from_json(json);
+  EXPECT_EQ(record.checkpoint, Checkpoint::none);
+  EXPECT_EQ(record.mode, Mode::forward_backward);
+  EXPECT_EQ(record.dtype, Precision::bf16);
 }
 
 }  // namespace

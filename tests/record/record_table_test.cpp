@@ -189,7 +189,7 @@ TEST(RecordTable, has_speedups_of_forward_and_of_backward_for_attention) {
 }
 
 TEST(RecordTable, has_a_column_for_each_phase_that_was_timed) {
-  std::vector<Record> records(2, sample_record(Mode::backward));
+  std::vector<Record> records(2, sample_record(Mode::forward_backward));
   EXPECT_THAT(records_as_text(records), Not(HasSubstr("backward ms")));
   records[1].training_step->phase_ms = {.forward = 3.0, .loss = 0.25, .backward = 6.5};
   const std::string text = records_as_text(records);
@@ -241,12 +241,13 @@ TEST(RecordTable, has_no_measurement_columns_where_no_run_ended_well) {
 }
 
 TEST(RecordTable, shows_the_columns_asked_for_in_the_order_asked_for) {
-  const std::vector<std::string> columns = {"added", "peak_reserved", "allocated_at_end", "mean"};
+  const std::vector<std::string> columns = {"peak_over_before_backward", "peak_reserved", "allocated_at_end", "mean"};
   EXPECT_THAT(records_as_text(std::vector{sample_record()}, SIZE_MAX, columns),
-              EndsWith("mode  added by backward  peak reserved  allocated at end  mean ms\n"
-                       "step           40.0 MiB      128.0 MiB          90.0 MiB    11.62\n"));
-  EXPECT_THAT(records_as_markdown(std::vector{attention_record()}, std::vector<std::string>{"samples", "added"}),
-              HasSubstr("| steps | added by backward |\n|---:|---:|\n| 3+1 | 40.0 MiB |\n"));
+              EndsWith("mode  peak less before backward  peak reserved  allocated at end  mean ms\n"
+                       "step                   40.0 MiB      128.0 MiB          90.0 MiB    11.62\n"));
+  EXPECT_THAT(records_as_markdown(std::vector{attention_record()},
+                                  std::vector<std::string>{"samples", "peak_over_before_backward"}),
+              HasSubstr("| steps | peak less before backward |\n|---:|---:|\n| 3+1 | 40.0 MiB |\n"));
 }
 
 TEST(RecordTable, says_which_runs_had_given_weights_and_looked_for_anomalies) {

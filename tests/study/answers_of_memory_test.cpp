@@ -54,7 +54,7 @@ TEST(Answers, give_the_residual_activation_and_the_largest_allocations) {
   const StudyRows rows = {{StudyPart::memory_step, {history({moment("forward", 1, 1)})}}};
   EXPECT_EQ(sentence(rows, "How large is one activation"),
             "It has 256.0 KiB (262144 bytes): 4 B S D, for 4 x 256 x 64 elements.");
-  EXPECT_EQ(sentence(rows, "What are the largest"), "The largest are 1.0 MiB by matmul in lm_head (4 B S V).");
+  EXPECT_EQ(sentence(rows, "What are the largest"), "The largest are 1.00 MiB by matmul in lm_head (4 B S V).");
 }
 
 TEST(Answers, take_members_of_any_type) {
@@ -177,7 +177,7 @@ TEST(Answers, say_where_attention_ran_out_of_memory) {
               HasSubstr("does not fit is 16384 tokens"));
   oom["device"]["memory_limit_bytes"] = std::int64_t{1} << 30;
   EXPECT_THAT(sentence({{StudyPart::attention_grid, {oom}}}, "Where does attention"),
-              HasSubstr("does not fit into 1.0 GiB is 16384 tokens"));
+              HasSubstr("does not fit into 1.00 GiB is 16384 tokens"));
   const auto longest = [&](std::string_view confirmed) {
     const Json limit = {{"attention", "naive"}, {"memory_bytes", 1073741824},   {"longest_sequence", 900},
                         {"next_sequence", 901}, {"peak_allocated_bytes", 1000}, {"confirmed", confirmed}};
@@ -185,7 +185,7 @@ TEST(Answers, say_where_attention_ran_out_of_memory) {
                     "Where does attention");
   };
   EXPECT_THAT(longest("yes"), AllOf(HasSubstr("Every row of the grid fits"),
-                                    HasSubstr("fits into 1.0 GiB is 900 tokens"), HasSubstr("a run of it did fit")));
+                                    HasSubstr("fits into 1.00 GiB is 900 tokens"), HasSubstr("a run of it did fit")));
   EXPECT_THAT(longest("no"), HasSubstr("but a run of it did not fit"));
   EXPECT_THAT(longest(""), HasSubstr("no run has tried it"));
 }

@@ -24,7 +24,7 @@ using testing::sentence;
 
 StudyRows sizes(double large_forward_ms, double bf16_of_small = 50, double bf16_of_large = 100) {
   return {{StudyPart::sizes,
-           {bench_row("small", 1e6, "forward", "fp32", 100), bench_row("small", 1e6, "backward", "fp32", 300),
+           {bench_row("small", 1e6, "forward", "fp32", 100), bench_row("small", 1e6, "forward_backward", "fp32", 300),
             bench_row("small", 1e6, "forward", "bf16", bf16_of_small),
             bench_row("large", 4e6, "forward", "fp32", large_forward_ms),
             bench_row("large", 4e6, "forward", "bf16", bf16_of_large)}}};
@@ -253,9 +253,10 @@ TEST(Answers, weigh_sharding) {
   const auto of = [](const Json& sharded) {
     return sentence({{StudyPart::ranks, {ranks_row("none", 100, 95, 0.9, 4096), sharded}}}, "What does dividing");
   };
-  EXPECT_EQ(of(ranks_row("parameters", 120, 95, 0.9, 1024)),
-            "Of small, 'parameters' has the lowest peak: 1.0 KiB instead of 4.0 KiB (75 % less), for a step that takes "
-            "1.20x as long (gradients not measured).");
+  EXPECT_EQ(
+      of(ranks_row("parameters", 120, 95, 0.9, 1024)),
+      "Of small, 'parameters' has the lowest peak: 1.00 KiB instead of 4.00 KiB (75 % less), for a step that takes "
+      "1.20x as long (gradients not measured).");
   EXPECT_THAT(of(ranks_row("optimizer", 100, 95, 0.9, 2048)),
               HasSubstr("1.00x as long, which is within the noise (gradients and parameters not measured)."));
   EXPECT_EQ(of(ranks_row("optimizer", 90, 95, 0.9, 5000)), "No sharding lowers the peak of small.");
@@ -271,13 +272,13 @@ TEST(Answers, say_what_collectives_reach) {
   };
   EXPECT_EQ(
       of(row(1 << 30, 3300, 330, 0.73, 0)),
-      "By the bandwidth of a link of a ring: all_reduce 330.00 GB/s (73 % of the link) at 1.0 GiB, and 12.0 us at "
-      "1.0 KiB.");
+      "By the bandwidth of a link of a ring: all_reduce 330.00 GB/s (73 % of the link) at 1.00 GiB, and 12.0 us at "
+      "1.00 KiB.");
   Json without_link = row(1 << 20, 300, 3, 0, 2);
   without_link.erase("link_share");
   EXPECT_EQ(
       of(without_link),
-      "By the bandwidth of a link of a ring: all_reduce 3.00 GB/s at 1.0 MiB, and 12.0 us at 1.0 KiB. 2 elements of "
+      "By the bandwidth of a link of a ring: all_reduce 3.00 GB/s at 1.00 MiB, and 12.0 us at 1.00 KiB. 2 elements of "
       "the results are wrong.");
 }
 

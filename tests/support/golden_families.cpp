@@ -64,10 +64,11 @@ std::vector<Disagreement> disagreements(const GoldenFamilyCase& one, std::shared
   for (const std::string& problem : weights.problems()) throw Error(problem);
 
   const Transformer model(config, tokens[0]);
-  Program program(
-      build_transformer(config, tokens[0]), std::move(device),
-      {.compile = {
-           .mode = Mode::backward, .level = one.level, .keep = {.results = true, .gradients = true}, .verify = true}});
+  Program program(build_transformer(config, tokens[0]), std::move(device),
+                  {.compile = {.mode = Mode::forward_backward,
+                               .level = one.level,
+                               .keep = {.results = true, .gradients = true},
+                               .verify = true}});
   run(program, model, weights, expected);
 
   std::vector<Disagreement> found;

@@ -35,7 +35,7 @@ inline Record sample_record(Mode mode = Mode::step) {
 
 // A record of command attention: forward 2 ms and backward 5 ms at 256 tokens, four times that for each doubling.
 inline Record attention_record(AttentionVariant variant = AttentionVariant::flash, std::int64_t sequence = 256) {
-  Record record = sample_record(Mode::backward);
+  Record record = sample_record(Mode::forward_backward);
   record.experiment = Experiment::attention;
   record.training_step.reset();
   Record::AttentionCall& call = record.attention_call.emplace();

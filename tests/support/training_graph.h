@@ -17,7 +17,7 @@ inline Graph transformer_graph(const TransformerConfig& config, std::int64_t bat
 }
 
 inline Graph toy_graph(Precision precision = Precision::fp32) {
-  return training_graph(build_toy_model({}), {.mode = Mode::backward, .precision = precision});
+  return training_graph(build_toy_model({}), {.mode = Mode::forward_backward, .precision = precision});
 }
 
 inline Graph attention_graph(const AttentionProblem& problem, Mode mode) {

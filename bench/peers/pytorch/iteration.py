@@ -1,4 +1,4 @@
-"""One iteration of a mode (forward, training_forward, backward, step), as a training script in PyTorch would write it
+"""One iteration of a mode (forward, training_forward, forward_backward, step), as a training script in PyTorch would write it
 for speed: autocast, fused AdamW, torch.compile of forward and loss (whose backward it then compiles too)."""
 
 import torch
@@ -68,7 +68,7 @@ class Iteration:
         self.model.load(SafetensorsFile(request["weights"]))
         self.expected = SafetensorsFile(request["expected"])
         self.inputs = self.expected["inputs"].to(self.device)
-        self.has_loss = self.mode in ("backward", "step")
+        self.has_loss = self.mode in ("forward_backward", "step")
         self.targets = self.expected["targets"].to(self.device) if self.has_loss else None
         self.compiled_logits = compiled(self.logits, self.how)
         self.compiled_loss = compiled(self.loss, self.how)

@@ -31,7 +31,7 @@ AttentionConfig config_of(const RunDraft& draft) {
   return {draft.config,
           {.batch = draft.batch,
            .heads = *draft.heads,
-           .d_model = *draft.d_model,
+           .d_model = draft.head_dim ? *draft.heads * *draft.head_dim : *draft.d_model,
            .queries = draft.model.context,
            .keys = draft.keys.value_or(draft.model.context),
            .kv_heads = draft.kv_heads.value_or(0),
@@ -56,12 +56,12 @@ class Attention : public Command {
   std::string_view examples() const override {
     return "ridgepoint attention --d-model 64 --sequence 256:4096:*2 --pivot --baseline composite\n"
            "ridgepoint attention --attention flash,recompute --heads 8 --d-model 512 --causal false,true\n"
-           "ridgepoint attention --attention flash --causal true --heads 8 --kv-heads 8,2 --window 0,512 --d-model "
-           "512\n"
+           "ridgepoint attention --attention flash --causal true --heads 32 --kv-heads 32,8 --head-dim 128 --window "
+           "0,512\n"
            "ridgepoint attention --model llama-3.2-1b,gemma-2-2b --batch 1 --sequence 4096 --dtype bf16\n"
            "ridgepoint attention --sequence 256,1024,4096,8192,16384 --device cuda --output grid.json\n"
            "ridgepoint attention --account --attention composite --sequence 1024\n"
-           "ridgepoint attention --oom --device null --memory-limit 20GiB";
+           "ridgepoint attention --oom --card h100";
   }
   std::string_view notes() const override {
     return "Options of Machine and Work take a list or a range; every combination is a row. Times are medians by the "
@@ -121,6 +121,8 @@ class Attention : public Command {
     require(baseline_.empty() || pivots, "--baseline needs --pivot");
     require(!oom_ || !run_options_.given(kSequence), "--oom searches the sequence; leave --sequence out");
     require(!oom_ || !run_options_.given("--keys"), "--oom searches with as many keys as queries; leave --keys out");
+    require(!run_options_.given("--head-dim") || !run_options_.given("--d-model"),
+            "--head-dim and --d-model both give the width of heads; leave one of them out");
     require(oom_ || granularity_option_->count() == 0, "--granularity needs --oom");
     require(granularity_ >= 1, "--granularity: the least is 1");
     require(!(account_ || oom_) || !run_options_.given(kSteps), "--account and --oom time nothing; leave --steps out");
@@ -132,9 +134,10 @@ class Attention : public Command {
 
   // A CPU takes too long for the longest default sequences, and --account prints too much for a whole sweep.
   std::vector<AttentionConfig> configs() {
+    if (run_options_.given("--head-dim")) run_options_.set_default("--d-model", "");
     if (run_options_.given("--model")) {
       for (const char* flag : {"--heads", "--d-model", "--causal"}) run_options_.set_default(flag, "");
-    } else if (account_ || oom_) {
+    } else if ((account_ || oom_) && !run_options_.given("--head-dim")) {
       run_options_.set_default("--d-model", "64");
     }
     if (account_ || oom_) run_options_.set_default(kSequence, "1024");
@@ -207,7 +210,8 @@ class Attention : public Command {
   int run_limits(const std::vector<AttentionConfig>& configs) const {
     for (const AttentionConfig& config : configs) {
       if (config.device == "null" && !config.device_options.memory_limit_bytes) {
-        throw Error("--oom: --device null has no memory size; give one: --memory-limit 20GiB", ErrorKind::usage);
+        throw Error("--oom: --device null has no memory size; give one: --card h100 or --memory-limit 20GiB",
+                    ErrorKind::usage);
       }
     }
     std::vector<AttentionLimit> limits;
@@ -243,8 +247,9 @@ class Attention : public Command {
   static constexpr const char* kSteps = "--steps,--iterations";
 
   static constexpr std::string_view kSettings[] = {
-      "device",   "threads", "memory-limit", "model", "dtype",     "causal",  "window", "soft-cap", "batch", "heads",
-      "kv-heads", "d-model", "sequence",     "keys",  "attention", "compile", "seed",   "warmup",   "steps"};
+      "device",   "threads",  "memory-limit", "card",    "model",    "dtype",    "causal",
+      "window",   "soft-cap", "batch",        "heads",   "kv-heads", "head-dim", "d-model",
+      "sequence", "keys",     "attention",    "compile", "seed",     "warmup",   "steps"};
   RunOptions run_options_{kSettings, Rows::attention_calls};
   OutputOptions output_options_;
   CLI::Option* pivot_option_ = nullptr;

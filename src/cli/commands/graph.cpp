@@ -32,7 +32,7 @@ class GraphCommand : public Command {
   }
   std::string_view examples() const override {
     return "ridgepoint graph --model small --mode step --dtype bf16\n"
-           "ridgepoint graph --model tiny --mode backward --after differentiate_outputs --text\n"
+           "ridgepoint graph --model tiny --mode forward_backward --after differentiate_outputs --text\n"
            "ridgepoint graph --workload attention --context 1024 --compile fuse --device cpu --stats\n"
            "ridgepoint graph --layers 1 --mode forward --compile fuse --dot --output layer.dot\n"
            "ridgepoint graph --model tiny --skip orient_matmuls,insert_copies\n"

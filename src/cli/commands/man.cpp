@@ -116,6 +116,7 @@ constexpr std::string_view kExitStatus =
     ".TP\n0\nThe command did what it was asked for. A row without enough memory is a result too.\n"
     ".TP\n1\nSomething failed; one line on standard error says what.\n"
     ".TP\n2\nThe command line is wrong; one line on standard error says how to mend it.\n"
+    ".TP\n4\nNo row fits into memory, or would fit.\n"
     ".TP\n129, 130, 143\nSIGHUP, Ctrl\\-C or SIGTERM interrupted the command; the rows that were finished are "
     "written.\n";
 

@@ -202,6 +202,7 @@ class PrecisionCommand : public Command {
         app.add_option("--count", count_, "number of terms in the sums [1000]")->type_name("N")->group(kGroup);
     term_option_ = app.add_option("--term", term_, "value of each term [0.01]")->type_name("X")->group(kGroup);
     run_options_.set_default("--workload", "toy");
+    run_options_.use_defaults_of_presets();
     run_options_.set_help("--model", "use this model instead of the toy model: as bench takes it");
     run_options_.add_to(app);
     output_options_.add_to(app);
@@ -283,7 +284,7 @@ class PrecisionCommand : public Command {
       autocast(graph, {precision, {}});
       return graph;
     }
-    const CompileOptions options{.mode = Mode::backward, .precision = precision};
+    const CompileOptions options{.mode = Mode::forward_backward, .precision = precision};
     return training_graph(workload()->build(), options);
   }
 

@@ -206,7 +206,8 @@ class ProfileCommand : public Command {
     std::vector<RunConfig> result;
     for (const std::string& mode : modes) {
       result.push_back(configs.front());
-      result.back().compile.mode = parse_option("--compare", mode, mode_from_name);
+      result.back().compile.mode =
+          parse_option("--compare", usual_value(setting_of_option("mode"), mode), mode_from_name);
     }
     return result;
   }
@@ -264,7 +265,9 @@ class ProfileCommand : public Command {
       return !profile.problem.empty() || profile.run.status == RunStatus::error ||
              profile.run.status == RunStatus::unsupported;
     });
-    return failed || !trace_problem_.empty() ? kExitFailure : kExitOk;
+    if (failed || !trace_problem_.empty()) return kExitFailure;
+    const auto is_ok = [](const Profile& profile) { return profile.run.status == RunStatus::ok; };
+    return std::ranges::any_of(profiles_, is_ok) ? kExitOk : kExitNothingFits;
   }
 
   RunOptions run_options_;

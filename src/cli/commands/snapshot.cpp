@@ -48,7 +48,9 @@ class SnapshotCommand : public Command {
     device_option_ = app.add_option("--device", device_, "only this device, by its number [every device in the file]")
                          ->type_name("N")
                          ->group("Snapshot");
-    app.add_option("--diff", diff_, "compare with this later snapshot")->type_name("FILE")->group("Snapshot");
+    app.add_option("--diff,AFTER", diff_, "compare with this later snapshot; a second FILE is the same")
+        ->type_name("FILE")
+        ->group("Snapshot");
     app.add_option("--top", top_, "rows in the tables of frames, leaks and failures; 0 shows all [15]")
         ->type_name("N")
         ->group("Snapshot");

@@ -141,6 +141,7 @@ StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(std::i
       ++entry.rows;
     }
     entry.exit_code = process.wait();
+    if (entry.exit_code == kExitNothingFits) entry.exit_code = kExitOk;  // a result as any other
     if (entry.exit_code != 0) entry.problem = process.last_error_line();
   }
   entry.seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -49,6 +49,9 @@ constexpr const char* kInterruption = "interrupted; nothing was compared";
 
 class Verify : public Command {
  public:
+  // References are in fp32, whatever the model.
+  Verify() { run_options_.use_defaults_of_presets(); }
+
   std::string_view name() const override { return "verify"; }
   std::string_view summary() const override { return "compare training steps with a reference file, or write one"; }
   std::string_view examples() const override {

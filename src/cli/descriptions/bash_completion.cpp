@@ -79,7 +79,9 @@ complete -F _ridgepoint ridgepoint
 )";
 
 std::string takes(const OptionDescription& option) {
-  const std::string kind = option.takes_file() ? "file" : option.choices.takes_list ? "list" : "one";
+  const std::string kind = option.takes_file()                                          ? "file"
+                           : option.choices.takes_list && !option.choices.names.empty() ? "list"
+                                                                                        : "one";
   return option.value_is_optional && !option.is_positional() ? "optional_" + kind : kind;
 }
 

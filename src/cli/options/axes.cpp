@@ -8,6 +8,7 @@
 #include <cmath>
 #include <system_error>
 
+#include "cli/options/card.h"
 #include "cli/options/choices.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
@@ -29,6 +30,7 @@ using Changes = std::vector<Axis::Change>;
 struct Setter {
   std::string_view option;
   std::function<Changes(std::string_view text, const Setting& setting, const Option& option)> changes;
+  bool takes_list = true;
 };
 
 void check_choice(std::string_view value, const std::vector<std::string_view>& names) {
@@ -40,7 +42,8 @@ template <typename Apply>
 auto names(Apply apply) {
   return [apply](std::string_view text, const Setting& setting, const Option&) {
     Changes changes;
-    for (std::string& value : split_list(text)) {
+    for (const std::string& item : split_list(text)) {
+      const std::string value(usual_value(setting, item));
       check_choice(value, setting.accepted());
       changes.emplace_back([apply, value](D& draft) { apply(draft, value); });
     }
@@ -49,7 +52,8 @@ auto names(Apply apply) {
 }
 
 NumberRule rule_of(const Setting& setting, const Option& option) {
-  return {option.least, option.most, setting.kind == Kind::bytes ? parse_bytes : parse_integer};
+  const auto parse = option.is_in_tokens ? parse_tokens : parse_integer;
+  return {option.least, option.most, setting.kind == Kind::bytes ? parse_bytes : parse};
 }
 
 // Whole numbers and ranges of them.
@@ -97,11 +101,12 @@ auto single(Read read) {
 Changes devices(std::string_view text, const Setting& setting, const Option&) {
   const NumberRule cards{0, 1023, parse_integer};
   Changes changes;
-  for (const std::string& value : split_list(text)) {
-    const std::size_t colon = value.starts_with("cuda:") ? value.find(':') : value.size();
-    if (value == "gpu") throw Error("'gpu' is unknown; did you mean 'cuda'?", ErrorKind::usage);
-    check_choice(value.substr(0, colon), setting.accepted());
-    if (colon < value.size()) parse_numbers(value.substr(colon + 1), cards);
+  for (const std::string& item : split_list(text)) {
+    const std::size_t colon = std::min(item.find(':'), item.size());
+    const std::string kind(usual_value(setting, std::string_view(item).substr(0, colon)));
+    const std::string value = kind + item.substr(colon);
+    check_choice(kind == "cuda" ? kind : value, setting.accepted());
+    if (colon < item.size()) parse_numbers(item.substr(colon + 1), cards);
     changes.emplace_back([value](D& draft) { draft.config.device = value; });
   }
   return changes;
@@ -167,6 +172,13 @@ Changes loss_chunks(std::string_view text, const Setting& setting, const Option&
   return changes;
 }
 
+Changes cards(std::string_view text, const Setting&, const Option&) {
+  Changes changes;
+  for (const std::string& name : split_list(text))
+    changes.emplace_back([&card = card_named(name)](D& draft) { draft.card = &card; });
+  return changes;
+}
+
 Axis::Change override_of(std::string_view text) {
   parse_config_overrides(text);
   return [overrides = std::string(text)](D& draft) { draft.config_overrides = overrides; };
@@ -190,13 +202,15 @@ const std::vector<Setter>& setters() {
       {"threads", numbers([](D& d, Int v) { d.config.device_options.threads = static_cast<int>(v); })},
       {"memory-limit",
        numbers([](D& d, Int v) { d.config.device_options.memory_limit_bytes = static_cast<std::size_t>(v); })},
+      {"card", cards},
       {"workload", names([](D& d, Text v) { d.workload = v; })},
       {"model", models},
-      {"config-override", single(override_of)},
+      {"config-override", single(override_of), false},
       {"layers", numbers([](D& d, Int v) { d.layers = v; })},
       {"d-model", numbers([](D& d, Int v) { d.d_model = v; })},
       {"d-ff", numbers([](D& d, Int v) { d.d_ff = v; })},
       {"heads", numbers([](D& d, Int v) { d.heads = v; })},
+      {"head-dim", numbers([](D& d, Int v) { d.head_dim = v; })},
       {"kv-heads", numbers([](D& d, Int v) { d.kv_heads = v; })},
       {"vocab", numbers([](D& d, Int v) { d.vocab = v; })},
       {"context", numbers([](D& d, Int v) { d.model.context = v; })},
@@ -222,14 +236,14 @@ const std::vector<Setter>& setters() {
       {"weight-decay", reals(HUGE_VAL, "the weight decay is at least 0", [](D& d, double v) { d.weight_decay = v; })},
       {"master-weights", names([](D& d, Text v) { d.config.compile.master_weights = v == "on"; })},
       {"accumulate", numbers([](D& d, Int v) { d.config.compile.accumulate = v; })},
-      {"frozen", single(frozen_of)},
-      {"lora", single(lora_of)},
-      {"parallel", single(division_of)},
+      {"frozen", single(frozen_of), false},
+      {"lora", single(lora_of), false},
+      {"parallel", single(division_of), false},
       {"shard", names([](D& d, Text v) {
          d.config.choose_sharding = v == "auto";
          if (!d.config.choose_sharding) d.config.compile.parallel.shard = sharding_from_name(v);
        })},
-      {"network", single(network_of)},
+      {"network", single(network_of), false},
   };
   return all;
 }
@@ -241,11 +255,13 @@ Axis axis_of(std::string_view name, Rows rows) {
   const bool is_of_calls = rows == Rows::attention_calls && !setting.call_option.names.empty();
   const Option& option = is_of_calls ? setting.call_option : setting.option;
   const OptionText text = text_of(setting, option);
-  std::function changes = std::ranges::find(setters(), name, &Setter::option)->changes;
+  const Setter& setter = *std::ranges::find(setters(), name, &Setter::option);
+  std::function changes = setter.changes;
   if (rows == Rows::attention_calls && name == "model") changes = layers_of_models;
-  return {.text = text, .given = text.initial, .changes = [changes, &setting, &option](std::string_view words) {
-            return changes(words, setting, option);
-          }};
+  return {.text = text,
+          .given = text.initial,
+          .changes = [changes, &setting, &option](std::string_view words) { return changes(words, setting, option); },
+          .takes_list = setter.takes_list};
 }
 
 }  // namespace ridgepoint::cli

@@ -38,6 +38,7 @@ Choices choices_of(CLI::Option& option) {
   CLI::Validator copy = *found;
   const std::string text = copy.active().get_description();
   Choices choices{{}, list != nullptr};
+  if (text.empty()) return choices;
   for (const std::string_view name : views::lines_of(text)) choices.names.emplace_back(name);
   return choices;
 }
@@ -45,7 +46,8 @@ Choices choices_of(CLI::Option& option) {
 std::string OptionText::full_help() const {
   if (!initial.empty()) {
     const bool is_all = !names.empty() && initial == fmt::format("{}", fmt::join(names, ","));
-    return fmt::format("{} [{}]", help, is_all ? "all" : initial);
+    return fmt::format("{} [{}{}]", help, is_all ? "all" : initial,
+                       of_config.empty() ? "" : fmt::format("; of a config.json {}", of_config));
   }
   return without.empty() ? help : fmt::format("{} [{}]", help, without);
 }
@@ -56,6 +58,7 @@ OptionText text_of(const Setting& setting, const Option& option) {
                   .value = std::string(option.value),
                   .help = std::string(option.help),
                   .initial = std::string(option.initial),
+                  .of_config = std::string(option.of_config),
                   .without = std::string(option.without),
                   .names = setting.accepted()};
   for (const std::string& name : split_list(option.names))

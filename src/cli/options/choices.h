@@ -27,10 +27,11 @@ Choices choices_of(CLI::Option& option);
 struct OptionText {
   std::string flags;  // "--steps,--iterations"
   std::string group;
-  std::string value;    // the word for its value: NAME, N, SIZE, X
-  std::string help;     // with the names that it takes
-  std::string initial;  // the value without the option; empty: none
-  std::string without;  // what the run has then
+  std::string value;      // the word for its value: NAME, N, SIZE, X
+  std::string help;       // with the names that it takes
+  std::string initial;    // the value without the option; empty: none
+  std::string of_config;  // the same for a model of a config.json; empty: as for others
+  std::string without;    // what the run has then
   std::vector<std::string_view> names = {};
 
   // The help, and in brackets the value without the option.

@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "core/text/nearest.h"
+#include "core/text/units.h"
 #include "core/warning.h"
 #include "record/columns.h"
 #include "record/record_plot.h"
@@ -46,6 +48,11 @@ void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--output", path, "write to this file; it is rewritten after every row [standard output]")
       ->type_name("FILE")
       ->group("Output");
+  CLI::Option* unit_option =
+      app.add_option("--unit", unit, "print bytes of tables in this unit: B, KiB, MiB, GiB, TiB [one that suits each]")
+          ->type_name("NAME")
+          ->group("Output");
+  offer(*unit_option, {"B", "KiB", "MiB", "GiB", "TiB"}, Takes::one);
 }
 
 void OutputOptions::add_columns_to(CLI::App& app, Experiment of) {
@@ -53,7 +60,9 @@ void OutputOptions::add_columns_to(CLI::App& app, Experiment of) {
   const std::vector<std::string_view> names = column_names(of);
   CLI::Option* option =
       app.add_option("--columns", columns,
-                     fmt::format("print these measurements instead of the usual ones: {}", fmt::join(names, ", ")))
+                     fmt::format("print these measurements and settings instead of the usual ones: {}, and any heading "
+                                 "of a setting; docs/record.md explains them",
+                                 fmt::join(names, ", ")))
           ->type_name("NAMES")
           ->group("Output");
   offer(*option, names, Takes::list);
@@ -75,19 +84,20 @@ void OutputOptions::check_plot() const {
 void OutputOptions::check() const {
   resolved_columns();
   resolved_format();
+  if (!unit.empty()) parse_option("--unit", unit, [](std::string_view text) { return write_bytes_in(text); });
   if (!path.empty() && is_first_rank() && !is_special_file(path)) check_writable(path);
 }
 
 std::vector<std::string> OutputOptions::resolved_columns() const {
   if (columns.empty()) return {};
-  if (const Format to = resolved_format(); to != Format::table && to != Format::markdown) {
-    throw Error(fmt::format("--columns applies to table and markdown; {} always has every field", name(to)),
-                ErrorKind::usage);
+  if (const Format to = resolved_format(); !is_for_people(to)) {
+    warn_once("columns",
+              fmt::format("--columns chooses columns of table and markdown; {} always has every field", name(to)));
   }
   const std::vector<std::string_view> known = column_names(experiment);
   std::vector<std::string> names = parse_option("--columns", columns, split_list);
   for (const std::string& name : names) {
-    if (std::ranges::find(known, name) != known.end()) continue;
+    if (std::ranges::find(known, name) != known.end() || find_setting(name) != nullptr) continue;
     const std::string near = nearest(name, known);
     throw Error(fmt::format("--columns: '{}' is unknown; {}", name,
                             near.empty() ? fmt::format("available: {}", fmt::join(known, ", "))
@@ -101,15 +111,23 @@ Format OutputOptions::resolved_format() const {
   if (!format.empty()) return views::kFormatNames.parse(format, "--format: '{}' is unknown");
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".md") return Format::markdown;
+  constexpr std::array<std::string_view, 6> kOthers = {".svg", ".png", ".pdf", ".html", ".xlsx", ".pickle"};
+  if (std::ranges::find(kOthers, ending) != kOthers.end()) {
+    throw Error(
+        fmt::format("--output: no table is written as {0}; it may end in .md, .csv, .json, .jsonl or .txt. memory "
+                    "--timeline writes .svg, memory --snapshot .pickle, report --output .html; --format table "
+                    "writes text into a file of any name",
+                    ending),
+        ErrorKind::usage);
+  }
   return views::kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
 }
 
 PageWriter::PageWriter(const OutputOptions& options, MakePage make_page, Items items)
     : format_(options.resolved_format()), path_(options.path), make_page_(std::move(make_page)), items_(items) {
-  if (!is_first_rank()) path_.clear();  // what the others print goes nowhere
-  if (path_.empty()) return;
-  is_special_file_ = is_special_file(path_);
   options.check();
+  if (!is_first_rank()) path_.clear();  // what the others print goes nowhere
+  if (!path_.empty()) is_special_file_ = is_special_file(path_);
 }
 
 bool PageWriter::streams() const {
@@ -190,7 +208,11 @@ void RecordWriter::add_plots(views::Page& page) const {
 int exit_code(std::span<const Record> records) {
   const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };
   const bool failed = std::ranges::any_of(records, is(RunStatus::error));
-  return failed || std::ranges::all_of(records, is(RunStatus::unsupported)) ? kExitFailure : kExitOk;
+  if (failed || std::ranges::all_of(records, is(RunStatus::unsupported))) return kExitFailure;
+  const auto fits = [](const Record& record) {
+    return record.status == RunStatus::ok && (!record.plan || record.plan->fits.value_or(true));
+  };
+  return std::ranges::any_of(records, fits) ? kExitOk : kExitNothingFits;
 }
 
 }  // namespace ridgepoint::cli

@@ -27,6 +27,7 @@ using views::is_for_people;
 struct OutputOptions {
   std::string format;                         // empty: by the file's extension, else table
   std::string path;                           // empty: standard output
+  std::string unit = {};                      // of bytes in tables; empty: one that suits each
   std::string columns = {};                   // empty: the usual ones
   Experiment experiment = Experiment::bench;  // whose columns there are
   bool plot = false;
@@ -35,7 +36,7 @@ struct OutputOptions {
   void add_columns_to(CLI::App& app, Experiment of);
   void add_plot_to(CLI::App& app);
   Format resolved_format() const;  // throws Error (usage) with the nearest name
-  // Throws Error (usage) for an unknown column, and for a format that always has all columns.
+  // Throws Error (usage) for an unknown column. Warns of a format that always has all columns.
   std::vector<std::string> resolved_columns() const;
   void check_plot() const;  // throws Error (usage) for a format that has no plots
   // What is wrong with the options, before anything runs, and before --ranks starts processes. Throws Error.
@@ -106,7 +107,8 @@ class RecordWriter {
   PageWriter writer_;
 };
 
-// The exit code of a sweep: a failure if a row is an error or all rows are unsupported. Status oom is a valid result.
+// The exit code of a sweep: a failure if a row is an error or all rows are unsupported, kExitNothingFits if no row fits
+// into memory.
 int exit_code(std::span<const Record> records);
 
 }  // namespace ridgepoint::cli

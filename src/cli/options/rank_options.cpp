@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <vector>
 
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
@@ -60,14 +61,26 @@ void set(Division& division, std::string_view key, std::string_view value) {
   }
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 Division division_from_text(std::string_view text) {
   Division division;
+  std::vector<std::string_view> keys;
   for (std::string_view rest = text;; rest.remove_prefix(rest.find(',') + 1)) {
     const std::string_view item = rest.substr(0, rest.find(','));
     const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos)
+    if (equals == std::string_view::npos && !is_number(item))
       throw Error(fmt::format("'{}' is no KEY=VALUE; write data=2 or data=2,reduce=fp32", item), ErrorKind::usage);
-    set(division, item.substr(0, equals), item.substr(equals + 1));
+    const std::string_view key = is_number(item) ? "data" : item.substr(0, equals);
+    if (std::ranges::find(keys, key) != keys.end()) {
+      throw Error(
+          fmt::format("'{}' has {} twice, and a command divides its runs in one way; run it once for each", text, key),
+          ErrorKind::usage);
+    }
+    keys.push_back(key);
+    set(division, key, is_number(item) ? item : item.substr(equals + 1));
     if (item.size() == rest.size()) return division;
   }
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <set>
 
+#include "cli/options/card.h"
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/messages.h"
@@ -33,6 +34,17 @@ std::string first_flag(const Axis& axis) { return axis.text.flags.substr(0, axis
 std::vector<Axis::Change> changes_of(const Axis& axis) {
   if (axis.given.empty() && !is_given(axis)) return {};
   return parse_option(first_flag(axis), axis.given, axis.changes);
+}
+
+bool is_preset_name(std::string_view name) {
+  return std::ranges::find(transformer_presets(), name, &TransformerConfig::name) != transformer_presets().end();
+}
+
+// Of a network with a gate: as many parameters as 4 d_model have without one, in whole tiles.
+std::int64_t usual_d_ff(std::int64_t d_model) {
+  constexpr std::int64_t kTile = 64;
+  const std::int64_t tiles = (d_model / 3 * 8 + d_model % 3 * 8 / 3 + kTile / 2) / kTile;
+  return std::max<std::int64_t>(tiles, 1) * kTile;
 }
 
 ModelConfig source_of(const RunDraft& draft) {
@@ -146,8 +158,8 @@ TransformerConfig model_of(const RunDraft& draft) {
   } else {
     require_size(draft.layers, "--layers");
     require_size(draft.d_model, "--d-model");
-    require_size(draft.d_ff, "--d-ff");
     require_size(draft.heads, "--heads");
+    model.d_ff = usual_d_ff(*draft.d_model);
   }
   if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
   model.context = draft.model.context;
@@ -196,13 +208,18 @@ RunConfig finish(RunDraft draft) {
 
 RunOptions::RunOptions(std::span<const std::string_view> settings, Rows rows) {
   for (const std::string_view setting : settings) axes_.push_back(axis_of(setting, rows));
+  if (rows == Rows::attention_calls) use_defaults_of_presets();
+}
+
+void RunOptions::use_defaults_of_presets() {
+  for (Axis& axis : axes_) axis.text.of_config.clear();
 }
 
 void RunOptions::add_to(CLI::App& app) {
   for (Axis& axis : axes_) {
     CLI::Option* option = app.add_option(axis.text.flags, axis.given, axis.text.full_help());
     option->type_name(axis.text.value)->group(axis.text.group);
-    if (!axis.text.names.empty()) offer(*option, axis.text.names, Takes::list);
+    if (axis.takes_list) offer(*option, axis.text.names, Takes::list);
     axis.option = option;
   }
 }
@@ -236,6 +253,8 @@ std::vector<RunDraft> RunOptions::drafts() const {
     drafts = std::move(product);
   }
   settle_workloads(drafts);
+  take_defaults_of_configs(drafts);
+  for (RunDraft& draft : drafts) settle_card(draft, given("--device"));
   const auto rows = static_cast<std::int64_t>(drafts.size());
   if (skip_ < 0 || skip_ >= rows) {
     throw Error(fmt::format("--skip: {} is out of range; the sweep has {} row{}", skip_, rows, rows == 1 ? "" : "s"),
@@ -267,6 +286,25 @@ void RunOptions::settle_workloads(std::span<RunDraft> drafts) const {
   }
 }
 
+// What people run of a model that has a config.json, where no option says it.
+void RunOptions::take_defaults_of_configs(std::span<RunDraft> drafts) const {
+  std::string_view last;
+  std::int64_t most_context = 0;
+  for (RunDraft& draft : drafts) {
+    if (draft.model_name.empty() || is_preset_name(draft.model_name)) continue;
+    if (draft.model_name != last) most_context = source_of(draft).config.architecture.max_context;
+    last = draft.model_name;
+    for (const Axis& axis : axes_) {
+      // PyTorch's eager mode, which --as torch predicts, compiles nothing.
+      const bool has_no_such = draft.config.plan_as != PlanAs::ridgepoint && axis.text.flags == "--compile";
+      if (axis.text.of_config.empty() || is_given(axis) || has_no_such) continue;
+      for (const Axis::Change& change : axis.changes(axis.text.of_config)) change(draft);
+      if (axis.text.flags == "--context" && most_context > 0)
+        draft.model.context = std::min(draft.model.context, most_context);
+    }
+  }
+}
+
 std::vector<RunConfig> RunOptions::expand() const {
   std::vector<RunConfig> configs;
   for (RunDraft& draft : drafts()) configs.push_back(finish(std::move(draft)));
@@ -281,6 +319,7 @@ void RunOptions::set_default(std::string_view flag, std::string text) {
   if (given(flag)) return;
   axis(flag).given = text;
   axis(flag).text.initial = std::move(text);
+  axis(flag).text.of_config.clear();
 }
 
 void RunOptions::set_help(std::string_view flag, std::string help) {

@@ -22,6 +22,10 @@ class App;
 class Option;
 }  // namespace CLI
 
+namespace ridgepoint {
+struct Datasheet;
+}
+
 namespace ridgepoint::cli {
 
 // A configuration while options are applied. Sizes are kept apart, because a preset may supply the missing ones.
@@ -34,10 +38,11 @@ struct RunDraft {
   std::string config_overrides;  // of fields of its config.json
   std::optional<std::int64_t> layers, d_model, d_ff, heads, vocab;
   // For `attention` only.
-  std::optional<std::int64_t> keys, kv_heads;
+  std::optional<std::int64_t> keys, kv_heads, head_dim;
   bool causal = false;
   std::int64_t window = 0;
   double soft_cap = 0;
+  const Datasheet* card = nullptr;  // that the null device stands for
   std::optional<double> momentum, weight_decay;
 };
 
@@ -51,17 +56,17 @@ struct Axis {
   std::string given;                                                   // on the command line; else the initial value
   std::function<std::vector<Change>(std::string_view words)> changes;  // throws Error (usage) quoting the words
   const CLI::Option* option = nullptr;                                 // set by add_to()
+  bool takes_list = true;
 };
 Axis axis_of(std::string_view name, Rows rows);
 
 // What the commands that run a model take, in the order of the help: the last varies fastest.
 inline constexpr std::string_view kRunSettings[] = {
-    "device",     "threads",      "memory-limit",   "workload",   "model",     "config-override",
-    "layers",     "d-model",      "d-ff",           "heads",      "vocab",     "context",
-    "batch",      "dtype",        "compile",        "allocator",  "attention", "checkpoint",
-    "loss-chunk", "seed",         "warmup",         "steps",      "mode",      "optimizer",
-    "momentum",   "weight-decay", "master-weights", "accumulate", "frozen",    "lora",
-    "parallel",   "shard",        "network"};
+    "device",     "threads", "memory-limit", "card",      "workload",   "model",        "config-override",
+    "layers",     "d-model", "d-ff",         "heads",     "vocab",      "context",      "batch",
+    "dtype",      "compile", "allocator",    "attention", "checkpoint", "loss-chunk",   "seed",
+    "warmup",     "steps",   "mode",         "optimizer", "momentum",   "weight-decay", "master-weights",
+    "accumulate", "frozen",  "lora",         "parallel",  "shard",      "network"};
 
 // The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);
@@ -101,6 +106,8 @@ class RunOptions {
   std::vector<std::string> given() const;
   // The options of the command line as words, as given.
   std::vector<std::string> arguments() const;
+  // Models of a config.json get the defaults of presets, not those that people run them with.
+  void use_defaults_of_presets();
   // Replaces the default of a flag, before or after the command line is read.
   void set_default(std::string_view flag, std::string text);
   // Replaces the help of a flag, but for the initial value; call it before add_to().
@@ -109,6 +116,7 @@ class RunOptions {
  private:
   Axis& axis(std::string_view flag);
   void settle_workloads(std::span<RunDraft> drafts) const;
+  void take_defaults_of_configs(std::span<RunDraft> drafts) const;
 
   std::vector<Axis> axes_;
   std::int64_t skip_ = 0;

@@ -287,7 +287,8 @@ void leave_ranks(int exit_code, const std::string& usage_error) {
     std::fflush(nullptr);
     std::_Exit(exit_code);
   }
-  const bool all_leave = exit_code == 0 || (exit_code == kExitUsage && all_refuse(usage_error));
+  const bool all_leave =
+      exit_code == kExitOk || exit_code == kExitNothingFits || (exit_code == kExitUsage && all_refuse(usage_error));
   if (!all_leave) {
     if (!is_first_rank() && !usage_error.empty()) print_error(usage_error);
     std::fflush(nullptr);

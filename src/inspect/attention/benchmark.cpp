@@ -18,7 +18,7 @@ class Run {
       : problem_(problem), record_(record), session_(config, watch, record, 2) {}
 
   void all_stages() {
-    const ProgramPlan both = session_.plan(Mode::backward);
+    const ProgramPlan both = session_.plan(Mode::forward_backward);
     const MemoryForecast forecast = session_.forecast(both);
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
     record_.memory_bytes.planned_before_backward = static_cast<std::int64_t>(forecast.before_backward_bytes);
@@ -98,7 +98,7 @@ class Run {
 RunConfig run_config(const AttentionConfig& config) {
   RunConfig run = config;
   run.workload = std::make_shared<AttentionCall>(config.problem);
-  run.compile = compile_options(config.problem, Mode::backward);
+  run.compile = compile_options(config.problem, Mode::forward_backward);
   run.compile.level = config.compile.level;
   // These variants are the plain formula also where they are compiled: ops are fused, not replaced by the tiled op.
   const AttentionVariant variant = config.problem.variant;

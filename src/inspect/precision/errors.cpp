@@ -153,7 +153,7 @@ PrecisionError error_of(const Module& module, const Tensors& found, const Tensor
 ProgramOptions options_of(const PrecisionVariant& variant, std::optional<AllocatorKind> allocator = {}) {
   ProgramOptions options;
   options.allocator = allocator;
-  options.compile.mode = Mode::backward;
+  options.compile.mode = Mode::forward_backward;
   options.compile.keep.activations = true;
   options.compile.precision = variant.precision;
   if (variant.low_norms) {

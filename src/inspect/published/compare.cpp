@@ -70,10 +70,7 @@ SameCard same_card(const PublishedRow& row, const Record& record) {
   return is_named ? SameCard::yes : SameCard::no;
 }
 
-std::string_view published_mode(Mode mode) {
-  if (mode == Mode::step) return "step";
-  return mode == Mode::backward ? "forward_backward" : "forward";
-}
+std::string_view published_mode(Mode mode) { return name(mode == Mode::training_forward ? Mode::forward : mode); }
 
 bool is_tf32_printed_as_fp32(const PublishedRow& row) {
   return row.kind == PublishedKind::step && row.study == kA100 && row.text("dtype") == "fp32";

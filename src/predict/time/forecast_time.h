@@ -23,6 +23,9 @@ struct TimeForecast {
   // The share of `ms` by which a measured time differs at most, but for one prediction in fifty: 0.1 is 10 %. Empty for
   // a GPU, links or a number of ranks with which nothing has been measured.
   std::optional<double> error;
+  // Where a measured time should lie, in ms. Wide where the error is empty.
+  double low_ms = 0, high_ms = 0;
+  std::string warning;  // why it is wide; empty where it is not
 };
 
 // A forecast, or a sentence that says why there is none. Both are empty for a plan without a GPU.

@@ -13,7 +13,7 @@ namespace ridgepoint {
 namespace {
 
 void require(bool holds, const std::string& message) {
-  if (!holds) throw Error(message, ErrorKind::usage);
+  if (!holds) throw Error(message, ErrorKind::unsupported);
 }
 
 // getChosenWorkspaceSize() of aten/src/ATen/cuda/CublasHandlePool.cpp: more for Hopper and data-centre Blackwell.
@@ -82,9 +82,11 @@ torch::Training training_of(const RunConfig& config, const std::optional<std::st
 }  // namespace
 
 void require_torch_has_it(const RunConfig& config) {
-  require(config.compile.level == Compile::off,
-          fmt::format("--as {}: PyTorch's eager mode does not compile; leave out --compile {}", name(config.plan_as),
-                      name(config.compile.level)));
+  require(
+      config.compile.level == Compile::off,
+      fmt::format("--as {}: PyTorch's eager mode does not compile; for --compile {} give --as ridgepoint, or measure "
+                  "bench --peers torch:compile on the card",
+                  name(config.plan_as), name(config.compile.level)));
   require(config.allocator.value_or(AllocatorKind::caching) == AllocatorKind::caching,
           fmt::format("--as {}: PyTorch allocates by its caching allocator; leave out --allocator {}",
                       name(config.plan_as), name(config.allocator.value_or(AllocatorKind::caching))));
@@ -94,13 +96,15 @@ void require_torch_has_it(const RunConfig& config) {
   require(
       config.compile.master_weights && config.compile.frozen.empty() && !config.compile.lora &&
           config.compile.accumulate == 1,
-      fmt::format("--as {}: only a step that trains fp32 parameters on one batch is modelled for PyTorch; leave out "
-                  "--master-weights, --frozen, --lora and --accumulate",
+      fmt::format("--as {}: only a step that trains fp32 parameters on one batch is modelled for PyTorch; --as "
+                  "ridgepoint predicts --master-weights, --frozen, --lora and --accumulate, and 'ridgepoint snapshot' "
+                  "reads what PyTorch itself allocated",
                   name(config.plan_as)));
   require(config.compile.precision != Precision::fp8,
           fmt::format("--as {}: PyTorch has no autocast to fp8; use --dtype bf16", name(config.plan_as)));
   require(!config.compile.parallel.is_parallel(),
-          fmt::format("--as {}: only one rank is modelled for PyTorch; leave out --parallel", name(config.plan_as)));
+          fmt::format("--as {}: only one rank is modelled for PyTorch; --as ridgepoint predicts --parallel and --shard",
+                      name(config.plan_as)));
   const WorkloadDescription workload = config.workload->describe();
   require(workload.model.vocab > 0 && workload.attention.has_value(),
           fmt::format("--as {} needs the Transformer; the workload '{}' has no model in PyTorch", name(config.plan_as),

@@ -275,7 +275,7 @@ void PeerFiles::write_weights(const RunConfig& config, const StopPoint& stop_poi
 }
 
 void PeerFiles::write_results(RunConfig config, const StepWatcher& watch) {
-  if (config.compile.mode == Mode::step) config.compile.mode = Mode::backward;
+  if (config.compile.mode == Mode::step) config.compile.mode = Mode::forward_backward;
   if (config.compile.mode == Mode::training_forward) config.compile.mode = Mode::forward;
   config.compile.keep = {.results = true, .gradients = true};
   Record record;  // not read: the results are tensors

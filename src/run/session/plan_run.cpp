@@ -7,6 +7,7 @@
 #include "predict/torch/torch_forecast.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
+#include "run/session/run_record.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {
@@ -37,12 +38,27 @@ void describe_time(const ProgramPlan& plan, const RunConfig& config, PlanSection
   }
   section.predicted_ms = forecast->ms;
   section.predicted_error = forecast->error;
+  section.predicted_low_ms = forecast->low_ms;
+  section.predicted_high_ms = forecast->high_ms;
+  if (!forecast->warning.empty()) section.predicted_problem = forecast->warning;
   const PhaseTimes& phases = forecast->by_phase;
   section.predicted_phase_ms = {.forward = phases[Phase::forward],
                                 .loss = phases[Phase::loss],
                                 .recompute = phases[Phase::recompute],
                                 .backward = phases[Phase::backward],
                                 .optimizer = phases[Phase::optimizer]};
+}
+
+// The operations, and the rates of a predicted time, as a measured one has them.
+void describe_rates(const RunConfig& config, Record& record) {
+  PlanSection& section = *record.plan;
+  record.training_step->flops_per_step = config.workload->flops(config.compile);
+  if (!section.predicted_ms) return;
+  Record as_measured = record;
+  as_measured.training_step->time_ms.mean = *section.predicted_ms;
+  fill_rates(as_measured, *config.workload);
+  section.predicted_tokens_per_second = as_measured.training_step->tokens_per_second;
+  section.predicted_mfu = as_measured.training_step->mfu;
 }
 
 // Fills the record with what is known of the device and the program.
@@ -86,6 +102,7 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     section.capacity_bytes = limit.capacity_bytes;
     section.as = name(config.plan_as);
     const Prediction prediction = predict(config, limit, watch, record);
+    describe_rates(config, record);
     record_memory(record, prediction.forecast);
     section.fits = prediction.fits;
     // Policies that were searched for would differ, and with them what else is saved.

@@ -145,7 +145,7 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
   std::optional<ProgramPlan> made;
   succeed_on_all_ranks(config_.group.get(), "whether plans are made", [&] { made = plan_within(mode, known); });
   ProgramPlan plan = std::move(*made);
-  if (mode == Mode::backward || mode == Mode::step) {
+  if (mode == Mode::forward_backward || mode == Mode::step) {
     const Cost recomputed = recomputation(plan.graph());
     record_.recomputed_flops = recomputed.flops;
     record_.recomputed_bytes = recomputed.bytes;

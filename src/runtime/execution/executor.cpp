@@ -171,7 +171,7 @@ void Executor::reserve_own_workspace(std::size_t bytes) {
   own_workspace_bytes_ = bytes;
   if (own_workspace_ != nullptr) return;
   MemoryShortage shortage;
-  shortage.device = device_.name();
+  shortage.device = device_.kind() == "null" ? "the null device, planned for " + device_.name() : device_.name();
   shortage.place = "for fused nodes that run op by op";
   shortage.requested_bytes = shortage.segment_bytes = bytes;
   shortage.capacity_bytes = device_.total_memory_bytes();

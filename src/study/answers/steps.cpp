@@ -24,10 +24,10 @@ StudyAnswer times_by_size(const StudyRows& rows) {
   for (const std::string& model : texts_of(all, "model.name")) {
     for (const std::string& dtype : texts_of(all, "dtype")) {
       std::string line;
-      for (const char* mode : {"forward", "backward", "step"}) {
+      for (const char* mode : {"forward", "forward_backward", "step"}) {
         const Json* row = first_of(all, {{"model.name", model}, {"dtype", dtype}, {"mode", mode}});
         if (row == nullptr) continue;
-        const char* what = mode == std::string_view("backward") ? "forward and backward" : mode;
+        const char* what = mode == std::string_view("forward_backward") ? "forward and backward" : mode;
         line += fmt::format("{}{} {}", line.empty() ? "" : ", ", what, ms_at(*row, kMedian));
       }
       if (!line.empty()) answer.add(StudyPart::sizes, "{}, {}: {}", model, dtype, line);
@@ -54,7 +54,7 @@ StudyAnswer backward_over_forward(const StudyRows& rows) {
   const Rows all = rows_of(rows, StudyPart::sizes);
   std::vector<double> backward, both;
   for (const auto& [forward, pair] : pairs_of(all, {{"mode", "forward"}, {"dtype", "fp32"}},
-                                              {{"mode", "backward"}, {"dtype", "fp32"}}, {"model.name"})) {
+                                              {{"mode", "forward_backward"}, {"dtype", "fp32"}}, {"model.name"})) {
     const double of_both = number_at(*pair, kMedian) / number_at(*forward, kMedian);
     if (has(of_both)) both.push_back(of_both);
     const double ratio = number_at(*pair, "phase_ms.backward") / number_at(*pair, "phase_ms.forward");

@@ -19,7 +19,7 @@ constexpr std::array kPhases = {"forward", "loss", "recompute", "backward", "opt
 
 std::string model_and_mode(const Json& row) {
   const std::string mode = text_at(row, "mode");
-  return fmt::format("{} {}", text_at(row, "model.name"), mode == "backward" ? "forward + backward" : mode);
+  return fmt::format("{} {}", text_at(row, "model.name"), mode == "forward_backward" ? "forward + backward" : mode);
 }
 std::string dtype(const Json& row) { return text_at(row, "dtype"); }
 

@@ -11,7 +11,7 @@ void add_sizes(Planner& planner) {
   std::vector<Choice> sizes;
   for (const std::string& model : planner.models()) {
     sizes.push_back({planner.bench({.model = model,
-                                    .modes = {Mode::forward, Mode::backward, Mode::step},
+                                    .modes = {Mode::forward, Mode::forward_backward, Mode::step},
                                     .dtypes = {DType::fp32, DType::bf16}}),
                      planner.bench({.model = model, .modes = {Mode::forward, Mode::step}}),
                      planner.bench({.model = model, .modes = {Mode::forward}})});

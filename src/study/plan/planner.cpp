@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "interchange/huggingface/named_model.h"
 
@@ -83,8 +84,14 @@ Words Planner::words(const char* command, const Words& more) const {
   if (settings_.threads > 0) all.insert(all.end(), {"--threads", std::to_string(settings_.threads)});
   if (!settings_.memory_limit.empty()) all.insert(all.end(), {"--memory-limit", settings_.memory_limit});
   all.insert(all.end(), more.begin(), more.end());
-  if (!settings_.config_overrides.empty() && std::ranges::find(more, "--model") != more.end())
-    all.insert(all.end(), {"--config-override", settings_.config_overrides});
+  const auto model = std::ranges::find(more, "--model");
+  if (model == more.end() || config_of(*std::next(model)).architecture.family.empty()) return all;
+  // A study compares its models, so a model of a config.json has what presets have.
+  constexpr std::pair<const char*, const char*> kDefaults[] = {
+      {"--dtype", "fp32"}, {"--attention", "composite"}, {"--compile", "off"}, {"--batch", "4"}, {"--context", "256"}};
+  for (const auto& [option, value] : kDefaults)
+    if (std::ranges::find(more, option) == more.end()) all.insert(all.end(), {option, value});
+  if (!settings_.config_overrides.empty()) all.insert(all.end(), {"--config-override", settings_.config_overrides});
   return all;
 }
 

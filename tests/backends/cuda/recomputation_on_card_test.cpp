@@ -21,7 +21,7 @@ class OnCardRecomputation : public testing::OnCard {
 
   Gradients gradients(const TransformerConfig& config, CompileOptions options) const {
     const Transformer model(config, 4);
-    options.mode = Mode::backward;
+    options.mode = Mode::forward_backward;
     Program program(model.build(), device_, {.compile = options});
     initialise(program, model, 0);
     program.run();

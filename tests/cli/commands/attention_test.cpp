@@ -190,8 +190,8 @@ TEST(AttentionCommand, warns_of_flash_without_a_kernel_and_shows_what_ran) {
   const ProgramResult result = toy_attention(small_grid({"--attention", "flash,recompute"}), "reference");
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: warning: "), HasSubstr("no tiled attention kernel"),
-                                  HasSubstr("fp32[B2,H1,S8,D16]"), HasSubstr("fp32[B2,H1,S32,D16]")));
-  EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 2) << "once for each shape";
+                                  HasSubstr("fp32[B2,H1,S8,D16]")));
+  EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << "once for a search over shapes";
   EXPECT_THAT(result.output, AllOf(HasSubstr("runs as"), HasSubstr("recompute\n")));
 }
 
@@ -274,8 +274,27 @@ TEST(AttentionCommand, fails_where_nothing_can_run) {
 
 TEST(AttentionCommand, accounts_for_nothing_where_nothing_fits) {
   const ProgramResult result = toy_attention({"--account", "--attention", "flash", "--memory-limit", "1KiB"}, "null");
-  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.output, HasSubstr("oom"));
+}
+
+TEST(AttentionCommand, calls_nothing_measured_that_is_planned) {
+  const auto columns = [](const char* device) {
+    return toy_attention({"--account", "--attention", "flash"}, device).output;
+  };
+  EXPECT_THAT(columns("null"), AllOf(HasSubstr("by the allocator"), Not(HasSubstr("measured"))));
+  EXPECT_THAT(columns("cpu"), HasSubstr("measured"));
+}
+
+TEST(AttentionCommand, takes_a_card_and_the_width_of_a_head) {
+  const ProgramResult result =
+      run_program({"attention", "--card", "h100-80gb", "--heads", "32", "--kv-heads", "8", "--head-dim", "128",
+                   "--sequence", "1k", "--attention", "flash", "--format", "jsonl"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const Record record = record_from_json(result.output);
+  EXPECT_EQ(record.device.name, "H100 SXM");
+  EXPECT_EQ(record.model.d_model, 4096);
+  EXPECT_EQ(record.context, 1024);
 }
 
 TEST(AttentionCommand, finds_the_longest_sequence_that_fits) {

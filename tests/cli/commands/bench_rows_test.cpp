@@ -36,7 +36,7 @@ std::vector<Record> parse_records(const std::string& text) {
 TEST(Bench, measures_every_row_of_a_sweep) {
   const TemporaryFolder folder;
   const std::string file = folder / "rows.json";
-  const ProgramResult result = run_program(toy_bench({"--mode", "forward,backward,step", "--output", file}));
+  const ProgramResult result = run_program(toy_bench({"--mode", "forward,forward_backward,step", "--output", file}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.error, IsEmpty()) << "progress belongs on a terminal";
   const std::vector<Record> records = read_records(file);
@@ -108,7 +108,7 @@ TEST(Bench, prints_the_format_asked_for) {
 TEST(Bench, fails_where_the_loss_is_no_number) {
   const TemporaryFolder folder;
   const std::string weights = weights_with_nan(folder);
-  const ProgramResult result = run_program(toy_bench({"--weights", weights, "--mode", "backward,step"}));
+  const ProgramResult result = run_program(toy_bench({"--weights", weights, "--mode", "forward_backward,step"}));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.output, HasSubstr("error: the loss is NaN after 4 iterations; bench --detect-anomaly names"));
   const ProgramResult rows = run_program(toy_bench({"--weights", weights, "--mode", "step", "--format", "jsonl"}));
@@ -116,7 +116,7 @@ TEST(Bench, fails_where_the_loss_is_no_number) {
   EXPECT_EQ(record.status, RunStatus::error);
   EXPECT_THAT(record.training_step->time_ms.samples, SizeIs(3)) << "what was measured stands";
   EXPECT_EQ(record.training_step->weights, weights);
-  std::vector<std::string> profile = toy_bench({"--weights", weights, "--mode", "backward", "--by", "class"});
+  std::vector<std::string> profile = toy_bench({"--weights", weights, "--mode", "forward_backward", "--by", "class"});
   profile.front() = "profile";
   const ProgramResult profiled = run_program(profile);
   EXPECT_EQ(profiled.exit_code, 1);
@@ -153,9 +153,10 @@ TEST(Bench, takes_the_weights_that_verify_saved) {
 }
 
 TEST(Bench, shows_the_columns_asked_for) {
-  const ProgramResult result = run_program(toy_bench({"--columns", "peak_reserved,added,allocated_at_end"}));
+  const ProgramResult result =
+      run_program(toy_bench({"--columns", "peak_reserved,peak_over_before_backward,allocated_at_end"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, HasSubstr("mode  peak reserved  added by backward  allocated at end\nstep "));
+  EXPECT_THAT(result.output, HasSubstr("mode  peak reserved  peak less before backward  allocated at end\nstep "));
   expect_usage_error({"bench", "--columns", "peak_reservd"},
                      "--columns: 'peak_reservd' is unknown; did you mean 'peak_reserved'?");
   expect_usage_error({"bench", "--columns", "speed"}, "--columns: 'speed' is unknown; did you mean 'speedup'?");
@@ -174,8 +175,9 @@ TEST(Bench, writes_every_row_of_a_sweep_with_failures_in_every_format) {
   const TemporaryFolder folder;
   for (const char* format : {"table", "markdown", "csv", "json", "jsonl"}) {
     const std::string file = folder / format;
-    const ProgramResult result = run_program(toy_bench(
-        {"--batch", "2,2000", "--mode", "backward", "--memory-limit", "6MiB", "--format", format, "--output", file}));
+    const ProgramResult result =
+        run_program(toy_bench({"--batch", "2,2000", "--mode", "forward_backward", "--memory-limit", "6MiB", "--format",
+                               format, "--output", file}));
     EXPECT_EQ(result.exit_code, 0) << format;
     EXPECT_THAT(read_file(file, kFileLimit), AllOf(HasSubstr("oom"), HasSubstr("2000"))) << format;
   }
@@ -192,7 +194,7 @@ TEST(Bench, repeats_its_memory_and_flops_exactly) {
 
 TEST(Bench, fuses_attention_into_what_flash_is) {
   const std::vector<std::string> sweep = {"--compile",       "off,fuse", "--attention",
-                                          "composite,flash", "--mode",   "backward"};
+                                          "composite,flash", "--mode",   "forward_backward"};
   EXPECT_THAT(run_program(toy_bench(sweep)).output, AllOf(HasSubstr("compile  attention"), HasSubstr("fuse     comp")));
   std::vector<std::string> arguments = sweep;
   arguments.insert(arguments.end(), {"--format", "jsonl"});

@@ -128,8 +128,13 @@ TEST(BenchCold, shows_the_first_call_beside_the_times) {
               AllOf(HasSubstr("new processes, cache as it was"), HasSubstr("mean ms"), HasSubstr("first call ms")));
 }
 
+TEST(BenchCold, takes_the_first_timed_iteration_for_the_first_call_without_a_warm_up) {
+  const ProgramResult result = run_program(toy_bench({"--cold", "--warmup", "0", "--format", "jsonl"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_GT(record_from_json(result.output).training_step->first_call_ms.first_run, 0);
+}
+
 TEST(BenchCold, refuses_what_has_no_first_call) {
-  expect_refusal({"--cold", "--warmup", "0"}, 2, "give --warmup 1 or more");
   expect_refusal({"--cold", "--detect-anomaly"}, 2, "leave --detect-anomaly and --peers out");
 }
 
@@ -219,7 +224,27 @@ TEST(Bench, compares_rows_with_a_value_of_a_swept_option) {
   const ProgramResult refused = run_program(toy_bench({"--batch", "1,2", "--baseline", "compile=off"}));
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.error, HasSubstr("--baseline: 'compile' does not vary; what varies: batch"));
-  EXPECT_EQ(run_program(toy_bench({"--batch", "1,2", "--baseline", "batch=1", "--format", "csv"})).exit_code, 2);
+}
+
+TEST(Bench, compares_a_step_with_a_forward_pass_that_has_no_optimizer) {
+  const ProgramResult result =
+      run_program({"bench", "--model", "tiny", "--context", "8", "--warmup", "0", "--steps", "3", "--mode",
+                   "forward,forward_backward,step", "--baseline", "mode=forward", "--columns", "mean"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const std::string rows = result.output.substr(result.output.find("forward "));
+  EXPECT_EQ(std::ranges::count(rows, 'x'), 3) << result.output;
+}
+
+TEST(Bench, says_that_options_of_tables_have_no_effect_on_files_and_goes_on) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--batch", "1,2", "--baseline", "batch=1"}, {"--columns", "mean"}}) {
+    std::vector<std::string> arguments = toy_bench(more);
+    arguments.insert(arguments.end(), {"--format", "csv"});
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    EXPECT_THAT(result.error, HasSubstr("csv"));
+    EXPECT_THAT(result.output, HasSubstr("time_ms.mean"));
+  }
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST(GraphCommand, leaves_out_the_passes_it_is_told_to_skip) {
 
 TEST(GraphCommand, prints_other_workloads) {
   const Graph attention =
-      text_of({"--workload", "attention", "--context", "64", "--mode", "backward", "--compile", "fuse"});
+      text_of({"--workload", "attention", "--context", "64", "--mode", "forward_backward", "--compile", "fuse"});
   EXPECT_EQ(count(attention, Op::attention), 1U);
   EXPECT_TRUE(attention.find_output("grad.q").has_value());
   EXPECT_EQ(count(text_of({"--workload", "toy", "--after", "append_optimizer"}), Op::layer_norm), 1U);

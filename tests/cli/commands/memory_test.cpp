@@ -105,7 +105,7 @@ TEST(MemoryCommand, refuses_what_makes_no_sense) {
 
 TEST(MemoryCommand, says_what_does_not_fit) {
   const ProgramResult result = memory({"--device", "null", "--memory-limit", "64KiB"});
-  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.output, HasSubstr("oom: "));
 }
 

@@ -39,7 +39,9 @@ TEST(Workloads, run_in_every_command_that_takes_a_model) {
 TEST(Workloads, that_are_no_language_models_are_not_verified_or_timed_beside_pytorch) {
   expect_usage_error({"verify", "--workload", "toy", "--device", "cpu"}, "'toy' is none; bench, profile and memory");
   expect_usage_error({"bench", "--workload", "toy", "--device", "cpu", "--peers", "torch"}, "'toy' is of another");
-  expect_usage_error({"plan", "--workload", "toy", "--as", "torch"}, "the workload 'toy' has no model in PyTorch");
+  const ProgramResult plan = run_program({"plan", "--workload", "toy", "--as", "torch"});
+  EXPECT_EQ(plan.exit_code, 1);
+  EXPECT_THAT(plan.output, ::testing::HasSubstr("the workload 'toy' has no model in PyTorch"));
   expect_usage_error({"plan", "--workload", "toy", "--card", "h100", "--fit", "batch"}, "'toy' has fixed sizes");
 }
 

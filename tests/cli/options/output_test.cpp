@@ -10,6 +10,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "core/warning.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -21,6 +22,17 @@ TEST(OutputFormat, follows_the_ending_unless_told) {
   EXPECT_EQ((OutputOptions{"", "b.txt"}).resolved_format(), Format::table);
   EXPECT_EQ((OutputOptions{"", ""}).resolved_format(), Format::table);
   EXPECT_EQ((OutputOptions{"csv", "b.json"}).resolved_format(), Format::csv);
+}
+
+TEST(OutputFormat, is_no_picture) {
+  for (const char* path : {"a.svg", "b.png", "c.html"}) {
+    OutputOptions options;
+    options.path = path;
+    EXPECT_THAT([&] { options.resolved_format(); },
+                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("--output: no table is written as")))
+        << path;
+  }
+  EXPECT_EQ((OutputOptions{"table", "a.svg"}).resolved_format(), Format::table);
 }
 
 TEST(PageWriter, says_that_another_program_writes_its_file) {

@@ -43,6 +43,41 @@ TEST(RunOptions, default_to_one_step_of_tiny) {
   EXPECT_EQ(configs[0].device_options.memory_limit_bytes, std::nullopt);
 }
 
+TEST(RunOptions, run_a_model_of_a_config_as_people_do_where_they_do_not_say) {
+  const RunConfig preset = expand({"--model", "small"})[0], model = expand({"--model", "llama-3.2-1b"})[0],
+                  short_context = expand({"--model", "gpt2"})[0],
+                  given = expand({"--model", "gpt2", "--dtype", "fp32"})[0];
+  EXPECT_EQ(preset.compile.precision, Precision::fp32);
+  EXPECT_EQ(preset.compile.level, Compile::off);
+  EXPECT_EQ(model.compile.precision, Precision::bf16);
+  EXPECT_EQ(model.compile.level, Compile::full);
+  const WorkloadDescription workload = model.workload->describe();
+  EXPECT_EQ(workload.attention, AttentionVariant::flash);
+  EXPECT_EQ(workload.batch, 1);
+  EXPECT_EQ(workload.context, 2048);
+  EXPECT_EQ(short_context.workload->describe().context, 1024) << "the model has no more positions";
+  EXPECT_EQ(given.compile.precision, Precision::fp32);
+}
+
+TEST(RunOptions, have_a_usual_width_of_the_feed_forward_network) {
+  const auto d_ff = [](const std::string& d_model) {
+    return expand({"--layers", "1", "--d-model", d_model, "--heads", "1"})[0].workload->describe().model.d_ff;
+  };
+  EXPECT_EQ(d_ff("512"), 1344);
+  EXPECT_EQ(d_ff("16"), 64);
+  EXPECT_EQ(d_ff("4096"), 10944);
+}
+
+TEST(RunOptions, plan_for_a_card_that_is_named) {
+  const RunConfig config = expand({"--card", "4090"})[0];
+  EXPECT_EQ(config.device, "null");
+  EXPECT_EQ(config.device_options.card->name, "RTX 4090");
+  EXPECT_GT(*config.device_options.memory_limit_bytes, std::size_t{22} << 30);
+  expect_refused({"--card", "h100", "--device", "cpu"}, "--card plans for a card, and --device cpu runs");
+  expect_refused({"--card", "t4"}, "no kernel of this engine runs on T4");
+  expect_refused({"--card", "h1000"}, "did you mean 'H100");
+}
+
 TEST(RunOptions, vary_the_last_option_fastest) {
   std::vector<std::string> rows;
   for (const RunConfig& c : expand({"--mode", "forward,step", "--batch", "1:2", "--model", "tiny,small"})) {
@@ -127,7 +162,7 @@ TEST(RunOptions, run_every_workload_by_its_name) {
   EXPECT_EQ(configs[1].workload->describe().model.name, "toy");
   EXPECT_EQ(configs[2].workload->describe().model.name, "attention of tiny");
   EXPECT_EQ(configs[2].workload->transformer(), nullptr);
-  EXPECT_EQ(expand({"--workload", "attention"})[0].compile.mode, Mode::backward);
+  EXPECT_EQ(expand({"--workload", "attention"})[0].compile.mode, Mode::forward_backward);
   const WorkloadDescription wider =
       expand({"--workload", "attention", "--d-model", "64", "--heads", "2"})[0].workload->describe();
   EXPECT_EQ(wider.model.head_size, 32);

@@ -282,8 +282,8 @@ TEST_F(Ranks, need_what_the_options_say) {
   EXPECT_THAT(error_of({"--parallel", "data=2,reduce=int8"}), HasSubstr("reduce: 'int8' is unknown"));
   EXPECT_THAT(error_of({"--parallel", "data=2", "--peers", "torch"}), HasSubstr("leave --first-call"));
   EXPECT_THAT(error_of({"--shard", "optimizer"}), HasSubstr("there is one rank; add --parallel data=2"));
-  EXPECT_THAT(error_of({"--shard", "optimizer", "--parallel", "data=2", "--mode", "backward"}),
-              HasSubstr("--mode backward has none; use step"));
+  EXPECT_THAT(error_of({"--shard", "optimizer", "--parallel", "data=2", "--mode", "forward_backward"}),
+              HasSubstr("--mode forward_backward has none; use step"));
   EXPECT_THAT(error_of({"--parallel", "data=2", "--ranks", "2", "--network", "8x 450 GB/s"}),
               HasSubstr("--network is for predicted times, and a run has measured ones"));
   // Found before there are ranks, so that mpirun adds nothing.

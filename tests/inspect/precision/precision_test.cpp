@@ -75,7 +75,7 @@ TransformerConfig narrow() {
 
 TEST(Types, layers_that_agree_share_a_line) {
   const TypeTable table =
-      types_of(testing::transformer_graph(narrow(), 1, Mode::backward, {.precision = Precision::bf16}));
+      types_of(testing::transformer_graph(narrow(), 1, Mode::forward_backward, {.precision = Precision::bf16}));
   int lines = 0;
   for (const TypeRow& row : table.rows) {
     if (row.part != "forward" || row.module != "layers.*.attn.q_proj") continue;

@@ -66,7 +66,7 @@ TEST(Profile, counts_nine_matmuls_a_layer_and_one_for_the_head) {
 }
 
 TEST(Profile, counts_two_matmuls_backward_for_each_one_forward) {
-  for (const Mode mode : {Mode::backward, Mode::step}) {
+  for (const Mode mode : {Mode::forward_backward, Mode::step}) {
     const Profile profile = profile_of(toy(mode, 3), 1);
     EXPECT_EQ(count(profile, "matmul", ProfilePhase::forward), 28);
     EXPECT_EQ(count(profile, "matmul", ProfilePhase::backward), 56);
@@ -85,7 +85,7 @@ TEST(Profile, every_step_has_every_launch) {
 }
 
 TEST(Profile, operations_add_up_to_those_of_the_run) {
-  for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
+  for (const Mode mode : {Mode::forward, Mode::forward_backward, Mode::step}) {
     const Profile profile = profile_of(toy(mode), 2);
     EXPECT_EQ(total(profile).flops, 2 * profile.run.training_step->flops_per_step.value()) << name(mode);
   }
@@ -112,7 +112,7 @@ TEST(Profile, loss_and_optimizer_are_phases_of_their_own) {
   for (const KernelRecord& kernel : profile.kernels) {
     EXPECT_EQ(kernel.kernel_class == KernelClass::optimizer, kernel.phase == ProfilePhase::optimizer) << kernel.op;
   }
-  const Profile backward = profile_of(toy(Mode::backward), 1);
+  const Profile backward = profile_of(toy(Mode::forward_backward), 1);
   EXPECT_EQ(std::ranges::count(backward.kernels, ProfilePhase::optimizer, &KernelRecord::phase), 0);
 }
 

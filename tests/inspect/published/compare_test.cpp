@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 Record small_step() {
   Record record;
   record.model = {.name = "small", .layers = 12, .d_model = 768, .d_ff = 3072, .heads = 12, .vocab = 10000};
-  record.mode = Mode::backward;
+  record.mode = Mode::forward_backward;
   record.batch = 64;
   record.context = 256;
   record.device.name = "NVIDIA A100 80GB PCIe";

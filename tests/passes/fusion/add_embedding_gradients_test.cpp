@@ -83,7 +83,7 @@ TransformerConfig tied_model() {
 
 Program tied_program(const char* device, std::int64_t accumulate, std::vector<std::string> skip) {
   const Transformer workload(tied_model(), 2);
-  CompileOptions options{.mode = Mode::backward, .level = Compile::fuse, .keep = {.results = true}};
+  CompileOptions options{.mode = Mode::forward_backward, .level = Compile::fuse, .keep = {.results = true}};
   options.accumulate = accumulate;
   options.loss_chunk_rows = 6;
   options.skip = std::move(skip);

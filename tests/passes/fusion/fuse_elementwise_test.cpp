@@ -219,7 +219,7 @@ TEST(FuseElementwise, needs_less_memory_than_one_kernel_an_op) {
   config.attention = AttentionVariant::flash;
   const auto peak = [&](Compile level) {
     Program program(build_transformer(config, 4), open_device("null"),
-                    {.compile = {.mode = Mode::backward, .precision = Precision::bf16, .level = level}});
+                    {.compile = {.mode = Mode::forward_backward, .precision = Precision::bf16, .level = level}});
     program.run();
     return program.memory_use().peak_allocated_bytes;
   };

@@ -219,7 +219,8 @@ TEST_P(MergedProducts, keep_the_names_and_the_values_of_parameters_gradients_and
 
 INSTANTIATE_TEST_SUITE_P(
     all, MergedProducts,
-    ::testing::Values(Configuration{Mode::forward, Precision::fp32}, Configuration{Mode::backward, Precision::fp32},
+    ::testing::Values(Configuration{Mode::forward, Precision::fp32},
+                      Configuration{Mode::forward_backward, Precision::fp32},
                       Configuration{Mode::step, Precision::fp32}, Configuration{Mode::forward, Precision::bf16},
                       Configuration{Mode::step, Precision::bf16}, Configuration{Mode::step, Precision::fp16}),
     [](const auto& tested) {

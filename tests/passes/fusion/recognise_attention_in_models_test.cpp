@@ -51,7 +51,7 @@ TEST(RecogniseAttention, finds_shared_heads_windows_and_soft_caps) {
 TEST(RecogniseAttention, leaves_a_model_whose_scores_are_kept_for_reading) {
   const std::shared_ptr<Device> device = open_device("cpu");
   ProgramOptions options;
-  options.compile = {.mode = Mode::backward, .level = Compile::fuse, .keep = {.activations = true}};
+  options.compile = {.mode = Mode::forward_backward, .level = Compile::fuse, .keep = {.activations = true}};
   const Graph graph = ProgramPlan(build_transformer(tiny(AttentionVariant::composite), 2), device, options).graph();
   EXPECT_EQ(count(graph, Op::attention), 0U);
 }

@@ -20,7 +20,7 @@ constexpr std::int64_t kRows = 4;
 
 bool in_chunks(Graph& graph, const PassOptions& options) {
   PassOptions chunked = options;
-  chunked.mode = Mode::backward;
+  chunked.mode = Mode::forward_backward;
   chunked.loss_chunk_rows = kRows;
   return chunk_loss(graph, chunked);
 }
@@ -194,7 +194,7 @@ output "d" %4
 
 TEST(ChunkLoss, leaves_small_logits_unless_told_and_all_logits_when_told_so) {
   Graph graph = testing::graph_of(whole());
-  PassOptions options({.mode = Mode::backward});
+  PassOptions options({.mode = Mode::forward_backward});
   EXPECT_FALSE(chunk_loss(graph, options));
   options.loss_chunk_rows = 0;
   EXPECT_FALSE(chunk_loss(graph, options));

@@ -21,7 +21,7 @@ const TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
 Graph recomputed(std::string_view lines, Checkpoint policy, BlockCheckpoints blocks = {}) {
   Graph graph = testing::graph_of(lines);
   PassOptions options({}, testing::target_with_kernels());
-  options.mode = Mode::backward;
+  options.mode = Mode::forward_backward;
   options.checkpoint = policy;
   options.block_checkpoints = std::move(blocks);
   recompute_activations(graph, options);
@@ -168,7 +168,7 @@ struct StepOutcome {
 
 StepOutcome run(const char* device, const TransformerConfig& config, CompileOptions options) {
   const Transformer model(config, 2);
-  options.mode = Mode::backward;
+  options.mode = Mode::forward_backward;
   Program program(model.build(), open_device(device), {.compile = options});
   if (std::string_view(device) != "null") initialise(program, model, 0);
   program.run();

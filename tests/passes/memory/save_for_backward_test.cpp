@@ -83,7 +83,7 @@ TEST_P(TrainingForward, leaves_in_memory_what_a_step_has_before_backward) {
     const auto run = [&](Mode mode) {
       return program("null", config, {.mode = mode, .precision = precision, .level = GetParam()});
     };
-    const std::size_t step = run(Mode::backward).before_backward_bytes();
+    const std::size_t step = run(Mode::forward_backward).before_backward_bytes();
     const std::size_t left = run(Mode::training_forward).memory_use().allocated_bytes;
     EXPECT_NEAR(static_cast<double>(left), static_cast<double>(step), loss_bytes);
     EXPECT_GT(left, run(Mode::forward).memory_use().allocated_bytes + (std::size_t{100} << 20));

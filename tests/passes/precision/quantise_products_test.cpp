@@ -121,7 +121,7 @@ double largest_difference(const testing::Tensors& found, const testing::Tensors&
 }
 
 TEST(QuantiseProducts, train_a_model_at_every_level_and_however_activations_are_kept) {
-  CompileOptions in_bf16{.mode = Mode::backward, .precision = Precision::bf16};
+  CompileOptions in_bf16{.mode = Mode::forward_backward, .precision = Precision::bf16};
   const testing::Tensors expected = gradients_of(in_bf16, make_reference_device());
   const auto expect_usual_error = [&](const testing::Tensors& found, const std::string& what) {
     const double lost = largest_difference(found, expected);

@@ -84,9 +84,9 @@ class DataParallel : public ::testing::TestWithParam<Setting> {
 };
 
 TEST_P(DataParallel, has_the_loss_and_the_gradients_of_the_joined_batch) {
-  Program joined = whole(options(Mode::backward));
+  Program joined = whole(options(Mode::forward_backward));
   joined.run();
-  run_ranks(options(Mode::backward), joined, 1, [&](const Program& program) {
+  run_ranks(options(Mode::forward_backward), joined, 1, [&](const Program& program) {
     for (const Output& output : joined.graph().outputs()) {
       EXPECT_LT(testing::relative_error(program.read_output(output.name), joined.read_output(output.name)), tolerance())
           << output.name;

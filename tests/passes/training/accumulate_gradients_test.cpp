@@ -46,7 +46,7 @@ class Accumulation : public ::testing::TestWithParam<Setting> {
 };
 
 TEST_P(Accumulation, has_the_gradients_of_one_large_batch) {
-  const CompileOptions options{.mode = Mode::backward, .keep = {.results = true}};
+  const CompileOptions options{.mode = Mode::forward_backward, .keep = {.results = true}};
   Program whole = program(6, 1, options);
   Program parts = program(2, 3, options);
   ASSERT_EQ(parts.read_input("inputs").type.shape, whole.read_input("inputs").type.shape);
@@ -128,13 +128,13 @@ TEST(AccumulateGradients, refuses_what_has_nothing_to_add) {
   expect(model, {.mode = Mode::step, .accumulate = 1025}, "not 1025");
   expect(model, {.mode = Mode::forward, .accumulate = 2}, "mode forward has no gradients to accumulate");
   expect(build_attention_problem({.batch = 2, .d_model = 16, .queries = 8, .keys = 8}),
-         {.mode = Mode::backward, .accumulate = 2}, "has no loss");
+         {.mode = Mode::forward_backward, .accumulate = 2}, "has no loss");
 }
 
 TEST(AccumulateGradients, counts_the_operations_of_every_micro_batch) {
   const Transformer workload(kToy, 2);
   const std::int64_t one = workload.flops({.mode = Mode::step});
-  const std::int64_t optimizer = one - workload.flops({.mode = Mode::backward});
+  const std::int64_t optimizer = one - workload.flops({.mode = Mode::forward_backward});
   const std::int64_t three = workload.flops({.mode = Mode::step, .accumulate = 3});
   EXPECT_NEAR(static_cast<double>(three), static_cast<double>(3 * (one - optimizer) + optimizer),
               0.001 * static_cast<double>(three) + 3.0 * static_cast<double>(parameter_count(kToy)));

@@ -135,7 +135,7 @@ TEST(LossScalingStep, other_precisions_have_no_factor) {
 TEST(LossScalingStep, gradients_that_are_read_are_without_the_factor) {
   const TransformerConfig config = short_tiny();
   const auto gradient = [&](Precision precision) {
-    Program program(testing::transformer_graph(config, 1, Mode::backward, {.precision = precision}),
+    Program program(testing::transformer_graph(config, 1, Mode::forward_backward, {.precision = precision}),
                     open_device("cpu"));
     initialise(program, Transformer(config, 1), 1);
     program.run();

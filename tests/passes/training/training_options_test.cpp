@@ -67,7 +67,7 @@ TEST(Frozen, parameters_at_the_bottom_end_the_backward_pass) {
 TEST(Frozen, norms_have_no_gradients_of_their_weights_where_nodes_are_fused) {
   for (const std::vector<std::string>& frozen : {std::vector<std::string>{}, {"ln*"}}) {
     const ProgramPlan plan(build_transformer(kSmallModel, 2), open_device("cpu"),
-                           {.compile = {.mode = Mode::backward, .level = Compile::fuse, .frozen = frozen}});
+                           {.compile = {.mode = Mode::forward_backward, .level = Compile::fuse, .frozen = frozen}});
     const Graph& graph = plan.graph();
     const auto count = std::ranges::count_if(graph.order(), [&](NodeId id) {
       const Node& node = graph.node(id);
@@ -89,7 +89,7 @@ TEST(Frozen, leaves_the_other_gradients_as_they_are) {
   const Transformer workload(kSmallModel, 2);
   const auto gradient = [&](std::vector<std::string> frozen, Compile level) {
     Program program(workload.build(), open_device("cpu"),
-                    {.compile = {.mode = Mode::backward, .level = level, .frozen = std::move(frozen)}});
+                    {.compile = {.mode = Mode::forward_backward, .level = level, .frozen = std::move(frozen)}});
     initialise(program, workload, 3);
     program.run();
     return program.read_output("grad.layers.0.attn.k_proj.weight");

@@ -115,7 +115,8 @@ TEST(ForecastTime, of_two_ranks_is_within_its_stated_error_of_what_two_h100s_mea
 TEST(ForecastTime, states_an_error_only_for_the_cards_ranks_and_links_that_were_measured) {
   Setting run{.batch = 2, .level = Compile::full};
   EXPECT_EQ(forecast(run)->error, 0.10);
-  EXPECT_EQ(forecast(run, "h100 sxm")->error, std::nullopt);
+  EXPECT_EQ(forecast(run, "h100 sxm")->error, 0.10);
+  EXPECT_EQ(forecast(run, "a100")->error, std::nullopt);
   run.parallel.data = 2;
   EXPECT_EQ(forecast(run)->error, std::nullopt);
   EXPECT_EQ(forecast(run, "h100 sxm")->error, 0.10);
@@ -124,6 +125,15 @@ TEST(ForecastTime, states_an_error_only_for_the_cards_ranks_and_links_that_were_
   run.level = Compile::full;
   run.parallel.data = 8;
   EXPECT_EQ(forecast(run, "h100 sxm")->error, std::nullopt);
+}
+
+TEST(ForecastTime, has_a_wide_range_and_says_so_where_nothing_near_was_measured) {
+  const TimeForecast near = *forecast({}, "h200"), far = *forecast({}, "a100");
+  EXPECT_DOUBLE_EQ(near.high_ms, 1.1 * near.ms);
+  EXPECT_EQ(near.warning, "");
+  EXPECT_DOUBLE_EQ(far.low_ms, 0.9 * far.ms);
+  EXPECT_DOUBLE_EQ(far.high_ms, 1.6 * far.ms);
+  EXPECT_THAT(far.warning, HasSubstr("No run like this has been measured on A100 80GB SXM"));
 }
 
 // Only a captured run has an arena, which the copy engines of other cards reach.
@@ -140,7 +150,7 @@ TEST(ForecastTime, of_captured_ranks_adds_less_to_that_of_one_rank) {
 
 // The last sums of gradients end behind backward.
 TEST(ForecastTime, of_ranks_without_an_optimizer_has_no_time_of_it) {
-  Setting run{.batch = 2, .level = Compile::full, .mode = Mode::backward};
+  Setting run{.batch = 2, .level = Compile::full, .mode = Mode::forward_backward};
   run.parallel.data = 2;
   const TimeForecast found = *forecast(run);
   EXPECT_GT(found.exposed_ms, 0);
@@ -197,7 +207,10 @@ TEST(ForecastTime, says_why_there_is_none) {
   };
   EXPECT_THAT(problem("h200"), HasSubstr("the rate of matmul is not known"));
   EXPECT_THAT(problem("t4"), HasSubstr("no kernel of this engine runs on compute capability 7.5"));
-  EXPECT_THAT(problem("rtx pro 6000"), HasSubstr("its datasheet does not say the rates"));
+  Datasheet without_rates = sheet("rtx 5090");
+  without_rates.bf16 = std::nullopt;
+  EXPECT_THAT(forecast_time(plan, Compile::off, without_rates).problem,
+              HasSubstr("its datasheet does not say the rates"));
 }
 
 // The time of a node whose operands are inputs, with the kernel that the card has for it.

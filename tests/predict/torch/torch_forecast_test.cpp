@@ -237,7 +237,7 @@ TEST(TorchForecast, refuses_what_eager_pytorch_has_no_match_for) {
       require_torch_has_it(config);
       ADD_FAILURE() << part;
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_EQ(error.kind(), ErrorKind::unsupported);
       EXPECT_THAT(error.what(), testing::HasSubstr(part));
     }
   };
@@ -250,7 +250,7 @@ TEST(TorchForecast, refuses_what_eager_pytorch_has_no_match_for) {
   expect_refused(config, "leave out --optimizer sgd");
   config.compile.optimizer.kind = Optimizer::adamw;
   config.compile.accumulate = 2;
-  expect_refused(config, "leave out --master-weights, --frozen, --lora and --accumulate");
+  expect_refused(config, "--as ridgepoint predicts --master-weights, --frozen, --lora and --accumulate");
   config.compile.accumulate = 1;
   config.compile.checkpoint = Checkpoint::block;
   expect_refused(config, "checkpointing");

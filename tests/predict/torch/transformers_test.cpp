@@ -176,7 +176,7 @@ TEST(TorchTransformersPeak, is_refused_for_what_is_not_modelled) {
       require_torch_has_it(config);
       ADD_FAILURE() << part;
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_EQ(error.kind(), ErrorKind::unsupported);
       EXPECT_THAT(error.what(), testing::HasSubstr(part));
     }
   };

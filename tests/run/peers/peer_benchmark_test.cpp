@@ -97,12 +97,12 @@ TEST(PeerBenchmark, keeps_what_a_speedup_needs) {
 
 TEST(PeerBenchmark, asks_for_the_configuration_that_ridgepoint_runs) {
   const FakePython python("agrees");
-  RunConfig config = toy(Mode::backward);
+  RunConfig config = toy(Mode::forward_backward);
   config.compile.precision = Precision::bf16;
   measure(config, python, {max_autotune});
   const nlohmann::json request = python.requests().at(0);
   EXPECT_EQ(request["command"], "build");
-  EXPECT_EQ(request["mode"], "backward");
+  EXPECT_EQ(request["mode"], "forward_backward");
   EXPECT_EQ(request["dtype"], "bf16");
   EXPECT_EQ(request["compile"], "max-autotune");
   EXPECT_EQ(request["device"], "cpu");

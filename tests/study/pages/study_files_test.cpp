@@ -125,7 +125,7 @@ TEST(StudyTables, show_devices_that_cannot_run_apart) {
                                         {"total_memory_bytes", 1 << 30},
                                         {"matmul", {{{"dtype", "fp32"}, {"flops_per_second", 5e10}}}}}});
   EXPECT_THAT(text_of(document, "tables/devices.md"),
-              AllOf(HasSubstr("| cpu | A processor | 1.0 GiB | 50.0 Gflop/s |"),
+              AllOf(HasSubstr("| cpu | A processor | 1.00 GiB | 50.0 Gflop/s |"),
                     HasSubstr("Devices that cannot be used\n\n"), HasSubstr("| cuda | there is no driver |")));
 }
 
@@ -166,7 +166,7 @@ TEST(StudyPictures, mark_rows_that_ran_out_of_memory_where_they_were_planned) {
       StudyPart::attention_grid, {row_of(attention_record(AttentionVariant::naive, 256)),
                                   row_of(attention_record(AttentionVariant::naive, 1024)), row_of(out_of_memory)});
   EXPECT_THAT(text_of(document, "pictures/attention_grid_peak.svg"),
-              HasSubstr("out of memory at 4096, 3.0 GiB planned"));
+              HasSubstr("out of memory at 4096, 3.00 GiB planned"));
   EXPECT_THAT(text_of(document, "pictures/attention_grid_forward.svg"),
               HasSubstr("d 64: out of memory at 4096</title>"));
 }

@@ -87,7 +87,7 @@ TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, 
 
 std::optional<TrainingResult> run_training_steps(RunConfig config, std::int64_t optimizer_steps,
                                                  const TrainingTokens& tokens, const StepWatcher& watch) {
-  config.compile.mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
+  config.compile.mode = optimizer_steps > 0 ? Mode::step : Mode::forward_backward;
   config.compile.keep = {.results = true, .gradients = true};
   config.warmup = 0;
   config.steps = std::max<std::int64_t>(optimizer_steps, 1);

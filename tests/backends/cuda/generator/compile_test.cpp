@@ -107,7 +107,7 @@ TEST_P(GeneratedKernelsOfModel, compile_for_hopper_without_local_memory) {
   for (const std::int64_t context : {128, 256, 512, 1024}) {
     TransformerConfig config = GetParam();
     config.context = context;
-    for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) batch.add_model(config, mode);
+    for (const Mode mode : {Mode::forward, Mode::forward_backward, Mode::step}) batch.add_model(config, mode);
   }
   expect_compiles(batch, 30);
 }
@@ -170,7 +170,7 @@ using GeneratedKernelsFor = testing::WithNvrtc<::testing::TestWithParam<int>>;
 TEST_P(GeneratedKernelsFor, other_architectures_compile_without_local_memory) {
   Batch batch(GetParam());
   for (const char* preset : {"small", "2.7b"}) {
-    for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
+    for (const Mode mode : {Mode::forward, Mode::forward_backward, Mode::step}) {
       TransformerConfig config = transformer_preset(preset);
       config.context = 256;
       batch.add_model(config, mode);

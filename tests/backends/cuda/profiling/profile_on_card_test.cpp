@@ -93,7 +93,7 @@ TEST_F(OnCardProfile, kernels_have_their_names_in_every_profile_of_a_process) {
       const Kinds found = kinds(profile_of(config, 1));
       const auto [entry, is_first] = first.try_emplace(level, found);
       EXPECT_THAT(only_one_has(found, entry->second), IsEmpty()) << name(level) << " in round " << round;
-      config.compile.mode = Mode::backward;  // is not recorded
+      config.compile.mode = Mode::forward_backward;  // is not recorded
       CeilingCache ceilings;
       EXPECT_EQ(measure_step(config, ceilings).value().status, RunStatus::ok);
     }

@@ -59,7 +59,7 @@ TEST(MeasureStep, counts_the_tokens_of_every_micro_batch) {
 }
 
 TEST(MeasureStep, has_the_times_of_phases_where_they_are_asked_for) {
-  RunConfig config = toy(Mode::backward);
+  RunConfig config = toy(Mode::forward_backward);
   config.steps = 1;  // then all medians are of one iteration
   EXPECT_EQ(measured(config).training_step->phase_ms.forward, std::nullopt);
   config.time_phases = true;
@@ -238,7 +238,7 @@ TEST(MeasureStep, turns_any_other_failure_into_a_record) {
 
 TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_measured) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    RunConfig config = toy(Mode::backward);
+    RunConfig config = toy(Mode::forward_backward);
     config.weights = GivenWeights{"made here", [&, toys = config.workload](const ParameterDeclaration& parameter) {
                                     HostTensor tensor = toys->initial_value(parameter, 0);
                                     if (parameter.name == "lm_head.weight") tensor.as<float>()[0] = bad;
@@ -260,7 +260,7 @@ TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_mea
 }
 
 TEST(MeasureStep, computes_with_the_weights_it_is_given) {
-  RunConfig config = toy(Mode::backward);
+  RunConfig config = toy(Mode::forward_backward);
   const auto loss_of = [&] {
     CeilingCache ceilings;
     double loss = 0;
@@ -306,7 +306,7 @@ TEST(MeasureStep, of_an_arena_that_does_not_fit_is_out_of_memory_and_names_the_l
 }
 
 TEST(PlannedPeak, is_the_measured_peak) {
-  for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
+  for (const Mode mode : {Mode::forward, Mode::forward_backward, Mode::step}) {
     const Record record = measured(toy(mode));
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << name(mode);
   }

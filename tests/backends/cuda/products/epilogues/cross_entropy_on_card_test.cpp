@@ -202,7 +202,8 @@ std::map<std::string, std::vector<double>> results_of_model(const std::shared_pt
                                                             const Transformer& workload, Precision precision,
                                                             std::optional<std::int64_t> chunk, bool joins) {
   ProgramOptions options{
-      .compile = {.mode = Mode::backward, .precision = precision, .level = Compile::fuse, .loss_chunk_rows = chunk}};
+      .compile = {
+          .mode = Mode::forward_backward, .precision = precision, .level = Compile::fuse, .loss_chunk_rows = chunk}};
   if (!joins) options.compile.skip = {"fuse_into_products"};
   Program program(workload.build(), device, options);
   initialise(program, workload, 0);

@@ -1,0 +1,21 @@
+// --card: plans for a GPU that this machine need not have.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "cli/options/run_options.h"
+#include "predict/cards/datasheet.h"
+
+namespace ridgepoint::cli {
+
+inline constexpr std::string_view kKeptFree = "1GiB";  // of a card, for the CUDA context and other programs
+
+// The card of that name. Throws Error (usage), which suggests the nearest.
+const Datasheet& card_named(std::string_view name);
+
+// Makes the null device of a draft that card: its kernels, and its memory as the limit unless there is a smaller one.
+// Throws Error (usage) for another device, and for a card that no kernel runs on.
+void settle_card(RunDraft& draft, bool has_device);
+
+}  // namespace ridgepoint::cli
