@@ -79,7 +79,7 @@ export function settingText(record: JsonObject, { path, label, kind, phrase = "{
   const value = at(record, path);
   if (value === null || value === "") return "";
   if (typeof value === "boolean" && phrase === "{}") return value ? label : `not ${label}`;
-  const text = typeof value === "boolean" ? (value ? "on" : "off") : kind === "bytes" && typeof value === "number" ? formatOne(kind, value) : String(value);
+  const text = typeof value === "boolean" ? (value ? "on" : "off") : (kind === "bytes" || kind === "amount") && typeof value === "number" ? formatOne(kind, value) : String(value);
   return phrase.replace("{}", () => text);
 }
 
@@ -93,6 +93,13 @@ export function namedSettings(record: JsonObject, fields: readonly Field[]): str
     const value = at(record, path);
     return `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
   }).join(", ");
+}
+
+// A run of several ranks, for headings: ["8 ranks", "sharded optimizer"].
+export function ranksOf(record: JsonObject): string[] {
+  const ranks = keyOf(record, "parallel.data"), shard = keyOf(record, "parallel.shard");
+  if (ranks === "") return [];
+  return [`${ranks} ranks`, ...(shard === "" || shard === "none" ? [] : [`sharded ${shard}`])];
 }
 
 export function isPublished(record: JsonObject): boolean {

@@ -2,7 +2,7 @@
 import { type JsonObject, numberAt, objectsAt, textAt } from "./data";
 import { el } from "./dom";
 import { categories, phases } from "./fields";
-import { type Experiment, keyOf, labelOf } from "./grouping";
+import { type Experiment, keyOf, labelOf, ranksOf } from "./grouping";
 import { type BarRow, stackedBars } from "./bars";
 import { type Column, sortableTable } from "./table";
 
@@ -54,7 +54,7 @@ export function memoryParts(experiments: readonly Experiment[]): HTMLElement[] {
       const label = labelOf(record, experiment.varying);
       const rows = phaseRows(record);
       if (rows.length > 0) {
-        const run = [keyOf(record, "model.name"), keyOf(record, "mode"), keyOf(record, "dtype"), `batch ${keyOf(record, "batch")}`, `context ${keyOf(record, "context")}`];
+        const run = [keyOf(record, "model.name"), keyOf(record, "mode"), keyOf(record, "dtype"), `batch ${keyOf(record, "batch")}`, `context ${keyOf(record, "context")}`, ...ranksOf(record)];
         parts.push(stackedBars(`Memory at the peak of each phase (${run.join(", ")})`, "bytes", categories.map(words), rows));
       }
       const table = allocationTable(record, label);

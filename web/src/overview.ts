@@ -2,7 +2,7 @@
 import { type JsonObject, numberAt, type ReportData, textAt } from "./data";
 import { el } from "./dom";
 import { counted, formatOne, listed } from "./format";
-import { type Experiment, isPublished, keyOf, statusOf } from "./grouping";
+import { type Experiment, isPublished, keyOf, ranksOf, statusOf } from "./grouping";
 import { sortableTable } from "./table";
 
 const distinct = (values: string[]) => [...new Set(values)].filter((value) => value !== "");
@@ -56,7 +56,7 @@ function bestSentences(experiments: readonly Experiment[]): string[] {
   const steps = timed.filter((record) => !isPublished(record) && textAt(record, "mode") === "step" && rate(record) > 0);
   if (steps.length < 2) return [];
   const best = steps.reduce((a, b) => (rate(b) > rate(a) ? b : a));
-  const run = `${keyOf(best, "model.name")}, ${keyOf(best, "dtype")}, batch ${keyOf(best, "batch")}, context ${keyOf(best, "context")}`;
+  const run = `${keyOf(best, "model.name")}, ${keyOf(best, "dtype")}, batch ${keyOf(best, "batch")}, context ${[keyOf(best, "context"), ...ranksOf(best)].join(", ")}`;
   return [`The fastest step has ${formatOne("rate", rate(best)).replace("/s", " tokens/s")} (${run}).`];
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonObject, ReportFile } from "../src/data";
 import { at } from "../src/data";
-import { groupRecords, labelOf, makeExperiment } from "../src/grouping";
+import { groupRecords, labelOf, makeExperiment, ranksOf } from "../src/grouping";
 import { facetsOf, kMostCurves, sweptSetting } from "../src/sweep";
 
 function record(more: JsonObject): JsonObject {
@@ -31,6 +31,14 @@ test("records of one command are one experiment, from all files", () => {
   const groups = groupRecords([fileOf("a", [record({}), record({ command: "plan" })]), fileOf("b", [record({})])]);
   assert.deepEqual(groups.map(({ command, records }) => [command, records.length]), [["bench", 2], ["plan", 1]]);
   assert.deepEqual(groups[0]!.varying.map(({ path }) => path), ["file"]);
+});
+
+test("headings name ranks and what they share, and amounts have three digits", () => {
+  assert.deepEqual(ranksOf(record({ parallel: { data: 8, shard: "optimizer" } })), ["8 ranks", "sharded optimizer"]);
+  assert.deepEqual(ranksOf(record({ parallel: { data: 2, shard: "none" } })), ["2 ranks"]);
+  assert.deepEqual(ranksOf(record({ parallel: { data: null, shard: null } })), []);
+  const [sizes] = groupRecords([fileOf("a", [record({ model: { name: "a", parameters: 8190735360 } }), record({ model: { name: "a", parameters: 1235814400 } })])]);
+  assert.equal(labelOf(sizes!.records[0]!, sizes!.varying), "8.19 G parameters");
 });
 
 test("published figures are a setting of their own", () => {
