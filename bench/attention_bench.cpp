@@ -12,7 +12,7 @@
 #include <random>
 #include <string>
 
-#include "backends/cpu/memory.h"
+#include "backends/cpu/device.h"
 #include "models/attention.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"

@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
+#include "backends/cpu/device.h"
 #include "backends/cpu/matmul/matmul.h"
-#include "backends/cpu/memory.h"
 
 namespace ridgepoint {
 namespace {

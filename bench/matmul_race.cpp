@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "backends/cuda/driver/event.h"
-#include "backends/cuda/products/choice/algorithm.h"
 #include "backends/cuda/products/choice/search.h"
 #include "ridgepoint/error.h"
 

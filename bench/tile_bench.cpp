@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cpu/tile/kernel.h"
+#include "backends/cpu/tile/interpreter.h"
 #include "ops/rule.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/optimizer.h"

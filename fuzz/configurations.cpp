@@ -69,7 +69,7 @@ Configuration configuration_of(std::uint64_t seed) {
   made.model.context = choose.number(1, 16);
   made.model.vocab = choose.number(2, 80);
   CompileOptions& options = made.options;
-  options.mode = choose.one_in(4) ? Mode::backward : Mode::step;
+  options.mode = choose.one_in(4) ? Mode::forward_backward : Mode::step;
   options.verify = true;
   options.precision = choose.of(std::array{Precision::fp32, Precision::fp32, Precision::bf16, Precision::fp16});
   options.loss_scaling.initial_scale = 128;

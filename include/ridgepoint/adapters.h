@@ -20,7 +20,7 @@ struct PublishedLayer {
 struct LoraOptions {
   std::int64_t rank = 8;
   double alpha = 8;
-  // Patterns of modules (src/passes/training/patterns.h); a name without a dot is also that of a module within others.
+  // Patterns of modules (src/passes/training/training.h); a name without a dot is also that of a module within others.
   std::vector<std::string> targets = {"q_proj", "v_proj"};
   // What a target that matches no module may name. A layer that packs several has one pair A and B for all of them.
   std::vector<PublishedLayer> published = {};

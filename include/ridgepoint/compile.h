@@ -104,7 +104,7 @@ struct CompileOptions {
   // Without master weights all of them are bf16, as after model.to(torch.bfloat16); the arithmetic of norms, loss and
   // optimizer stays fp32.
   bool master_weights = true;
-  // Patterns of parameters without gradients (src/passes/training/patterns.h).
+  // Patterns of parameters without gradients (src/passes/training/training.h).
   std::vector<std::string> frozen = {};
   std::optional<LoraOptions> lora = {};
   // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the

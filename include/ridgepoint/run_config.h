@@ -46,7 +46,7 @@ struct RunConfig {
   bool run_anyway = false;      // run even if the plan does not fit into the available memory
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
   std::optional<GivenWeights> weights = {};
-  // The ranks of compile.parallel (src/runtime/device/process_group.h); null where the run has one.
+  // The ranks of compile.parallel (src/runtime/device/communicator.h); null where the run has one.
   std::shared_ptr<ProcessGroup> group = nullptr;
   // What of compile.parallel plans choose: the sharding, and the size of buckets
   // (src/predict/choose_parallel.h).

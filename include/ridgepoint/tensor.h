@@ -25,6 +25,8 @@ struct HostTensor {
 
 // A floating tensor converted element by element to another floating dtype, rounding to nearest even.
 HostTensor convert(const HostTensor& tensor, DType dtype);
+// The same into `result`, which has the dtype and the shape already.
+void convert(const HostTensor& tensor, HostTensor& result);
 
 // Reads one element of any dtype as a double, and writes one (rounded to nearest even).
 double load_element(DType dtype, const void* element);

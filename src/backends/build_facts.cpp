@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "backends/cpu/instruction_set.h"
+#include "backends/cpu/device.h"
 #include "backends/cuda/libraries/kernel_images.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/products/choice/cublaslt.h"

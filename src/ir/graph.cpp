@@ -9,9 +9,8 @@ namespace ridgepoint {
 
 std::size_t TensorType::bytes() const {
   const auto count = static_cast<std::size_t>(shape.elements());
-  if (count > (std::size_t{1} << 62) / size_bytes(dtype)) {
+  if (count > (std::size_t{1} << 62) / size_bytes(dtype))
     throw Error("a tensor " + to_string() + " has more than 2^62 bytes", ErrorKind::usage);
-  }
   return count * size_bytes(dtype);
 }
 

@@ -42,9 +42,8 @@ struct AttributePrinter {
 void print_contents(std::string& out, const Graph& graph);
 
 void print_node(std::string& out, const Graph& graph, const Node& node) {
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+  for (std::size_t i = 0; i < node.outputs.size(); ++i)
     out += fmt::format("{}%{}:{}", i == 0 ? "" : ", ", node.outputs[i].id, graph.type(node.outputs[i]).to_string());
-  }
   out += fmt::format(" = {}(", name(node.op));
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     out += fmt::format("{}%{}", i == 0 ? "" : ", ", node.inputs[i].id);

@@ -11,7 +11,6 @@
 #include "core/integers.h"
 #include "core/threads/parallel.h"
 #include "core/types/float8.h"
-#include "ir/convert.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

@@ -24,9 +24,8 @@ void check_arity(const Graph& graph, const Node& node) {
   };
   if (!takes_operands(node.op, node.inputs.size())) complain(input_count(node.op), node.inputs.size(), "inputs");
   const int outputs = output_count(node.op);
-  if (outputs >= 0 && node.outputs.size() != static_cast<std::size_t>(outputs)) {
+  if (outputs >= 0 && node.outputs.size() != static_cast<std::size_t>(outputs))
     complain(outputs, node.outputs.size(), "outputs");
-  }
   if (node.outputs.empty()) broken(graph, node, "it has no results");
 }
 

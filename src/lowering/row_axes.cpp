@@ -124,9 +124,8 @@ class AxisFinder {
   }
 
   void visit_transpose(const Node& node) {
-    for (const std::int64_t axis : node.attributes.get<std::vector<std::int64_t>>("permutation")) {
+    for (const std::int64_t axis : node.attributes.get<std::vector<std::int64_t>>("permutation"))
       of_[node.outputs[0].id].push_back(of_[node.inputs[0].id][static_cast<std::size_t>(axis)]);
-    }
   }
 
   // Walks over both shapes. A dimension stays, is split into some of the result's, or is merged with others into one of

@@ -73,9 +73,8 @@ class Emitter {
       if (!emit_output(output)) return std::nullopt;
     }
     for (const RowInstruction& instruction : program_.instructions) {
-      if (instruction.level == RowLevel::column || instruction.kind == RowKind::reduce) {
+      if (instruction.level == RowLevel::column || instruction.kind == RowKind::reduce)
         program_.phases = std::max(program_.phases, instruction.phase + 1);
-      }
     }
     return std::move(program_);
   }
@@ -264,9 +263,8 @@ std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::spa
 bool lowers_to_one_program(const Graph& body) {
   std::vector<TensorLayout> inputs;
   std::vector<TensorLayout> outputs;
-  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
+  for (std::size_t i = 0; i < body.inputs().size(); ++i)
     inputs.push_back(scattered_layout(body.type(*body.find_input(std::to_string(i)))));
-  }
   for (const Output& output : body.outputs()) outputs.push_back(dense_layout(body.type(output.value)));
   const std::optional<std::vector<RowProgram>> programs = lower_to_rows(body, inputs, outputs);
   return programs && programs->size() == 1;

@@ -4,12 +4,31 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <optional>
+#include <string>
 
 #include "core/memory_category.h"
 #include "ridgepoint/memory_use.h"
 
 namespace ridgepoint {
+
+// The raw memory of a device, from which allocators reserve segments. It is separate from Device because src/memory
+// must not include src/runtime.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  virtual std::string name() const = 0;  // of the processor or card
+  virtual std::size_t total_memory_bytes() const = 0;
+  // Free memory by the device's driver, all processes counted; empty where there is no such figure.
+  virtual std::optional<std::size_t> free_memory_bytes() const { return std::nullopt; }
+
+  // Raw memory, 512-byte aligned; null when there is not enough.
+  virtual void* allocate_memory(std::size_t bytes) = 0;
+  // The same for memory in which every block has a fixed place, which other devices of a run may reach.
+  virtual void* allocate_arena(std::size_t bytes) { return allocate_memory(bytes); }
+  // Of either kind.
+  virtual void release_memory(void* address, std::size_t bytes) = 0;
+};
 
 // Bytes for each category, after 512-byte rounding, indexed by the enum.
 using CategoryBytes = std::array<std::size_t, kMemoryCategoryCount>;
@@ -30,7 +49,7 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
   // At least `bytes`, 512-byte aligned; 0 bytes allocate a block of the smallest size. `node` is recorded in traces.
-  // `index` is that of the block among the lifetimes of a plan (plan/lifetimes.h); the caching allocator ignores it.
+  // `index` is that of the block among the lifetimes of a plan (plan/plan.h); the caching allocator ignores it.
   // Throws OutOfMemory; earlier allocations stay valid.
   virtual void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node,
                          std::uint32_t index = kNoIndex) = 0;

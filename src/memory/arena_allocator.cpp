@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/block_bytes.h"
+#include "core/rounding.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

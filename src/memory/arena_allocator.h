@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "memory/allocator.h"
-#include "memory/block_index.h"
-#include "memory/device_memory.h"
 #include "memory/memory_account.h"
 #include "plan/arena.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/block_bytes.h"
+#include "core/rounding.h"
 #include "memory/segment_sizes.h"
 #include "ridgepoint/error.h"
 
@@ -29,9 +29,8 @@ CachingAllocator::CachingAllocator(DeviceMemory& memory, std::optional<std::size
 }
 
 CachingAllocator::~CachingAllocator() {
-  for (const Segment& segment : segments_) {
+  for (const Segment& segment : segments_)
     memory_.release_memory(reinterpret_cast<void*>(segment.first->address), segment.size_bytes);
-  }
 }
 
 void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node,

@@ -20,9 +20,6 @@
 #include <vector>
 
 #include "memory/allocator.h"
-#include "memory/block.h"
-#include "memory/block_index.h"
-#include "memory/device_memory.h"
 #include "memory/memory_account.h"
 
 namespace ridgepoint {

@@ -1,7 +1,5 @@
 #include "memory/memory_account.h"
 
-#include <algorithm>
-
 namespace ridgepoint {
 
 void MemoryAccount::allocate(const Block& block) {

@@ -18,9 +18,7 @@ MemoryTrace::MemoryTrace(std::size_t capacity)
     : ring_(capacity),
       start_steady_ns_(time_ns<std::chrono::steady_clock>()),
       start_unix_ns_(time_ns<std::chrono::system_clock>()) {
-  if (capacity == 0) {
-    throw Error("the capacity of a memory trace is 0; it must be at least 1", ErrorKind::usage);
-  }
+  if (capacity == 0) throw Error("the capacity of a memory trace is 0; it must be at least 1", ErrorKind::usage);
 }
 
 std::int64_t MemoryTrace::now_ns() const { return time_ns<std::chrono::steady_clock>() - start_steady_ns_; }

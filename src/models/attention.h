@@ -2,11 +2,16 @@
 // tensors saved for backward.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "ridgepoint/attention_variant.h"
+#include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/precision.h"
+#include "ridgepoint/workload.h"
 
 namespace ridgepoint {
 
@@ -20,5 +25,59 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
 // softmax(scores) v for q [...,S,D], k and v [...,K,D] -> [...,S,D], as the op attention() computes it: with its forms
 // of scores, and heads that share keys and values.
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form);
+
+// One call of attention, forward alone or with its backward: the workload that `ridgepoint attention` measures.
+struct AttentionProblem {
+  std::int64_t batch = 8;
+  std::int64_t heads = 1;
+  std::int64_t d_model = 64;  // all heads together
+  std::int64_t queries = 256;
+  std::int64_t keys = 256;
+  std::int64_t kv_heads = 0;  // heads of keys and values, which divide the heads; 0: as many as heads
+  bool causal = false;
+  std::int64_t window = 0;  // the last keys that a query attends to, itself included; 0: all before it
+  double soft_cap = 0;      // of the scores; 0: none
+  AttentionVariant variant = AttentionVariant::composite;
+  Precision precision = Precision::fp32;
+  std::string model = {};  // whose attention it is; empty: sizes by themselves
+
+  std::int64_t head_size() const { return d_model / heads; }
+  std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  // Whether the window hides a key from a query.
+  bool has_window() const { return window > 0 && window < keys; }
+};
+
+// Throws Error (usage) for a size that is not positive, heads that do not divide d_model or that the heads of keys do
+// not divide, a causal mask with unequal numbers of queries and keys, a window without a causal mask, a negative window
+// or cap, and sizes that overflow.
+void validate(const AttentionProblem& problem);
+
+// 4 B H S K D for S queries, K keys and head size D (two products of 2 B H S K D), and half of it if causal, for every
+// variant: the convention of the FlashAttention papers. With a window of W keys the W S - W (W - 1) / 2 pairs of
+// queries and keys count instead of S K. Backward counts as 2.5 times forward.
+double forward_flops(const AttentionProblem& problem);
+double backward_flops(const AttentionProblem& problem);
+
+// The forward graph: inputs "q" [B,H,S,D], "k" and "v" [B,N,K,D] in matmul_dtype(precision), output "o" [B,H,S,D]. Mode
+// backward adds the input "grad.o" with o's type, and the outputs "grad.q", "grad.k" and "grad.v".
+Graph build_attention_problem(const AttentionProblem& problem);
+
+CompileOptions compile_options(const AttentionProblem& problem, Mode mode);
+
+class AttentionCall final : public Workload {
+ public:
+  // Throws Error (usage) as validate() does.
+  explicit AttentionCall(AttentionProblem problem);
+
+  WorkloadDescription describe() const override;
+  Graph build(const StopPoint& = {}) const override { return build_attention_problem(problem_); }
+  std::string_view unit() const override { return "calls"; }
+  // By the convention of forward_flops() and backward_flops().
+  using Workload::flops;
+  std::int64_t flops(const CompileOptions& options) const override;
+
+ private:
+  AttentionProblem problem_;
+};
 
 }  // namespace ridgepoint

@@ -97,9 +97,8 @@ void validate_experts(const TransformerConfig& c) {
                     std::to_string(a.experts.count) + " experts",
                 ErrorKind::usage);
   }
-  if (!a.gated || a.activation != Activation::silu || a.feed_forward_bias) {
+  if (!a.gated || a.activation != Activation::silu || a.feed_forward_bias)
     throw Error("experts are SwiGLU networks without biases; other ones are not supported", ErrorKind::unsupported);
-  }
 }
 
 }  // namespace

@@ -83,9 +83,8 @@ void ToyModel::write_data(Program& program, std::uint64_t seed, const StopPoint&
   program.write_random("x", Workload::initial_distribution({"x", x}), seed, stop_point);
   if (!program.graph().find_input("targets")) return;
   HostTensor targets(TensorType{DType::int64, {config_.batch}});
-  for (std::int64_t i = 0; i < config_.batch; ++i) {
+  for (std::int64_t i = 0; i < config_.batch; ++i)
     targets.as<std::int64_t>()[static_cast<std::size_t>(i)] = i % config_.outputs;
-  }
   program.write_input("targets", targets);
 }
 

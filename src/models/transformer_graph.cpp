@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "models/experts.h"
-#include "models/rotary_tables.h"
 #include "models/transformer.h"
 
 namespace ridgepoint {
@@ -107,9 +106,8 @@ class TransformerBuilder {
   Value norm(Value x, const char* name) {
     const ScopeGuard scope(graph_, name);
     const Value weight = weight_here({graph_.type(x).shape.dim(-1)});
-    if (made_of_.norm == Norm::layer_norm) {
+    if (made_of_.norm == Norm::layer_norm)
       return layer_norm(graph_, x, weight, bias_here(model_), made_of_.norm_epsilon)[0];
-    }
     return rms_norm(graph_, x, made_of_.norm_adds_one ? shift(graph_, weight, 1.0) : weight, made_of_.norm_epsilon)
         .first;
   }

@@ -1,4 +1,4 @@
-// The attributes of attention and attention_backward (ops/rules/attention/attention.cpp).
+// The attributes of attention and attention_backward (ops/rules/attention.cpp).
 #pragma once
 
 #include <string_view>

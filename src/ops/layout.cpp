@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <ranges>
 #include <string>
+#include <utility>
 
-#include "ir/permutation.h"
-#include "ops/result_order.h"
+#include "ops/rule.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -178,6 +178,18 @@ TensorLayout own_layout(const Node& node, std::size_t index, const TensorType& t
   return layout;
 }
 
+std::string attribute_name(std::size_t index) { return "result_order_" + std::to_string(index); }
+
+// The operand whose storage result `index` takes over, or SIZE_MAX.
+std::size_t donated_operand(const Node& node, std::size_t index) {
+  const OpRule& op_rule = rule(node.op);
+  if (op_rule.donations == nullptr) return SIZE_MAX;
+  for (const auto& [output, operand] : op_rule.donations(node)) {
+    if (static_cast<std::size_t>(output) == index) return static_cast<std::size_t>(operand);
+  }
+  return SIZE_MAX;
+}
+
 }  // namespace
 
 bool can_be_placed(const Graph& graph, Value operand, const std::function<bool(Value)>& has_one_reader) {
@@ -307,6 +319,54 @@ std::vector<ValueLayout> value_layouts(const Graph& graph) {
   place_operands(graph, layouts);
   for (const NodeId id : graph.order()) assign_layouts(graph, graph.node(id), layouts);
   return layouts;
+}
+
+std::optional<Permutation> result_order(const Node& node, std::size_t index, int rank) {
+  if (node.attributes.items().empty()) return std::nullopt;
+  const std::string attribute = attribute_name(index);
+  if (!node.attributes.contains(attribute)) return std::nullopt;
+  const auto& order = node.attributes.get<Permutation>(attribute);
+  Permutation axes = order;
+  std::ranges::sort(axes);
+  if (axes != identity_permutation(rank)) {
+    throw Error("the attribute '" + attribute + "' of '" + std::string(name(node.op)) +
+                "' must be a permutation of the " + std::to_string(rank) + " axes of the result");
+  }
+  return order;
+}
+
+bool set_result_order(Node& node, std::size_t index, const std::optional<Permutation>& order) {
+  const std::string attribute = attribute_name(index);
+  Attributes changed;
+  for (const auto& [key, value] : node.attributes.items()) {
+    if (key != attribute) changed.set(key, value);
+  }
+  if (order) changed.set(attribute, *order);
+  if (changed == node.attributes) return false;
+  node.attributes = std::move(changed);
+  return true;
+}
+
+TensorLayout layout_in_order(const TensorType& type, const Permutation& order) {
+  TensorLayout layout = dense_layout(type);
+  std::int64_t stride = 1;
+  for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+    layout.strides[static_cast<std::size_t>(*axis)] = stride;
+    stride *= type.shape[static_cast<int>(*axis)];
+  }
+  return layout;
+}
+
+bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts) {
+  const auto is_in_target = [&](Value value) { return layouts[value.id].root == target; };
+  if (std::ranges::none_of(node.inputs, is_in_target)) return true;
+  const auto is_dense = [&](Value value) { return layouts[value.id].layout.is_dense(); };
+  if (!is_dense(node.outputs[index])) return false;
+  if (op_class(node.op) == OpClass::elementwise)
+    return std::ranges::all_of(node.inputs, [&](Value value) { return !is_in_target(value) || is_dense(value); });
+  const std::size_t donated = donated_operand(node, index);
+  return donated < node.inputs.size() && is_in_target(node.inputs[donated]) && is_dense(node.inputs[donated]) &&
+         std::ranges::count_if(node.inputs, is_in_target) == 1;
 }
 
 }  // namespace ridgepoint

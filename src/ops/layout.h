@@ -4,8 +4,10 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "ir/permutation.h"
 #include "ir/queries.h"
 #include "ridgepoint/graph.h"
 
@@ -73,8 +75,27 @@ bool can_be_placed(const Graph& graph, Value operand, const std::function<bool(V
 // removes those).
 std::vector<ValueLayout> value_layouts(const Graph& graph);
 
-// Sets the layouts of a node's results, except those that are placed in another value: dense, or in the order of
-// result_order.h. The layouts of its operands must be in `layouts`.
+// Sets the layouts of a node's results, except those that are placed in another value: dense, or in the order that
+// result_order() says. The layouts of its operands must be in `layouts`.
 void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayout>& layouts);
+
+// The order in which a kernel stores the dimensions of a result: by default that of the result's shape. The pass
+// place_results chooses another one where readers need it, as an attribute of the node.
+
+// The order of result `index` of the node, outermost dimension first; nullopt for the order of its shape. In the text
+// form, {result_order_0=[0,2,1,3]} stores result 0, [B,H,S,D], as [B,S,H,D]. Throws Error where the attribute is no
+// permutation of `rank` axes.
+std::optional<Permutation> result_order(const Node& node, std::size_t index, int rank);
+
+// Sets or removes the order of result `index`. Returns whether it was another one.
+bool set_result_order(Node& node, std::size_t index, const std::optional<Permutation>& order);
+
+// The layout of a contiguous tensor whose dimensions are stored in this order.
+TensorLayout layout_in_order(const TensorType& type, const Permutation& order);
+
+// Whether result `index` of a node may be written to the storage of the input `target`. A dense result may when the
+// node reads nothing in that storage; when the node is elementwise and reads it densely; or when the node reads it
+// through one dense operand that its op donates to this result. `layouts` are those of all values.
+bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts);
 
 }  // namespace ridgepoint

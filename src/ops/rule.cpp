@@ -46,9 +46,8 @@ std::string describe(Op op, std::span<const TensorType> inputs) {
 }
 
 std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const Attributes& attributes) {
-  if (!takes_operands(op, inputs.size())) {
+  if (!takes_operands(op, inputs.size()))
     throw Error(describe(op, inputs) + ": the op takes " + std::to_string(input_count(op)) + " operands");
-  }
   try {
     return rule(op).infer({op, inputs, attributes});
   } catch (const Error& error) {
@@ -92,9 +91,8 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
     if (!repeated)
       bytes = checked_sum({bytes, checked_product({stored_elements(graph, node.inputs[i]), size}, kBytes)}, kBytes);
   }
-  for (const Value value : node.outputs) {
+  for (const Value value : node.outputs)
     bytes = checked_sum({bytes, static_cast<std::int64_t>(graph.type(value).bytes())}, kBytes);
-  }
   return bytes;
 }
 
@@ -188,9 +186,8 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
     }
   };
   std::ranges::for_each(values, resolve);
-  for (std::uint32_t id = first_new.id; id < graph.node_capacity(); ++id) {
+  for (std::uint32_t id = first_new.id; id < graph.node_capacity(); ++id)
     std::ranges::for_each(graph.node(NodeId{id}).inputs, resolve);
-  }
   graph.erase(replaced);
   return values;
 }

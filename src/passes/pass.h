@@ -29,7 +29,7 @@ struct PassOptions : CompileOptions {
 };
 
 struct Pass {
-  std::string_view name;                                  // a verb phrase; the same string in its file and options
+  std::string_view name;                                  // a verb phrase; the same string in dumps and options
   bool (*run)(Graph& graph, const PassOptions& options);  // returns whether it changed anything
 };
 

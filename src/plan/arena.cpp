@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 namespace ridgepoint {
 namespace {

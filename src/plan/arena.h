@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/lifetimes.h"
+#include "plan/plan.h"
 
 namespace ridgepoint {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "core/checked.h"
+#include "core/rounding.h"
 #include "lowering/row_program.h"
 #include "ops/collectives.h"
-#include "ops/in_place.h"
 #include "ops/rule.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "ridgepoint/error.h"
@@ -34,7 +34,7 @@ void check_producer(const Graph& graph, const Update& update, std::span<const Va
 }
 
 // Throws Error (usage) unless, for every update, a kernel computes the new value and can write it over the input
-// (ops/in_place.h), the value updates no other input, and nothing reads the input afterwards, through views or as an
+// (ops/layout.h), the value updates no other input, and nothing reads the input afterwards, through views or as an
 // output. The pass make_updates_in_place ensures this. `layouts` are those of all values.
 void check_updates(const Graph& graph, std::span<const ValueLayout> layouts) {
   std::vector<const Update*> update_of(graph.value_count());  // by value
@@ -362,5 +362,40 @@ class Planner {
 }  // namespace
 
 ExecutionPlan make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
+
+std::vector<Lifetime> lifetimes_of(const ExecutionPlan& plan, std::span<const std::size_t> workspace_bytes) {
+  const auto end = static_cast<std::uint32_t>(plan.steps.size());
+  std::vector<Lifetime> lifetimes;
+  lifetimes.reserve(plan.buffers.size() + plan.steps.size());
+  for (const Buffer& buffer : plan.buffers) lifetimes.push_back({block_bytes(buffer.bytes), 0, end});
+  for (std::uint32_t step = 0; step < end; ++step) {
+    for (const BufferId id : plan.steps[step].allocate) lifetimes[id].first = step;
+    for (const BufferId id : plan.steps[step].release) lifetimes[id].last = step;
+    const std::size_t bytes = workspace_bytes[step];
+    lifetimes.push_back({bytes == 0 ? 0 : block_bytes(bytes), step, step});
+  }
+  std::int64_t sum = 0;
+  for (const Lifetime& lifetime : lifetimes)
+    sum = checked_sum({sum, static_cast<std::int64_t>(lifetime.bytes)}, "the memory of all buffers");
+  return lifetimes;
+}
+
+std::vector<std::size_t> live_bytes_by_step(std::span<const Lifetime> lifetimes) {
+  std::uint32_t last = 0;
+  for (const Lifetime& lifetime : lifetimes) last = std::max(last, lifetime.last);
+  // First the change at each step; subtraction may wrap, and the sums are right all the same.
+  std::vector<std::size_t> live(std::size_t{last} + 2);
+  for (const Lifetime& lifetime : lifetimes) {
+    live[lifetime.first] += lifetime.bytes;
+    live[std::size_t{lifetime.last} + 1] -= lifetime.bytes;
+  }
+  for (std::size_t step = 1; step < live.size(); ++step) live[step] += live[step - 1];
+  live.pop_back();
+  return live;
+}
+
+std::size_t liveness_lower_bound(std::span<const Lifetime> lifetimes) {
+  return std::ranges::max(live_bytes_by_step(lifetimes));
+}
 
 }  // namespace ridgepoint

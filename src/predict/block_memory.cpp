@@ -5,8 +5,8 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/block_bytes.h"
 #include "core/checked.h"
+#include "core/rounding.h"
 #include "ir/scope.h"
 #include "ops/node_key.h"
 

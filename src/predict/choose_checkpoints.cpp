@@ -7,11 +7,9 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -76,9 +74,8 @@ void visit_sequences(std::vector<std::uint8_t>& sequence, std::size_t count, std
 // Whether at most `most` sequences exist, or with `may_rise` false, at most `most` that never rise.
 bool are_few(std::size_t count, std::size_t policies, bool may_rise, std::size_t most) {
   double sequences = 1;
-  for (std::size_t i = 1; i <= (may_rise ? count : policies - 1); ++i) {
+  for (std::size_t i = 1; i <= (may_rise ? count : policies - 1); ++i)
     sequences *= static_cast<double>(may_rise ? policies : count + i) / (may_rise ? 1.0 : static_cast<double>(i));
-  }
   return sequences <= static_cast<double>(most);
 }
 

@@ -1,17 +1,12 @@
 #include "predict/forecast.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "backends/null/null_device.h"
 #include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/record.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

@@ -6,21 +6,63 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <optional>
-#include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "core/text/units.h"
-#include "record/columns.h"
 #include "record/fields.h"
-#include "record/parallel_choices.h"
-#include "record/timing_notes.h"
 #include "ridgepoint/error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::views {
 namespace {
+
+const ParallelSection& parallel(const Record& record) { return section_of(record.training_step).parallel; }
+
+bool has_trials(const Record& record) { return parallel(record).tried_shard.size() > 1; }
+
+// The settings that tell the records apart, but for those that were chosen.
+std::vector<const Setting*> given_settings(std::span<const Record> records) {
+  std::vector<const Setting*> settings = leading_settings(records);
+  std::erase_if(settings, [&](const Setting* setting) { return setting->is_chosen || !varies(records, *setting); });
+  return settings;
+}
+
+std::string fits_cell(const ParallelSection& section, std::size_t trial) {
+  if (!section.tried_capacity_bytes) return std::string(kNothing);
+  return section.tried_peak_reserved[trial] <= *section.tried_capacity_bytes ? "yes" : "no";
+}
+
+bool is_chosen(const ParallelSection& section, std::size_t trial) {
+  return section.tried_shard[trial] == section.shard && section.tried_bucket_bytes[trial] == section.bucket_bytes;
+}
+
+std::string_view advice_on(TimingVerdict verdict) {
+  switch (verdict) {
+    case TimingVerdict::steady:
+      return "";
+    case TimingVerdict::drifting:
+      return "the times rise or fall during the run; raise --warmup until they level off.";
+    case TimingVerdict::bimodal:
+      return "the times fall into two groups, and no average describes both; look at time_ms.samples, pin the threads, "
+             "and repeat the run.";
+    case TimingVerdict::outliers:
+      return "a few iterations move the mean; compare medians, or raise --steps.";
+    case TimingVerdict::throttled:
+      return "the clocks were lowered, for power or heat; let the machine cool, or fix a lower clock (nvidia-smi "
+             "-lgc), "
+             "and repeat the run.";
+    case TimingVerdict::disturbed:
+      return "other programs or virtual machines took processor time; stop them or use fewer --threads, and repeat the "
+             "run.";
+    case TimingVerdict::too_few:
+      return "the median is not known well enough; raise --steps, or let bench --until find their number.";
+  }
+  return "";
+}
+
+bool has(const Record& record, TimingVerdict verdict) {
+  return record.status == RunStatus::ok && record.timing.verdict == verdict;
+}
 
 // Whether the summary line leaves the setting out.
 bool is_redundant(const Record& record, const Setting& setting) {
@@ -174,9 +216,8 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
         speedup.setting->is_number() ? fmt::format("{} {}", speedup.setting->heading, speedup.value) : speedup.value;
     table.columns.push_back(right(fmt::format(fmt::runtime(speedup.time->heading), over)));
   }
-  for (const Measure* measure : measures) {
+  for (const Measure* measure : measures)
     table.columns.push_back(right(std::string(measure->heading), columns.empty() ? measure->rank : 0));
-  }
   // Without measures, remarks need a column.
   if (measures.empty()) table.columns.push_back(left("status"));
   for (const Record& record : records) {
@@ -193,9 +234,8 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
       continue;
     }
     for (const Speedup& speedup : speedups) cells.emplace_back(speedup_cell(record, records, speedup));
-    for (const Measure* measure : measures) {
+    for (const Measure* measure : measures)
       cells.emplace_back(concerns(*measure, record) ? measure->cell(record) : std::string(kNothing));
-    }
     if (measures.empty()) cells.emplace_back(std::string(name(record.status)));
     table.add(std::move(cells));
   }
@@ -218,9 +258,8 @@ template <typename Enum>
 requires std::is_enum_v<Enum> Cell cell(Enum value) { return std::string(name(value)); }
 Cell cell(std::span<const double> values) {
   std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t i = 0; i < values.size(); ++i)
     text += fmt::format("{}{}", i == 0 ? "" : ";", std::isfinite(values[i]) ? fmt::format("{}", values[i]) : "");
-  }
   return text;
 }
 Cell cell(const std::vector<std::int64_t>& values) { return fmt::format("{}", fmt::join(values, ";")); }
@@ -253,6 +292,46 @@ std::string kept_together(std::string_view phrase) {
 
 }  // namespace
 
+std::string parallel_choice_notes(std::span<const Record> records) {
+  return each_once(records, [](const Record& record) { return parallel(record).choice; });
+}
+
+std::optional<Table> parallel_choice_table(std::span<const Record> records) {
+  if (std::ranges::none_of(records, has_trials)) return std::nullopt;
+  const std::vector<const Setting*> settings = given_settings(records);
+  Table table;
+  table.title = "What was tried";
+  for (const Setting* setting : settings) table.columns.push_back(setting_column(*setting));
+  table.columns.insert(table.columns.end(), {left("sharded"), right("buckets"), right("peak reserved"), right("fits"),
+                                             right("predicted ms"), left("chosen")});
+  table.key_columns = settings.size() + 1;
+  for (const Record& record : records) {
+    if (!has_trials(record)) continue;
+    const ParallelSection& section = parallel(record);
+    for (std::size_t i = 0; i < section.tried_shard.size(); ++i) {
+      Cells cells;
+      for (const Setting* setting : settings) cells.emplace_back(setting->cell(record));
+      const double ms = section.tried_ms[i];
+      cells.insert(cells.end(), {section.tried_shard[i], bytes_cell(section.tried_bucket_bytes[i]),
+                                 bytes_cell(section.tried_peak_reserved[i]), fits_cell(section, i),
+                                 std::isfinite(ms) ? format_ms(ms) : std::string(kNothing),
+                                 is_chosen(section, i) ? "*" : std::string(kNothing)});
+      table.add(std::move(cells));
+    }
+  }
+  return table;
+}
+
+std::string timing_notes(std::span<const Record> records) {
+  std::string notes;
+  for (const TimingVerdict verdict : kAllTimingVerdicts) {
+    if (verdict == TimingVerdict::steady) continue;
+    if (std::ranges::none_of(records, [&](const Record& record) { return has(record, verdict); })) continue;
+    notes += fmt::format("{}~ {}: {}", notes.empty() ? "" : "\n", name(verdict), advice_on(verdict));
+  }
+  return notes;
+}
+
 std::string records_caption(std::span<const Record> records) {
   std::string text;
   for (const Setting& setting : record_settings()) {
@@ -280,9 +359,8 @@ std::vector<const Setting*> leading_settings(std::span<const Record> records, st
 
 RecordBaseline parse_baseline(std::string_view text, std::span<const Record> records) {
   const std::size_t sign = text.find('=');
-  if (sign == std::string_view::npos) {
+  if (sign == std::string_view::npos)
     throw Error(fmt::format("'{}' names no value of an option; write compile=off", text), ErrorKind::usage);
-  }
   std::vector<std::string_view> swept;
   for (const Setting& setting : record_settings()) {
     if (setting.is_column() && varies(records, setting)) swept.push_back(setting.heading);

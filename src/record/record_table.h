@@ -15,6 +15,19 @@
 
 namespace ridgepoint::views {
 
+// What tables say of shardings and sizes of buckets that were chosen (--shard auto, bucket=auto).
+
+// Why: a line for each choice, each once. Empty where no record has one.
+std::string parallel_choice_notes(std::span<const Record> records);
+
+// What each record chose from; empty where none had a choice of two.
+std::optional<Table> parallel_choice_table(std::span<const Record> records);
+
+// How tables show the verdict on the samples of a row (docs/timing.md).
+
+// A line for each mark that the records have: what it means and what to do. Empty if there is none.
+std::string timing_notes(std::span<const Record> records);
+
 // The settings that all records share: device, model, sizes, options.
 std::string records_caption(std::span<const Record> records);
 

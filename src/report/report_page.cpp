@@ -12,9 +12,13 @@
 #include "core/files/embedded_file.h"
 #include "core/files/file.h"
 #include "core/text/text.h"
+#include "inspect/profile/pages/page.h"
+#include "record/record_table.h"
 #include "record/usual_values.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/record.h"
+#include "ridgepoint/views.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint {
 
@@ -153,3 +157,17 @@ ReportFile read_report_file(const std::filesystem::path& path) {
 }
 
 }  // namespace ridgepoint::views
+
+namespace ridgepoint {
+
+using views::Format;
+
+std::string to_text(const Record& record, std::size_t width) {
+  return render(Format::table, views::records_page(std::span(&record, 1), Format::table), width);
+}
+
+std::string to_text(const Profile& profile, std::size_t width) {
+  return render(Format::table, views::profile_page(std::span(&profile, 1), {}, Format::table), width);
+}
+
+}  // namespace ridgepoint

@@ -73,9 +73,8 @@ Number number(const std::string& text, std::string_view column, Number if_empty)
   if (text.empty()) return if_empty;
   Number value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) {
+  if (problem != std::errc() || end != text.data() + text.size())
     throw Error(fmt::format("'{}' is not a number; column {} has numbers", text, column));
-  }
   return value;
 }
 

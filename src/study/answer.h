@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "study/plan/part.h"
+#include "study/plan/plan.h"
 #include "study/study_rows.h"
 
 namespace ridgepoint {

@@ -8,17 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <set>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "core/files/file.h"
-#include "core/text/json.h"
 #include "core/text/text.h"
 #include "record/usual_values.h"
 #include "ridgepoint/error.h"

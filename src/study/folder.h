@@ -15,7 +15,6 @@
 
 #include "core/files/system_call.h"
 #include "core/text/json.h"
-#include "study/plan/part.h"
 #include "study/plan/plan.h"
 #include "study/study_rows.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "study/plan/part.h"
+#include "study/plan/plan.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 
 namespace ridgepoint {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "models/rotary_tables.h"
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "support/run_graph.h"
 #include "support/training_graph.h"

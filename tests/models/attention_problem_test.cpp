@@ -1,5 +1,5 @@
 // One call of attention as a graph: its shapes, its gradients, its saved activations, and its errors.
-#include "models/attention_problem.h"
+#include "models/attention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

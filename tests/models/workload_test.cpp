@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "models/attention_problem.h"
+#include "models/attention.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
 #include "ridgepoint/measure.h"

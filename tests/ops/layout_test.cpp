@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/result_order.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 

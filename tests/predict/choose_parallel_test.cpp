@@ -18,7 +18,7 @@
 #include "run/session/plan_run.h"
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

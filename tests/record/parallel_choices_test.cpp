@@ -1,4 +1,3 @@
-#include "record/parallel_choices.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,3 @@
-#include "record/timing_notes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/device/busy_time.h"
+#include "runtime/device/activity.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The time of each phase of a run, on devices whose clock is the host's.
-#include "runtime/execution/phase_timer.h"
+#include "runtime/execution/executor.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ops/result_order.h"
+#include "ops/layout.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
 #include "runtime/device/activity.h"

@@ -1,4 +1,4 @@
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,6 @@
 
 #include "ridgepoint/tensor.h"
 #include "runtime/device/communicator.h"
-#include "runtime/device/process_group.h"
 
 namespace ridgepoint::testing {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "models/attention_problem.h"
+#include "models/attention.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
 #include "ridgepoint/compile.h"

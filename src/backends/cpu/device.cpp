@@ -1,30 +1,146 @@
 #include "backends/cpu/device.h"
 
+#include <malloc.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <dnnl.hpp>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <string_view>
+#include <string>
+#include <utility>
 
 #include "backends/cpu/attention/attention.h"
-#include "backends/cpu/experts/experts.h"
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul/matmul.h"
-#include "backends/cpu/memory.h"
-#include "backends/cpu/tile/kernel.h"
+#include "backends/cpu/tile/interpreter.h"
 #include "core/random/random_values.h"
+#include "core/rounding.h"
 #include "core/text/text.h"
 #include "core/threads/parallel.h"
 #include "core/threads/processors.h"
+#include "hwy/targets.h"
 #include "ops/rules/optimizer/optimizer.h"
+#include "ridgepoint/error.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
-#include "runtime/device/process_group.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+struct Limit {
+  std::string_view name;
+  dnnl::cpu_isa onednn;
+  std::int64_t highway;  // a wider instruction set has a lower bit
+};
+
+constexpr std::array<Limit, 2> kLimits = {
+    {{"avx2", dnnl::cpu_isa::avx2, HWY_AVX2}, {"avx512", dnnl::cpu_isa::avx512_core, HWY_AVX3}}};
+
+std::string_view requested() {
+  const char* value = std::getenv(kInstructionSetVariable);
+  return value == nullptr ? "" : value;
+}
+
+const Limit* find_limit(std::string_view name) {
+  for (const Limit& limit : kLimits) {
+    if (limit.name == name) return &limit;
+  }
+  return nullptr;
+}
+
+dnnl::status limit_instruction_set() {
+  const Limit* limit = find_limit(requested());
+  if (limit == nullptr) return dnnl::status::success;
+  hwy::DisableTargets(limit->highway - 1);
+  return dnnl::set_max_cpu_isa(limit->onednn);
+}
+
+// Set at load time: both libraries choose at their first call, which may come from a test or from the calling program.
+const dnnl::status kLimitStatus = limit_instruction_set();
+
+constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+// More than any packing buffer takes.
+constexpr int kKeptBytes = 256 << 20;
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+std::byte* map(std::size_t bytes) {
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return address == MAP_FAILED ? nullptr : static_cast<std::byte*>(address);
+}
+
+}  // namespace
+
+void require_known_instruction_set() {
+  const std::string_view name = requested();
+  if (name.empty()) return;
+  const std::string variable = kInstructionSetVariable;
+  if (find_limit(name) == nullptr) {
+    throw Error(variable + " is '" + std::string(name) + "'; set it to avx2 or avx512, or unset it to use all " +
+                    "instructions of this processor",
+                ErrorKind::usage);
+  }
+  if (kLimitStatus == dnnl::status::unimplemented) {
+    throw Error("this oneDNN was built without support for limiting its instruction set; unset " + variable,
+                ErrorKind::unsupported);
+  }
+  if (kLimitStatus != dnnl::status::success) {
+    throw Error(variable + " was set after oneDNN had chosen its kernels; set it before the program starts",
+                ErrorKind::usage);
+  }
+}
+
+// The number of an instruction set has the bits of all sets that it includes.
+std::string_view instruction_set() {
+  using Isa = dnnl::cpu_isa;
+  constexpr std::array<std::pair<Isa, std::string_view>, 4> kNames = {{{Isa::avx512_core_amx, "amx"},
+                                                                       {Isa::avx512_core_bf16, "avx512_bf16"},
+                                                                       {Isa::avx512_core, "avx512"},
+                                                                       {Isa::avx2, "avx2"}}};
+  const auto present = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  for (const auto& [isa, name] : kNames) {
+    const auto needed = static_cast<unsigned>(isa);
+    if ((present & needed) == needed) return name;
+  }
+  return "";
+}
+
+void* map_pages(std::size_t bytes) {
+  if (bytes > SIZE_MAX / 2) return nullptr;
+  const std::size_t whole_bytes = round_up(bytes == 0 ? 1 : bytes, page_bytes());
+  if (whole_bytes < kHugePageBytes) return map(whole_bytes);
+  // mmap() aligns to small pages only: a longer mapping has an aligned address, and the rest is unmapped.
+  std::byte* first = map(whole_bytes + kHugePageBytes);
+  if (first == nullptr) return nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(first);
+  const std::size_t before = round_up(address, kHugePageBytes) - address;
+  const std::size_t after = kHugePageBytes - before;
+  if (before > 0) munmap(first, before);
+  if (after > 0) munmap(first + before + whole_bytes, after);
+  madvise(first + before, whole_bytes, MADV_HUGEPAGE);  // advice only: small pages work as well
+  return first + before;
+}
+
+void unmap_pages(void* address, std::size_t bytes) { munmap(address, round_up(bytes == 0 ? 1 : bytes, page_bytes())); }
+
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, kKeptBytes);
+  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+}
+
+}  // namespace ridgepoint::cpu
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "ridgepoint/error.h"
 #include "ridgepoint/tensor.h"
-#include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
 
 namespace ridgepoint {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/mpi/library.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 

@@ -1,6 +1,5 @@
 #include "backends/reference/element_runs.h"
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -57,9 +56,8 @@ void load_run(const TensorLayout& operand, const void* base, std::int64_t offset
     case DType::int32:
       return load<std::int32_t>(first, stride, count, values);
     default:
-      for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = 0; i < count; ++i)
         values[i] = static_cast<Value>(load_element(operand.dtype, first + i * stride * element_bytes));
-      }
   }
 }
 
@@ -92,9 +90,8 @@ void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride
     case DType::fp64:
       return store<double>(first, stride, count, values);
     default:
-      for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = 0; i < count; ++i)
         store_element(dtype, first + i * stride * element_bytes, to_odd_double(values[i]));
-      }
   }
 }
 
@@ -104,9 +101,8 @@ Strides broadcast_strides(const TensorLayout& operand, const Shape& shape) {
   const int lead = shape.rank() - operand.shape.rank();
   for (int axis = lead; axis < shape.rank(); ++axis) {
     const int own = axis - lead;
-    if (operand.shape[own] != 1) {
+    if (operand.shape[own] != 1)
       strides[static_cast<std::size_t>(axis)] = operand.strides[static_cast<std::size_t>(own)];
-    }
   }
   return strides;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/reference/element_runs.h"
-#include "backends/reference/kernels.h"
+#include "backends/reference/reference_device.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::reference {
@@ -119,9 +119,8 @@ class ElementwiseKernel : public ReferenceKernel {
 
   void launch(const LaunchArguments& arguments) override {
     loops_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
-      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      for (std::size_t i = 0; i < inputs_.size(); ++i)
         load_run(inputs_[i], arguments.inputs[i], offsets[i + 1], loops_.run_stride(i + 1), count, runs_[i].data());
-      }
       function_(runs_, count, result_);
       store_run(output_dtype_, arguments.outputs[0], offsets[0], loops_.run_stride(0), count, result_.data());
     });
@@ -150,9 +149,8 @@ class IotaKernel : public ReferenceKernel {
 
   void launch(const LaunchArguments& arguments) override {
     loops_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t i = 0; i < count; ++i)
         result_[static_cast<std::size_t>(i)] = static_cast<double>(offsets[1] + i * loops_.run_stride(1));
-      }
       store_run(output_dtype_, arguments.outputs[0], offsets[0], loops_.run_stride(0), count, result_.data());
     });
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/reference/element_runs.h"
-#include "backends/reference/kernels.h"
+#include "backends/reference/reference_device.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::reference {

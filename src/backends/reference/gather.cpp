@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "backends/reference/element_runs.h"
-#include "backends/reference/kernels.h"
+#include "backends/reference/reference_device.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::reference {
@@ -21,9 +21,8 @@ std::int64_t checked_row(double index, std::int64_t rows) {
 // A loop over the indices [...]: operand 0 is the index, operand 1 the row [...,D] that belongs to it.
 LoopNest index_loops(const TensorLayout& indices, const TensorLayout& rows) {
   Strides row_strides{};
-  if (!rows.immediate) {
+  if (!rows.immediate)
     std::copy_n(rows.strides.begin(), static_cast<std::size_t>(indices.shape.rank()), row_strides.begin());
-  }
   return LoopNest(indices.shape, std::array{broadcast_strides(indices, indices.shape), row_strides});
 }
 

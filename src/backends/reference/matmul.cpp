@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "backends/reference/element_runs.h"
-#include "backends/reference/kernels.h"
+#include "backends/reference/reference_device.h"
 #include "core/types/float8.h"
 #include "ops/float8_product.h"
 #include "runtime/device/matmul_problem.h"
@@ -105,9 +105,8 @@ class MatmulKernel : public ReferenceKernel {
     auto* b_dense = static_cast<double*>(arguments.workspace);
     double* a_row = b_dense + k_ * n_;
     double* sums = a_row + k_;
-    for (std::int64_t k = 0; k < k_; ++k) {
+    for (std::int64_t k = 0; k < k_; ++k)
       load_run(b_, arguments.inputs[1], b_offset + k * stride_of(b_, -2), stride_of(b_, -1), n_, b_dense + k * n_);
-    }
     const auto load_row = [&](std::int64_t m) {
       load_run(a_, arguments.inputs[0], a_offset + m * stride_of(a_, -2), stride_of(a_, -1), k_, a_row);
     };

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "backends/reference/element_runs.h"
-#include "backends/reference/kernels.h"
+#include "backends/reference/reference_device.h"
 
 namespace ridgepoint::reference {
 namespace {
@@ -23,9 +23,8 @@ struct Max {  // NaN if any element is NaN
 LoopNest reduction_loops(const KernelSpec& spec) {
   const Shape& shape = spec.inputs[0].shape;
   std::array<bool, kMaxRank> reduced{};
-  for (const std::int64_t axis : spec.node.attributes.get<std::vector<std::int64_t>>("axes")) {
+  for (const std::int64_t axis : spec.node.attributes.get<std::vector<std::int64_t>>("axes"))
     reduced[static_cast<std::size_t>(normalise_axis(axis, shape.rank()))] = true;
-  }
   Strides accumulators{};
   std::int64_t stride = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {

@@ -5,11 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "backends/reference/kernels.h"
 #include "core/rounding.h"
 #include "ridgepoint/error.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
-#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ridgepoint/run_config.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint::cli {
 

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <system_error>
 
 #include "core/text/text.h"

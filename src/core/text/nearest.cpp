@@ -29,9 +29,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t substitution = last[j - 1] + (same(a[i - 1], b[j - 1]) ? 0 : 1);
       row[j] = std::min({last[j] + 1, row[j - 1] + 1, substitution});
-      if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1])) {
+      if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
         row[j] = std::min(row[j], before_last[j - 2] + 1);
-      }
     }
     before_last.swap(last);
     last.swap(row);

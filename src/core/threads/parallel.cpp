@@ -35,9 +35,8 @@ void run_range(void* context, int range) {
   Job& job = *static_cast<Job*>(context);
   inside_loop = true;
   try {
-    for (int worker = range; worker < job.workers; worker += job.ranges) {
+    for (int worker = range; worker < job.workers; worker += job.ranges)
       job.function(job.body, worker, worker_range(job.count, job.workers, worker));
-    }
   } catch (...) {
     if (!job.failed.exchange(true, std::memory_order_relaxed)) job.error = std::current_exception();
   }

@@ -112,9 +112,8 @@ void ThreadPool::run(int ranges, int threads, RunRange run_range, void* context)
   context_ = context;
   ranges_.store(ranges, std::memory_order_relaxed);
   unfinished_.store(ranges, std::memory_order_relaxed);
-  for (int range = 0; range < ranges; ++range) {
+  for (int range = 0; range < ranges; ++range)
     slots_[static_cast<std::size_t>(range)].range.store(2 * loop_, std::memory_order_release);
-  }
   for (int thread = 1; thread < threads; ++thread) {
     std::atomic<std::uint32_t>& called = slots_[static_cast<std::size_t>(thread)].called;
     called.store(loop_, std::memory_order_release);

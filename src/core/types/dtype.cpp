@@ -1,8 +1,9 @@
-#include "ridgepoint/dtype.h"
-
 #include <array>
 
 #include "core/text/nearest.h"
+#include "core/types/enum_names.h"
+#include "ridgepoint/dtype.h"
+#include "ridgepoint/precision.h"
 
 namespace ridgepoint {
 namespace {
@@ -23,6 +24,8 @@ constexpr std::array<DTypeTraits, std::size(kAllDTypes) + std::size(kCodeDTypes)
     {"e4m3", code, 8, 4, 4, DType::fp32},
     {"e5m2", code, 8, 3, 5, DType::fp32},
 }};
+
+constexpr auto kNames = enum_names<Precision>("fp32", "tf32", "bf16", "fp16", "fp8");
 
 }  // namespace
 
@@ -54,6 +57,14 @@ DType dtype_from_name(std::string_view text) {
     names[i] = kTraits[i].name;
   }
   refuse_name(text, "unknown dtype '{}'", names);
+}
+
+std::string_view name(Precision precision) { return kNames[precision]; }
+Precision precision_from_name(std::string_view text) { return kNames.parse(text, "'{}' is unknown"); }
+
+DType matmul_dtype(Precision precision) {
+  if (precision == Precision::bf16 || precision == Precision::fp8) return DType::bf16;
+  return precision == Precision::fp16 ? DType::fp16 : DType::fp32;
 }
 
 }  // namespace ridgepoint

@@ -82,9 +82,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 }
 
 int normalise_axis(std::int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank) {
+  if (axis < -rank || axis >= rank)
     throw Error("axis " + std::to_string(axis) + " is outside a rank-" + std::to_string(rank) + " tensor");
-  }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 

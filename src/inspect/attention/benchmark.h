@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "models/attention_problem.h"
+#include "models/attention.h"
 #include "ridgepoint/record.h"
 #include "run/session/session.h"
 

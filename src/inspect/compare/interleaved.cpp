@@ -15,7 +15,7 @@
 #include "run/session/run_record.h"
 #include "run/session/steps/step_benchmark.h"
 #include "run/timing/machine_state.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

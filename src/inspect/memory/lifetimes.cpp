@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "core/block_bytes.h"
+#include "core/rounding.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/block_bytes.h"
+#include "core/rounding.h"
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "memory/segment_sizes.h"

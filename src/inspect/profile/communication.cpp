@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/text/json.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
-#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,10 +12,10 @@
 #include "ridgepoint/measure.h"
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"
+#include "runtime/device/activity.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host_activity.h"
-#include "runtime/device/observation.h"
-#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

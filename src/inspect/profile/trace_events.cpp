@@ -19,7 +19,7 @@
 #include "core/text/json.h"
 #include "inspect/profile/communication.h"
 #include "ir/scope.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "core/types/enum_names.h"
 #include "inspect/profile/profile.h"
-#include "runtime/device/busy_time.h"
+#include "runtime/device/activity.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,4 +1,5 @@
 // reduce_sum and reduce_max over any set of axes, and sum_to, the derivative of a broadcast.
+#include "ir/permutation.h"
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -24,6 +25,19 @@ std::vector<Value> vjp_reduce_max(Graph& graph, const Node& node, std::span<cons
   return {where(graph, reaches, share, constant(graph, 0.0, type.dtype))};
 }
 
+// nonfinite: a scalar, 0 where every element is finite, otherwise NaN. It sums x * 0, which is NaN for infinite x and
+// NaN. For bf16 and fp16 the scalar is fp32.
+std::vector<TensorType> infer_nonfinite(const ShapeContext& context) {
+  return {{accumulator(common_floating_dtype(context)), Shape()}};
+}
+
+std::vector<Value> decompose_nonfinite(Graph& graph, const Node& node) {
+  const Value x = cast_to(graph, node.inputs[0], accumulator(graph.type(node.inputs[0]).dtype));
+  return {reduce_sum(graph, scale(graph, x, 0.0), identity_permutation(graph.type(x).shape.rank()))};
+}
+
+std::vector<Value> vjp_nonfinite(Graph&, const Node&, std::span<const Value>) { return {Value{}}; }
+
 }  // namespace
 
 extern const OpRule rule_reduce_sum{.infer = infer_reduction, .vjp = vjp_reduce_sum};
@@ -47,6 +61,12 @@ Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source) {
   }
   const Value summed = axes.empty() ? x : reduce_sum(graph, x, axes, true, source);
   return graph.type(summed).shape == shape ? summed : reshape(graph, summed, shape, source);
+}
+
+extern const OpRule rule_nonfinite{.infer = infer_nonfinite, .vjp = vjp_nonfinite, .decompose = decompose_nonfinite};
+
+Value nonfinite(Graph& graph, Value x, const Source& source) {
+  return make_value(graph, Op::nonfinite, {x}, {}, source);
 }
 
 }  // namespace ridgepoint

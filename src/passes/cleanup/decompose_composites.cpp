@@ -17,9 +17,8 @@ bool decompose_composites(Graph& graph, const PassOptions& options) {
     const Node& node = graph.node(id);
     if (op_class(node.op) != OpClass::composite && op_class(node.op) != OpClass::fused) continue;
     const auto [known, is_new] = has_kernel.try_emplace(typed_key(graph, node));
-    if (is_new) {
+    if (is_new)
       known->second = !node.attributes.get_or(kPlainAttribute, false) && options.target.has_kernel(graph, node);
-    }
     if (known->second) continue;
     rewriter.insert_before(id);
     rewriter.replace(id, decompose_fully(graph, node));

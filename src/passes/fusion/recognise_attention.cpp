@@ -155,9 +155,8 @@ bool is_index_along(const Graph& graph, Value value, const Shape& scores, int fr
 // -inf.
 std::optional<Value> causally_masked(const Graph& graph, const Node& node) {
   constexpr double kMasked = -std::numeric_limits<double>::infinity();
-  if (node.op == Op::causal_mask) {
+  if (node.op == Op::causal_mask)
     return node.attributes.get<double>("fill") == kMasked ? std::optional(node.inputs[0]) : std::nullopt;
-  }
   if (node.op != Op::where || constant_behind(graph, node.inputs[2]) != kMasked) return std::nullopt;
   const Shape& shape = graph.type(node.inputs[1]).shape;
   const Node& condition = graph.producer_node(node.inputs[0]);
@@ -215,9 +214,8 @@ class Matcher {
     if (node.op == Op::softmax && !node.attributes.get_or(kPlainAttribute, false)) return node.inputs[0];
     if (node.op != Op::div) return std::nullopt;
     const Value exponentials = node.inputs[0];
-    if (reduced_rows(Op::reduce_sum, node.inputs[1], graph_.type(exponentials).shape) != exponentials) {
+    if (reduced_rows(Op::reduce_sum, node.inputs[1], graph_.type(exponentials).shape) != exponentials)
       return std::nullopt;
-    }
     const Node& exponential = record_producer(exponentials);
     if (exponential.op != Op::exp) return std::nullopt;
     const Node& shifted = record_producer(operand_of_cast(exponential.inputs[0]));

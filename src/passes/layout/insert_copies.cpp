@@ -2,7 +2,6 @@
 // cannot express, and before an operand of concat that no kernel can write in place. Kernels ask for aligned rows only
 // where those of a dense tensor are. Outputs are made dense too, so that one transfer reads them. A batched matrix and
 // its transpose share one copy, which keeps the contiguous dimension of the original.
-#include <algorithm>
 #include <map>
 #include <ranges>
 #include <set>
@@ -40,9 +39,8 @@ class CopyInserter {
     } else if (node.op == Op::concat) {
       place(node);
     } else if (op_class(node.op) != OpClass::view) {
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      for (std::size_t i = 0; i < node.inputs.size(); ++i)
         node.inputs[i] = with_layout(node.inputs[i], target_.operand_layout(graph_, node, static_cast<int>(i)));
-      }
     }
     assign_layouts(graph_, node, layouts_);
     if (node.op == Op::transpose) transposes_.try_emplace({node.inputs[0], permutation_of(node)}, node.outputs[0]);

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ir/rewriter.h"
-#include "ops/in_place.h"
+#include "ops/layout.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 

@@ -1,12 +1,12 @@
 // Stores a result in the order of dimensions in which its readers need it, where that saves copies and the kernel can
 // write it so. The output of attention [B,H,S,D], which is transposed and reshaped to [T,H D] for the next product, is
-// written as [B,S,H,D]. Changes the attributes of result_order.h only; it looks at each result alone, as insert_copies
+// written as [B,S,H,D]. Changes the orders of results only; it looks at each result alone, as insert_copies
 // will see it.
 #include <algorithm>
 #include <utility>
 
 #include "ir/queries.h"
-#include "ops/result_order.h"
+#include "ops/layout.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {

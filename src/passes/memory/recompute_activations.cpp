@@ -4,7 +4,6 @@
 // the phase recompute; they compute the same values from the same operands.
 #include <algorithm>
 #include <map>
-#include <string>
 #include <string_view>
 #include <vector>
 

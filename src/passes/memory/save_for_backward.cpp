@@ -1,6 +1,5 @@
-// Mode training_forward: everything after the forward phase is erased, and each storage of the forward phase that
-// backward would read becomes an output "saved.N", so that it stays in memory after the run, as it does in frameworks
-// that record operations for a backward pass.
+// Values of the forward phase that stay in memory after the run, as outputs.
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +40,28 @@ std::vector<Value> saved_values(const Graph& graph) {
 
 }  // namespace
 
+// Adds the last floating value of every module as an output "activation.SCOPE", in schedule order.
+bool keep_activations(Graph& graph, const PassOptions& options) {
+  if (!options.keep.activations) return false;
+  std::vector<std::string> scopes;  // by the position of their last value
+  std::map<std::string, Value> last;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const std::string& scope = graph.scope_name(node);
+    const bool is_activation = op_class(node.op) != OpClass::state && is_floating(graph.type(node.outputs[0]).dtype);
+    if (scope.empty() || !is_activation) continue;
+    last[scope] = node.outputs[0];
+    std::erase(scopes, scope);
+    scopes.push_back(scope);
+  }
+  for (const std::string& scope : scopes)
+    graph.add_output("activation." + scope, last[scope], OutputRole::activation, scope);
+  return !scopes.empty();
+}
+
+// Mode training_forward: everything after the forward phase is erased, and each storage of the forward phase that
+// backward would read becomes an output "saved.N", so that it stays in memory after the run, as it does in frameworks
+// that record operations for a backward pass.
 bool save_for_backward(Graph& graph, const PassOptions& options) {
   if (options.mode != Mode::training_forward) return false;
   const std::vector<Value> saved = saved_values(graph);

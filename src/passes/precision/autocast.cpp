@@ -269,9 +269,8 @@ bool autocast(Graph& graph, const AutocastOptions& options) {
 void widen_to_fp64(Graph& graph) {
   for (const NodeId id : graph.order()) {
     Node& node = graph.node(id);
-    if (node.attributes.get_or<std::string>("dtype", "") == name(DType::fp32)) {
+    if (node.attributes.get_or<std::string>("dtype", "") == name(DType::fp32))
       node.attributes.set("dtype", std::string(name(DType::fp64)));
-    }
     for (const Value value : node.outputs) {
       const TensorType& type = graph.type(value);
       if (!is_floating(type.dtype)) continue;

@@ -2,11 +2,9 @@
 // product a scaled_matmul of them. A matrix is quantised once for all products that read it, in the order of rows, of
 // columns or both, because a product reads the inner dimension of both operands last. Where backward reads an
 // activation only in a product, its codes are saved instead of it.
-#include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "ir/permutation.h"

@@ -9,7 +9,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ir/queries.h"
@@ -130,9 +129,8 @@ class ParameterGatherer {
     }
     const std::vector<Value> all = all_gather(graph_, parts, ranks_);
     std::size_t i = 0;
-    for (auto& [source, whole] : segment.gathered) {
+    for (auto& [source, whole] : segment.gathered)
       whole = without_padding(graph_, all[i++], graph_.type(sources_[source].whole));
-    }
   }
 
   void read_gathered(Segment& segment, NodeId reader) {

@@ -1,12 +1,14 @@
-// fp16: multiplies the loss by the state "optimizer.loss_scale" before it is differentiated, so that small gradients do
-// not underflow. The output "loss" is not scaled.
+// Loss scaling: before differentiation the loss is multiplied by a scale, and behind it the gradients are divided.
 #include <string>
 
+#include "ir/rewriter.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
 
 namespace ridgepoint {
 
+// fp16: multiplies the loss by the state "optimizer.loss_scale" before it is differentiated, so that small gradients do
+// not underflow. The output "loss" is not scaled.
 bool scale_loss(Graph& graph, const PassOptions& options) {
   const std::optional<Value> loss = graph.find_loss();
   if (options.precision != Precision::fp16 || options.mode == Mode::forward || !loss) return false;
@@ -19,6 +21,30 @@ bool scale_loss(Graph& graph, const PassOptions& options) {
   }
   graph.set_phase(Phase::forward);
   return true;
+}
+
+// Divides the gradients among the outputs by the scale of the loss. The division precedes the optimizer's nodes, which
+// update the scale.
+bool unscale_gradients(Graph& graph, const PassOptions&) {
+  const std::optional<Value> loss_scale = graph.find_input(kLossScale);
+  if (!loss_scale) return false;
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).phase != Phase::optimizer) continue;
+    graph.set_insertion_before(id);
+    break;
+  }
+  graph.set_phase(Phase::backward);
+  const Value factor = div(graph, constant(graph, 1.0, DType::fp32), *loss_scale);
+  bool changed = false;
+  rewrite_outputs(graph, [&](Output& output) {
+    if (output.role != OutputRole::gradient) return;
+    const ScopeGuard scope(graph, module_of(output.of));
+    output.value = mul(graph, output.value, factor);
+    changed = true;
+  });
+  graph.set_phase(Phase::forward);
+  graph.set_insertion_at_end();
+  return changed;
 }
 
 }  // namespace ridgepoint

@@ -4,7 +4,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "ridgepoint/adapters.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
@@ -42,5 +44,29 @@ struct GuardedStep {
 // "optimizer.good_steps" (consecutive steps with finite gradients) and "optimizer.skipped_steps".
 GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const Value> gradients,
                                 const LossScalingOptions& options);
+
+// Patterns that name modules and parameters. A pattern is a run of the parts of a dotted name, whole: "ffn",
+// "layers.0", "layers.*.attn" and "ln1.weight" all match parts of "layers.0....". A "*" stands for any text within a
+// part.
+bool matches(std::string_view pattern, std::string_view name);
+
+// For each name whether one of the patterns matches it. Throws Error (usage) for a pattern that matches none, with the
+// nearest; `what` is what a name is of, such as "parameter".
+std::vector<bool> matches_of(const std::vector<std::string>& patterns, const std::vector<std::string>& names,
+                             std::string_view what);
+
+// Names and checks of low-rank adapters.
+
+// What follows the name of a module in those of its adapters.
+inline constexpr std::string_view kLoraA = ".lora_A.weight";
+inline constexpr std::string_view kLoraB = ".lora_B.weight";
+
+// Whether a parameter is one of an adapter's; a file of a model's weights has none.
+inline bool is_adapter(std::string_view parameter) {
+  return parameter.ends_with(kLoraA) || parameter.ends_with(kLoraB);
+}
+
+// Throws Error (usage) where a value is out of range.
+void check(const LoraOptions& options);
 
 }  // namespace ridgepoint

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -17,7 +16,6 @@
 #include "ops/node_key.h"
 #include "plan/plan.h"
 #include "predict/time/kernel_time.h"
-#include "predict/time/launch_timeline.h"
 #include "predict/time/network.h"
 #include "runtime/device/device.h"
 #include "runtime/execution/executor.h"

@@ -38,7 +38,7 @@ struct TimePrediction {
 // compiled at `level`. Launches run one after another; the next begins when the host has issued it, but those
 // of Compile::full are captured and wait for no host. Collectives run beside them, one after another, until the launch
 // that the plan lets wait for them. Launches and collectives that run at the same time slow each other
-// (launch_timeline.h). Empty for a GPU that is too old for the engine's kernels or whose datasheet lacks rates, for a
+// (kernel_time.h). Empty for a GPU that is too old for the engine's kernels or whose datasheet lacks rates, for a
 // product of a dtype without a rate, and for collectives without a network.
 TimePrediction forecast_time(const ProgramPlan& plan, Compile level, const Datasheet& card,
                              const std::optional<Network>& network = {});

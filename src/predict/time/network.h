@@ -1,7 +1,6 @@
 // Predicts the time of collectives from the links between ranks.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 
 #include "ridgepoint/graph.h"

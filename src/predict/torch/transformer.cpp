@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "predict/torch/autograd/module.h"
+#include "predict/torch/autograd/tensor.h"
 #include "predict/torch/functions/functions.h"
 
 namespace ridgepoint::torch {

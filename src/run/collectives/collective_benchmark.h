@@ -9,7 +9,6 @@
 #include "ridgepoint/stop_point.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
-#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 

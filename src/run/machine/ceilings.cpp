@@ -8,7 +8,7 @@
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/record.h"
-#include "runtime/program/random_pattern.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

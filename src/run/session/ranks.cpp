@@ -15,7 +15,7 @@
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"
 #include "run/machine/host.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/first_call_clock.h"
 #include "core/types/enum_names.h"
 #include "models/attention.h"
-#include "passes/training/adapters.h"
+#include "passes/training/training.h"
 #include "predict/block_memory.h"
 #include "predict/cards/datasheet.h"
 #include "predict/choose_checkpoints.h"
@@ -20,7 +20,7 @@
 #include "run/session/run_record.h"
 #include "run/timing/machine_state.h"
 #include "run/timing/timing_quality.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,6 +2,7 @@
 // Times are nanoseconds of std::chrono::steady_clock; a back end converts those of other clocks.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "ridgepoint/activity_kind.h"
+#include "ridgepoint/program.h"
 
 namespace ridgepoint {
 
@@ -80,6 +82,50 @@ class ActivityRecorder : public LaunchObserver {
   virtual ActivityLog stop() = 0;
   // From now on, capture_begins() refuses.
   virtual void refuse_captures() {}
+};
+
+// The time in which at least one of several kernels runs, within [begin_ns, end_ns). Kernels come in order of their
+// start, and may run side by side.
+class BusyTime {
+ public:
+  BusyTime(std::int64_t begin_ns, std::int64_t end_ns) : until_ns_(begin_ns), end_ns_(end_ns) {}
+
+  struct Added {
+    std::int64_t gap_ns = 0;   // before the kernel, in which none ran
+    std::int64_t busy_ns = 0;  // in which it ran, and no earlier one
+  };
+  Added add(std::int64_t start_ns, std::int64_t duration_ns) {
+    const std::int64_t begin_ns = std::clamp(start_ns, until_ns_, end_ns_);
+    const std::int64_t finish_ns = std::clamp(start_ns + duration_ns, begin_ns, end_ns_);
+    const Added added{begin_ns - until_ns_, finish_ns - begin_ns};
+    busy_ns_ += added.busy_ns;
+    until_ns_ = finish_ns;
+    return added;
+  }
+
+  std::int64_t busy_ns() const { return busy_ns_; }
+  // The end of the last kernel so far.
+  std::int64_t until_ns() const { return until_ns_; }
+  // After the last kernel.
+  std::int64_t rest_ns() const { return end_ns_ - until_ns_; }
+
+ private:
+  std::int64_t until_ns_;
+  std::int64_t end_ns_;
+  std::int64_t busy_ns_ = 0;
+};
+
+// An observer that watches a program for as long as the observation lives, also if a run throws.
+class Observation {
+ public:
+  // Both must outlive the observation.
+  Observation(Program& program, LaunchObserver& observer) : program_(program) { program_.observe(&observer); }
+  ~Observation() { program_.observe(nullptr); }
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+ private:
+  Program& program_;
 };
 
 }  // namespace ridgepoint

@@ -1,14 +1,19 @@
 #include "runtime/device/device.h"
 
-#include "ridgepoint/error.h"
-
 #include <algorithm>
+#include <random>
 
 #include "core/random/random_values.h"
-#include "ir/convert.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/tensor.h"
 #include "runtime/device/host_activity.h"
 
 namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kMostElements = std::size_t{1} << 18;
+
+}  // namespace
 
 std::shared_ptr<Communicator> Device::make_communicator(const std::shared_ptr<ProcessGroup>& /*group*/) {
   throw Error("device " + std::string(kind()) + " runs on one rank only", ErrorKind::unsupported);
@@ -44,5 +49,15 @@ void Device::fill_random(void* device_address, DType dtype, std::int64_t count, 
 std::unique_ptr<ActivityRecorder> Device::make_activity_recorder() { return std::make_unique<HostActivityRecorder>(); }
 
 std::unique_ptr<LaunchObserver> Device::make_range_marker(const Graph&, std::span<const NodeId>) { return nullptr; }
+
+std::vector<std::byte> random_pattern(DType dtype, std::size_t bytes) {
+  const std::size_t element_bytes = size_bytes(dtype);
+  std::vector<std::byte> pattern(std::min(bytes, kMostElements * element_bytes));
+  std::minstd_rand random(1);
+  std::uniform_real_distribution<double> numbers(-1.0, 1.0);
+  for (std::size_t i = 0; i < pattern.size(); i += element_bytes)
+    store_element(dtype, pattern.data() + i, numbers(random));
+  return pattern;
+}
 
 }  // namespace ridgepoint

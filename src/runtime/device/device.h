@@ -11,9 +11,11 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
-#include "memory/device_memory.h"
+#include "memory/allocator.h"
 #include "ops/layout.h"
+#include "ridgepoint/dtype.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/truncated_normal.h"
@@ -162,5 +164,11 @@ class Device : public DeviceMemory, public KernelChoices {
   // are the nodes in launch order.
   virtual std::unique_ptr<LaunchObserver> make_range_marker(const Graph& graph, std::span<const NodeId> launches);
 };
+
+// Random data for measurements. On zeros a processor draws less power and may clock higher, so rates would be too high.
+
+// At most `bytes` bytes of elements in [-1, 1), the same in every call. The result is shorter for large `bytes`, to be
+// repeated by the caller; it is empty only where `bytes` is 0. `dtype` must be floating.
+std::vector<std::byte> random_pattern(DType dtype, std::size_t bytes);
 
 }  // namespace ridgepoint

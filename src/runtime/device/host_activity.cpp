@@ -1,7 +1,5 @@
 #include "runtime/device/host_activity.h"
 
-#include <chrono>
-
 namespace ridgepoint {
 
 std::int64_t steady_now_ns() {

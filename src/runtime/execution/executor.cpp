@@ -1,14 +1,12 @@
 #include "runtime/execution/executor.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "core/first_call_clock.h"
 #include "core/warning.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
-#include "runtime/device/communicator.h"
 #include "runtime/execution/plan_memory.h"
 
 namespace ridgepoint {

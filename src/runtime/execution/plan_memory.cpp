@@ -30,9 +30,7 @@ Owner owner_of(const Graph& graph, const ExecutionPlan& plan, std::size_t index)
 }  // namespace
 
 std::string place_of(const Graph& graph, const Node& node) {
-  if (node.op == Op::input) {
-    return "for the " + std::string(name(input_role(node))) + " '" + input_name(node) + "'";
-  }
+  if (node.op == Op::input) return "for the " + std::string(name(input_role(node))) + " '" + input_name(node) + "'";
   const std::string& scope = graph.scope_name(node);
   return "in " + std::string(name(node.phase)) + " at " + std::string(name(node.op)) +
          (scope.empty() ? "" : " of " + scope);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "memory/allocator.h"
-#include "plan/lifetimes.h"
+#include "plan/plan.h"
 #include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"

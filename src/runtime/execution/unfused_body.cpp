@@ -1,13 +1,11 @@
 #include "runtime/execution/unfused_body.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "ir/rewriter.h"
 #include "passes/pass.h"
 #include "plan/arena.h"
-#include "plan/lifetimes.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {

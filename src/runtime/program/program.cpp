@@ -71,9 +71,8 @@ std::vector<LaunchInfo> Program::launches() const {
   const Executor& executor = implementation_->executor;
   std::vector<LaunchInfo> launches;
   launches.reserve(executor.launches());
-  for (std::size_t i = 0; i < executor.launches(); ++i) {
+  for (std::size_t i = 0; i < executor.launches(); ++i)
     launches.push_back({executor.launch_node(i), std::string(executor.kernel_name(i))});
-  }
   return launches;
 }
 

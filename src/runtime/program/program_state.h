@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "ir/stored_tensors.h"
-#include "plan/lifetimes.h"
 #include "plan/plan.h"
 #include "ridgepoint/program.h"
 #include "runtime/device/communicator.h"

@@ -6,7 +6,6 @@
 
 #include "core/random/random_values.h"
 #include "core/text/nearest.h"
-#include "ir/convert.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/program/program_state.h"
@@ -27,9 +26,8 @@ std::byte* gather(const TensorLayout& layout, int axis, const std::byte* from, s
     std::memcpy(to, from, bytes);
     return to + bytes;
   }
-  for (std::int64_t i = 0; i < layout.shape[axis]; ++i) {
+  for (std::int64_t i = 0; i < layout.shape[axis]; ++i)
     to = gather(layout, axis + 1, from + i * stride * static_cast<std::int64_t>(element_bytes), to);
-  }
   return to;
 }
 

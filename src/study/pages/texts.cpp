@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstdint>
 
 #include "core/text/text.h"
 #include "core/text/units.h"

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <numbers>
 #include <optional>
-#include <utility>
 
 #include "core/text/text.h"
 #include "core/text/units.h"

@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-
-#include "tables/plot/svg_canvas.h"
 
 namespace ridgepoint::views {
 namespace {

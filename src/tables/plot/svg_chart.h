@@ -1,7 +1,6 @@
 // Pictures in SVG: curves and points on two axes, named rows with marks on one axis, and stacked bars.
 #pragma once
 
-#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>

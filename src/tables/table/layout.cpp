@@ -70,9 +70,8 @@ class Printer {
     std::string text;
     for (std::size_t row = 0; row < height; ++row) {
       std::string line;
-      for (std::size_t i = 0; i < cells.size(); ++i) {
+      for (std::size_t i = 0; i < cells.size(); ++i)
         line += padded(row < lines[i].size() ? lines[i][row] : "", i).append(kGap);
-      }
       text += finish_line(std::move(line));
     }
     return text;
@@ -84,9 +83,8 @@ class Printer {
     std::size_t begin = 0;
     for (std::size_t i = 0; i < row.cells.size(); ++i) begin += widths_[i] + kGap.size();
     const bool is_one_line = line.find('\n') + 1 == line.size();
-    if (!is_one_line || width_ < begin + kLeastRemarkColumns) {
+    if (!is_one_line || width_ < begin + kLeastRemarkColumns)
       return line + std::string(kRemarkIndent, ' ') + wrap(row.remark, width_, kRemarkIndent) + '\n';
-    }
     line.pop_back();
     line.resize(line.size() + begin - std::min(begin, display_width(line)), ' ');
     return finish_line(line + wrap(row.remark, width_, begin));
@@ -175,9 +173,8 @@ class Layout {
   TextTable section(const Indices& columns, const Widths& widths, bool numbered, bool with_remarks) const {
     TextTable part;
     if (numbered) part.columns.push_back({"row", true});
-    for (const std::size_t column : columns) {
+    for (const std::size_t column : columns)
       part.columns.push_back({fitted(table_.columns[column].heading, column, widths), table_.columns[column].is_right});
-    }
     for (std::size_t number = 1; const TextTable::Row& row : table_.rows) {
       TextTable::Row shown{{}, row.remark};
       if (numbered) shown.cells.push_back(fmt::format("{}", number));

@@ -56,9 +56,8 @@ std::string csv_rows(const Page& page) {
 std::string csv(const Page& page) {
   if (page.tables.empty()) return "";
   std::string heading;
-  for (const Column& column : page.tables.front().columns) {
+  for (const Column& column : page.tables.front().columns)
     heading += (heading.empty() ? "" : ",") + csv_field(column.key);
-  }
   return heading + '\n' + csv_rows(page);
 }
 
@@ -83,9 +82,8 @@ TextTable as_text(const Table& table) {
   }
   for (const Row& row : table.rows) {
     std::vector<std::string> cells;
-    for (std::size_t i = 0; i < row.cells.size(); ++i) {
+    for (std::size_t i = 0; i < row.cells.size(); ++i)
       cells.push_back(for_people(row.cells[i], table.columns[i].number_format));
-    }
     text.rows.push_back({std::move(cells), row.remark});
   }
   return text;

@@ -11,9 +11,8 @@ bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) !=
 
 std::string with_blanks(std::string_view text) {
   std::string result(text);
-  for (std::size_t at = 0; (at = result.find(kNoBreak, at)) != std::string::npos;) {
+  for (std::size_t at = 0; (at = result.find(kNoBreak, at)) != std::string::npos;)
     result.replace(at, kNoBreak.size(), " ");
-  }
   return result;
 }
 

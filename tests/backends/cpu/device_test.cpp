@@ -9,7 +9,6 @@
 #include <optional>
 #include <string_view>
 
-#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernel_harness.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "core/threads/parallel.h"

@@ -1,4 +1,4 @@
-#include "core/files/private_folder.h"
+#include "core/files/disk_cache.h"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "core/block_bytes.h"
+#include "core/rounding.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/program.h"

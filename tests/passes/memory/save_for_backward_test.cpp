@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "models/attention_problem.h"
+#include "models/attention.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/program.h"

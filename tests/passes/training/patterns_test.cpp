@@ -1,5 +1,5 @@
 // Patterns that name modules and parameters.
-#include "passes/training/patterns.h"
+#include "passes/training/training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 #include "core/files/file.h"
 #include "interchange/huggingface/named_model.h"
-#include "models/attention_problem.h"
+#include "models/attention.h"
 #include "models/transformer.h"
 #include "ops/attention_form.h"
 #include "ops/layout.h"

@@ -1,5 +1,5 @@
 // When launches and collectives of a rank run, alone and beside each other.
-#include "predict/time/launch_timeline.h"
+#include "predict/time/kernel_time.h"
 
 #include <gtest/gtest.h>
 

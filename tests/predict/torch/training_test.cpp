@@ -1,5 +1,5 @@
 // The allocations of an iteration against recordings of PyTorch on the CPU (tools/torch_memory.py trace).
-#include "predict/torch/training.h"
+#include "predict/torch/torch_forecast.h"
 
 #include <gtest/gtest.h>
 

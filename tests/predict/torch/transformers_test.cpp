@@ -13,7 +13,6 @@
 #include "models/transformer.h"
 #include "predict/torch/recording_allocator.h"
 #include "predict/torch/torch_forecast.h"
-#include "predict/torch/training.h"
 #include "ridgepoint/error.h"
 #include "support/build_paths.h"
 

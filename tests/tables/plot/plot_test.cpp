@@ -1,4 +1,3 @@
-#include "tables/plot/plot.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -220,9 +220,8 @@ void scale_row(float* x, std::int64_t count, float factor) {
 void add_row(float* x, const float* y, std::int64_t count) {
   const Tag tag;
   std::int64_t i = 0;
-  for (; i + lanes() <= count; i += lanes()) {
+  for (; i + lanes() <= count; i += lanes())
     hn::StoreU(hn::Add(hn::LoadU(tag, x + i), hn::LoadU(tag, y + i)), tag, x + i);
-  }
   for (; i < count; ++i) x[i] += y[i];
 }
 

@@ -25,6 +25,5 @@ void place_addend(const MatmulProblem& problem, const LaunchArguments& arguments
 // reference kernel for the dtypes and strides.
 std::unique_ptr<Kernel> make_sgemm_matmul(const MatmulProblem& problem);
 std::unique_ptr<Kernel> make_primitive_matmul(const MatmulProblem& problem);
-std::unique_ptr<Kernel> make_fp64_matmul(const MatmulProblem& problem);
 
 }  // namespace ridgepoint::cpu

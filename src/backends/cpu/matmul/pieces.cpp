@@ -26,9 +26,8 @@ void set_batch(MatmulProblem& piece, const BatchRanges& ranges, std::size_t rank
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const std::int64_t size = ranges[axis].end - ranges[axis].begin;
     if (size == 1) continue;
-    for (StridedMatrix* matrix : {&piece.a, &piece.b, &piece.c}) {
+    for (StridedMatrix* matrix : {&piece.a, &piece.b, &piece.c})
       matrix->batch_strides[piece.batch.size()] = matrix->batch_strides[axis];
-    }
     piece.batch.push_back(size);
   }
 }

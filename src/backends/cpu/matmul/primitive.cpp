@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/matmul/description.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/matmul/onednn.h"
 #include "backends/cpu/matmul/pieces.h"

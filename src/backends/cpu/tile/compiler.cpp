@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/tile/builder.h"
-#include "backends/cpu/tile/functions/integers.h"
+#include "backends/cpu/tile/functions/functions.h"
 #include "backends/cpu/tile/phase_plan.h"
 #include "backends/cpu/tile/program.h"
 
@@ -126,9 +125,8 @@ class Compiler {
 
   void place_index(int i) {
     const RowAccess& access = at(i).access;
-    if (!holds_integers(i) && largest_index(rows_.space, access) > tile::kFirstInexactIndex) {
+    if (!holds_integers(i) && largest_index(rows_.space, access) > tile::kFirstInexactIndex)
       refuse_tile("an iota beyond 2^24, which fp32 does not represent exactly");
-    }
     if (is_column(i)) return;
     where(i) = build_.new_scalar();
     build_.row_steps(0).push_back({.function = holds_integers(i) ? index_value<std::int64_t> : index_value<float>,
@@ -165,9 +163,8 @@ class Compiler {
     } else {
       step.function = scalar[0] ? tile::fill_function() : tile::unary_function(instruction.op);
     }
-    if (step.function == nullptr) {
+    if (step.function == nullptr)
       refuse_tile("op '" + std::string(name(instruction.op)) + "' to " + std::string(name(instruction.dtype)));
-    }
     return step;
   }
 
@@ -175,12 +172,10 @@ class Compiler {
   tile::Function integer_function(int i, const bool (&scalar)[3]) const {
     const RowInstruction& instruction = at(i);
     const DType from = at(instruction.operands[0]).dtype;
-    if (instruction.op == Op::where && holds_integers(i)) {
+    if (instruction.op == Op::where && holds_integers(i))
       return tile::integer_where_function(scalar[0], scalar[1], scalar[2]);
-    }
-    if (instruction.op == Op::cast && (holds_integers(i) || is_integer(from))) {
+    if (instruction.op == Op::cast && (holds_integers(i) || is_integer(from)))
       return tile::integer_cast_function(from, instruction.dtype);
-    }
     if (instruction.op == Op::copy && holds_integers(i)) return tile::integer_copy_function(scalar[0]);
     const bool compares = input_count(instruction.op) == 2 && is_integer(from);
     return compares ? tile::integer_compare_function(instruction.op, scalar[0], scalar[1]) : nullptr;
@@ -193,9 +188,8 @@ class Compiler {
       compute(phase, value);
       reduce_value(phase, value.instruction);
     }
-    for (const int i : schedule.stores_at_end) {
+    for (const int i : schedule.stores_at_end)
       add_step(phase, store_step(output(i), output(i).access.column_stride), Op::copy);
-    }
   }
 
   void add_step(int phase, const TileStep& step, Op cost) {
@@ -204,9 +198,8 @@ class Compiler {
   }
 
   TileSlot row_buffer(int number) {
-    while (static_cast<int>(buffers_.size()) <= number) {
+    while (static_cast<int>(buffers_.size()) <= number)
       buffers_.push_back(build_.buffer(TileMemory::row_buffer, build_.program.row_buffers++));
-    }
     return buffers_[static_cast<std::size_t>(number)];
   }
 

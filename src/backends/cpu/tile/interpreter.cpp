@@ -1,10 +1,14 @@
 #include "backends/cpu/tile/interpreter.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
+#include "lowering/row_program.h"
+#include "ops/rule.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cpu {
 namespace {
@@ -15,6 +19,42 @@ constexpr double kWorkPerThreadNs = 4000.0;
 constexpr std::int64_t kRowsPerFlush = 128;
 constexpr std::int64_t kNarrowestUnit = 64;
 constexpr std::int64_t kCacheLineFloats = 16;
+
+class TileKernel : public Kernel {
+ public:
+  TileKernel(std::string name, const std::vector<RowProgram>& programs) : name_(std::move(name)) {
+    for (const RowProgram& program : programs) parts_.emplace_back(compile_tiles(program), thread_count());
+  }
+
+  std::string_view name() const override { return name_; }
+
+  // The parts run one after the other and share the workspace.
+  std::size_t workspace_bytes() const override {
+    std::size_t bytes = 0;
+    for (const TileInterpreter& part : parts_) bytes = std::max(bytes, part.workspace_bytes());
+    return bytes;
+  }
+
+  void launch(const LaunchArguments& arguments) override {
+    for (const TileInterpreter& part : parts_) part.run(arguments.inputs, arguments.outputs, arguments.workspace);
+  }
+
+ private:
+  std::string name_;
+  std::vector<TileInterpreter> parts_;
+};
+
+bool may_fit(Op op) {
+  const OpClass kind = op_class(op);
+  return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::composite ||
+         kind == OpClass::fused;
+}
+
+std::vector<TensorLayout> dense_layouts(const Graph& graph, std::span<const Value> values) {
+  std::vector<TensorLayout> layouts;
+  for (const Value value : values) layouts.push_back(dense_layout(graph.type(value)));
+  return layouts;
+}
 
 }  // namespace
 
@@ -342,9 +382,8 @@ void TileInterpreter::run_sweeps(const Run& run) const {
         for (std::size_t earlier = 0; earlier <= phase; ++earlier) {
           worker.begin_phase(earlier);
           if (earlier == phase) break;
-          for (const TileReduction& reduction : program_.phases[earlier].reductions) {
+          for (const TileReduction& reduction : program_.phases[earlier].reductions)
             worker.total(reduction.slot) = state.total(reduction.slot);
-          }
         }
         worker.sweep(phase, begin, end);
         double* partial = partials + static_cast<std::size_t>(w) * kMaxTileReductions;
@@ -352,13 +391,37 @@ void TileInterpreter::run_sweeps(const Run& run) const {
       });
       for (int w = 0; w < workers_; ++w) {
         const double* partial = partials + static_cast<std::size_t>(w) * kMaxTileReductions;
-        for (const TileReduction& reduction : reductions) {
+        for (const TileReduction& reduction : reductions)
           tile::combine_function(reduction.op)(&state.total(reduction.slot), partial++, nullptr, nullptr, 1, 1);
-        }
       }
     }
     state.end_row();
   }
+}
+
+bool fits_tile(const Graph& graph, const Node& node) {
+  if (!may_fit(node.op)) return false;
+  const Graph body = body_of(graph, node);
+  const auto programs = lower_to_rows(body, dense_layouts(graph, node.inputs), dense_layouts(graph, node.outputs));
+  if (!programs || (node.op == Op::fused && !lowers_to_one_program(body))) return false;
+  try {
+    for (const RowProgram& program : *programs) compile_tiles(program);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+std::unique_ptr<Kernel> make_tile_kernel(const KernelSpec& spec) {
+  const std::string op(operation_name(spec.node));
+  std::optional<std::vector<RowProgram>> programs;
+  if (may_fit(spec.node.op)) programs = lower_to_rows(body_of(spec.graph, spec.node), spec.inputs, spec.outputs);
+  if (!programs) {
+    throw Error("the CPU's tile interpreter cannot run '" + op +
+                    "': it is not made of elementwise ops and reductions over rows; decompose it first",
+                ErrorKind::unsupported);
+  }
+  return std::make_unique<TileKernel>("tile_" + op, *programs);
 }
 
 }  // namespace ridgepoint::cpu

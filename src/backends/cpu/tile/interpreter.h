@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "backends/cpu/tile/program.h"
 #include "backends/cpu/tile/worker.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cpu {
 
@@ -73,5 +75,14 @@ class TileInterpreter {
   std::int64_t unit_columns_ = 0;    // Split::columns: columns of one unit
   Split split_ = Split::tiles;
 };
+
+// One kernel for elementwise ops, reductions, and composites of both; the tile interpreter runs it.
+
+// Whether make_tile_kernel() takes the node. The answer does not depend on layouts for single ops, nor for the
+// decompositions in src/ops, which reduce over the last axis.
+bool fits_tile(const Graph& graph, const Node& node);
+
+// Throws Error (unsupported) for another class of op, fp64, or indices beyond 2^24.
+std::unique_ptr<Kernel> make_tile_kernel(const KernelSpec& spec);
 
 }  // namespace ridgepoint::cpu

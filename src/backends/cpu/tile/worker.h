@@ -52,9 +52,8 @@ class TileWorker {
 
  private:
   void run(const std::vector<TileStep>& steps, std::int64_t count) {
-    for (const TileStep& step : steps) {
+    for (const TileStep& step : steps)
       step.function(address_[step.result], address_[step.a], address_[step.b], address_[step.c], count, step.stride);
-    }
   }
   void set_row_address(TileSlot access, std::uintptr_t address) {
     row_address_[access] = address;

@@ -23,29 +23,23 @@ namespace {
 
 class Attention : public Kernel {
  public:
-  Attention(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) : context_(context) {
+  Attention(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
     const AttentionSizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
     set_all_rows(parameters_, spec);
-    kernel_ = {context.kernel(variant.image, variant.entry),
-               variant.entry,
-               {.grid_x = static_cast<unsigned>(ceil_divide(sizes.queries, tiling.rows) * sizes.batch),
-                .block_x = static_cast<unsigned>(tiling.threads),
-                .shared_bytes = static_cast<unsigned>(tiling.shared_bytes)}};
-    context.allow_shared(kernel_.function, kernel_.shape.shared_bytes);
+    kernel_ = stage_of(context, variant, variant.entry, ceil_divide(sizes.queries, tiling.rows) * sizes.batch,
+                       tiling.threads, tiling.shared_bytes);
   }
 
   std::string_view name() const override { return kernel_.name; }
 
   void launch(const LaunchArguments& arguments) override {
     set_addresses(parameters_, arguments);
-    void* pointers[] = {&parameters_};
-    context_.launch(kernel_.function, kernel_.shape, pointers, kernel_.name);
+    kernel_.launch(parameters_);
   }
 
  private:
-  CudaContext& context_;
   AttentionForward parameters_;
   Launchable kernel_;
 };
@@ -71,7 +65,7 @@ struct GradientWorkspace {
 class AttentionGradient : public Kernel {
  public:
   AttentionGradient(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context), workspace_(variant, spec) {
+      : workspace_(variant, spec) {
     const AttentionSizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
@@ -80,13 +74,10 @@ class AttentionGradient : public Kernel {
     const std::int64_t query_blocks = ceil_divide(sizes.queries, tiling.rows);
     query_blocks_ = static_cast<int>(query_blocks);
 
-    Launchable prepare = stage_of(context, variant, variant.prepare_entry,
-                                  block_count(sizes.batch * sizes.queries, kRowsToPrepare), 8 * kRowsToPrepare);
-    Launchable differentiate = stage_of(context, variant, variant.entry,
-                                        ceil_divide(sizes.keys, tiling.columns) * sizes.batch, tiling.threads);
-    differentiate.shape.shared_bytes = static_cast<unsigned>(tiling.shared_bytes);
-    context.allow_shared(differentiate.function, differentiate.shape.shared_bytes);
-    stages_ = {prepare, differentiate};
+    stages_ = {stage_of(context, variant, variant.prepare_entry,
+                        block_count(sizes.batch * sizes.queries, kRowsToPrepare), 8 * kRowsToPrepare),
+               stage_of(context, variant, variant.entry, ceil_divide(sizes.keys, tiling.columns) * sizes.batch,
+                        tiling.threads, tiling.shared_bytes)};
     if (variant.finish_entry == nullptr) return;
     stages_.push_back(stage_of(context, variant, variant.finish_entry, query_blocks * sizes.batch, tiling.threads));
   }
@@ -101,14 +92,12 @@ class AttentionGradient : public Kernel {
     parameters_.products = reinterpret_cast<float*>(workspace + workspace_.sum_bytes);
     parameters_.semaphores = reinterpret_cast<unsigned*>(workspace + workspace_.sum_bytes + workspace_.product_bytes);
     parameters_.started = parameters_.semaphores + workspace_.semaphores;
-    void* pointers[] = {&parameters_, &query_blocks_};
-    for (const Launchable& stage : stages_) context_.launch(stage.function, stage.shape, pointers, stage.name);
+    for (const Launchable& stage : stages_) stage.launch(parameters_, query_blocks_);
   }
 
  private:
   static constexpr int kRowsToPrepare = 32;  // for each block, as in attention_products.cuh
 
-  CudaContext& context_;
   AttentionBackward parameters_;
   GradientWorkspace workspace_;
   int query_blocks_ = 0;
@@ -189,14 +178,6 @@ OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int
   return index >= kLogSumExpOperand ? OperandLayout::dense : OperandLayout::aligned_rows;
 }
 
-std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<Attention>(context, spec, variant);
-}
-
-std::unique_ptr<Kernel> make_backward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<AttentionGradient>(context, spec, variant);
-}
-
 constexpr DType dtype_of(AttentionElement element) {
   switch (element) {
     case AttentionElement::bf16:
@@ -237,7 +218,7 @@ KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
           .layout = attention_layout,
           .strided_results = true,
           .rate = rate_of(row, tiling.rows),
-          .make = make_forward};
+          .make = make_variant<Attention>};
 }
 template <class Tiling>
 KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
@@ -255,53 +236,44 @@ KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
           .strided_results = true,
           .workspace_bytes = backward_workspace_bytes,
           .rate = rate_of(row, tiling.keys),
-          .make = make_backward};
+          .make = make_variant<AttentionGradient>};
 }
 
 // In a tiling of Hopper's kernels, rows are queries and columns are keys too.
-KernelVariant hopper_forward(const AttentionVariant<HopperForwardTiling>& row) {
-  KernelVariant variant = forward(row, "attention_forward_wgmma");
-  variant.supports_node = supports_hopper;
+KernelVariant for_hopper(KernelVariant variant, decltype(KernelVariant::supports_node) supports,
+                         decltype(KernelVariant::workspace_bytes) workspace_bytes, decltype(KernelVariant::make) make) {
+  variant.supports_node = supports;
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
-  variant.supports_layouts = supports_hopper_layouts;
-  variant.is_preferred = is_preferred_on_hopper;
-  variant.workspace_bytes = hopper_forward_workspace_bytes;
-  variant.make = make_hopper_forward;
+  variant.workspace_bytes = workspace_bytes;
+  variant.make = make;
   return variant;
 }
-KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row) {
-  KernelVariant variant = backward(row, "attention_backward_wgmma");
-  variant.supports_node = supports_hopper;
-  variant.least_capability = {9, 0};
-  variant.is_for_that_capability_alone = true;
+// Of 16-bit operands.
+KernelVariant for_half_on_hopper(KernelVariant variant) {
   variant.supports_layouts = supports_hopper_layouts;
   variant.is_preferred = is_preferred_on_hopper;
-  variant.workspace_bytes = hopper_backward_workspace_bytes;
-  variant.make = make_hopper_backward;
   return variant;
 }
 
+KernelVariant hopper_forward(const AttentionVariant<HopperForwardTiling>& row) {
+  return for_half_on_hopper(for_hopper(forward(row, "attention_forward_wgmma"), supports_hopper,
+                                       hopper_forward_workspace_bytes, make_hopper_forward));
+}
+KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row) {
+  return for_half_on_hopper(for_hopper(backward(row, "attention_backward_wgmma"), supports_hopper,
+                                       hopper_backward_workspace_bytes, make_hopper_backward));
+}
 KernelVariant hopper_split_forward(const AttentionVariant<HopperSplitForwardTiling>& row) {
-  KernelVariant variant = forward(row, "attention_split_forward_wgmma");
-  variant.supports_node = supports_hopper_split;
-  variant.least_capability = {9, 0};
-  variant.is_for_that_capability_alone = true;
+  KernelVariant variant = for_hopper(forward(row, "attention_split_forward_wgmma"), supports_hopper_split,
+                                     hopper_split_forward_workspace_bytes, make_hopper_split_forward);
   variant.prepare_entry = row.prepare_entry;
-  variant.workspace_bytes = hopper_split_forward_workspace_bytes;
-  variant.make = make_hopper_split_forward;
   return variant;
 }
 KernelVariant hopper_split_backward(const AttentionVariant<HopperSplitBackwardTiling>& row) {
   const bool is_wide = row.tiling.width > 128;
-  KernelVariant variant =
-      backward(row, is_wide ? "attention_split_wide_backward_wgmma" : "attention_split_backward_wgmma");
-  variant.supports_node = supports_hopper_split;
-  variant.least_capability = {9, 0};
-  variant.is_for_that_capability_alone = true;
-  variant.workspace_bytes = hopper_split_backward_workspace_bytes;
-  variant.make = make_hopper_split_backward;
-  return variant;
+  return for_hopper(backward(row, is_wide ? "attention_split_wide_backward_wgmma" : "attention_split_backward_wgmma"),
+                    supports_hopper_split, hopper_split_backward_workspace_bytes, make_hopper_split_backward);
 }
 
 }  // namespace

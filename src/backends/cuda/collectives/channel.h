@@ -10,7 +10,7 @@
 #include "backends/cuda/collectives/eager_launches.h"
 #include "backends/cuda/collectives/nccl.h"
 #include "backends/cuda/driver/context.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint::cuda {
 

@@ -12,7 +12,6 @@
 #include "backends/cuda/driver/context.h"
 #include "ops/collectives.h"
 #include "runtime/device/communicator.h"
-#include "runtime/device/process_group.h"
 
 namespace ridgepoint::cuda {
 

@@ -11,10 +11,10 @@
 #include "backends/cuda/collectives/nccl.h"
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/kernels/rank_sums/rank_sums.h"
-#include "core/block_bytes.h"
+#include "core/rounding.h"
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint::cuda {
 namespace {

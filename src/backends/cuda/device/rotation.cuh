@@ -1,4 +1,4 @@
-// Rotary embedding of pairs of neighbours (the formula is in src/ops/rules/attention/rope.cpp), in fp32. Every kernel that
+// Rotary embedding of pairs of neighbours (the formula is in src/ops/rules/rope.cpp), in fp32. Every kernel that
 // rotates computes it so, which makes their results equal to the bit.
 #pragma once
 

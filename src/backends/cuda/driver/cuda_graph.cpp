@@ -1,7 +1,5 @@
 #include "backends/cuda/driver/cuda_graph.h"
 
-#include <string>
-
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {

@@ -12,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cuda/generator/code.h"
 #include "backends/cuda/generator/source.h"
 #include "backends/cuda/generator/sweeps.h"
 #include "lowering/row_program.h"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/cuda/generator/prelude.h"
+#include "backends/cuda/generator/source.h"
 #include "core/dynamic_code.h"
 #include "core/types/float8.h"
 

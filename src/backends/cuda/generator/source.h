@@ -6,14 +6,29 @@
 // sums for each result. Division and square root round as IEEE 754 requires; other functions are CUDA's.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lowering/row_program.h"
 
 namespace ridgepoint::cuda {
+
+// The device functions that begin every generated source.
+
+// Functions that exist on a GPU only: conversions of 16-bit floats, maxima that propagate NaN, bit casts.
+std::string_view generated_intrinsics();
+// All other functions: memory types, packets, conversions, formulas, shuffles between lanes. Plain C++ that uses the
+// intrinsics above and __shfl_xor_sync.
+std::string_view generated_prelude();
+// The memory types of dynamic 8-bit codes, and of floats of 8 bits, and their conversions; after the two above, where a
+// kernel needs them.
+std::string generated_codes();
+std::string generated_float8();
 
 struct GeneratorTarget {
   int architecture = 90;      // compute capability, 10 * major + minor
@@ -47,5 +62,37 @@ struct GeneratedSource {
 // Names of entries begin with `name`: `add` becomes `add_vector`. Throws Error (unsupported) if the program is too
 // large for a launch.
 GeneratedSource generate_source(const RowProgram& program, std::string_view name, const GeneratorTarget& target);
+
+// The text of a generated source, built line by line with indentation.
+class Code {
+ public:
+  template <typename... Arguments>
+  void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    text_.append(2 * depth_, ' ');
+    text_ += fmt::format(format, std::forward<Arguments>(arguments)...);  // format_to would compile all of {fmt} here
+    text_ += '\n';
+  }
+  // A line that opens a block; adds " {".
+  template <typename... Arguments>
+  void open(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+    line("{} {{", fmt::format(format, std::forward<Arguments>(arguments)...));
+    ++depth_;
+  }
+  // A loop that the compiler unrolls completely.
+  void open_unrolled(std::string_view variable, int count) {
+    line("#pragma unroll");
+    open("for (int {0} = 0; {0} < {1}; ++{0})", variable, count);
+  }
+  void close() {
+    --depth_;
+    line("}}");
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+  std::size_t depth_ = 0;
+};
 
 }  // namespace ridgepoint::cuda

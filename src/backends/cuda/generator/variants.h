@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/cuda/generator/body.h"
-#include "backends/cuda/generator/code.h"
 #include "backends/cuda/generator/source.h"
 #include "core/rounding.h"
 #include "lowering/row_program.h"

@@ -60,4 +60,10 @@ struct KernelVariant {
   bool is_candidate(const CardFacts& card, const Graph& graph, const Node& node) const;
 };
 
+// KernelVariant::make of a kernel that is made of a variant.
+template <class Made>
+std::unique_ptr<Kernel> make_variant(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<Made>(context, spec, variant);
+}
+
 }  // namespace ridgepoint::cuda

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "ridgepoint/error.h"
-
 namespace ridgepoint::cuda {
 
 Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
@@ -39,9 +37,8 @@ const Nvrtc& nvrtc() {
 
 // Machine code if the compiler supports this GPU; otherwise PTX of an older architecture for the driver to compile.
 std::string Nvrtc::architecture_option(int architecture) const {
-  if (std::find(architectures_.begin(), architectures_.end(), architecture) != architectures_.end()) {
+  if (std::find(architectures_.begin(), architectures_.end(), architecture) != architectures_.end())
     return fmt::format("--gpu-architecture=sm_{}{}", architecture, architecture == 90 ? "a" : "");
-  }
   int newest = 0;
   for (const int known : architectures_) {
     if (known < architecture) newest = std::max(newest, known);

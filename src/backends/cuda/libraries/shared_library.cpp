@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <iterator>
 #include <ranges>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -26,9 +25,8 @@ std::string library_of(int major, std::string_view name) { return fmt::format("l
 std::vector<std::string> folders() {
   std::vector<std::string> list = {""};  // the loader's own search
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
-    if (const char* root = std::getenv(variable); root != nullptr && *root == '/') {
+    if (const char* root = std::getenv(variable); root != nullptr && *root == '/')
       list.push_back(std::string(root) + "/lib64/");
-    }
   }
   list.insert(list.end(), {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"});
   for (const int major : kMajors) list.push_back(fmt::format("/usr/local/cuda-{}/lib64/", major));

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "backends/cuda/kernels/rates.h"
-#include "backends/cuda/products/choice/algorithm.h"
 #include "backends/cuda/products/choice/plan.h"
+#include "backends/cuda/products/choice/search.h"
 #include "backends/cuda/products/operands/mapping.h"
 #include "core/types/float8.h"
 #include "ridgepoint/error.h"

@@ -2,7 +2,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <climits>
 #include <vector>
 
 #include "backends/mpi/library.h"

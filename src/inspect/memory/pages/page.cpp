@@ -11,7 +11,6 @@
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
-#include "record/parallel_choices.h"
 #include "record/record_table.h"
 
 namespace ridgepoint::views {

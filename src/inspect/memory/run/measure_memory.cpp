@@ -15,10 +15,9 @@
 #include "predict/formula.h"
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
-#include "runtime/device/busy_time.h"
+#include "runtime/device/activity.h"
+#include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
-#include "runtime/device/observation.h"
-#include "runtime/device/process_group.h"
 
 namespace ridgepoint {
 namespace {

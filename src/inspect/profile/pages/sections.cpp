@@ -10,7 +10,7 @@
 
 #include "core/text/units.h"
 #include "inspect/profile/communication.h"
-#include "record/parallel_choices.h"
+#include "record/record_table.h"
 
 namespace ridgepoint::views {
 namespace {

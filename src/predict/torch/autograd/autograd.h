@@ -1,15 +1,58 @@
 // PyTorch's autograd: the nodes that ops record, and the engine that runs them in PyTorch's order.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "predict/torch/autograd/kernels.h"
 #include "predict/torch/autograd/tensor.h"
 
 namespace ridgepoint::torch {
+
+// What PyTorch's kernels allocate on a GPU: the results of ops, and the workspaces of cuBLAS. Elementwise results have
+// their axes in memory in the order of the first operand's, as TensorIterator has it.
+
+// Python's thread, and the one in which autograd runs backward. Each has its own handle of cuBLAS.
+enum class Thread : std::uint8_t { python, autograd };
+
+class Kernels {
+ public:
+  // Each handle of cuBLAS gets a workspace of `workspace_bytes` with its first product and keeps it.
+  Kernels(Allocator& allocator, std::size_t workspace_bytes)
+      : allocator_(allocator), workspace_bytes_(workspace_bytes) {}
+
+  // The category of what is allocated from now on, and the thread that runs.
+  void enter(MemoryCategory category, Thread thread) { category_ = category, thread_ = thread; }
+
+  Tensor empty(const Sizes& sizes, DType dtype) const;
+  // With the strides of `like` if its elements fill a block, otherwise contiguous.
+  Tensor empty_like(const Tensor& like, DType dtype) const;
+  Tensor empty_like(const Tensor& like) const { return empty_like(like, like.dtype); }
+  Tensor copy(const Tensor& x) const { return empty(x.sizes, x.dtype); }
+  Tensor contiguous(const Tensor& x) const { return x.is_contiguous() ? x.detached() : copy(x); }
+  // A view where the strides allow it, otherwise a copy.
+  Tensor reshaped(const Tensor& x, const Sizes& sizes) const;
+  // `x` itself if it has the dtype.
+  Tensor cast(const Tensor& x, DType dtype) const;
+  // The sum over the axes that broadcasting to x.sizes repeated; `x` itself if there are none.
+  Tensor sum_to(const Tensor& x, const Sizes& sizes) const;
+  // An elementwise result of one operand; with another size of the last axis if `last` is not negative.
+  Tensor like(const Tensor& x, std::int64_t last = -1) const;
+  // The broadcast shape and the wider dtype of both.
+  Tensor elementwise(const Tensor& a, const Tensor& b) const;
+  // A product [..., rows, columns] by cuBLAS.
+  Tensor product(const Sizes& sizes, DType dtype);
+
+ private:
+  Allocator& allocator_;
+  std::size_t workspace_bytes_;
+  MemoryCategory category_ = MemoryCategory::parameter;
+  Thread thread_ = Thread::python;
+  std::array<std::shared_ptr<Storage>, 2> workspaces_;  // by thread
+};
 
 // From the gradient of a node's result to those of its inputs; it holds the tensors that the op saved. An undefined
 // gradient stands for an input that needs none.

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "memory/allocator.h"
+#include "models/transformer.h"
 #include "ridgepoint/dtype.h"
 
 namespace ridgepoint::torch {
@@ -70,5 +72,21 @@ class Tensor {
 Sizes contiguous_strides(const Sizes& sizes);
 Sizes with_last(Sizes sizes, std::int64_t last);  // another size of the last axis
 std::int64_t elements_of(const Sizes& sizes);
+
+// A language model as a training script calls it.
+class Module {
+ public:
+  virtual ~Module() = default;
+  // In the order of module.parameters().
+  virtual const std::vector<Tensor>& parameters() const = 0;
+  // tokens int64 [B,S] -> logits [B,S,V]
+  virtual Tensor forward(const Tensor& tokens) = 0;
+  // The mean cross-entropy, a scalar. Calls `begin_loss` where forward ends.
+  virtual Tensor loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) = 0;
+};
+
+class Functions;
+// The model of docs/model.md.
+std::unique_ptr<Module> make_transformer(const TransformerConfig& config, Functions& functions);
 
 }  // namespace ridgepoint::torch

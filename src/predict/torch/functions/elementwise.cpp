@@ -1,9 +1,37 @@
 // The ops of torch/functions.h that work element by element.
+#include <algorithm>
 #include <utility>
 
 #include "predict/torch/functions/functions.h"
 
 namespace ridgepoint::torch {
+namespace {
+
+// The ops of torch/functions.h that look up rows of a table, normalise or reduce to the loss.
+
+// The gradient of a table, by aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu: beyond 3072
+// indices they are sorted, and rows of equal indices are first summed in parts of at most 10.
+Tensor table_gradient(Kernels& kernels, const Tensor& gradient, const Tensor& indices, const Sizes& table) {
+  constexpr std::int64_t kMostUnsorted = 3072;
+  constexpr std::int64_t kRowsOfAPart = 10;
+  constexpr std::int64_t kWarp = 32;
+  const std::int64_t count = indices.elements();
+  if (count <= kMostUnsorted) return kernels.empty(table, gradient.dtype);
+  const Tensor sorted = kernels.empty({count}, DType::int64);
+  const Tensor order = kernels.empty({count}, DType::int64);
+  Tensor result = kernels.empty(table, gradient.dtype);
+  const std::int64_t segments = std::min(count, table[0]);
+  const std::int64_t parts = count / kRowsOfAPart + segments;
+  const Tensor segment_offsets = kernels.empty({segments}, DType::int64);
+  const Tensor parts_of_segments = kernels.empty({segments}, DType::int64);
+  const Tensor offsets_of_parts = kernels.empty({segments}, DType::int64);
+  const Tensor part_offsets = kernels.empty({parts}, DType::int64);
+  const Tensor sums = kernels.empty({parts, (table[1] + kWarp - 1) / kWarp * kWarp}, DType::fp32);
+  return result;
+}
+
+}  // namespace
+
 Tensor Functions::add(const Tensor& a, const Tensor& b) {
   return record(kernels_.elementwise(a, b), {a, b}, [](const Tensor& gradient) {
     return std::vector{gradient, gradient};
@@ -113,6 +141,54 @@ Tensor Functions::where(const Tensor& mask, const Tensor& x) {
     const Tensor old_mask = saved.take();
     return std::vector{kernels_.like(gradient)};
   });
+}
+
+Tensor Functions::embedding(const Tensor& table, const Tensor& indices) {
+  Sizes sizes = indices.sizes;
+  sizes.push_back(table.sizes[1]);
+  const Saved saved = save(indices, table.needs_gradient());
+  return record(kernels_.empty(sizes, table.dtype), {table},
+                [this, saved, sizes = table.sizes](const Tensor& gradient) {
+                  return std::vector{table_gradient(kernels_, gradient, saved.take(), sizes)};
+                });
+}
+
+// Backward first multiplies the gradient by the result, on a GPU.
+Tensor Functions::softmax(const Tensor& x) {
+  // One kernel reads fp16 and writes fp32; bf16 is cast first.
+  const bool is_cast = in_autocast_ && x.dtype != DType::fp16;
+  const Tensor argument = is_cast ? to(x, DType::fp32) : x;
+  const Tensor result = kernels_.empty(x.sizes, in_autocast_ ? DType::fp32 : x.dtype);
+  const Saved saved = save(result, argument.needs_gradient());
+  return record(result, {argument}, [this, saved, dtype = argument.dtype](const Tensor& gradient) {
+    const Tensor old_result = saved.take();
+    const Tensor to_argument = kernels_.empty(old_result.sizes, dtype);
+    const Tensor product = kernels_.elementwise(gradient, old_result);
+    return std::vector{to_argument};
+  });
+}
+
+Tensor Functions::log_softmax(const Tensor& x) {
+  const Tensor result = kernels_.copy(x);
+  const Saved saved = save(result, x.needs_gradient());
+  return record(result, {x}, [this, saved](const Tensor&) { return std::vector{kernels_.copy(saved.take())}; });
+}
+
+// Also writes the sum of the weights of all targets, which backward reads.
+Tensor Functions::nll_loss(const Tensor& log_probabilities, const Tensor& targets) {
+  const bool is_read = log_probabilities.needs_gradient();
+  const Saved saved = save(log_probabilities, is_read);
+  const Saved saved_targets = save(targets, is_read);
+  const Tensor loss = kernels_.empty({}, log_probabilities.dtype);
+  const Tensor total_weight = kernels_.empty({}, log_probabilities.dtype);
+  return record(loss, {log_probabilities},
+                [this, saved, saved_targets, saved_weight = save(total_weight, is_read)](const Tensor&) {
+                  return std::vector{kernels_.copy(saved.take())};
+                });
+}
+
+Tensor Functions::cross_entropy(const Tensor& logits, const Tensor& targets) {
+  return nll_loss(log_softmax(logits), targets);
 }
 
 }  // namespace ridgepoint::torch

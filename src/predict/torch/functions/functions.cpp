@@ -1,7 +1,6 @@
 #include "predict/torch/functions/functions.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace ridgepoint::torch {
 void Functions::exit_autocast() {

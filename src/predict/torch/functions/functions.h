@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "predict/torch/autograd/autograd.h"
-#include "predict/torch/autograd/kernels.h"
 
 namespace ridgepoint::torch {
 

@@ -1,7 +1,5 @@
 // The ops of torch/functions.h that make views, join them or copy.
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "predict/torch/functions/functions.h"

@@ -8,7 +8,7 @@
 
 #include "interchange/huggingface/families/family.h"
 #include "models/transformer.h"
-#include "predict/torch/autograd/module.h"
+#include "predict/torch/autograd/tensor.h"
 #include "predict/torch/functions/functions.h"
 
 namespace ridgepoint::torch {

@@ -16,7 +16,7 @@
 #include "run/session/run_record.h"
 #include "run/session/steps/anomaly.h"
 #include "run/timing/timing_quality.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

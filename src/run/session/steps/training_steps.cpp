@@ -6,7 +6,7 @@
 
 #include "ridgepoint/program.h"
 #include "run/session/steps/anomaly.h"
-#include "runtime/device/process_group.h"
+#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,5 +1,5 @@
 // Compares the tile interpreter with the reference back end: layouts, reductions over any axes, aliasing, threads.
-#include "backends/cpu/tile/kernel.h"
+#include "backends/cpu/tile/interpreter.h"
 
 #include <cmath>
 #include <limits>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/kernel_harness.h"
-#include "backends/cpu/tile/kernel.h"
+#include "backends/cpu/tile/interpreter.h"
 #include "backends/reference/reference_device.h"
 #include "core/threads/parallel.h"
 #include "support/run_graph.h"

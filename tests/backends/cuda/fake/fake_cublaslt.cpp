@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "backends/cuda/fake/fake_card.h"
-#include "backends/cuda/products/choice/cublaslt_api.h"
+#include "backends/cuda/products/choice/cublaslt.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "backends/cuda/fake/fake_card.h"
-#include "backends/cuda/profiling/cupti_api.h"
+#include "backends/cuda/profiling/cupti.h"
 
 namespace ridgepoint::cuda {
 namespace {

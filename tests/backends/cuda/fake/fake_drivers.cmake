@@ -23,7 +23,7 @@ function(add_fake_library target source name version)
   add_library(${target} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends/cuda/fake/${source})
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX .so.${version}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_card)
-  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(${target} PRIVATE ridgepoint_build_flags ${CMAKE_DL_LIBS})
   add_dependencies(backends_cuda_test ${target})
 endfunction()

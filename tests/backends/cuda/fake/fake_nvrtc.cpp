@@ -6,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include "backends/cuda/libraries/nvrtc_api.h"
+#include "backends/cuda/libraries/nvrtc.h"
 
 namespace ridgepoint::cuda {
 namespace {

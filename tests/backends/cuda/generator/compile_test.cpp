@@ -7,7 +7,6 @@
 
 #include "backends/cuda/generator/generated_batch.h"
 #include "backends/cuda/generator/kernel.h"
-#include "backends/cuda/generator/node.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
 #include "compile/compile.h"

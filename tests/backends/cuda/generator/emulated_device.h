@@ -15,8 +15,7 @@
 
 #include "backends/cuda/generator/generated_batch.h"
 #include "backends/cuda/generator/kernel.h"
-#include "backends/cuda/generator/node.h"
-#include "backends/cuda/generator/prelude.h"
+#include "backends/cuda/generator/source.h"
 #include "backends/reference/reference_device.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"

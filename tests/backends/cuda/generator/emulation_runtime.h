@@ -1,4 +1,4 @@
-// Emulates a GPU for a generated source that is compiled as C++: the intrinsics of prelude.h, indices, barriers and
+// Emulates a GPU for a generated source that is compiled as C++: the intrinsics of source.cpp, indices, barriers and
 // shuffles. Blocks run one after the other; the threads of a block are fibers that switch where CUDA threads would
 // wait. Only generated code includes this file.
 #pragma once
@@ -161,7 +161,7 @@ T __shfl_xor_sync(unsigned, T x, int distance) {
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
-// The intrinsics of prelude.h.
+// The intrinsics of source.cpp.
 struct bf16 {
   unsigned short bits;
 };

@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "backends/cuda/generator/prelude.h"
 #include "backends/cuda/generator/source.h"
 
 namespace ridgepoint::testing {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/generator/emulated_device.h"
-#include "ops/result_order.h"
+#include "ops/layout.h"
 #include "ridgepoint/ops.h"
 #include "support/agreement.h"
 #include "support/run_graph.h"

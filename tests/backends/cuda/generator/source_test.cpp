@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/generator/kernel.h"
-#include "backends/cuda/generator/node.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
 #include "ridgepoint/error.h"

@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include "backends/cuda/libraries/driver_api.h"
-#include "backends/cuda/libraries/nvrtc_api.h"
-#include "backends/cuda/products/choice/cublaslt_api.h"
-#include "backends/cuda/profiling/cupti_api.h"
+#include "backends/cuda/libraries/nvrtc.h"
+#include "backends/cuda/products/choice/cublaslt.h"
+#include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/nvtx.h"
 #include "support/build_paths.h"
 
@@ -524,8 +524,8 @@ TEST(ToolkitHeaders, are_compared_in_every_value_that_the_engine_declares) {
   for (const Value& value : kValues) compared.insert(value.name);
   std::set<std::string> declared;
   const std::regex declaration("\\b((CUDA|CU|CUBLAS|CUBLASLT|CUPTI|NVRTC|NVTX)_\\w+) = [0-9]");
-  for (const char* file : {"libraries/driver_api.h", "products/choice/cublaslt_api.h", "libraries/nvrtc_api.h",
-                           "profiling/cupti_api.h", "profiling/nvtx.h"}) {
+  for (const char* file : {"libraries/driver_api.h", "products/choice/cublaslt.h", "libraries/nvrtc.h",
+                           "profiling/cupti.h", "profiling/nvtx.h"}) {
     std::ifstream text(source_folder() / "src/backends/cuda" / file);
     EXPECT_TRUE(text.is_open()) << file;
     for (std::string line; std::getline(text, line);) {

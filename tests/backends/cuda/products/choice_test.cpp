@@ -12,7 +12,7 @@
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/fake/on_fake_card.h"
-#include "backends/cuda/products/choice/algorithm.h"
+#include "backends/cuda/products/choice/search.h"
 #include "backends/cuda/products/choice/timing.h"
 #include "backends/cuda/products/product_problems.h"
 #include "core/files/file.h"

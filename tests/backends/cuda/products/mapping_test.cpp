@@ -8,7 +8,7 @@
 #include <random>
 
 #include "backends/cpu/kernel_harness.h"
-#include "backends/cuda/products/choice/algorithm.h"
+#include "backends/cuda/products/choice/search.h"
 #include "backends/cuda/products/product_problems.h"
 #include "ridgepoint/error.h"
 

@@ -270,92 +270,47 @@ void move(void* result, const void* a, const void* b, const void*, std::int64_t 
   }
 }
 
+// The functions of a dtype; null for fp64 and integers.
+struct Conversions {
+  Function load = nullptr, load_strided = nullptr, store = nullptr, store_strided = nullptr, round = nullptr;
+};
 template <class T>
-Function choose_load(std::int64_t stride) {
-  return stride == 1 ? load_plain<T, true> : load_plain<T, false>;
-}
-template <class T>
-Function choose_store(std::int64_t stride) {
-  return stride == 1 ? store_plain<T, true> : store_plain<T, false>;
+constexpr Conversions kPlain = {load_plain<T, true>, load_plain<T, false>, store_plain<T, true>, store_plain<T, false>,
+                                round_plain<T>};
+template <class Format>
+constexpr Conversions kSimd = {load_simd<Format>, load_strided<Format>, store_simd<Format>, store_strided<Format>,
+                               round_simd<Format>};
+
+Conversions conversions(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return kPlain<float>;
+    case DType::bf16:
+      return kSimd<Bf16>;
+    case DType::fp16:
+      return kSimd<Fp16>;
+    case DType::boolean:
+      return kPlain<Boolean>;
+    case DType::dynamic8:
+      return kPlain<Code<DType::dynamic8>>;
+    case DType::udynamic8:
+      return kPlain<Code<DType::udynamic8>>;
+    case DType::e4m3:
+      return kSimd<E4m3>;
+    case DType::e5m2:
+      return kSimd<E5m2>;
+    default:
+      return {};
+  }
 }
 
 Function get_load(DType dtype, std::int64_t stride) {
-  switch (dtype) {
-    case DType::fp64:
-    case DType::int64:
-    case DType::int32:
-      return nullptr;
-    case DType::fp32:
-      return choose_load<float>(stride);
-    case DType::bf16:
-      return stride == 1 ? load_simd<Bf16> : load_strided<Bf16>;
-    case DType::fp16:
-      return stride == 1 ? load_simd<Fp16> : load_strided<Fp16>;
-    case DType::boolean:
-      return choose_load<Boolean>(stride);
-    case DType::dynamic8:
-      return choose_load<Code<DType::dynamic8>>(stride);
-    case DType::udynamic8:
-      return choose_load<Code<DType::udynamic8>>(stride);
-    case DType::e4m3:
-      return stride == 1 ? load_simd<E4m3> : load_strided<E4m3>;
-    case DType::e5m2:
-      return stride == 1 ? load_simd<E5m2> : load_strided<E5m2>;
-  }
-  return nullptr;
+  return stride == 1 ? conversions(dtype).load : conversions(dtype).load_strided;
 }
-
 Function get_store(DType dtype, std::int64_t stride) {
-  switch (dtype) {
-    case DType::fp64:
-    case DType::int64:
-    case DType::int32:
-      return nullptr;
-    case DType::fp32:
-      return choose_store<float>(stride);
-    case DType::bf16:
-      return stride == 1 ? store_simd<Bf16> : store_strided<Bf16>;
-    case DType::fp16:
-      return stride == 1 ? store_simd<Fp16> : store_strided<Fp16>;
-    case DType::boolean:
-      return choose_store<Boolean>(stride);
-    case DType::dynamic8:
-      return choose_store<Code<DType::dynamic8>>(stride);
-    case DType::udynamic8:
-      return choose_store<Code<DType::udynamic8>>(stride);
-    case DType::e4m3:
-      return stride == 1 ? store_simd<E4m3> : store_strided<E4m3>;
-    case DType::e5m2:
-      return stride == 1 ? store_simd<E5m2> : store_strided<E5m2>;
-  }
-  return nullptr;
+  return stride == 1 ? conversions(dtype).store : conversions(dtype).store_strided;
 }
-
-Function get_round(DType dtype) {
-  switch (dtype) {
-    case DType::fp64:
-    case DType::int64:
-    case DType::int32:
-      return nullptr;
-    case DType::fp32:
-      return round_plain<float>;
-    case DType::bf16:
-      return round_simd<Bf16>;
-    case DType::fp16:
-      return round_simd<Fp16>;
-    case DType::boolean:
-      return round_plain<Boolean>;
-    case DType::dynamic8:
-      return round_plain<Code<DType::dynamic8>>;
-    case DType::udynamic8:
-      return round_plain<Code<DType::udynamic8>>;
-    case DType::e4m3:
-      return round_simd<E4m3>;
-    case DType::e5m2:
-      return round_simd<E5m2>;
-  }
-  return nullptr;
-}
+Function get_round(DType dtype) { return conversions(dtype).round; }
 
 Function get_move(std::size_t element_bytes) {
   switch (element_bytes) {

@@ -260,9 +260,8 @@ Function choose_ternary(bool c_scalar) {
 
 template <class Formula>
 Function choose_ternary(bool a_scalar, bool b_scalar, bool c_scalar) {
-  if (a_scalar) {
+  if (a_scalar)
     return b_scalar ? choose_ternary<Formula, true, true>(c_scalar) : choose_ternary<Formula, true, false>(c_scalar);
-  }
   return b_scalar ? choose_ternary<Formula, false, true>(c_scalar) : choose_ternary<Formula, false, false>(c_scalar);
 }
 

@@ -1,4 +1,4 @@
-#include "backends/cpu/tile/functions/integers.h"
+#include "backends/cpu/tile/functions/functions.h"
 
 #include <algorithm>
 #include <type_traits>

@@ -89,9 +89,8 @@ void accumulate(void* result, const void* a, const void*, const void*, std::int6
   const std::size_t n = static_cast<std::size_t>(count);
   const std::size_t lanes = hn::Lanes(D());
   std::size_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
+  for (; i + lanes <= n; i += lanes)
     hn::StoreU(Kind::combine(hn::LoadU(D(), total + i), hn::LoadU(D(), x + i)), D(), total + i);
-  }
   if (i == n) return;
   const Part part(n - i);
   part.store(Kind::combine(part.load(total + i), part.load(x + i)), total + i);

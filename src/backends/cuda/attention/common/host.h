@@ -79,10 +79,13 @@ const Tiling& tiling_of(const AttentionVariant<Tiling> (&rows)[kCount], const Ke
 
 // One launch of a variant's kernels.
 inline Launchable stage_of(CudaContext& context, const KernelVariant& variant, const char* entry, std::int64_t blocks,
-                           int threads) {
-  return {context.kernel(variant.image, entry),
+                           int threads, int shared_bytes = 0) {
+  return {context,
+          variant.image,
           entry,
-          {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads)}};
+          {.grid_x = static_cast<unsigned>(blocks),
+           .block_x = static_cast<unsigned>(threads),
+           .shared_bytes = static_cast<unsigned>(shared_bytes)}};
 }
 
 inline void require_vectors(std::initializer_list<const void*> operands) {
@@ -135,7 +138,7 @@ inline void set_addresses(AttentionBackward& attention, const LaunchArguments& a
   require_vectors({attention.o.data, attention.dq.data, attention.dk.data, attention.dv.data});
 }
 
-// The kernels of Hopper (hopper_attention.cpp, hopper_attention_backward.cpp).
+// The kernels of Hopper (hopper_attention.cpp).
 bool supports_hopper_layouts(const KernelSpec& spec);
 // Whether the kernel is for attention of this form to so many keys: for plain scores, a window or a soft cap, and for
 // sequences of this length.

@@ -70,7 +70,7 @@ struct HopperAttentionForward {
   float* part_log_sum_exp = nullptr;
 };
 
-// The backward of the same. With tables, q and k are rotary embeddings (ops/rules/attention/rope.cpp) of tensors whose
+// The backward of the same. With tables, q and k are rotary embeddings (ops/rules/rope.cpp) of tensors whose
 // gradients dq and dk then are. The gradient of q is summed over blocks of keys in their order: block n adds to a block
 // of queries when the semaphore of that block of queries is n, counted from the first block of keys that these see.
 struct AttentionBackward {

@@ -95,7 +95,7 @@ int matrices_together(const HopperSplitForwardTiling& tiling, const AttentionSiz
 class HopperSplitAttention : public Kernel {
  public:
   HopperSplitAttention(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context), workspace_(tiling_of(kHopperSplitForwardVariants, variant), spec) {
+      : workspace_(tiling_of(kHopperSplitForwardVariants, variant), spec) {
     const HopperSplitForwardTiling& tiling = tiling_of(kHopperSplitForwardVariants, variant);
     const AttentionSizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
     AttentionForward& rest = parameters_.rest;
@@ -107,9 +107,8 @@ class HopperSplitAttention : public Kernel {
     const std::int64_t tiles = std::max(workspace_.q.tile_count, workspace_.k.tile_count);
     prepare_ = stage_of(context, variant, variant.prepare_entry, tiles, kSplitThreads);
     prepare_.shape.grid_y = 3;
-    attend_ = stage_of(context, variant, variant.entry, workspace_.query_blocks, tiling.threads());
-    attend_.shape.shared_bytes = static_cast<unsigned>(tiling.forward_shared_bytes());
-    context.allow_shared(attend_.function, attend_.shape.shared_bytes);
+    attend_ = stage_of(context, variant, variant.entry, workspace_.query_blocks, tiling.threads(),
+                       tiling.forward_shared_bytes());
   }
 
   std::string_view name() const override { return attend_.name; }
@@ -120,14 +119,11 @@ class HopperSplitAttention : public Kernel {
     parameters_.q = workspace_.q.in(arguments.workspace);
     parameters_.k = workspace_.k.in(arguments.workspace);
     parameters_.v = workspace_.v.in(arguments.workspace);
-    void* pointers[] = {&parameters_};
-    for (const Launchable* stage : {&prepare_, &attend_}) {
-      context_.launch(stage->function, stage->shape, pointers, stage->name);
-    }
+    prepare_.launch(parameters_);
+    attend_.launch(parameters_);
   }
 
  private:
-  CudaContext& context_;
   SplitForwardWorkspace workspace_;
   HopperSplitForward parameters_;
   Launchable prepare_, attend_;
@@ -137,7 +133,7 @@ class HopperSplitAttention : public Kernel {
 class HopperSplitGradient : public Kernel {
  public:
   HopperSplitGradient(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context), workspace_(tiling_of(kHopperSplitBackwardVariants, variant), spec) {
+      : workspace_(tiling_of(kHopperSplitBackwardVariants, variant), spec) {
     const HopperSplitBackwardTiling& tiling = tiling_of(kHopperSplitBackwardVariants, variant);
     const AttentionSizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
     set_operands(spec, sizes);
@@ -146,9 +142,8 @@ class HopperSplitGradient : public Kernel {
         {workspace_.q.tile_count, workspace_.k.tile_count, ceil_divide(sizes.batch * sizes.queries, kRowsToPrepare)});
     prepare_ = stage_of(context, variant, variant.prepare_entry, blocks, kSplitThreads);
     prepare_.shape.grid_y = 5;
-    differentiate_ = stage_of(context, variant, variant.entry, workspace_.key_blocks * sizes.batch, tiling.threads());
-    differentiate_.shape.shared_bytes = static_cast<unsigned>(tiling.backward_shared_bytes());
-    context.allow_shared(differentiate_.function, differentiate_.shape.shared_bytes);
+    differentiate_ = stage_of(context, variant, variant.entry, workspace_.key_blocks * sizes.batch, tiling.threads(),
+                              tiling.backward_shared_bytes());
     finish_ = stage_of(context, variant, variant.finish_entry, workspace_.query_blocks,
                        HopperSplitBackwardTiling::kGroups * 128);
   }
@@ -158,11 +153,9 @@ class HopperSplitGradient : public Kernel {
 
   void launch(const LaunchArguments& arguments) override {
     set_pointers(arguments);
-    void* pointers[] = {&parameters_};
-    context_.launch(prepare_.function, prepare_.shape, pointers, prepare_.name);
-    context_.launch(differentiate_.function, differentiate_.shape, pointers, differentiate_.name);
-    void* finished[] = {&parameters_.rest};
-    context_.launch(finish_.function, finish_.shape, finished, finish_.name);
+    prepare_.launch(parameters_);
+    differentiate_.launch(parameters_);
+    finish_.launch(parameters_.rest);
   }
 
  private:
@@ -188,7 +181,6 @@ class HopperSplitGradient : public Kernel {
     parameters_.v = workspace_.v.in(workspace);
   }
 
-  CudaContext& context_;
   SplitBackwardWorkspace workspace_;
   HopperSplitBackward parameters_;
   Launchable prepare_, differentiate_, finish_;

@@ -1,8 +1,74 @@
 // Which of Hopper's attention kernels runs what, and the host side of attention_forward_wgmma.cu.
-#include "backends/cuda/attention/wgmma/hopper_host.h"
+#include <algorithm>
+#include <numbers>
+
+#include "backends/cuda/attention/common/host.h"
+#include "backends/cuda/attention/wgmma/hopper_division.h"
+#include "backends/cuda/attention/wgmma/hopper_variants.h"
+#include "backends/cuda/driver/tensor_map.h"
 
 namespace ridgepoint::cuda {
 namespace {
+
+// What the host sides of the attention kernels for Hopper share.
+constexpr int kPanelColumns = 64;
+
+// An operand and its map, which is made again when its address changes; the context must be current then.
+class MappedOperand {
+ public:
+  MappedOperand() = default;
+  // Boxes have `rows` rows of 64 columns.
+  MappedOperand(const TensorLayout& layout, int rows, Divisor group = {}) : group_(group) {
+    const RowStrides strides = row_strides(layout).value();
+    const Shape& shape = layout.shape;
+    const std::int64_t inner = shape.rank() > 2 ? shape[-3] : 1;
+    std::int64_t outer = 1;
+    for (int axis = 0; axis < shape.rank() - 3; ++axis) outer *= shape[axis];
+    repeats_inner_ = strides.inner == 0;
+    repeats_outer_ = strides.outer == 0;
+    shape_ = {.dtype = layout.dtype,
+              .sizes = {shape[-1], shape[-2], repeats_inner_ ? 1 : inner, repeats_outer_ ? 1 : outer},
+              .strides = {strides.row, strides.inner, strides.outer},
+              .box = {kPanelColumns, static_cast<std::uint32_t>(rows), 1, 1}};
+  }
+
+  bool has_map() const { return has_tensor_map(shape_); }
+
+  void map(const void* data, AttentionMap& to) {
+    if (data == data_) return;
+    to.map = make_tensor_map(shape_, data);
+    to.group = group_;
+    to.inner = repeats_inner_ ? 0 : 1;
+    to.outer = repeats_outer_ ? 0 : 1;
+    data_ = data;
+  }
+
+ private:
+  TensorMapShape shape_;
+  Divisor group_;
+  bool repeats_inner_ = false, repeats_outer_ = false;
+  const void* data_ = nullptr;
+};
+
+// A kernel with a window has no test for none.
+int window_or_longest(int window, const AttentionSizes& sizes) {
+  return window > 0 ? window : static_cast<int>(std::max(sizes.queries, sizes.keys));
+}
+
+// 2 log2(e) scale / cap, so that tanh(scale s / cap) = 1 - 2 / (1 + 2^(s times this)).
+float tanh_scale(float scale, float soft_cap) {
+  return soft_cap > 0 ? static_cast<float>(2 * std::numbers::log2e * scale / soft_cap) : 0;
+}
+
+HopperProblem problem_of(const Shape& q, const Shape& k, const Node& node) {
+  const AttentionSizes sizes = sizes_of(q, k);
+  HopperProblem problem{.matrices = sizes.batch, .groups = sizes.batch, .queries = sizes.queries, .keys = sizes.keys};
+  problem.causal = attention_form(node.attributes).causal;
+  if (sums_key_gradients(node)) problem.groups = sizes.batch / heads_per_key_head(q, k);
+  return problem;
+}
+
+constexpr int kPieceColumns = 32;  // of what one block of a last kernel writes
 
 // The workspace of the forward where tiles are divided: values and the log-sum-exp of each row of the parts.
 struct ForwardWorkspace {
@@ -44,12 +110,8 @@ class HopperAttention : public Kernel {
     const Divisor group = group_of(spec.inputs[0], spec.inputs[1]);
     k_ = MappedOperand(spec.inputs[1], tiling_.keys, group);
     v_ = MappedOperand(spec.inputs[2], tiling_.keys, group);
-    kernel_ = {context.kernel(variant.image, variant.entry),
-               variant.entry,
-               {.grid_x = static_cast<unsigned>(std::min(parameters_.tiles, context.card().multiprocessors)),
-                .block_x = static_cast<unsigned>(tiling_.threads()),
-                .shared_bytes = static_cast<unsigned>(tiling_.forward_shared_bytes())}};
-    context.allow_shared(kernel_.function, kernel_.shape.shared_bytes);
+    kernel_ = stage_of(context, variant, variant.entry, std::min(parameters_.tiles, context.card().multiprocessors),
+                       tiling_.threads(), tiling_.forward_shared_bytes());
     if (tiling_.divided) divide(problem_of(spec.inputs[0].shape, spec.inputs[1].shape, spec.node), variant);
   }
 
@@ -67,11 +129,8 @@ class HopperAttention : public Kernel {
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
     parameters_.part_values = reinterpret_cast<float*>(workspace);
     if (tiling_.divided) parameters_.part_log_sum_exp = reinterpret_cast<float*>(workspace + workspace_.value_bytes);
-    void* pointers[] = {&parameters_};
-    context_.launch(kernel_.function, kernel_.shape, pointers, kernel_.name);
-    if (!tiling_.divided) return;
-    void* combined[] = {&parameters_, &sharing_blocks_};
-    context_.launch(combine_.function, combine_.shape, combined, combine_.name);
+    kernel_.launch(parameters_);
+    if (tiling_.divided) combine_.launch(parameters_, sharing_blocks_);
   }
 
  private:
@@ -80,9 +139,7 @@ class HopperAttention : public Kernel {
     sharing_blocks_ = static_cast<int>(sharing_blocks(tiling_, problem, context_.card().multiprocessors));
     kernel_.shape.grid_x = static_cast<unsigned>(sharing_blocks_);
     const int pieces = tiling_.groups() * (tiling_.width / kPieceColumns);
-    combine_ = {context_.kernel(variant.image, variant.finish_entry),
-                variant.finish_entry,
-                {.grid_x = static_cast<unsigned>(parameters_.tiles) * static_cast<unsigned>(pieces), .block_x = 128}};
+    combine_ = stage_of(context_, variant, variant.finish_entry, std::int64_t{parameters_.tiles} * pieces, 128);
   }
 
   CudaContext& context_;
@@ -93,20 +150,6 @@ class HopperAttention : public Kernel {
   int sharing_blocks_ = 0;
   Launchable kernel_, combine_;
 };
-
-}  // namespace
-
-// Operands are q, k and v, or in the backward the gradient of o, q, k and v.
-bool supports_hopper_layouts(const KernelSpec& spec) {
-  const std::size_t operands = spec.node.op == Op::attention ? 3 : 4;
-  for (std::size_t i = 0; i < operands; ++i) {
-    if (!row_strides(spec.inputs[i]) || !MappedOperand(spec.inputs[i], 1).has_map()) return false;
-  }
-  const std::size_t k = operands - 2;
-  return spec.inputs[k].shape[-2] > 0;
-}
-
-namespace {
 
 bool has_scores_of(HopperScores scores, const AttentionForm& form, std::int64_t keys) {
   if (form.soft_cap > 0) return scores == HopperScores::soft_cap;
@@ -122,7 +165,156 @@ HopperProblem problem_of_node(const KernelVariant& variant, const Graph& graph, 
   return problem_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape, node);
 }
 
+// The host side of attention_backward_wgmma.cu: the backward of flash attention on Hopper.
+
+// The workspace of the backward, as GradientWorkspace in attention.cpp; where blocks of keys are divided, the sums of
+// dq come in slices, and those of dk and dv in parts.
+struct BackwardWorkspace {
+  BackwardWorkspace(const HopperBackwardTiling& tiling, const HopperProblem& problem, int multiprocessors) {
+    if (tiling.divided) division = divide_backward(tiling, problem, multiprocessors);
+    blocks = ceil_divide(problem.queries, tiling.rows);
+    const std::int64_t key_parts =
+        tiling.divided ? ceil_divide(problem.keys, tiling.keys) * problem.groups * ceil_divide(blocks, division.chunk)
+                       : 0;
+    sum_bytes = static_cast<std::size_t>(division.slices * problem.matrices * blocks * tiling.rows) *
+                static_cast<std::size_t>(tiling.padded_width()) * sizeof(float);
+    key_sum_bytes = static_cast<std::size_t>(key_parts * 2 * tiling.keys * tiling.width) * sizeof(float);
+    product_bytes = static_cast<std::size_t>(problem.matrices * problem.queries) * sizeof(float);
+    semaphores = static_cast<std::size_t>(division.slices * problem.matrices * blocks);
+  }
+  std::size_t bytes() const { return sum_bytes + key_sum_bytes + product_bytes + (semaphores + 1) * sizeof(unsigned); }
+
+  BackwardDivision division;
+  std::int64_t blocks = 0;  // of queries, in a matrix
+  std::size_t sum_bytes, key_sum_bytes, product_bytes, semaphores;
+};
+
+// Three launches, as those of AttentionGradient in attention.cpp; two if the last block of keys writes dq.
+class HopperAttentionGradient : public Kernel {
+ public:
+  HopperAttentionGradient(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : context_(context),
+        tiling_(tiling_of(kHopperBackwardVariants, variant)),
+        problem_(problem_of(spec.inputs[1].shape, spec.inputs[2].shape, spec.node)),
+        workspace_(tiling_, problem_, context.card().multiprocessors) {
+    set_operands(spec);
+    set_division();
+    query_blocks_ = static_cast<int>(workspace_.blocks * workspace_.division.slices);
+    constexpr int kRowsToPrepare = 32;  // for each block, as in attention_products.cuh
+    prepare_ = stage_of(context_, variant, variant.prepare_entry,
+                        ceil_divide(problem_.matrices * problem_.queries, kRowsToPrepare), 8 * kRowsToPrepare);
+    const std::int64_t key_blocks = ceil_divide(problem_.keys, tiling_.keys) * problem_.groups *
+                                    (tiling_.divided ? ceil_divide(workspace_.blocks, workspace_.division.chunk) : 1);
+    differentiate_ =
+        stage_of(context_, variant, variant.entry, std::min<std::int64_t>(key_blocks, context.card().multiprocessors),
+                 tiling_.threads(), tiling_.backward_shared_bytes());
+    if (variant.finish_entry == nullptr) return;
+    const std::int64_t tiles =
+        problem_.matrices * workspace_.blocks * (tiling_.padded_width() / 64 * tiling_.rows / 64);
+    finish_ = stage_of(context_, variant, variant.finish_entry, tiling_.divided ? pieces(tiles) : tiles, 128);
+  }
+
+  std::string_view name() const override { return differentiate_.name; }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
+
+  void launch(const LaunchArguments& arguments) override {
+    AttentionBackward& rest = parameters_.rest;
+    require_vectors(
+        {arguments.inputs[0], arguments.inputs[4], arguments.outputs[0], arguments.outputs[1], arguments.outputs[2]});
+    const CudaContext::Scope scope(context_);
+    d_o_.map(arguments.inputs[0], parameters_.d_o);
+    q_.map(arguments.inputs[1], parameters_.q);
+    k_.map(arguments.inputs[2], parameters_.k);
+    v_.map(arguments.inputs[3], parameters_.v);
+    rest.d_o.data = arguments.inputs[0];
+    rest.o.data = arguments.inputs[4];
+    rest.log_sum_exp = static_cast<const float*>(arguments.inputs[kLogSumExpOperand]);
+    rest.dq.data = arguments.outputs[0];
+    rest.dk.data = arguments.outputs[1];
+    rest.dv.data = arguments.outputs[2];
+    if (rest.pairs > 0) {
+      require_vectors({arguments.inputs[kCosinesOfAttention], arguments.inputs[kSinesOfAttention]});
+      rest.cosines = static_cast<const float*>(arguments.inputs[kCosinesOfAttention]);
+      rest.sines = static_cast<const float*>(arguments.inputs[kSinesOfAttention]);
+    }
+    set_workspace(static_cast<std::byte*>(arguments.workspace));
+    prepare_.launch(rest, query_blocks_);
+    differentiate_.launch(parameters_);
+    if (finish_.function != nullptr) finish_.launch(rest);
+  }
+
+ private:
+  void set_operands(const KernelSpec& spec) {
+    const AttentionSizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
+    AttentionBackward& rest = parameters_.rest;
+    set_sizes(rest, spec, sizes);
+    rest.window = window_or_longest(rest.window, sizes);
+    parameters_.tanh_scale = tanh_scale(rest.scale, rest.soft_cap);
+    rest.batch = static_cast<int>(sizes.batch);
+    set_rows(rest.d_o, spec.inputs[0]);
+    set_rows(rest.o, spec.inputs[4]);
+    set_rows(rest.dq, spec.outputs[0]);
+    const Divisor group = group_of(spec.inputs[1], spec.inputs[2]);
+    const bool sums = sums_key_gradients(spec.node);
+    set_rows(rest.dk, spec.outputs[1], sums ? group : Divisor());
+    set_rows(rest.dv, spec.outputs[2], sums ? group : Divisor());
+    if (has_rotary_tables(spec.node)) rest.pairs = static_cast<int>(spec.inputs[kCosinesOfAttention].shape[1]);
+    rest.summed_heads = static_cast<int>(problem_.matrices / problem_.groups);
+    d_o_ = MappedOperand(spec.inputs[0], tiling_.rows);
+    q_ = MappedOperand(spec.inputs[1], tiling_.rows);
+    k_ = MappedOperand(spec.inputs[2], tiling_.keys, group);
+    v_ = MappedOperand(spec.inputs[3], tiling_.keys, group);
+  }
+
+  void set_division() {
+    AttentionBackward& rest = parameters_.rest;
+    const std::int64_t heads = heads_of_set(tiling_, problem_, context_.card().multiprocessors);
+    rest.set = Divisor(static_cast<std::uint32_t>(heads));
+    rest.numbers_of_set = Divisor(static_cast<std::uint32_t>(heads * ceil_divide(problem_.keys, tiling_.keys)));
+    rest.groups = Divisor(static_cast<std::uint32_t>(problem_.groups));
+    rest.chunk = Divisor(static_cast<std::uint32_t>(workspace_.division.chunk));
+    rest.slices = static_cast<int>(workspace_.division.slices);
+  }
+
+  void set_workspace(std::byte* at) {
+    AttentionBackward& rest = parameters_.rest;
+    rest.dq_sums = reinterpret_cast<float*>(at);
+    at += workspace_.sum_bytes;
+    rest.key_sums = reinterpret_cast<float*>(at);
+    at += workspace_.key_sum_bytes;
+    rest.products = reinterpret_cast<float*>(at);
+    at += workspace_.product_bytes;
+    rest.semaphores = reinterpret_cast<unsigned*>(at);
+    rest.started = rest.semaphores + workspace_.semaphores;
+  }
+
+  // Of 32 columns: of tiles of dq, which have 64, and of the tiles of dk and dv.
+  std::int64_t pieces(std::int64_t query_tiles) const {
+    const std::int64_t key_tiles = ceil_divide(problem_.keys, tiling_.keys) * problem_.groups * 2 * (tiling_.keys / 64);
+    return query_tiles * (64 / kPieceColumns) + key_tiles * (tiling_.width / kPieceColumns);
+  }
+
+  CudaContext& context_;
+  HopperBackwardTiling tiling_;
+  HopperProblem problem_;
+  BackwardWorkspace workspace_;
+  HopperAttentionBackward parameters_;
+  MappedOperand d_o_, q_, k_, v_;
+  int query_blocks_ = 0;
+  Launchable prepare_, differentiate_, finish_;
+};
+
 }  // namespace
+
+// Operands are q, k and v, or in the backward the gradient of o, q, k and v.
+bool supports_hopper_layouts(const KernelSpec& spec) {
+  const std::size_t operands = spec.node.op == Op::attention ? 3 : 4;
+  for (std::size_t i = 0; i < operands; ++i) {
+    if (!row_strides(spec.inputs[i]) || !MappedOperand(spec.inputs[i], 1).has_map()) return false;
+  }
+  const std::size_t k = operands - 2;
+  return spec.inputs[k].shape[-2] > 0;
+}
 
 bool supports_hopper_form(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys) {
   if (variant.op == Op::attention) {
@@ -156,6 +348,17 @@ std::size_t hopper_forward_workspace_bytes(const KernelVariant& variant, const C
 std::unique_ptr<Kernel> make_hopper_forward(CudaContext& context, const KernelSpec& spec,
                                             const KernelVariant& variant) {
   return std::make_unique<HopperAttention>(context, spec, variant);
+}
+
+std::size_t hopper_backward_workspace_bytes(const KernelVariant& variant, const CardFacts& card,
+                                            const KernelSpec& spec) {
+  const HopperProblem problem = problem_of(spec.inputs[1].shape, spec.inputs[2].shape, spec.node);
+  return BackwardWorkspace(tiling_of(kHopperBackwardVariants, variant), problem, card.multiprocessors).bytes();
+}
+
+std::unique_ptr<Kernel> make_hopper_backward(CudaContext& context, const KernelSpec& spec,
+                                             const KernelVariant& variant) {
+  return std::make_unique<HopperAttentionGradient>(context, spec, variant);
 }
 
 }  // namespace ridgepoint::cuda

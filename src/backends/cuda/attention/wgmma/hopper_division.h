@@ -21,9 +21,8 @@ struct HopperProblem {
 // Steps of keys of all tiles of a head of q.
 inline std::int64_t forward_steps(const HopperForwardTiling& tiling, const HopperProblem& problem) {
   std::int64_t steps = 0;
-  for (std::int64_t end = tiling.rows; end < problem.queries + tiling.rows; end += tiling.rows) {
+  for (std::int64_t end = tiling.rows; end < problem.queries + tiling.rows; end += tiling.rows)
     steps += ceil_divide(problem.causal ? std::min(problem.keys, end) : problem.keys, tiling.keys);
-  }
   return steps;
 }
 
@@ -75,9 +74,8 @@ inline std::int64_t backward_steps(const HopperBackwardTiling& tiling, const Hop
 }
 inline std::int64_t backward_steps(const HopperBackwardTiling& tiling, const HopperProblem& problem) {
   std::int64_t steps = 0;
-  for (std::int64_t block = 0; block < ceil_divide(problem.keys, tiling.keys); ++block) {
+  for (std::int64_t block = 0; block < ceil_divide(problem.keys, tiling.keys); ++block)
     steps += backward_steps(tiling, problem, block);
-  }
   return steps;
 }
 

@@ -71,9 +71,8 @@ class ColumnPrinter {
                             .grid = static_cast<std::uint64_t>(blocks()),
                             .block = geometry_.across * geometry_.down},
                            body_, code_, regions_);
-    for (std::size_t n = 0; n < regions_.size(); ++n) {
+    for (std::size_t n = 0; n < regions_.size(); ++n)
       print_columns(generation_, combine_columns(program_, *combined_[n], regions_[n], geometry_.shares), true);
-    }
   }
 
  private:

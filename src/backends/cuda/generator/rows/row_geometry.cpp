@@ -62,9 +62,8 @@ RowGeometry block_geometry(std::int64_t rows, std::int64_t vectors, int vector_b
   if (rows <= multiprocessors && few <= most_in_large_block) return use(few);
   const int balanced = best_vectors(vectors, std::min(6, most));
   if (balanced * kManyThreads >= vectors) return use(balanced);
-  if (static_cast<std::int64_t>(most) * kManyThreads >= vectors) {
+  if (static_cast<std::int64_t>(most) * kManyThreads >= vectors)
     return use(static_cast<int>(ceil_divide(vectors, kManyThreads)));
-  }
   if (few <= most_in_large_block) return use(few);
   geometry.looped = true;
   geometry.lanes = kManyThreads;
@@ -83,9 +82,8 @@ RowGeometry choose_row_geometry(const RowProgram& program, int width, int kept_b
                              ? warp_geometry(rows, vectors, accumulated_bytes > 0, multiprocessors)
                              : block_geometry(rows, vectors, vector_bytes, multiprocessors);
   const int most_bytes = accumulated_bytes > 0 ? kHeldBytesOfSums : kHeldBytes;
-  if (geometry.in_warp() && geometry.vectors * vector_bytes > most_bytes) {
+  if (geometry.in_warp() && geometry.vectors * vector_bytes > most_bytes)
     geometry = block_geometry(rows, vectors, vector_bytes, multiprocessors);
-  }
   geometry.width = width;
   const int thread_bytes = kOtherRegisterBytes + geometry.vectors * vector_bytes;
   geometry.blocks_per_multiprocessor = std::clamp(

@@ -167,9 +167,8 @@ class RowPrinter {
   }
 
   void print_sweep(const Sweep& sweep) {
-    for (const int i : sweep.reductions) {
+    for (const int i : sweep.reductions)
       code_.line("{0} a{1} = {2}::identity<{0}>();", compute_type(at(i).dtype), i, reduction_type(at(i).op));
-    }
     open_sweep();
     std::vector<int> fresh;
     for (const int i : sweep.loads) {

@@ -1,4 +1,4 @@
-// AdamW over any number of tensors (the formula is in src/ops/rules/optimizer/adamw.cpp); the kernel of adamw.cu.
+// AdamW over any number of tensors (the formula is in src/ops/rules/optimizer/updates.cpp); the kernel of adamw.cu.
 //
 // fp32, but bf16 and fp16 gradients and copies; operands dense. One launch for every 448 tensors. An operand with other
 // storage than its output is copied first.
@@ -126,10 +126,6 @@ class AdamW : public Kernel {
   std::vector<Group> groups_;
 };
 
-std::unique_ptr<Kernel> make_adamw(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<AdamW>(context, spec, variant);
-}
-
 bool supports_adamw(const KernelVariant&, const Graph& graph, const Node& node) {
   return graph.type(node.inputs[optimizer_layout(node)->scalars]).dtype == DType::fp32;
 }
@@ -143,7 +139,7 @@ constexpr KernelVariant kVariants[] = {
      .image = "adamw",
      .entry = "adamw_forward_chunks",
      .rate = MemoryRate{.share = 0.81, .fixed_seconds = 8e-6},
-     .make = make_adamw},
+     .make = make_variant<AdamW>},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/optimizer/adamw.cpp), fp32. A block updates
+// AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/optimizer/updates.cpp), fp32. A block updates
 // one chunk of one tensor, which it finds in the table that is the kernel's parameter. Gradients may be bf16 or fp16,
 // and a low copy of the new parameter is written where the table asks for it. grid (chunks of all tensors), block (256)
 // Bound by memory: 28 bytes for each element in fp32. Gradients and moments are not read again before the next step, so

@@ -15,59 +15,41 @@ constexpr unsigned kWarpLanes = 32;
 class EmbeddingForward : public Kernel {
  public:
   EmbeddingForward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context),
-        image_(variant.image),
-        tiling_(variant.tiling),
-        row_bytes_(spec.inputs[0].shape[1] * static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype))),
-        table_rows_(spec.inputs[0].shape[0]),
+      : table_rows_(spec.inputs[0].shape[0]),
         count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")) {
-    elements_ = gather(variant.scalar_entry, static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype)));
-    vectors_ = row_bytes_ % kVectorBytes == 0 ? gather(variant.entry, kVectorBytes) : elements_;
+    const auto element_bytes = static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype));
+    const std::int64_t row_bytes = spec.inputs[0].shape[1] * element_bytes;
+    const auto gather = [&](const char* entry, std::int64_t word_bytes) {
+      const int words = checked_int(row_bytes / word_bytes, "the width of an embedding");
+      const auto rows = static_cast<unsigned>(variant.tiling.rows);
+      const unsigned grid_y = checked_grid_y(words, variant.tiling.columns, "the width of an embedding");
+      const LaunchShape shape{
+          .grid_x = block_count(count_, rows), .grid_y = grid_y, .block_x = kWarpLanes, .block_y = rows};
+      return Gather{{context, variant.image, entry, shape}, words};
+    };
+    elements_ = gather(variant.scalar_entry, element_bytes);
+    vectors_ = row_bytes % kVectorBytes == 0 ? gather(variant.entry, kVectorBytes) : elements_;
   }
 
-  std::string_view name() const override { return vectors_.launchable.name; }
+  std::string_view name() const override { return vectors_.kernel.name; }
 
   void launch(const LaunchArguments& arguments) override {
-    table_ = arguments.inputs[0];
-    indices_ = arguments.inputs[1];
-    output_ = arguments.outputs[0];
-    const Gather& chosen = are_vector_aligned({table_, output_}) ? vectors_ : elements_;
-    if (chosen.launchable.is_empty()) return;
-    words_ = chosen.words;
-    context_.launch(chosen.launchable.function, chosen.launchable.shape, parameters_, chosen.launchable.name);
+    void* const* in = arguments.inputs;
+    void* const output = arguments.outputs[0];
+    const Gather& chosen = are_vector_aligned({in[0], output}) ? vectors_ : elements_;
+    if (!chosen.kernel.is_empty()) chosen.kernel.launch(in[0], in[1], output, table_rows_, count_, chosen.words);
   }
 
  private:
   struct Gather {
-    Launchable launchable;
+    Launchable kernel;
     int words = 0;  // of a row
   };
 
-  Gather gather(const char* entry, std::int64_t word_bytes) {
-    Gather made;
-    made.words = checked_int(row_bytes_ / word_bytes, "the width of an embedding");
-    made.launchable = {context_.kernel(image_, entry),
-                       entry,
-                       {.grid_x = block_count(count_, tiling_.rows),
-                        .grid_y = checked_grid_y(made.words, tiling_.columns, "the width of an embedding"),
-                        .block_x = kWarpLanes,
-                        .block_y = static_cast<unsigned>(tiling_.rows)}};
-    return made;
-  }
-
-  CudaContext& context_;
-  const char* image_;
-  KernelTiling tiling_;
-  std::int64_t row_bytes_;
   std::int64_t table_rows_;
   int count_;
   Gather vectors_;
   Gather elements_;
-  const void* table_ = nullptr;
-  const void* indices_ = nullptr;
-  void* output_ = nullptr;
-  int words_ = 0;
-  void* parameters_[6] = {&table_, &indices_, &output_, &table_rows_, &count_, &words_};
 };
 
 // The workspace of the backward has the offset of each row's positions, and the positions.
@@ -81,8 +63,7 @@ std::size_t backward_workspace_bytes(const KernelVariant& /*variant*/, const Car
 class EmbeddingBackward : public Kernel {
  public:
   EmbeddingBackward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context),
-        variant_(variant),
+      : block_rows_(variant.tiling.rows),
         rows_(checked_int(spec.outputs[0].shape[0], "the number of rows of an embedding")),
         columns_(checked_int(spec.outputs[0].shape[1], "the width of an embedding")),
         count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")),
@@ -90,9 +71,15 @@ class EmbeddingBackward : public Kernel {
         adds_(spec.node.op == Op::embedding_backward_add) {
     divides_ = columns_ * static_cast<std::int64_t>(size_bytes(spec.outputs[0].dtype)) % kVectorBytes == 0;
     constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
-    sort_ = {context.kernel(variant.image, variant.prepare_entry),
-             variant.prepare_entry,
-             {.grid_x = block_count(rows_, kSortRows), .block_x = 1024}};
+    sort_ = {context, variant.image, variant.prepare_entry, {.grid_x = block_count(rows_, kSortRows), .block_x = 1024}};
+    const auto sum = [&](const char* entry, std::int64_t slice_columns) {
+      const unsigned grid_y = checked_grid_y(columns_, slice_columns, "the width of an embedding");
+      const LaunchShape shape{.grid_x = block_count(rows_, block_rows_),
+                              .grid_y = grid_y,
+                              .block_x = kWarpLanes,
+                              .block_y = static_cast<unsigned>(block_rows_)};
+      return Launchable(context, variant.image, entry, shape);
+    };
     constexpr std::int64_t kElementsPerSlice = 64;  // as in embedding_backward.cu
     vectors_ = sum(variant.entry, variant.tiling.columns);
     elements_ = sum(variant.scalar_entry, kElementsPerSlice);
@@ -104,35 +91,24 @@ class EmbeddingBackward : public Kernel {
 
   void launch(const LaunchArguments& arguments) override {
     if (rows_ == 0 || columns_ == 0) return;
-    gradient_ = arguments.inputs[0];
-    indices_ = arguments.inputs[1];
-    addend_ = adds_ ? arguments.inputs[2] : nullptr;
-    output_ = arguments.outputs[0];
-    offsets_ = static_cast<int*>(arguments.workspace);
-    positions_ = offsets_ + rows_ + 1;
-    const Launchable& chosen = divides_ && are_vector_aligned({gradient_, addend_, output_}) ? vectors_ : elements_;
-    LaunchShape shape = chosen.shape;
-    if (addend_ == output_) {  // only rows with an index
+    void* const gradient = arguments.inputs[0];
+    void* const indices = arguments.inputs[1];
+    void* const addend = adds_ ? arguments.inputs[2] : nullptr;
+    void* const output = arguments.outputs[0];
+    auto* const offsets = static_cast<int*>(arguments.workspace);
+    int* const positions = offsets + rows_ + 1;
+    Launchable chosen = divides_ && are_vector_aligned({gradient, addend, output}) ? vectors_ : elements_;
+    if (addend == output) {  // only rows with an index
       if (count_ == 0) return;
-      shape.grid_x = block_count(count_, variant_.tiling.rows);
+      chosen.shape.grid_x = block_count(count_, block_rows_);
     }
-    listed_ = addend_ == output_ ? indices_ : nullptr;
-    context_.launch(sort_.function, sort_.shape, sort_parameters_, sort_.name);
-    context_.launch(chosen.function, shape, sum_parameters_, chosen.name);
+    void* const listed = addend == output ? indices : nullptr;
+    sort_.launch(indices, offsets, positions, rows_, count_);
+    chosen.launch(gradient, listed, offsets, positions, addend, output, rows_, columns_);
   }
 
  private:
-  Launchable sum(const char* entry, std::int64_t slice_columns) {
-    return {context_.kernel(variant_.image, entry),
-            entry,
-            {.grid_x = block_count(rows_, variant_.tiling.rows),
-             .grid_y = checked_grid_y(columns_, slice_columns, "the width of an embedding"),
-             .block_x = kWarpLanes,
-             .block_y = static_cast<unsigned>(variant_.tiling.rows)}};
-  }
-
-  CudaContext& context_;
-  KernelVariant variant_;
+  int block_rows_;
   int rows_;
   int columns_;
   int count_;
@@ -142,24 +118,7 @@ class EmbeddingBackward : public Kernel {
   Launchable sort_;
   Launchable vectors_;
   Launchable elements_;
-  const void* gradient_ = nullptr;
-  const void* indices_ = nullptr;
-  const void* listed_ = nullptr;
-  const void* addend_ = nullptr;
-  void* output_ = nullptr;
-  int* offsets_ = nullptr;
-  int* positions_ = nullptr;
-  void* sort_parameters_[5] = {&indices_, &offsets_, &positions_, &rows_, &count_};
-  void* sum_parameters_[8] = {&gradient_, &listed_, &offsets_, &positions_, &addend_, &output_, &rows_, &columns_};
 };
-
-std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<EmbeddingForward>(context, spec, variant);
-}
-
-std::unique_ptr<Kernel> make_backward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<EmbeddingBackward>(context, spec, variant);
-}
 
 // A block copies `rows` rows, `columns` words of each: vectors, or elements if a row is not a whole number of vectors.
 constexpr KernelVariant forward(DType dtype, const char* elements) {
@@ -169,7 +128,7 @@ constexpr KernelVariant forward(DType dtype, const char* elements) {
           .image = "embedding",
           .entry = "embedding_forward_vectors",
           .scalar_entry = elements,
-          .make = make_forward};
+          .make = make_variant<EmbeddingForward>};
 }
 // A block sums `rows` rows of the table's gradient, `columns` elements of each.
 constexpr KernelVariant backward(Op op, DType dtype, int columns, const char* vectors, const char* elements) {
@@ -181,7 +140,7 @@ constexpr KernelVariant backward(Op op, DType dtype, int columns, const char* ve
           .scalar_entry = elements,
           .prepare_entry = "embedding_backward_sort",
           .workspace_bytes = backward_workspace_bytes,
-          .make = make_backward};
+          .make = make_variant<EmbeddingBackward>};
 }
 constexpr KernelVariant kVariants[] = {
     forward(DType::fp64, "embedding_forward_doubles"),

@@ -19,13 +19,14 @@ constexpr unsigned kWarpLanes = 32;
 class TopK : public Kernel {
  public:
   TopK(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context), is_backward_(spec.node.op == Op::top_k_backward) {
+      : is_backward_(spec.node.op == Op::top_k_backward) {
     const Shape& whole = is_backward_ ? spec.outputs[0].shape : spec.inputs[0].shape;
     const Shape& largest = is_backward_ ? spec.inputs[0].shape : spec.outputs[0].shape;
     width_ = checked_int(whole[-1], "the width of a top-k");
     k_ = static_cast<int>(largest[-1]);
     rows_ = checked_int(whole.elements() / width_, "the number of rows of a top-k");
-    kernel_ = {context.kernel(variant.image, variant.entry),
+    kernel_ = {context,
+               variant.image,
                variant.entry,
                {.grid_x = block_count(rows_, variant.tiling.rows),
                 .block_x = kWarpLanes,
@@ -36,21 +37,15 @@ class TopK : public Kernel {
 
   void launch(const LaunchArguments& arguments) override {
     if (kernel_.is_empty()) return;
-    first_ = arguments.inputs[0];
-    second_ = is_backward_ ? arguments.inputs[1] : arguments.outputs[0];
-    third_ = is_backward_ ? arguments.outputs[0] : arguments.outputs[1];
-    context_.launch(kernel_.function, kernel_.shape, parameters_, kernel_.name);
+    void* const second = is_backward_ ? arguments.inputs[1] : arguments.outputs[0];
+    void* const third = is_backward_ ? arguments.outputs[0] : arguments.outputs[1];
+    kernel_.launch(arguments.inputs[0], second, third, rows_, width_, k_);
   }
 
  private:
-  CudaContext& context_;
   bool is_backward_;
   int rows_ = 0, width_ = 0, k_ = 0;
   Launchable kernel_;
-  const void* first_ = nullptr;
-  void* second_ = nullptr;
-  void* third_ = nullptr;
-  void* parameters_[6] = {&first_, &second_, &third_, &rows_, &width_, &k_};
 };
 
 // Offsets and positions, as the sort of embedding_backward.cu writes them.
@@ -61,18 +56,16 @@ std::size_t order_workspace_bytes(const KernelVariant& /*variant*/, const CardFa
 class ExpertOrderKernel : public Kernel {
  public:
   ExpertOrderKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context),
-        count_(checked_int(spec.inputs[0].shape.elements(), "the number of choices of experts")),
+      : count_(checked_int(spec.inputs[0].shape.elements(), "the number of choices of experts")),
         k_(static_cast<int>(spec.inputs[0].shape[1])),
         experts_(checked_int(spec.outputs[2].shape[0] - 1, "the number of experts")),
         workspace_bytes_(order_workspace_bytes(variant, context.card(), spec)) {
     constexpr const char* kSort = "embedding_backward_sort";
     constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
-    sort_ = {context.kernel("embedding_backward", kSort),
-             kSort,
-             {.grid_x = block_count(experts_, kSortRows), .block_x = 1024}};
+    sort_ = {context, "embedding_backward", kSort, {.grid_x = block_count(experts_, kSortRows), .block_x = 1024}};
     const auto threads = static_cast<unsigned>(variant.tiling.threads);
-    widen_ = {context.kernel(variant.image, variant.entry),
+    widen_ = {context,
+              variant.image,
               variant.entry,
               {.grid_x = block_count(std::max(count_, experts_ + 1), threads), .block_x = threads}};
   }
@@ -81,46 +74,42 @@ class ExpertOrderKernel : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
-    choices_ = arguments.inputs[0];
-    order_ = arguments.outputs[0];
-    rows_ = arguments.outputs[1];
-    offsets_ = arguments.outputs[2];
-    sorted_offsets_ = static_cast<int*>(arguments.workspace);
-    positions_ = sorted_offsets_ + experts_ + 1;
-    context_.launch(sort_.function, sort_.shape, sort_parameters_, sort_.name);
-    context_.launch(widen_.function, widen_.shape, widen_parameters_, widen_.name);
+    void* const* out = arguments.outputs;
+    auto* const sorted_offsets = static_cast<int*>(arguments.workspace);
+    int* const positions = sorted_offsets + experts_ + 1;
+    sort_.launch(arguments.inputs[0], sorted_offsets, positions, experts_, count_);
+    widen_.launch(sorted_offsets, positions, out[0], out[1], out[2], count_, experts_, k_);
   }
 
  private:
-  CudaContext& context_;
   int count_;
   int k_;
   int experts_;
   std::size_t workspace_bytes_;
   Launchable sort_;
   Launchable widen_;
-  const void* choices_ = nullptr;
-  void* order_ = nullptr;
-  void* rows_ = nullptr;
-  void* offsets_ = nullptr;
-  int* sorted_offsets_ = nullptr;
-  int* positions_ = nullptr;
-  void* sort_parameters_[5] = {&choices_, &sorted_offsets_, &positions_, &experts_, &count_};
-  void* widen_parameters_[8] = {&sorted_offsets_, &positions_, &order_, &rows_, &offsets_, &count_, &experts_, &k_};
 };
+
+// The parameters without addresses.
+GroupedMatmul sizes_of_grouped(const KernelSpec& spec) {
+  GroupedMatmul sizes;
+  sizes.experts = checked_int(spec.inputs[2].shape[0] - 1, "the number of experts");
+  sizes.rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a grouped matmul");
+  sizes.inner = checked_int(spec.inputs[0].shape[1], "the inner size of a grouped matmul");
+  sizes.columns = checked_int(spec.outputs[0].shape[-1], "the width of a grouped matmul");
+  return sizes;
+}
 
 class GroupedMatmulKernel : public Kernel {
  public:
-  GroupedMatmulKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) : context_(context) {
-    parameters_.experts = checked_int(spec.inputs[2].shape[0] - 1, "the number of experts");
-    parameters_.rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a grouped matmul");
-    parameters_.inner = checked_int(spec.inputs[0].shape[1], "the inner size of a grouped matmul");
-    parameters_.columns = checked_int(spec.outputs[0].shape[-1], "the width of a grouped matmul");
+  GroupedMatmulKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : parameters_(sizes_of_grouped(spec)) {
     const bool sums_rows = spec.node.op == Op::grouped_matmul_weights;
     const std::int64_t tiles = sums_rows
                                    ? ceil_divide(parameters_.inner, kGroupedTile)
                                    : ceil_divide(parameters_.rows, kGroupedTile) + std::int64_t{parameters_.experts};
-    kernel_ = {context.kernel(variant.image, variant.entry),
+    kernel_ = {context,
+               variant.image,
                variant.entry,
                {.grid_x = block_count(parameters_.columns, kGroupedTile),
                 .grid_y = checked_grid_y(tiles, 1, "the number of tiles of a grouped matmul"),
@@ -136,20 +125,13 @@ class GroupedMatmulKernel : public Kernel {
     parameters_.b = arguments.inputs[1];
     parameters_.offsets = static_cast<const long long*>(arguments.inputs[2]);
     parameters_.c = arguments.outputs[0];
-    void* list[] = {&parameters_};
-    context_.launch(kernel_.function, kernel_.shape, list, kernel_.name);
+    kernel_.launch(parameters_);
   }
 
  private:
-  CudaContext& context_;
   GroupedMatmul parameters_;
   Launchable kernel_;
 };
-
-template <typename Made>
-std::unique_ptr<Kernel> make(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<Made>(context, spec, variant);
-}
 
 template <bool kTransposed>
 bool has_form(const KernelVariant& /*variant*/, const Graph& /*graph*/, const Node& node) {
@@ -182,11 +164,7 @@ class HopperGroupedMatmulKernel : public Kernel {
       : context_(context), portable_(std::move(portable)) {
     const GroupedForm form = form_of(spec.node);
     const bool sums_rows = form == GroupedForm::weights;
-    GroupedMatmul& sizes = parameters_.rest;
-    sizes.experts = checked_int(spec.inputs[2].shape[0] - 1, "the number of experts");
-    sizes.rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a grouped matmul");
-    sizes.inner = checked_int(spec.inputs[0].shape[1], "the inner size of a grouped matmul");
-    sizes.columns = checked_int(spec.outputs[0].shape[-1], "the width of a grouped matmul");
+    const GroupedMatmul sizes = parameters_.rest = sizes_of_grouped(spec);
     a_ = shape_of_map(spec.inputs[0], sums_rows ? HopperGroupedTiling::kInner : HopperGroupedTiling::kRows);
     b_ = shape_of_map(spec.inputs[1],
                       form == GroupedForm::transposed ? HopperGroupedTiling::kColumns : HopperGroupedTiling::kInner);
@@ -194,14 +172,14 @@ class HopperGroupedMatmulKernel : public Kernel {
                                    ? ceil_divide(sizes.inner, HopperGroupedTiling::kRows)
                                    : ceil_divide(sizes.rows, HopperGroupedTiling::kRows) + std::int64_t{sizes.experts};
     const std::int64_t bands = ceil_divide(tiles, HopperGroupedTiling::kRowsOfBand);
-    kernel_ = {context.kernel(variant.image, variant.entry),
+    kernel_ = {context,
+               variant.image,
                variant.entry,
                {.grid_x = HopperGroupedTiling::kRowsOfBand,
                 .grid_y = checked_grid_y(sizes.columns, HopperGroupedTiling::kColumns, "the width of a grouped matmul"),
                 .grid_z = checked_grid_y(sums_rows ? bands * sizes.experts : bands, 1, "the tiles of a grouped matmul"),
                 .block_x = HopperGroupedTiling::kThreads,
                 .shared_bytes = HopperGroupedTiling::kSharedBytes}};
-    context.allow_shared(kernel_.function, kernel_.shape.shared_bytes);
   }
 
   std::string_view name() const override { return kernel_.name; }
@@ -215,8 +193,7 @@ class HopperGroupedMatmulKernel : public Kernel {
     if (std::exchange(b_data_, b) != b) parameters_.b = make_tensor_map(b_, b);
     parameters_.rest.offsets = static_cast<const long long*>(arguments.inputs[2]);
     parameters_.rest.c = arguments.outputs[0];
-    void* list[] = {&parameters_};
-    context_.launch(kernel_.function, kernel_.shape, list, kernel_.name);
+    kernel_.launch(parameters_);
   }
 
  private:
@@ -262,7 +239,7 @@ constexpr KernelVariant top_k(Op op, DType dtype, const char* entry) {
           .tiling = {.rows = 8, .threads = 256},
           .image = "routing",
           .entry = entry,
-          .make = make<TopK>};
+          .make = make_variant<TopK>};
 }
 // Grouped products ran at 85 to 95 % of the rate of other products.
 constexpr KernelRate rate_of_grouped(DType dtype) {
@@ -280,7 +257,7 @@ constexpr KernelVariant grouped(Op op, DType dtype, const char* entry,
           .image = "grouped_matmul",
           .entry = entry,
           .rate = rate_of_grouped(dtype),
-          .make = make<GroupedMatmulKernel>};
+          .make = make_variant<GroupedMatmulKernel>};
 }
 
 constexpr KernelVariant hopper_grouped(Op op, DType dtype, const char* entry,
@@ -316,7 +293,7 @@ constexpr KernelVariant kVariants[] = {
      .image = "routing",
      .entry = "expert_order_forward_sorted",
      .workspace_bytes = order_workspace_bytes,
-     .make = make<ExpertOrderKernel>},
+     .make = make_variant<ExpertOrderKernel>},
     hopper_grouped(Op::grouped_matmul, DType::bf16, "grouped_matmul_forward_hopper_plain_bf16", has_hopper_form<false>),
     hopper_grouped(Op::grouped_matmul, DType::bf16, "grouped_matmul_forward_hopper_transposed_bf16",
                    has_hopper_form<true>),

@@ -17,7 +17,7 @@ constexpr std::int64_t kMultiple = 16;
 class Quantise : public Kernel {
  public:
   Quantise(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context), layout_(quantise_layout(spec.node.attributes)), elements_(spec.inputs[0].shape.elements()) {
+      : layout_(quantise_layout(spec.node.attributes)), elements_(spec.inputs[0].shape.elements()) {
     const Shape& shape = spec.inputs[0].shape;
     const DType codes = spec.outputs[0].dtype;
     grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
@@ -29,10 +29,12 @@ class Quantise : public Kernel {
         QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype));
     const unsigned shares = std::min(block_count(elements_, share), unsigned{QuantiseGrid::kMostShares});
     grid_.shares = static_cast<std::int32_t>(shares);
-    largest_ = {context.kernel(variant.image, variant.prepare_entry),
+    largest_ = {context,
+                variant.image,
                 variant.prepare_entry,
                 {.grid_x = shares, .block_x = QuantiseGrid::kLargestThreads, .waits_by_itself = true}};
-    tiles_ = {context.kernel(variant.image, variant.entry),
+    tiles_ = {context,
+              variant.image,
               variant.entry,
               {.grid_x = block_count(shape[1], variant.tiling.columns),
                .grid_y = checked_grid_y(shape[0], variant.tiling.rows, "the rows of a matrix in 8 bits"),
@@ -50,24 +52,17 @@ class Quantise : public Kernel {
     void* rows = layout_.rows ? *codes++ : nullptr;
     void* columns = layout_.columns ? *codes++ : nullptr;
     void* scale = *codes;
-    void* of_largest[] = {&x, &elements_, &shares};
-    context_.launch(largest_.function, largest_.shape, of_largest, largest_.name);
-    void* of_tiles[] = {&grid_, &x, &shares, &rows, &columns, &scale};
-    context_.launch(tiles_.function, tiles_.shape, of_tiles, tiles_.name);
+    largest_.launch(x, elements_, shares);
+    tiles_.launch(grid_, x, shares, rows, columns, scale);
   }
 
  private:
-  CudaContext& context_;
   QuantiseLayout layout_;
   std::int64_t elements_;
   QuantiseGrid grid_;
   Launchable largest_;
   Launchable tiles_;
 };
-
-std::unique_ptr<Kernel> make_quantise(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<Quantise>(context, spec, variant);
-}
 
 bool has_whole_groups(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
   const Shape& shape = graph.type(node.inputs[0]).shape;
@@ -89,7 +84,7 @@ constexpr KernelVariant variant(DType dtype, const char* largest, const char* ti
           .prepare_entry = largest,
           .workspace_bytes = workspace_of_quantise,
           .rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds, .reads = 2},
-          .make = make_quantise};
+          .make = make_variant<Quantise>};
 }
 constexpr KernelVariant kVariants[] = {
     variant(DType::bf16, "quantise_forward_largest_bf16", "quantise_forward_tiles_bf16"),

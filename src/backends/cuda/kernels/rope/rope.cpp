@@ -1,4 +1,4 @@
-// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/attention/rope.cpp); the kernels of rope.cu.
+// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp); the kernels of rope.cu.
 //
 // fp32, bf16 or fp16, fewer than 2^32 elements: x [...,D] with any strides; cosines and sines [S,D/2] dense; output
 // dense or with aligned rows; arithmetic in fp32.
@@ -69,56 +69,38 @@ bool moves_in_vectors(const TensorLayout& x, const std::vector<Axis>& axes, std:
 
 class Rope : public Kernel {
  public:
-  Rope(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : context_(context), image_(variant.image), tiling_(variant.tiling) {
+  Rope(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
     const TensorLayout& x = spec.inputs[0];
     const std::int64_t width = kVectorBytes / static_cast<std::int64_t>(size_bytes(x.dtype));
     const int position_axis = normalise_axis(spec.node.attributes.get<std::int64_t>("axis"), x.shape.rank());
     const std::vector<Axis> axes = leading_axes(x, spec.outputs[0], position_axis);
+    const auto rotation = [&](const char* entry, const RopeRows& rows) {
+      const LaunchShape shape{.grid_x = block_count(rows.items, variant.tiling.columns),
+                              .block_x = static_cast<unsigned>(variant.tiling.threads)};
+      return Rotation{{context, variant.image, entry, shape}, rows};
+    };
     pairs_ = rotation(variant.scalar_entry, make_rows(spec, axes, 2));
     vectors_ = moves_in_vectors(x, axes, width) ? rotation(variant.entry, make_rows(spec, axes, width)) : pairs_;
   }
 
-  std::string_view name() const override { return vectors_.launchable.name; }
+  std::string_view name() const override { return vectors_.kernel.name; }
 
   void launch(const LaunchArguments& arguments) override {
-    x_ = arguments.inputs[0];
-    cosines_ = arguments.inputs[1];
-    sines_ = arguments.inputs[2];
-    output_ = arguments.outputs[0];
-    Rotation& chosen = are_vector_aligned({x_, cosines_, sines_, output_}) ? vectors_ : pairs_;
-    if (chosen.rows.items == 0) return;
-    void* parameters[] = {&chosen.rows, &x_, &cosines_, &sines_, &output_};
-    context_.launch(chosen.launchable.function, chosen.launchable.shape, parameters, chosen.launchable.name);
+    void* const* in = arguments.inputs;
+    void* const output = arguments.outputs[0];
+    const Rotation& chosen = are_vector_aligned({in[0], in[1], in[2], output}) ? vectors_ : pairs_;
+    if (chosen.rows.items > 0) chosen.kernel.launch(chosen.rows, in[0], in[1], in[2], output);
   }
 
  private:
   struct Rotation {
-    Launchable launchable;
+    Launchable kernel;
     RopeRows rows;
   };
 
-  Rotation rotation(const char* entry, const RopeRows& rows) {
-    return {{context_.kernel(image_, entry),
-             entry,
-             {.grid_x = block_count(rows.items, tiling_.columns), .block_x = static_cast<unsigned>(tiling_.threads)}},
-            rows};
-  }
-
-  CudaContext& context_;
-  const char* image_;
-  KernelTiling tiling_;
   Rotation vectors_;
   Rotation pairs_;
-  const void* x_ = nullptr;
-  const void* cosines_ = nullptr;
-  const void* sines_ = nullptr;
-  void* output_ = nullptr;
 };
-
-std::unique_ptr<Kernel> make_rope(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
-  return std::make_unique<Rope>(context, spec, variant);
-}
 
 bool fits_32_bits(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
   return graph.type(node.inputs[0]).elements() / 2 < INT32_MAX;
@@ -141,7 +123,7 @@ constexpr KernelVariant variant(DType dtype, const char* vectors, const char* pa
           .scalar_entry = pairs,
           .layout = rope_layout,
           .strided_results = true,
-          .make = make_rope};
+          .make = make_variant<Rope>};
 }
 constexpr KernelVariant kVariants[] = {
     variant(DType::fp32, "rope_forward_vectors_fp32", "rope_forward_pairs_fp32"),

@@ -1,4 +1,4 @@
-// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/attention/rope.cpp): x [...,D] with any strides, cosines
+// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp): x [...,D] with any strides, cosines
 // and sines fp32 [S,D/2] dense, output with contiguous rows, which may be those of x; arithmetic in fp32. Its gradient
 // is the same rotation with the sine negated.
 // grid (ceil(items / 512)), block (256)

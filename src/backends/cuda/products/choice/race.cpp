@@ -102,9 +102,8 @@ void MatmulRace::run_final(const std::vector<std::size_t>& ways) {
       host_ms[finalist].push_back(times[turn].host_ms);
     }
   }
-  for (std::size_t i = 0; i < ways.size(); ++i) {
+  for (std::size_t i = 0; i < ways.size(); ++i)
     finalists_.push_back({ways[i], median(std::move(card_ms[i])), median(std::move(host_ms[i]))});
-  }
 }
 
 // First the ones that cost about the least, then the others, both in the order of GPU time.

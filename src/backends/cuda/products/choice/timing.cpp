@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "core/rounding.h"
-#include "runtime/program/random_pattern.h"
+#include "runtime/device/device.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -134,9 +134,8 @@ std::vector<MatmulBatch> MatmulTimer::cold_batches(std::span<const MatmulLaunch*
   State& state = *state_;
   const CudaContext::Scope scope(state.context);
   std::vector<MatmulBatch> batches;
-  for (std::size_t i = 0; i < ways.size(); ++i) {
+  for (std::size_t i = 0; i < ways.size(); ++i)
     batches.push_back(cold_batch(*ways[i], launches, state.event(2 * i), state.event(2 * i + 1)));
-  }
   for (std::size_t i = ways.size(); i-- > 0;) {
     const double card_ms = state.event(2 * i + 1).ms_since(state.event(2 * i));
     if (std::isfinite(batches[i].card_ms)) batches[i].card_ms = card_ms;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "backends/cuda/driver/block_flags.h"
 #include "backends/cuda/driver/kernel_launch.h"
 #include "core/rounding.h"
 

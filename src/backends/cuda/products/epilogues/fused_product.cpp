@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "backends/cuda/driver/block_flags.h"
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "backends/cuda/products/choice/race.h"
@@ -106,9 +105,8 @@ class FusedProductRace {
  public:
   FusedProductRace(CudaContext& context, const KernelSpec& spec, const std::vector<std::unique_ptr<Kernel>>& ways)
       : spec_(spec), timer_(context, sizes(spec, ways)) {
-    for (const auto& way : ways) {
+    for (const auto& way : ways)
       launches_.push_back([this, kernel = way.get()](const MatmulAddresses& at) { return launch(*kernel, at); });
-    }
     if (timer_.has_memory()) clear_integers(context);
   }
 

@@ -16,7 +16,7 @@ namespace ridgepoint::cuda {
 std::vector<std::unique_ptr<Kernel>> fused_product_ways(CudaContext& context, const KernelSpec& spec,
                                                         const EpiloguePlan* plan);
 
-// The fastest of these, measured once and kept as choice/algorithm.h does. Launches with addresses for which its kernel
+// The fastest of these, measured once and kept as choice/search.h does. Launches with addresses for which its kernel
 // is not made, such as the weights of a norm that do not begin at a multiple of 16 bytes, run in two steps.
 std::unique_ptr<Kernel> make_fused_product(CudaContext& context, const KernelSpec& spec, const EpiloguePlan* plan);
 // That of the way that needs most, so that a memory plan does not depend on the choice.

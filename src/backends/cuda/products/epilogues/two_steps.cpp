@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "backends/cuda/generator/kernel.h"
@@ -24,9 +23,8 @@ constexpr std::size_t kBufferAlignmentBytes = 512;
 
 std::size_t buffer_bytes(const TensorLayout& layout) {
   std::int64_t last = 0;
-  for (int axis = 0; axis < layout.shape.rank(); ++axis) {
+  for (int axis = 0; axis < layout.shape.rank(); ++axis)
     last += (layout.shape[axis] - 1) * layout.strides[static_cast<std::size_t>(axis)];
-  }
   return round_up(static_cast<std::size_t>(last + 1) * size_bytes(layout.dtype), kBufferAlignmentBytes);
 }
 

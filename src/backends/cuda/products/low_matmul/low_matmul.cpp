@@ -6,7 +6,7 @@
 #include <charconv>
 #include <utility>
 
-#include "backends/cuda/driver/block_flags.h"
+#include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/products/operands/mapping.h"
 #include "core/rounding.h"
 

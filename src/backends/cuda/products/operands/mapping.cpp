@@ -36,9 +36,8 @@ std::vector<LtProblem::Launch> launches_over(const std::vector<BatchAxis>& axes)
   for (const BatchAxis& axis : axes) {
     std::vector<LtProblem::Launch> next;
     for (const LtProblem::Launch& from : launches) {
-      for (std::int64_t i = 0; i < axis.size; ++i) {
+      for (std::int64_t i = 0; i < axis.size; ++i)
         next.push_back({from.a + i * axis.strides[1], from.b + i * axis.strides[0], from.c + i * axis.strides[2]});
-      }
     }
     launches = std::move(next);
   }

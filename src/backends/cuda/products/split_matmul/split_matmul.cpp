@@ -6,7 +6,7 @@
 #include <array>
 #include <charconv>
 
-#include "backends/cuda/driver/block_flags.h"
+#include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/products/operands/mapping.h"
 #include "core/rounding.h"
 
@@ -61,9 +61,8 @@ std::optional<SplitTiling> SplitTiling::from_text(std::string_view text) {
     at += expected.size();
     return true;
   };
-  if (!number(tiling.rows) || !word("x") || !number(tiling.columns) || !word(" in ") || !number(tiling.blocks)) {
+  if (!number(tiling.rows) || !word("x") || !number(tiling.columns) || !word(" in ") || !number(tiling.blocks))
     return std::nullopt;
-  }
   return at == end ? std::optional(tiling) : std::nullopt;
 }
 
@@ -84,17 +83,15 @@ std::optional<SplitMatmulPlan> SplitMatmulPlan::of(const MatmulProblem& problem)
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const std::size_t axis = SplitMatmul::kMaxBatchAxes - axes.size() + i;
     const auto& [size, strides] = axes[i];
-    if (size > kLargestSize || strides[0] % kVector != 0 || strides[1] % kVector != 0 || strides[2] % 2 != 0) {
+    if (size > kLargestSize || strides[0] % kVector != 0 || strides[1] % kVector != 0 || strides[2] % 2 != 0)
       return std::nullopt;
-    }
     product.batch_sizes[axis] = static_cast<int>(size);
     product.a_layout.batch_strides[axis] = strides[0];
     product.b_layout.batch_strides[axis] = strides[1];
     product.c_layout.batch_strides[axis] = strides[2];
   }
-  if (problem.c.rows > kLargestSize || problem.c.columns > kLargestSize || problem.a.columns > kLargestK) {
+  if (problem.c.rows > kLargestSize || problem.c.columns > kLargestSize || problem.a.columns > kLargestK)
     return std::nullopt;
-  }
   product.m = static_cast<int>(problem.c.rows);
   product.n = static_cast<int>(problem.c.columns);
   product.k = static_cast<int>(problem.a.columns);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/products/epilogues/cross_entropy/cross_entropy.h"
 #include "backends/cuda/products/epilogues/fused_product_case.h"
+#include "backends/cuda/products/epilogues/plans.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {

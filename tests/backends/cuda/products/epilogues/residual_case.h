@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/cuda/products/epilogues/fused_product_case.h"
-#include "backends/cuda/products/epilogues/residual/residual.h"
+#include "backends/cuda/products/epilogues/plans.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/products/epilogues/fused_product_case.h"
-#include "backends/cuda/products/epilogues/rope/rope.h"
+#include "backends/cuda/products/epilogues/plans.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {

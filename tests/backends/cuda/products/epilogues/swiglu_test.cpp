@@ -12,8 +12,8 @@
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/products/epilogues/fused_product_case.h"
 #include "backends/cuda/products/epilogues/fused_product_runs.h"
+#include "backends/cuda/products/epilogues/plans.h"
 #include "backends/cuda/products/epilogues/swiglu/parameters.h"
-#include "backends/cuda/products/epilogues/swiglu/swiglu.h"
 #include "passes/graph_lines.h"
 #include "support/replaced.h"
 

@@ -1,4 +1,4 @@
-#include "backends/cuda/products/epilogues/cross_entropy/cross_entropy.h"
+#include "backends/cuda/products/epilogues/plans.h"
 
 #include <fmt/format.h>
 

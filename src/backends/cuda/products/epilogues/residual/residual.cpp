@@ -1,4 +1,4 @@
-#include "backends/cuda/products/epilogues/residual/residual.h"
+#include "backends/cuda/products/epilogues/plans.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/cuda/driver/block_flags.h"
+#include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/products/epilogues/fused_product.h"
 #include "backends/cuda/products/epilogues/residual/parameters.h"

@@ -1,8 +1,7 @@
-#include "backends/cuda/products/epilogues/rope/rope.h"
+#include "backends/cuda/products/epilogues/plans.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 

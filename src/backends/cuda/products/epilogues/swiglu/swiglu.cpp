@@ -1,9 +1,8 @@
-#include "backends/cuda/products/epilogues/swiglu/swiglu.h"
+#include "backends/cuda/products/epilogues/plans.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 
 #include "backends/cuda/hand_written.h"

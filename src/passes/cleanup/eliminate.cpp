@@ -1,0 +1,47 @@
+#include <string>
+#include <unordered_map>
+
+#include "ir/rewriter.h"
+#include "ops/node_key.h"
+#include "ops/rule.h"
+#include "passes/pass.h"
+
+namespace ridgepoint {
+namespace {
+
+std::string key_of(const Graph& graph, const Node& node, const std::vector<Value>& representative) {
+  std::string key = operation_key(node);
+  if (launches(node.op)) key += '@' + std::string(name(node.phase));
+  for (const Value value : node.inputs) key += '%' + std::to_string(representative[value.id].id);
+  for (const Value value : node.outputs) key += graph.type(value).to_string();
+  return key;
+}
+
+}  // namespace
+
+// Removes nodes that no output or update depends on, except inputs, which are the interface of the program.
+bool eliminate_dead_code(Graph& graph, const PassOptions&) {
+  return erase_unused(graph, [](const Node& node) { return node.op != Op::input; });
+}
+
+// Of nodes that compute the same op on the same values, keeps the first. Nodes with kernels are shared only within a
+// phase: a forward result that backward shares would stay in memory, which is for checkpointing to decide. Views are
+// shared across phases.
+bool eliminate_common_subexpressions(Graph& graph, const PassOptions&) {
+  std::vector<Value> representative(graph.value_count());
+  for (std::uint32_t id = 0; id < representative.size(); ++id) representative[id] = Value{id};
+  std::unordered_map<std::string, NodeId> first;
+  Rewriter rewriter(graph);
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::input || rule(node.op).donations != nullptr) continue;  // its results overwrite its operands
+    const auto [at, is_new] = first.emplace(key_of(graph, node, representative), id);
+    if (is_new) continue;
+    const Node& kept = graph.node(at->second);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) representative[node.outputs[i].id] = kept.outputs[i];
+    rewriter.replace(id, kept.outputs);
+  }
+  return rewriter.finish();
+}
+
+}  // namespace ridgepoint

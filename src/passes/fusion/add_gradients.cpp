@@ -1,0 +1,120 @@
+// Passes that let the kernel of a gradient add to another gradient.
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "ops/attention_form.h"
+#include "ops/shape_rules.h"
+#include "passes/node_rewriter.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+class GradientAdder : NodeRewriter {
+ public:
+  using NodeRewriter::NodeRewriter;
+
+  bool run() {
+    return rewrite(Op::add, [this](NodeId id) { visit(id); });
+  }
+
+ private:
+  void visit(NodeId id) {
+    const std::vector<Value> terms = graph_.node(id).inputs;
+    for (const std::size_t i : {0, 1}) {
+      const NodeId embedding = graph_.producer(terms[i]);
+      if (graph_.node(embedding).op != Op::embedding_backward || !readers_.only_reader(terms[i])) continue;
+      if (may_be_overwritten(terms[1 - i], id)) return replace(id, embedding, terms[1 - i]);
+    }
+  }
+
+  bool may_be_overwritten(Value addend, NodeId sum) const {
+    const OpClass kind = op_class(graph_.producer_node(addend).op);
+    const bool is_stored = kind != OpClass::state && kind != OpClass::view && kind != OpClass::placement;
+    return is_stored && readers_.only_reader(addend) && graph_.type(addend) == graph_.type(graph_.node(sum).outputs[0]);
+  }
+
+  void replace(NodeId sum, NodeId embedding, Value addend) {
+    rewriter_.insert_before(sum, graph_.scope_name(graph_.node(embedding)));
+    const std::vector<Value> inputs = graph_.node(embedding).inputs;
+    const Value made = embedding_backward_add(graph_, inputs[0], inputs[1], addend);
+    rewriter_.replace_by_new(sum, {&made, 1});
+    rewriter_.remove(embedding);
+  }
+};
+
+// reduce_sum(reshape(gradient)), which is all that reads the gradient.
+struct GroupSum {
+  NodeId reshape, sum;
+};
+
+class KeyGradientSummer : NodeRewriter {
+ public:
+  using NodeRewriter::NodeRewriter;
+
+  bool run() {
+    return rewrite(Op::attention_backward, [this](NodeId id) {
+      const Node& node = graph_.node(id);
+      const std::optional<GroupSum> k = group_sum(node, 1), v = group_sum(node, 2);
+      if (k && v && lie_in_order(node)) replace(id, *k, *v);
+    });
+  }
+
+ private:
+  // Kernels that add gradients read their operands by strides above 0.
+  bool lie_in_order(const Node& node) const {
+    return std::all_of(node.inputs.begin(), node.inputs.begin() + 4, [&](Value value) {
+      for (;;) {
+        const Node& view = graph_.producer_node(value);
+        if (view.op == Op::broadcast || view.op == Op::flip) return false;
+        if (op_class(view.op) != OpClass::view) return true;
+        value = view.inputs[0];
+      }
+    });
+  }
+
+  // Of the gradient of operand k or v, whose place among the operands is one further.
+  std::optional<GroupSum> group_sum(const Node& node, std::size_t output) const {
+    const std::optional<NodeId> reshape = readers_.only_reader(graph_, node.outputs[output], Op::reshape);
+    if (!reshape) return std::nullopt;
+    const std::optional<NodeId> sum = readers_.only_reader(graph_, graph_.node(*reshape).outputs[0], Op::reduce_sum);
+    if (!sum) return std::nullopt;
+    const TensorType& operand = graph_.type(node.inputs[output + 1]);
+    const Shape& groups = graph_.type(graph_.node(*reshape).outputs[0]).shape;
+    const int heads = groups.rank() - 3;
+    const bool sums_heads = heads > 0 && groups.rank() == operand.shape.rank() + 1 &&
+                            graph_.type(graph_.node(*sum).outputs[0]) == operand &&
+                            reduced_axes(graph_.node(*sum).attributes, groups.rank()) == std::vector<int>{heads};
+    return sums_heads ? std::optional(GroupSum{*reshape, *sum}) : std::nullopt;
+  }
+
+  void replace(NodeId id, const GroupSum& k, const GroupSum& v) {
+    Node summing = graph_.node(id);
+    summing.attributes.set(std::string(kSumsKeyGradients), true);
+    if (!target_.has_kernel(graph_, summing)) return;
+    rewriter_.insert_before(id);
+    const std::vector<Value> made =
+        graph_.node(make_node(graph_, Op::attention_backward, summing.inputs, summing.attributes)).outputs;
+    const std::array before = {summing.outputs[0], graph_.node(k.sum).outputs[0], graph_.node(v.sum).outputs[0]};
+    for (std::size_t i = 0; i < before.size(); ++i) rewriter_.replace_by_new(before[i], made[i]);
+    for (const NodeId removed : {k.sum, v.sum, k.reshape, v.reshape, id}) rewriter_.remove(removed);
+  }
+};
+
+}  // namespace
+
+// Adds the gradient of an embedding to the other gradient of its table in place, where a table has two: that of a tied
+// head, or of the micro-batches before. Only the rows of tokens are read and written, instead of three tables.
+bool add_embedding_gradients(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && GradientAdder(graph, options.target).run();
+}
+
+// Heads of the queries that share keys and values give each a gradient of these, and a reduce_sum adds them. Where the
+// device's backward of attention can add them itself, in registers, they are neither written nor read.
+bool sum_key_gradients(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && KeyGradientSummer(graph, options.target).run();
+}
+
+}  // namespace ridgepoint

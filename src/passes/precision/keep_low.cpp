@@ -1,0 +1,165 @@
+// Passes that keep weights, gradients and logits in bf16 or fp16, where autocast would cast them.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/stored_tensors.h"
+#include "ops/rules/optimizer/optimizer.h"
+#include "passes/node_rewriter.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+class WeightKeeper : NodeRewriter {
+ public:
+  using NodeRewriter::NodeRewriter;
+
+  bool run() {
+    for (const NodeId id : graph_.inputs(Role::parameter)) visit(graph_.node(id));
+    return rewriter_.finish();
+  }
+
+ private:
+  void visit(Node& parameter) {
+    const Value value = parameter.outputs[0];
+    if (graph_.type(value).dtype != DType::fp32) return;
+    const std::vector<NodeId> casts = casts_of(value);
+    if (casts.empty()) return;
+    const auto update = std::ranges::find(graph_.updates(), value, &Update::input);
+    if (update == graph_.updates().end()) {
+      if (casts.size() == readers_.of(value).size() && !readers_.is_result(value)) store_low(parameter, casts);
+    } else if (const Node& optimizer = graph_.producer_node(update->value); optimizer_layout(optimizer)) {
+      add_copy(parameter, casts, graph_.producer(update->value));
+    }
+  }
+
+  // The casts to the low type of the first of them.
+  std::vector<NodeId> casts_of(Value value) const {
+    std::vector<NodeId> casts;
+    for (const NodeId reader : readers_.of(value)) {
+      const Node& node = graph_.node(reader);
+      if (node.op != Op::cast || !is_low(graph_.type(node.outputs[0]).dtype)) continue;
+      if (casts.empty() || low_type(casts.front()) == low_type(reader)) casts.push_back(reader);
+    }
+    return casts;
+  }
+  TensorType low_type(NodeId cast) const { return graph_.type(graph_.node(cast).outputs[0]); }
+
+  void store_low(Node& parameter, const std::vector<NodeId>& casts) {
+    const Value value = parameter.outputs[0];
+    parameter.attributes.set(kDeclaredDType, std::string(name(graph_.type(value).dtype)));
+    graph_.set_type(value, low_type(casts.front()));
+    replace(casts, value);
+  }
+
+  void add_copy(const Node& parameter, const std::vector<NodeId>& casts, NodeId optimizer) {
+    const TensorType type = low_type(casts.front());
+    rewriter_.insert_before(graph_.producer(parameter.outputs[0]));
+    const Value copy = input(graph_, "low." + input_name(parameter), type, Role::state);
+    Node& made = graph_.node(graph_.producer(copy));
+    made.attributes.set(kCopyOf, input_name(parameter));
+    replace(casts, copy);
+
+    const Node before = graph_.node(optimizer);
+    Attributes attributes = before.attributes;
+    attributes.set("copy", std::string(name(type.dtype)));
+    rewriter_.insert_before(optimizer);
+    const Node& after = graph_.node(make_node(graph_, before.op, before.inputs, attributes));
+    rewriter_.replace(optimizer, std::span(after.outputs).first(before.outputs.size()));
+    graph_.add_update(copy, after.outputs.back());
+  }
+
+  void replace(const std::vector<NodeId>& casts, Value low) {
+    for (const NodeId cast : casts) rewriter_.replace(cast, low);
+  }
+};
+
+bool reads_gradient(const Node& node, std::size_t operand) {
+  if (node.op == Op::nonfinite) return true;
+  const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+  return layout && layout->is_gradient(operand);
+}
+
+class LogitsKeeper : NodeRewriter {
+ public:
+  using NodeRewriter::NodeRewriter;
+
+  bool run() {
+    for (const NodeId id : nodes_of(graph_)) {
+      const Node& node = graph_.node(id);
+      if (node.op == Op::cross_entropy) read_low(id, 0);
+      if (node.op == Op::cross_entropy_backward) read_low(id, 1);
+    }
+    if (!rewriter_.finish()) return false;
+    // So that later passes do not take the casts for readers of the logits.
+    erase_unused(graph_, [](const Node& node) { return node.op == Op::cast; });
+    return true;
+  }
+
+ private:
+  // Whether casts to `low` are all that reads the value.
+  bool is_cast_to(Value value, DType low) const {
+    const std::vector<NodeId>& readers = readers_.of(value);
+    return !readers.empty() && !readers_.is_result(value) && std::ranges::all_of(readers, [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      return reader.op == Op::cast && graph_.type(reader.outputs[0]).dtype == low;
+    });
+  }
+
+  void read_low(NodeId id, std::size_t logits) {
+    Node low = graph_.node(id);
+    const std::optional<Value> source = low_source(graph_, low.inputs[logits]);
+    if (!source) return;
+    if (low.op == Op::cross_entropy_backward && !is_cast_to(low.outputs[0], graph_.type(*source).dtype)) return;
+    low.inputs[logits] = *source;
+    if (!target_.has_kernel(graph_, low)) return;
+    rewriter_.insert_before(id);
+    const NodeId made = make_node(graph_, low.op, low.inputs, low.attributes);
+    if (low.op == Op::cross_entropy_backward) {
+      for (const NodeId cast : readers_.of(low.outputs[0])) rewriter_.replace(cast, graph_.node(made).outputs[0]);
+      rewriter_.remove(id);
+    } else {
+      rewriter_.replace(id, std::vector(graph_.node(made).outputs));
+    }
+  }
+};
+
+}  // namespace
+
+// Stores bf16 and fp16 weights, so that no run casts them. A parameter that the run updates keeps its fp32 values, and
+// gets a low copy beside them: the state "low.NAME", which the optimizer writes with the parameter and
+// Program::write_input with its first value. A parameter that the run only reads, always in the same low type, is
+// stored in that type alone.
+bool keep_weights_low(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && WeightKeeper(graph, options.target).run();
+}
+
+// Lets the optimizer read the gradients of bf16 and fp16 products as they are. Autocast casts them to the type of their
+// parameter first; that cast is exact, so the optimizer computes the same from either.
+bool keep_gradients_low(Graph& graph, const PassOptions& options) {
+  if (options.level == Compile::off) return false;
+  bool changed = false;
+  for (const NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::optional<Value> low = low_source(graph, node.inputs[i]);
+      if (!low || !reads_gradient(node, i)) continue;
+      node.inputs[i] = *low;
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+// Lets cross-entropy read bf16 and fp16 logits as they are, and write their gradient rounded. Autocast casts the logits
+// to fp32 first, and the gradient is cast back: the kernels compute the same in fp32, and two copies of the logits in
+// fp32 are not made.
+bool keep_logits_low(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && LogitsKeeper(graph, options.target).run();
+}
+
+}  // namespace ridgepoint
