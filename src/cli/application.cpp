@@ -7,8 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <filesystem>
+#include <iterator>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "cli/descriptions/command.h"
 #include "cli/descriptions/description.h"
@@ -250,6 +253,73 @@ void check_values(CLI::App& app) {
   }
 }
 
+// The options whose files a command writes; it reads those of all others.
+constexpr std::string_view kWrittenFiles[] = {"--output", "--snapshot",     "--timeline",   "--trace",
+                                              "--dump",   "--save-weights", "--save-tokens"};
+
+struct NamedFile {
+  std::string flag;
+  std::filesystem::path path;
+  bool is_written;
+};
+
+// The files and folders that options name. --model takes names of models too, which no file has by accident: where one
+// has, the model is that of the file.
+std::vector<NamedFile> named_files(const CLI::App& app) {
+  std::vector<NamedFile> files;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string flag = is_positional(*option) ? option->get_name() : "--" + option->get_lnames().back();
+    const std::string type = option->get_type_name();
+    if (type != "FILE" && type != "FILES" && flag != "--model") continue;
+    const bool is_written = std::ranges::find(kWrittenFiles, flag) != std::end(kWrittenFiles);
+    for (const std::string& value : option->results()) {
+      for (std::size_t begin = 0; begin <= value.size();) {
+        const std::size_t end = type == "FILE" ? value.size() : std::min(value.find(',', begin), value.size());
+        if (flag != "--model" || value.find_first_of("/.") != std::string::npos)
+          files.push_back({flag, value.substr(begin, end - begin), is_written});
+        begin = end + 1;
+      }
+    }
+  }
+  return files;
+}
+
+bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code ignored;
+  const auto place = [&](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+  };
+  return std::filesystem::equivalent(a, b, ignored) || place(a) == place(b);
+}
+
+// Whether `read` names a model by its folder or one of its files, and `written` is another one of them.
+bool is_file_of_model(const std::filesystem::path& written, const std::filesystem::path& read) {
+  std::error_code ignored;
+  const std::string name = written.filename().string();
+  const bool is_model_file = name == "config.json" || name.ends_with(".safetensors") || name.ends_with(".index.json");
+  if (!is_model_file || !std::filesystem::exists(written, ignored)) return false;
+  const std::filesystem::path folder =
+      std::filesystem::is_directory(read, ignored) ? read : std::filesystem::absolute(read, ignored).parent_path();
+  return std::filesystem::equivalent(std::filesystem::absolute(written, ignored).parent_path(), folder, ignored);
+}
+
+// Refuses to write a file that the same command reads, or writes for another option: one of the two would be lost.
+void check_written_files(const CLI::App& app) {
+  const std::vector<NamedFile> files = named_files(app);
+  for (const NamedFile& written : files) {
+    for (const NamedFile& other : files) {
+      if (!written.is_written || &written == &other) continue;
+      const bool is_model = !other.is_written && (other.flag == "--model" || other.flag == "--weights");
+      if (!is_same_file(written.path, other.path) && !(is_model && is_file_of_model(written.path, other.path)))
+        continue;
+      std::error_code ignored;
+      if (std::filesystem::is_character_file(written.path, ignored)) continue;  // /dev/stdout, /dev/null
+      refuse(fmt::format("{} would replace '{}', which {} {}; give another file", written.flag, other.path.string(),
+                         other.flag, other.is_written ? "writes too" : "reads"));
+    }
+  }
+}
+
 int run_command(Command& command, int argc, const char* const* argv) {
   CLI::App app;
   prepare(app, command);
@@ -266,6 +336,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   check_values(app);
+  check_written_files(app);
   install_interrupt_handler(is_first_rank() ? Rank::first : Rank::other);
   set_warning_handler(show_warning);
   return command.run();

@@ -13,6 +13,8 @@
 #include <system_error>
 
 #include "core/files/file.h"
+#include "core/files/leftovers.h"
+#include "core/text/json.h"
 #include "core/text/text.h"
 #include "record/usual_values.h"
 #include "ridgepoint/error.h"
@@ -101,8 +103,7 @@ std::vector<StudyPart> all_parts() {
 // Nothing, or what a process leaves that was ended while it wrote the first manifest.
 bool is_empty_but_for_leftovers(const fs::path& folder) {
   return std::ranges::all_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
-    const std::string name = entry.path().filename().string();
-    return name.starts_with(fmt::format(".{}.", StudyManifest::kName)) && name.ends_with(".tmp");
+    return is_temporary_name(entry.path().filename().string(), StudyManifest::kName);
   });
 }
 

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/refusals.h"
 #include "cli/toy_bench.h"
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "core/text/text.h"
 #include "support/run_program.h"
 #include "support/terminal_screen.h"
 
@@ -143,6 +147,38 @@ TEST(Program, refuses_options_that_would_change_nothing) {
   expect_usage_error({"attention", "--pivot", "--columns", "peak_over_before_backward"},
                      "--columns does not apply to --pivot");
   expect_usage_error({"verify", "--rtol", "1e-3"}, "--rtol needs --against");
+}
+
+TEST(Program, replaces_no_file_that_it_reads) {
+  const TemporaryFolder folder;
+  const std::string rows = folder / "rows.jsonl", config = folder / "config.json";
+  write_file(rows, "{}\n");
+  std::filesystem::create_symlink("rows.jsonl", folder / "link.jsonl");
+  for (const std::string& same : {rows, (folder / "../" / folder.path().filename() / "link.jsonl").string()})
+    expect_usage_error({"compare", rows, "--output", same}, "--output would replace '" + rows + "', which FILES reads");
+  write_file(config, R"({"model_type": "llama"})");
+  expect_usage_error({"plan", "--model", folder.path(), "--output", config}, "which --model reads");
+  expect_usage_error({"memory", "--timeline", "a.csv,a.svg", "--snapshot", "./a.svg"}, "which --timeline writes too");
+  EXPECT_EQ(run_program({"plan", "--output", "/dev/null", "--format", "csv"}).exit_code, 0);
+}
+
+TEST(Program, prints_no_escape_of_a_file) {
+  const TemporaryFolder folder;
+  const std::string graph = folder / "graph.txt", config = folder / "config.json";
+  write_file(graph,
+             "graph \"\x1b]0;pwned\x07g\"\n%0:fp32[4] = input() {name=\"x\", role=\"data\"} @forward \"\" \"\"\n"
+             "output \"o\" %0\n");
+  write_file(config, R"({"model_type":"llama","num_hidden_layers":1,"\u009b31m\u202e":1})");
+  const std::vector<std::vector<std::string>> commands = {{"graph", "--graph", graph},
+                                                          {"graph", "--graph", graph, "--text"},
+                                                          {"graph", "--graph", graph, "--format", "markdown"},
+                                                          {"plan", "--model", config, "--context", "\x1b[5m"},
+                                                          {"plan", "--model", config, "--context", "8"}};
+  for (const std::vector<std::string>& command : commands) {
+    const ProgramResult result = run_program(command);
+    EXPECT_EQ(printable_lines(result.output), result.output) << command[0];
+    EXPECT_EQ(printable_lines(result.error), result.error) << command[0];
+  }
 }
 
 TEST(Program, refuses_stray_and_missing_values) {

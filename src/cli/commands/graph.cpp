@@ -12,12 +12,14 @@
 
 #include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/graph_file.h"
 #include "cli/options/output.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
 #include "core/files/file.h"
 #include "core/text/nearest.h"
+#include "core/text/text.h"
 #include "inspect/graph/tables.h"
 #include "ridgepoint/program.h"
 
@@ -82,12 +84,14 @@ class GraphCommand : public Command {
             "--text, --dot and --stats print different things; give one");
     require(!text_ || output_options_.format.empty(), "--text has its own format; leave --format out");
     require(!dot_ || output_options_.format.empty(), "--dot has its own format; leave --format out");
-    require(graph_file_.empty() || !run_options_.given("--workload"),
-            "--graph replaces the workload; leave --workload out");
+    for (const std::string_view flag : kOfWorkload) {
+      require(graph_file_.empty() || !run_options_.given(flag),
+              fmt::format("--graph replaces the workload; leave {} out", flag));
+    }
   }
 
   Graph source(const RunDraft& draft) const {
-    if (!graph_file_.empty()) return parse_graph(read_file(graph_file_, kMaxGraphBytes));
+    if (!graph_file_.empty()) return read_graph_file(graph_file_);
     return workload_of(draft)->build(stop_if_interrupted);
   }
 
@@ -125,7 +129,7 @@ class GraphCommand : public Command {
 
   void write_text(const std::string& text) const {
     if (output_options_.path.empty()) {
-      print_output(text);
+      print_output(printable_lines(text));
     } else {
       write_file(output_options_.path, text);
     }
@@ -140,6 +144,10 @@ class GraphCommand : public Command {
 
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
+  // What a graph of a file has in itself.
+  static constexpr std::string_view kOfWorkload[] = {"--workload", "--model", "--config-override", "--layers",
+                                                     "--d-model",  "--d-ff",  "--heads",           "--vocab",
+                                                     "--context",  "--batch", "--attention"};
   static constexpr std::string_view kSettings[] = {
       "device",       "threads",        "memory-limit", "workload",   "model",   "config-override", "layers",
       "d-model",      "d-ff",           "heads",        "vocab",      "context", "batch",           "dtype",

@@ -11,6 +11,7 @@
 
 #include "cli/descriptions/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/graph_file.h"
 #include "cli/options/output.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
@@ -280,7 +281,7 @@ class PrecisionCommand : public Command {
 
   Graph graph(Precision precision) const {
     if (!graph_file_.empty()) {
-      Graph graph = parse_graph(read_file(graph_file_, kMaxGraphBytes));
+      Graph graph = read_graph_file(graph_file_);
       autocast(graph, {precision, {}});
       return graph;
     }

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "cli/descriptions/command.h"
@@ -66,11 +65,7 @@ class ReportCommand : public Command {
     require(!output_.empty() || output_width() == SIZE_MAX,
             "the page is HTML, which a terminal does not show; give --output page.html");
     if (!published_.empty()) published_paths_ = parse_option("--published", published_, split_list);
-    if (!output_.empty()) {
-      require_not_an_input(paths_);
-      require_not_an_input(published_paths_);
-      check_writable(output_);
-    }
+    if (!output_.empty()) check_writable(output_);
     const std::string page =
         is_study() ? views::study_page(views::read_study(paths_.front()), title_) : page_of_files();
     if (output_.empty()) {
@@ -109,14 +104,6 @@ class ReportCommand : public Command {
                               rows == 1 ? "row" : fmt::format("{} rows", rows)));
     }
     return file;
-  }
-
-  void require_not_an_input(const std::vector<std::string>& paths) const {
-    for (const std::string& path : paths) {
-      std::error_code ignored;
-      require(!std::filesystem::equivalent(path, output_, ignored),
-              fmt::format("--output: '{}' is one of the files to show", output_));
-    }
   }
 
   std::vector<std::string> paths_, published_paths_;

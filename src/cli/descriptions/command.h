@@ -30,7 +30,4 @@ class Command {
 
 std::vector<std::unique_ptr<Command>> all_commands();
 
-// The largest graph file that is read.
-inline constexpr std::size_t kMaxGraphBytes = std::size_t{256} << 20;
-
 }  // namespace ridgepoint::cli

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -45,7 +46,7 @@ void OutputOptions::add_to(CLI::App& app) {
           ->type_name("NAME")
           ->group("Output");
   offer(*format_option, {views::kFormatNames.all().begin(), views::kFormatNames.all().end()}, Takes::one);
-  app.add_option("--output", path, "write to this file; it is rewritten after every row [standard output]")
+  app.add_option("--output", path, "write to this file; it is rewritten as rows finish [standard output]")
       ->type_name("FILE")
       ->group("Output");
   CLI::Option* unit_option =
@@ -80,12 +81,11 @@ void OutputOptions::check_plot() const {
               ErrorKind::usage);
 }
 
-// Opening and closing a pipe would end the input of its reader.
 void OutputOptions::check() const {
   resolved_columns();
   resolved_format();
   if (!unit.empty()) parse_option("--unit", unit, [](std::string_view text) { return write_bytes_in(text); });
-  if (!path.empty() && is_first_rank() && !is_special_file(path)) check_writable(path);
+  if (!path.empty() && is_first_rank()) check_writable(path);
 }
 
 std::vector<std::string> OutputOptions::resolved_columns() const {
@@ -154,16 +154,33 @@ void PageWriter::rewrite_file() {
   written_ = version_of(path_);
 }
 
-void PageWriter::item_added() {
-  ++item_count_;
+void PageWriter::show_all() {
+  constexpr int kLeastTimesAsLong = 9;  // between two versions, as it takes to write one
+  const Clock::time_point begin = Clock::now();
   if (!path_.empty() && !is_special_file_) rewrite_file();
   if (draws()) draw_page(all(output_width()));
+  shown_count_ = item_count_;
+  next_show_ = Clock::now() + kLeastTimesAsLong * (Clock::now() - begin);
+}
+
+PageWriter::~PageWriter() {
+  if (shown_count_ == item_count_) return;
+  try {
+    show_all();
+  } catch (const std::exception&) {  // another one is on its way
+  }
+}
+
+void PageWriter::item_added() {
+  ++item_count_;
+  if (Clock::now() >= next_show_) show_all();
   if (!streams()) return;
   const views::Page page = make_page_(format_, item_count_ - 1);
   print_output(item_count_ == 1 ? render(format_, page) : render_continued(format_, page));
 }
 
 void PageWriter::finish() {
+  if (shown_count_ < item_count_) show_all();
   if (is_special_file_) {
     write_file(path_, all(SIZE_MAX));
   } else if (draws()) {

@@ -12,6 +12,7 @@
 #include "cli/terminal/messages.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
+#include "interchange/safetensors_names.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 
@@ -35,7 +36,7 @@ std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload
   }
   for (const std::string& name : file.names()) {
     if (std::ranges::find(parameters, name, &ParameterDeclaration::name) == parameters.end()) {
-      problems.push_back(fmt::format("'{}' of '{}' is not a parameter of this model", name, path));
+      problems.push_back(fmt::format("{} of '{}' is not a parameter of this model", quote_name(name), path));
     }
   }
   return problems;

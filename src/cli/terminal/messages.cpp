@@ -11,6 +11,7 @@
 #include "cli/terminal/growing_page.h"
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
+#include "core/text/text.h"
 #include "ridgepoint/error.h"
 #include "tables/table/wrap.h"
 
@@ -24,7 +25,8 @@ std::string& speaker() {
 
 std::string error_lines(std::string_view message) {
   const std::string name = speaker().empty() ? "" : fmt::format(" {}:", speaker());
-  return views::wrap(fmt::format("ridgepoint:{} {}", name, message), terminal_width(STDERR_FILENO), 2) + "\n";
+  const std::string text = printable_lines(fmt::format("ridgepoint:{} {}", name, message));
+  return views::wrap(text, terminal_width(STDERR_FILENO), 2) + "\n";
 }
 
 }  // namespace

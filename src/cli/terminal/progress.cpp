@@ -13,6 +13,7 @@
 
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
+#include "core/text/text.h"
 #include "core/text/units.h"
 #include "tables/table/wrap.h"
 
@@ -105,7 +106,7 @@ Progress::~Progress() {
 void Progress::start_row(std::size_t row, std::string what) {
   const std::scoped_lock lock(mutex_);
   state_.row = row;
-  state_.what = std::move(what);
+  state_.what = printable(what);
   state_.stage.clear();
   cost_before_row_ = std::accumulate(costs_.begin(), costs_.begin() + static_cast<std::ptrdiff_t>(row), 0.0);
 }

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "core/files/leftovers.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
 
@@ -161,14 +162,16 @@ bool PrivateFolder::write(const std::string& name, std::string_view contents, bo
   const fs::path path = path_ / name;
   std::string temporary;
   Descriptor file;
+  remove_leftovers(path_, [](std::string_view entry) { return is_temporary_name(entry, ""); });
   do {
-    temporary = fmt::format(".{}.{}.{}.tmp", name, static_cast<long>(::getpid()), ++counter);
+    temporary = temporary_name(name, ++counter);
     file = Descriptor(uninterrupted([&] {
       constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
       return ::openat(descriptor_.number(), temporary.c_str(), kFlags, 0600);
     }));
   } while (!file.is_open() && errno == EEXIST);
   if (!file.is_open()) throw_system_error("write", path, errno);
+  mark_in_use(file.number());
   try {
     write_all(file.number(), contents, path);
     const int folder = descriptor_.number();

@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
+#include "core/files/leftovers.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -39,6 +43,43 @@ std::string remedy(const std::filesystem::path& path, int error) {
 void sync_folder(const std::filesystem::path& folder) noexcept {
   const Descriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.is_open()) ::fsync(descriptor.number());
+}
+
+// Where the links of `path` lead. The file need not exist.
+std::filesystem::path target_of(const std::filesystem::path& path) {
+  constexpr int kMostLinks = 40;  // as the system follows
+  std::filesystem::path target = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    std::error_code is_no_link;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, is_no_link);
+    if (is_no_link) return target;
+    target = folder_of(target) / next;  // an absolute one stands alone
+  }
+  fail_writing(path, ELOOP);
+}
+
+// Returns whether there is something to read, or the end.
+bool wait_for_data(int descriptor, int milliseconds) {
+  pollfd waiting{descriptor, POLLIN, 0};
+  return uninterrupted([&] { return ::poll(&waiting, 1, milliseconds); }) != 0;
+}
+
+// A pipe gets an end that does not wait for the other one; afterwards writing waits for room as usual.
+Descriptor open_special(const std::filesystem::path& path) {
+  constexpr std::chrono::milliseconds kPause{20};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPipeMilliseconds);
+  for (;;) {
+    Descriptor file(uninterrupted([&] { return ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK); }));
+    if (file.is_open()) {
+      ::fcntl(file.number(), F_SETFL, ::fcntl(file.number(), F_GETFL) & ~O_NONBLOCK);
+      return file;
+    }
+    if (errno != ENXIO) fail_writing(path, errno);
+    if (std::chrono::steady_clock::now() > until)
+      throw Error(
+          fmt::format("cannot write '{}': no program reads from this pipe; start its reader first", path.string()));
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
 }  // namespace
@@ -75,14 +116,26 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> into) const {
 }
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
-  const Descriptor descriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+  const Descriptor descriptor(uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
   if (!descriptor.is_open()) throw_system_error("read", path, errno);
+  struct stat status {};
+  // A pipe that no program has opened to write looks as if it had ended.
+  bool may_lack_writer = ::fstat(descriptor.number(), &status) == 0 && S_ISFIFO(status.st_mode);
   std::string contents;
   std::string buffer(std::size_t{1} << 16, '\0');
   while (contents.size() <= limit_bytes) {
     const ssize_t got = uninterrupted([&] { return ::read(descriptor.number(), buffer.data(), buffer.size()); });
-    if (got < 0) throw_system_error("read", path, errno);
-    if (got == 0) return contents;
+    if (got < 0 && errno == EAGAIN) {
+      wait_for_data(descriptor.number(), -1);
+    } else if (got < 0) {
+      throw_system_error("read", path, errno);
+    } else if (got == 0 && !may_lack_writer) {
+      return contents;
+    } else if (got == 0 && !wait_for_data(descriptor.number(), kPipeMilliseconds)) {
+      throw Error(fmt::format("cannot read '{}': no program writes to this pipe", path.string()));
+    }
+    may_lack_writer = false;
+    if (got <= 0) continue;
     contents.append(buffer.data(), static_cast<std::size_t>(got));
   }
   throw Error(fmt::format("cannot read '{}': it is larger than the limit of {} bytes", path.string(), limit_bytes));
@@ -90,14 +143,11 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
 
 OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   if (!path_.has_filename()) fail_writing(path_, path_.empty() ? ENOENT : EISDIR);
-  std::error_code ignored;
-  target_ = std::filesystem::weakly_canonical(path_, ignored);
-  if (target_.empty()) target_ = path_;
+  target_ = target_of(path_);
   struct stat status {};
   const bool exists = ::stat(path_.c_str(), &status) == 0;
   if (exists && !S_ISREG(status.st_mode)) {
-    descriptor_ = Descriptor(uninterrupted([&] { return ::open(path_.c_str(), O_WRONLY | O_CLOEXEC); }));
-    if (!descriptor_.is_open()) fail_writing(path_, errno);
+    descriptor_ = open_special(path_);
     return;
   }
   // rename() would replace a read-only file, because it needs only permission for the folder.
@@ -110,12 +160,14 @@ void OutputFile::open_temporary() {
   constexpr mode_t kReadWriteForAll = 0666;  // less the process's umask
   static std::atomic<unsigned> counter{0};
   const std::string stem = target_.filename().string().substr(0, 64);
+  remove_leftovers(folder_of(target_), [&](std::string_view name) { return is_temporary_name(name, stem); });
   do {
-    temporary_ = folder_of(target_) / fmt::format(".{}.{}.{}.tmp", stem, static_cast<long>(::getpid()), ++counter);
+    temporary_ = folder_of(target_) / temporary_name(stem, ++counter);
     descriptor_ = Descriptor(uninterrupted(
         [&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kReadWriteForAll); }));
   } while (!descriptor_.is_open() && errno == EEXIST);
   if (!descriptor_.is_open()) fail_writing(path_, errno);
+  mark_in_use(descriptor_.number());
 }
 
 OutputFile::~OutputFile() {
@@ -148,6 +200,13 @@ void write_file(const std::filesystem::path& path, std::string_view contents) {
   file.commit();
 }
 
-void check_writable(const std::filesystem::path& path) { const OutputFile probe(path); }
+void check_writable(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_fifo(path, ignored)) {
+    if (::access(path.c_str(), W_OK) != 0) fail_writing(path, errno);
+    return;
+  }
+  const OutputFile probe(path);
+}
 
 }  // namespace ridgepoint

@@ -13,6 +13,9 @@
 
 namespace ridgepoint {
 
+// How long a named pipe may lack a program at its other end.
+inline constexpr int kPipeMilliseconds = 2000;
+
 // A regular file opened for reading at offsets; safe to read from several threads. Throws Error when it is missing,
 // unreadable or not a regular file.
 class InputFile {
@@ -30,13 +33,16 @@ class InputFile {
   std::uint64_t size_bytes_ = 0;
 };
 
-// The whole content of a file or pipe. Throws Error when it has more than `limit_bytes`.
+// The whole content of a file or pipe. Throws Error when it has more than `limit_bytes`, and for a pipe that no program
+// opens for writing within kPipeMilliseconds.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 
 // A file being written. `path` does not change before commit(); without commit() the destructor deletes the temporary
 // file.
-// A symbolic link is followed; an existing file's permissions are kept. A target that is not a regular file
-// (/dev/stdout, a named pipe) is written to directly. The constructor throws Error when the target cannot be written.
+// A symbolic link is followed, also where it leads to no file yet; an existing file's permissions are kept. A target
+// that is not a regular file (/dev/stdout, a named pipe) is written to directly. The constructor throws Error when the
+// target cannot be written, and for a named pipe that no program opens for reading within kPipeMilliseconds. What a
+// process left that was ended while it wrote is removed.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -61,7 +67,8 @@ class OutputFile {
 // Replaces the file at `path` atomically.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
-// Throws the Error that OutputFile would throw for `path`, and changes nothing. For a check before long work.
+// Throws the Error that OutputFile would throw for `path`, and changes nothing. For a check before long work. A pipe is
+// not opened, because to close it again would end the input of its reader.
 void check_writable(const std::filesystem::path& path);
 
 }  // namespace ridgepoint

@@ -31,8 +31,9 @@ class JsonError : public Error {
 // a number that no type holds, or more than kMostJsonLevels levels.
 Json parse_json(std::string_view text, std::string_view what = "it");
 
-// On one line. Text that is not UTF-8 (a device's own name, say) is replaced rather than refused.
-inline std::string dump_json(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+// On one line. Text that is not UTF-8 (a device's own name, say) is replaced rather than refused; characters that a
+// terminal obeys (is_control() in core/text/text.h) are written as \u and their number.
+std::string dump_json(const Json& json);
 
 // null for what is not finite.
 inline Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }

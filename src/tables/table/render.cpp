@@ -158,11 +158,11 @@ std::string markdown(const Page& page) {
   std::string text;
   for (const Table& table : page.tables) {
     if (!text.empty()) text += '\n';
-    if (!table.caption.empty()) text += paragraphs(table.caption) + (table.columns.empty() ? "" : "\n");
-    if (!table.title.empty()) text += fmt::format("### {}\n\n", table.title);
+    if (!table.caption.empty()) text += paragraphs(markdown_text(table.caption)) + (table.columns.empty() ? "" : "\n");
+    if (!table.title.empty()) text += fmt::format("### {}\n\n", markdown_text(table.title));
     if (!table.columns.empty()) text += markdown_table(as_text(table));
     for (const std::string& words : {table.remark, table.note}) {
-      if (!words.empty()) text += '\n' + words + '\n';
+      if (!words.empty()) text += '\n' + markdown_text(words) + '\n';
     }
   }
   return text;
@@ -188,9 +188,9 @@ Json to_json(const Table& table) {
 std::string render(Format format, const Page& page, std::size_t width) {
   switch (format) {
     case Format::table:
-      return terminal(page, width);
+      return printable_lines(terminal(page, width));
     case Format::markdown:
-      return markdown(page);
+      return printable_lines(markdown(page));
     case Format::csv:
       return csv(page);
     case Format::json: {

@@ -135,6 +135,7 @@ TEST(GraphCommand, names_the_nearest_of_what_it_does_not_know) {
 }
 
 TEST(GraphCommand, refuses_options_that_contradict_each_other) {
+  expect_usage_error({"graph", "--graph", "g", "--model", "tiny"}, "--graph replaces the workload; leave --model out");
   EXPECT_THAT(graph({"--text", "--format", "json"}).error, HasSubstr("leave --format out"));
   EXPECT_THAT(graph({"--dot", "--format", "json"}).error, HasSubstr("leave --format out"));
   EXPECT_THAT(graph({"--dot", "--stats"}).error, HasSubstr("give one"));

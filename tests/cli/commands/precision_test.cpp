@@ -213,7 +213,7 @@ TEST(PrecisionCommand, shows_modules_whose_names_are_no_text) {
   for (const char* format : {"table", "markdown"}) {
     EXPECT_THAT(print(format), AllOf(HasSubstr("a\uFFFD\uFFFD[2Jb"), Not(HasSubstr("\x1b")))) << format;
   }
-  EXPECT_EQ(csv_rows(print("csv")).back().at("module"), "a\uFFFD\x1b[2Jb");
+  EXPECT_EQ(csv_rows(print("csv")).back().at("module"), "a\uFFFD\uFFFD[2Jb");
   EXPECT_EQ(Json::parse(print("json")).back()["module"], "a\uFFFD\x1b[2Jb");
   const std::string lines = print("jsonl");
   EXPECT_EQ(Json::parse(lines.substr(lines.rfind('\n', lines.size() - 2) + 1))["module"], "a\uFFFD\x1b[2Jb");

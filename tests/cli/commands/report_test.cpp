@@ -178,7 +178,7 @@ TEST_F(Report, refuses_an_output_that_it_cannot_write_or_would_overwrite) {
   EXPECT_THAT(missing.error, HasSubstr("page.html"));
   const ProgramResult same = report({rows, "--output", rows});
   EXPECT_EQ(same.exit_code, 2);
-  EXPECT_THAT(same.error, HasSubstr("is one of the files to show"));
+  EXPECT_THAT(same.error, HasSubstr("which RECORDS reads"));
   EXPECT_EQ(read_file(rows, kFileLimit), kRecord);
   const ProgramResult none = report({"--output", path("page.html")});
   EXPECT_EQ(none.exit_code, 2);

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/files/file.h"
@@ -46,16 +48,42 @@ TEST(PageWriter, says_that_another_program_writes_its_file) {
     table.add({views::Cell(1.0)});
     return views::Page{.tables = {table}};
   });
-  writer.item_added();
-  writer.item_added();
+  const auto add = [&] {  // when a version is due again
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    writer.item_added();
+  };
+  add();
+  add();
   EXPECT_THAT(heard, ::testing::IsEmpty());
   write_file(path, "b\n2\n");
-  writer.item_added();
-  writer.item_added();
+  add();
+  add();
   writer.finish();
   set_warning_handler({});
   EXPECT_THAT(heard, ::testing::ElementsAre(::testing::HasSubstr("another program wrote '" + path + "' too")));
   EXPECT_EQ(read_file(path, 100), "a\n1\n");
+}
+
+// Rewriting the file takes some 10 ms for the test's pages, so thousands of versions would take a minute.
+TEST(PageWriter, writes_a_file_as_often_as_a_tenth_of_the_time_allows_and_at_its_end) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "rows.csv";
+  int pages = 0, items = 0;
+  const auto make_page = [&](Format, std::size_t) {
+    ++pages;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    views::Table table;
+    table.columns = {{"a", "a"}};
+    table.add({views::Cell(static_cast<double>(items))});
+    return views::Page{.tables = {table}};
+  };
+  {
+    PageWriter writer({"", path}, make_page);
+    for (items = 1; items <= 2000; ++items) writer.item_added();
+    items = 2000;
+    EXPECT_LT(pages, 20);
+  }  // as where an exception ends the sweep
+  EXPECT_EQ(read_file(path, 100), "a\n2000\n");
 }
 
 }  // namespace

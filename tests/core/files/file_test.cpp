@@ -1,13 +1,19 @@
 #include "core/files/file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
 
+#include "core/files/leftovers.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
 
@@ -57,6 +63,26 @@ TEST(File, a_pipe_without_a_writer_does_not_hang) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT([&] { InputFile(folder / "pipe"); }, ThrowsMessage<Error>(HasSubstr("not a regular file")));
+  EXPECT_THAT([&] { read_file(folder / "pipe", kLimit); },
+              ThrowsMessage<Error>(HasSubstr("no program writes to this pipe")));
+  check_writable(folder / "pipe");
+  EXPECT_THAT([&] { write_file(folder / "pipe", "x"); },
+              ThrowsMessage<Error>(HasSubstr("no program reads from this pipe")));
+}
+
+TEST(File, a_pipe_passes_on_what_its_writer_writes_later) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the reader is there before
+    const Descriptor pipe(::open((folder / "pipe").c_str(), O_WRONLY));
+    for (const char* text : {"one ", "two"}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      ASSERT_GT(::write(pipe.number(), text, std::string_view(text).size()), 0);
+    }
+  });
+  EXPECT_EQ(read_file(folder / "pipe", kLimit), "one two");
+  writer.join();
 }
 
 TEST(File, reads_at_an_offset_and_no_further_than_the_end) {
@@ -149,6 +175,48 @@ TEST(File, a_link_is_followed_and_stays_a_link) {
   write_file(folder / "link", "new");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(read_file(folder / "target", kLimit), "new");
+}
+
+TEST(File, a_link_that_leads_to_no_file_yet_is_followed) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "inner");
+  std::filesystem::create_symlink("../target", folder / "inner/second");
+  std::filesystem::create_symlink("inner/second", folder / "first");
+  write_file(folder / "first", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "first"));
+  EXPECT_EQ(read_file(folder / "target", kLimit), "new");
+  std::filesystem::create_symlink("loop", folder / "loop");
+  EXPECT_THROW(write_file(folder / "loop", "x"), Error);
+}
+
+void make_old(const std::filesystem::path& path) {
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+}
+
+TEST(File, what_a_killed_process_left_is_removed) {
+  const TemporaryFolder folder;
+  for (const char* name : {".a.1.1.tmp", ".a.1.2.tmp", ".b.1.1.tmp", ".a.x.1.tmp", ".a.1.3.tmp"})
+    std::ofstream(folder / name) << "half";
+  for (const char* name : {".a.1.1.tmp", ".a.1.2.tmp", ".b.1.1.tmp", ".a.x.1.tmp"}) make_old(folder / name);
+  const Descriptor in_use(::open((folder / ".a.1.2.tmp").c_str(), O_RDONLY));
+  mark_in_use(in_use.number());
+  remove_leftovers(folder.path(), [](std::string_view name) { return is_temporary_name(name, "a"); });
+  EXPECT_FALSE(std::filesystem::exists(folder / ".a.1.1.tmp"));
+  // In use, of another file, of another program, young.
+  for (const char* name : {".a.1.2.tmp", ".b.1.1.tmp", ".a.x.1.tmp", ".a.1.3.tmp"})
+    EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
+}
+
+TEST(TemporaryFolder, removes_those_of_killed_processes) {
+  const TemporaryFolder base;
+  const char* before = std::getenv("TMPDIR");
+  const std::string old_value = before == nullptr ? "" : before;
+  std::filesystem::create_directories(base / "ridgepoint.abcdef/inner");
+  make_old(base / "ridgepoint.abcdef");
+  ::setenv("TMPDIR", base.path().c_str(), 1);
+  { const TemporaryFolder folder; }
+  before == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", old_value.c_str(), 1);
+  EXPECT_FALSE(std::filesystem::exists(base / "ridgepoint.abcdef"));
 }
 
 TEST(File, permissions_of_a_replaced_file_are_kept) {

@@ -1,8 +1,10 @@
 #include "core/text/json.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -63,16 +65,30 @@ TEST(ParseJson, says_what_is_wrong_and_whether_the_text_is_cut_off) {
   EXPECT_EQ(problem_of("[1e999]").message, "line 3 has a number that no type holds");
 }
 
+TEST(ParseJson, takes_the_last_value_of_a_key_and_keeps_the_order) {
+  EXPECT_EQ(dump_json(parse_json(R"({"b":1,"a":[{"c":null},-2,0.5],"b":{"d":true}})")),
+            R"({"b":{"d":true},"a":[{"c":null},-2,0.5]})");
+}
+
+TEST(ParseJson, of_an_object_with_many_keys_takes_no_longer_a_key) {
+  constexpr int kKeys = 300'000;  // some 50 seconds, where each key is looked for among all before it
+  std::string text = "{";
+  for (int i = 0; i < kKeys; ++i) text += fmt::format("\"k{}\":1,", i);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(parse_json(text + "\"last\":1}").size(), kKeys + 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
 // Another parser would have no limit of levels.
 TEST(ParseJson, is_the_only_way_from_a_text_to_a_value) {
   std::vector<std::string> parsers;
   for (const auto& file : std::filesystem::recursive_directory_iterator(source_folder() / "src")) {
     if (!file.is_regular_file()) continue;
     const std::string text = read_file(file.path(), 1 << 24);
-    for (const char* call : {"Json::parse(", "json::parse(", "Json::accept(", "json::accept("})
+    for (const char* call : {"Json::parse(", "json::parse(", "Json::accept(", "json::accept(", "Json::sax_parse("})
       if (text.find(call) != std::string::npos) parsers.push_back(file.path().filename().string() + ": " + call);
   }
-  EXPECT_THAT(parsers, ElementsAre("json.cpp: Json::parse("));
+  EXPECT_THAT(parsers, ElementsAre("json.cpp: Json::sax_parse("));
 }
 
 }  // namespace

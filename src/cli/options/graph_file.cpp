@@ -1,0 +1,22 @@
+#include "cli/options/graph_file.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "core/files/file.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+
+Graph read_graph_file(const std::string& path) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{256} << 20;
+  const std::string text = read_file(path, kMostBytes);
+  try {
+    return parse_graph(text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("'{}': {}", path, error.what()));
+  }
+}
+
+}  // namespace ridgepoint::cli
