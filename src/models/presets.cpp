@@ -111,6 +111,11 @@ void validate(const TransformerConfig& c, std::int64_t batch) {
     if (value >= 1) continue;
     throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be at least 1", ErrorKind::usage);
   }
+  if (c.layers > kMostLayers) {
+    throw Error("--layers is " + std::to_string(c.layers) + "; the most are " + std::to_string(kMostLayers) +
+                    ", because the graph of a model has dozens of nodes for each",
+                ErrorKind::usage);
+  }
   validate_heads(c);
   validate_experts(c);
   if (c.architecture.positions == Positions::learned && c.context > c.architecture.max_context) {

@@ -98,6 +98,9 @@ struct Architecture {
   bool operator==(const Architecture&) const = default;
 };
 
+// Four times as many as any model that was published has.
+inline constexpr std::int64_t kMostLayers = 4096;
+
 struct TransformerConfig {
   std::string name = "custom";
   std::int64_t vocab = 10000;

@@ -4,12 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 #include <type_traits>
+#include <utility>
 
 #include "core/files/file.h"
 #include "core/text/json.h"
+#include "core/text/text.h"
 #include "core/types/enum_names.h"
 #include "record/columns.h"
 #include "record/fields.h"
@@ -170,6 +173,17 @@ void check_schema(std::int64_t schema) {
   }
 }
 
+// Throws Error for times that no run has, because readers take some figures from the samples and others from these.
+void check_samples(const Statistics& ms, std::string_view name) {
+  if (ms.samples.empty() || std::ranges::any_of(ms.samples, [](double sample) { return std::isnan(sample); })) return;
+  const auto [least, most] = std::ranges::minmax(ms.samples);
+  const double slack = 1e-6 * most;
+  for (const auto& [what, value] : {std::pair{"median", ms.median}, {"min", ms.min}, {"max", ms.max}}) {
+    if (!(value < least - slack || value > most + slack)) continue;
+    throw Error(fmt::format("field '{}.{}' is {}, and the samples are {} to {}", name, what, value, least, most));
+  }
+}
+
 Record decode_record(Json& json) {
   if (!json.is_object()) throw Error("a record is a JSON object");
   use_usual_values(json);
@@ -195,6 +209,11 @@ Record decode_record(Json& json) {
   const bool is_step = record.experiment == Experiment::bench || record.experiment == Experiment::profile;
   if (!is_step) record.training_step.reset();
   if (record.experiment != Experiment::attention) record.attention_call.reset();
+  if (record.training_step) check_samples(record.training_step->time_ms, "time_ms");
+  if (record.attention_call) {
+    check_samples(record.attention_call->forward_ms, "forward_ms");
+    check_samples(record.attention_call->backward_ms, "backward_ms");
+  }
   const bool is_plan = record.experiment == Experiment::plan;
   if (!is_plan) record.plan.reset();
   if (!is_plan && record.experiment != Experiment::memory) record.peaks.reset();
@@ -237,7 +256,8 @@ Record record_from_json(std::string_view json) {
 }
 
 std::vector<Record> read_records(const std::filesystem::path& path) {
-  const std::string text = read_file(path, kMaxRecordFileBytes);
+  const std::string contents = read_file(path, kMaxRecordFileBytes);
+  const std::string_view text = without_byte_order_mark(contents);
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   const bool is_array = start != std::string::npos && text[start] == '[';
   std::vector<Record> records;
@@ -252,7 +272,7 @@ std::vector<Record> read_records(const std::filesystem::path& path) {
     }
     for (std::size_t begin = 0; !is_array && begin < text.size(); ++place) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
-      const std::string_view line = std::string_view(text).substr(begin, end - begin);
+      const std::string_view line = text.substr(begin, end - begin);
       if (line.find_first_not_of(" \t\r") != std::string_view::npos) records.push_back(record_from_json(line));
       begin = end + 1;
     }

@@ -88,6 +88,7 @@ void add_lines(ReportFile& file, std::string_view text) {
 
 void read(ReportFile& file, std::string_view text) {
   constexpr std::string_view kTimelineBegin = "event,time_ms,";
+  text = without_byte_order_mark(text);
   const std::string_view content = trimmed(text);
   if (content.starts_with(kTimelineBegin)) {
     file.timeline = timeline_columns(text);

@@ -119,8 +119,8 @@ TEST(Bench, stops_at_ctrl_c_while_it_draws_initial_weights) {
 }
 
 TEST(Bench, stops_at_ctrl_c_while_it_plans) {
-  ChildProgram child({"bench", "--device", "null", "--layers", "1000000", "--d-model", "16", "--d-ff", "24", "--heads",
-                      "2", "--vocab", "50", "--context", "8", "--batch", "2"});
+  ChildProgram child({"bench", "--device", "null", "--layers", "4096", "--mode", "step", "--d-model", "16", "--d-ff",
+                      "24", "--heads", "2", "--vocab", "50", "--context", "8", "--batch", "2"});
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   child.signal(SIGINT);
   const ProgramResult result = child.wait();

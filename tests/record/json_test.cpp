@@ -195,6 +195,15 @@ TEST(RecordJson, refuses_sizes_times_and_rates_below_zero) {
   EXPECT_EQ(record_from_json(R"({"schema":1,"command":"plan","room_bytes":-5})").plan->room_bytes, -5);
 }
 
+TEST(RecordJson, refuses_a_median_that_its_samples_lack) {
+  const auto read = [](const std::string& times) {
+    return record_from_json(R"({"schema":1,"command":"bench","time_ms":)" + times + "}");
+  };
+  EXPECT_THAT([&] { read(R"({"median":9,"min":1,"max":3,"samples":[1,2,3]})"); },
+              ThrowsMessage<Error>(HasSubstr("field 'time_ms.median' is 9, and the samples are 1 to 3")));
+  EXPECT_EQ(read(R"({"median":2,"min":1,"max":3,"samples":[1,2,3]})").training_step->time_ms.median, 2);
+}
+
 TEST(RecordJson, refuses_every_size_time_and_rate_below_zero) {
   const auto is_refused = [](std::string_view path, const std::string& value) {
     const FieldPlace place = place_of_field(path);

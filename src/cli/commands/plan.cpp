@@ -18,6 +18,7 @@
 #include "cli/terminal/run_rows.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
+#include "core/warning.h"
 #include "predict/cards/datasheet.h"
 #include "run/session/plan_run.h"
 
@@ -211,15 +212,26 @@ class Plan : public Command {
       fit->set(sized, value);
       return finish(std::move(sized));
     };
-    return plan_largest(std::string(fit->name), config_of, limit, fit->most, watch);
+    bool fits_most = false;
+    const auto noticed = [&](std::int64_t value) {
+      fits_most = value == fit->most;
+      return config_of(value);
+    };
+    std::optional<Record> record = plan_largest(std::string(fit->name), noticed, limit, fit->most, watch);
+    if (fits_most && record && record->status == RunStatus::ok)
+      warn_once(fmt::format("--fit {}", fit->name),
+                fmt::format("--fit {0} tries {1} at most, which fits; give --{0} to plan a larger one", fit->name,
+                            fit->most));
+    return record;
   }
 
   static constexpr std::string_view kSettings[] = {
-      "device",  "memory-limit", "workload",  "model",        "config-override", "layers",
-      "d-model", "d-ff",         "heads",     "vocab",        "context",         "batch",
-      "dtype",   "compile",      "allocator", "attention",    "checkpoint",      "loss-chunk",
-      "mode",    "optimizer",    "momentum",  "weight-decay", "master-weights",  "accumulate",
-      "frozen",  "lora",         "parallel",  "shard",        "network",         "as"};
+      "device",     "threads", "memory-limit", "workload",  "model",        "config-override",
+      "layers",     "d-model", "d-ff",         "heads",     "vocab",        "context",
+      "batch",      "dtype",   "compile",      "allocator", "attention",    "checkpoint",
+      "loss-chunk", "mode",    "optimizer",    "momentum",  "weight-decay", "master-weights",
+      "accumulate", "frozen",  "lora",         "parallel",  "shard",        "network",
+      "as"};
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;

@@ -121,12 +121,15 @@ const Family& family_of(ConfigFields& fields) {
 }
 
 // A model with images has the fields of its text model in an object of their own.
-Json text_model_of(Json fields, std::vector<std::string>& notes) {
+Json text_model_of(Json fields, std::string_view what, std::vector<std::string>& notes) {
   const auto type = fields.find("model_type");
   if (type == fields.end() || !type->is_string() || type->get<std::string>().empty()) return fields;
   const auto family = std::ranges::find(families(), type->get<std::string>(), &Family::outer_type);
   if (family == families().end()) return fields;
   const auto text = fields.find("text_config");
+  if (text != fields.end() && !text->is_object() && !text->is_null())
+    throw Error(
+        fmt::format("{}: 'text_config' is a value of the type {}; it must be an object", what, text->type_name()));
   Json inner = text != fields.end() && text->is_object() ? *text : Json::object();
   inner["model_type"] = (*family)->model_type;
   notes.emplace_back("only the text model is read, without the part for images");
@@ -205,7 +208,7 @@ std::filesystem::path config_file_of(const std::filesystem::path& path) {
 ModelConfig parse_model_config(Json json, std::string name, const std::vector<ConfigOverride>& overrides,
                                std::string_view what) {
   ModelConfig model;
-  json = text_model_of(std::move(json), model.notes);
+  json = text_model_of(std::move(json), what, model.notes);
   override_fields(overrides, json);
   try {
     ConfigFields fields(std::move(json));
@@ -219,7 +222,9 @@ ModelConfig parse_model_config(Json json, std::string name, const std::vector<Co
     model.notes.insert(model.notes.end(), fields.notes().begin(), fields.notes().end());
     note_unread(fields, model.notes);
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", what, error.what()), error.kind());
+    // A file that is wrong is no wrong use of the program, as long as no option changed it.
+    const bool is_of_file = overrides.empty() && error.kind() == ErrorKind::usage;
+    throw Error(fmt::format("{}: {}", what, error.what()), is_of_file ? ErrorKind::failure : error.kind());
   }
   return model;
 }

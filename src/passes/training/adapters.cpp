@@ -63,6 +63,9 @@ class Reader {
   }
 
   void set(std::string_view key, std::string_view value) {
+    if (std::ranges::find(seen_, key) != seen_.end())
+      throw Error(fmt::format("{} is given twice; give it once", key), ErrorKind::usage);
+    seen_.emplace_back(key);
     in_targets_ = key == "targets";
     if (key == "r") {
       options_.rank = number_of<std::int64_t>(key, value);
@@ -77,6 +80,7 @@ class Reader {
 
   LoraOptions options_;
   std::optional<double> alpha_;
+  std::vector<std::string> seen_;  // keys
   bool in_targets_ = false;
 };
 

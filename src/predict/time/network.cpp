@@ -78,6 +78,8 @@ const Unit* find_unit(const Unit (&units)[kCount], std::string_view name) {
 Link link_from(std::string_view text, const std::vector<std::string>& words, double latency_seconds) {
   Link link{.bytes_per_second = 0, .latency_seconds = latency_seconds};
   for (std::size_t i = 0; i < words.size(); ++i) {
+    const bool is_negative = words[i].size() > 1 && words[i][0] == '-' && words[i].find_first_of("0123456789") == 1;
+    if (is_negative) refuse(text, fmt::format("has the negative number {}", words[i]));
     const std::optional<double> number = number_from(words[i]);
     if (!number) continue;
     const std::string_view unit = i + 1 < words.size() ? std::string_view(words[i + 1]) : std::string_view();

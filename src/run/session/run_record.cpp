@@ -52,7 +52,9 @@ void describe_device(Record& record, const Device& device) {
   record.device.name = device.name();
   record.device.total_memory_bytes = static_cast<std::int64_t>(device.total_memory_bytes());
   record.device.instruction_set = device.facts().instruction_set;
-  record.threads = device.kind() == "cpu" ? thread_count() : 1;
+  // A plan for the processor depends on them; a plan for a card, like a card, has one thread that launches.
+  const bool is_of_card = device.facts().compute_capability.has_value();
+  record.threads = device.kind() == "cpu" || (device.kind() == "null" && !is_of_card) ? thread_count() : 1;
 }
 
 void describe_wait(Record& record, const ProcessorWait& wait) {
@@ -72,7 +74,8 @@ void record_outcome(Record& record, const std::function<void()>& stages) {
     record.error.free_bytes = static_cast<std::int64_t>(shortage.free_bytes);
     record.error.fragmented_bytes = static_cast<std::int64_t>(shortage.fragmented_bytes);
   } catch (const std::bad_alloc&) {
-    fail(record, RunStatus::oom, "the host is out of memory; choose a smaller model, batch or context");
+    // Of this program, not of the run: whether that fits is not known.
+    fail(record, RunStatus::error, "the host is out of memory; choose a smaller model, batch or context");
   } catch (const Error& error) {
     fail(record, status_of(error), error.what());
   } catch (const std::exception& error) {

@@ -73,7 +73,7 @@ TEST(BadModelConfig, absurd_sizes_are_refused_and_overflow_nothing) {
               HasSubstr("'vocab_size' is 18446744073709551615"));
   EXPECT_THAT(refusal_of_llama(R"("vocab_size": 1e400)"), HasSubstr("number that no type holds"));
   EXPECT_THAT(refusal_of_llama(R"("vocab_size": 1e30)"), HasSubstr("must be an integer from 1"));
-  EXPECT_THAT(refusal_of_llama(R"("num_hidden_layers": 100000000)"), HasSubstr("from 1 to 65536"));
+  EXPECT_THAT(refusal_of_llama(R"("num_hidden_layers": 100000000)"), HasSubstr("from 1 to 4096"));
   EXPECT_THAT(refusal_of_llama(R"("num_hidden_layers": 0)"), HasSubstr("'num_hidden_layers' is 0"));
   EXPECT_THAT(refusal_of_llama(R"("num_hidden_layers": -3)"), HasSubstr("'num_hidden_layers' is -3"));
   EXPECT_THAT(refusal_of_llama(R"("rms_norm_eps": -1)"), HasSubstr("a number above 0"));
@@ -81,6 +81,9 @@ TEST(BadModelConfig, absurd_sizes_are_refused_and_overflow_nothing) {
 
 TEST(BadModelConfig, fields_of_other_types_are_refused) {
   EXPECT_THAT(refusal_of_llama(R"("vocab_size": "32000")"), HasSubstr(R"(is "32000"; it must be an integer)"));
+  EXPECT_THAT(refusal_of_llama(R"("hidden_size": null)"), HasSubstr("'hidden_size' is null; it must be an integer"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3", "text_config": "x"})"),
+              HasSubstr("'text_config' is a value of the type string; it must be an object"));
   EXPECT_THAT(refusal_of_llama(R"("tie_word_embeddings": 1)"), HasSubstr("must be true or false"));
   EXPECT_THAT(refusal_of_llama(R"("rope_scaling": [1])"), HasSubstr("must be an object"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma2", "layer_types": 3})"), HasSubstr("must be a list"));

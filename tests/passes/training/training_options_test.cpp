@@ -263,6 +263,7 @@ TEST(LoraText, names_what_is_wrong) {
     EXPECT_THAT([&] { lora_from_text(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
   };
   expect("r=0", "the rank is at least 1");
+  expect("r=4,alpha=8,r=8", "r is given twice");
   expect("r=-4", "the rank is at least 1");
   expect("r=four", "'four' is not a whole number");
   expect("alpha=0", "alpha: 0 is out of range");

@@ -47,7 +47,8 @@ TEST(NetworkText, is_refused_where_it_says_no_rate) {
                                                         {"450 GB", "without a unit"},
                                                         {"450 GB/s, 50 GB/s, 1 GB/s", "more than two kinds of links"},
                                                         {"450 GB/s,", "has no rate"},
-                                                        {"-3 GB/s", "has no rate"}}) {
+                                                        {"-3 GB/s", "has the negative number -3"},
+                                                        {"-1x NVLink 450 GB/s", "has the negative number -1x"}}) {
     EXPECT_THAT([&] { network_from_text(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
   }
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -48,19 +49,28 @@ std::vector<Cells> split(std::string_view text) {
   return lines;
 }
 
-// Throws Error for a row with more or fewer cells than the heading, and for a quotation mark that is not closed.
+// Throws Error for a name that two columns have, since a mapping could mean either.
+void require_distinct(const Cells& heading) {
+  std::set<std::string_view> names;
+  for (const std::string& name : heading) {
+    if (!names.insert(trimmed(name)).second)
+      throw Error(fmt::format("two columns are called '{}'; rename one of them", trimmed(name)));
+  }
+}
+
+// Throws Error for a row with more or fewer cells than the heading, for two columns of one name, and for a quotation
+// mark that is not closed.
 std::vector<Json> parse_csv_rows(std::string_view text) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   const std::vector<Cells> lines = split(text);
+  if (!lines.empty()) require_distinct(lines.front());
   std::vector<Json> rows;
   for (std::size_t i = 1; i < lines.size(); ++i) {
     if (lines[i].size() != lines[0].size()) {
       throw Error(fmt::format("row {} has {} cells and the heading has {}; every row needs one for each column", i,
                               lines[i].size(), lines[0].size()));
     }
-    Json& row = rows.emplace_back(Json::object());
-    for (std::size_t c = 0; c < lines[0].size(); ++c) row[std::string(trimmed(lines[0][c]))] = trimmed(lines[i][c]);
+    auto& row = rows.emplace_back(Json::object()).get_ref<Json::object_t&>();
+    for (std::size_t c = 0; c < lines[0].size(); ++c) row.emplace_back(trimmed(lines[0][c]), trimmed(lines[i][c]));
   }
   return rows;
 }
@@ -238,14 +248,13 @@ MappedRow map_row(const Json& row, const Mapping& mapping) {
   return mapped;
 }
 
-Record to_record(const MappedRow& row) {
-  Record record = record_from_json(dump_json(row.fields));
+void set_samples(Record& record, const std::vector<double>& samples) {
+  record.steps = static_cast<std::int64_t>(samples.size());
+  if (samples.empty()) return;
   TrainingStepSection& step = *record.training_step;
-  if (!row.samples.empty()) step.time_ms = describe(row.samples);
-  record.steps = static_cast<std::int64_t>(row.samples.size());
-  if (!row.samples.empty() && !step.tokens_per_second && record.batch > 0 && record.context > 0)
+  step.time_ms = describe(samples);
+  if (!step.tokens_per_second && record.batch > 0 && record.context > 0)
     step.tokens_per_second = static_cast<double>(record.batch * record.context) / (step.time_ms.mean / 1e3);
-  return record;
 }
 
 }  // namespace
@@ -273,25 +282,24 @@ Mapping read_mapping(const std::string& path) {
 }
 
 std::vector<Record> map_json(const std::vector<Json>& rows, const Mapping& mapping) {
-  std::vector<MappedRow> merged;
-  std::map<std::string, std::size_t> places;
   std::vector<Record> records;
+  std::vector<std::vector<double>> samples;  // of each record
+  std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     try {
-      MappedRow row = map_row(rows[i], mapping);
-      const auto [place, is_new] = places.try_emplace(dump_json(row.fields), merged.size());
+      const MappedRow row = map_row(rows[i], mapping);
+      const auto [place, is_new] = places.try_emplace(dump_json(row.fields), records.size());
       if (is_new) {
-        to_record(row);  // refuses a value of the wrong type while the number of the row is known
-        merged.push_back(std::move(row));
-      } else {
-        std::vector<double>& samples = merged[place->second].samples;
-        samples.insert(samples.end(), row.samples.begin(), row.samples.end());
+        records.push_back(record_from_json(place->first));
+        samples.emplace_back();
       }
+      std::vector<double>& all = samples[place->second];
+      all.insert(all.end(), row.samples.begin(), row.samples.end());
     } catch (const Error& error) {
       throw Error(fmt::format("row {}: {}", i + 1, error.what()));
     }
   }
-  for (const MappedRow& row : merged) records.push_back(to_record(row));
+  for (std::size_t i = 0; i < records.size(); ++i) set_samples(records[i], samples[i]);
   return records;
 }
 

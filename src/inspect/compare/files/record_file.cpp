@@ -100,7 +100,7 @@ std::string warning_of(const std::string& path, const JsonRows& rows) {
                      finished, finished == 1 ? "" : "s", finished == 1 ? "is" : "are");
 }
 
-RecordFile read(const std::string& path, const std::string& text, const std::string& mapping_path) {
+RecordFile read(const std::string& path, std::string_view text, const std::string& mapping_path) {
   RecordFile file{path, {}, std::nullopt, {}};
   const std::string_view start = trimmed(text);
   if (start.empty()) throw Error("it is empty; write one with ridgepoint bench --output FILE.jsonl");
@@ -131,7 +131,7 @@ RecordFile read(const std::string& path, const std::string& text, const std::str
 RecordFile read_record_file(const std::string& path, const std::string& mapping_path) {
   const std::string text = read_file(path, kMostFileBytes);
   try {
-    return read(path, text, mapping_path);
+    return read(path, without_byte_order_mark(text), mapping_path);
   } catch (const Error& error) {
     throw Error(fmt::format("cannot compare '{}': {}", path, error.what()));
   }

@@ -43,7 +43,8 @@ void ConfigFields::fail(std::string_view key, std::string_view problem) const {
 
 std::int64_t ConfigFields::size(std::string_view key, std::int64_t absent, std::int64_t most) {
   const Json* value = find(key);
-  if (value == nullptr) return absent;
+  if (value == nullptr && !contains(key)) return absent;
+  if (value == nullptr) fail(key, fmt::format("is null; it must be an integer from 1 to {}", most));
   const bool fits = value->is_number_integer() &&
                     (!value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(most));
   if (!fits || value->get<std::int64_t>() < 1 || value->get<std::int64_t>() > most)

@@ -23,7 +23,8 @@ class ConfigFields {
 
   // Each marks the field as read and returns `absent` where it is not there or, unless said otherwise, null. Throws
   // Error with the name and the value of a field of another type or out of range.
-  std::int64_t size(std::string_view key, std::int64_t absent, std::int64_t most = kMaxSize);  // at least 1
+  // At least 1, and never null: a default in its place would be another model.
+  std::int64_t size(std::string_view key, std::int64_t absent, std::int64_t most = kMaxSize);
   // Empty for null.
   std::optional<std::int64_t> optional_size(std::string_view key, std::optional<std::int64_t> absent);
   double positive(std::string_view key, double absent);

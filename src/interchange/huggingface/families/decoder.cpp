@@ -144,7 +144,7 @@ TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& d) {
   c.vocab = fields.size("vocab_size", d.vocab);
   c.d_model = fields.size("hidden_size", d.hidden);
   c.d_ff = fields.size(d.intermediate_key, d.intermediate);
-  c.layers = fields.size("num_hidden_layers", d.layers, kMaxLayers);
+  c.layers = fields.size("num_hidden_layers", d.layers, kMostLayers);
   c.heads = fields.size("num_attention_heads", d.heads);
   set_heads(fields, c, fields.optional_size("num_key_value_heads", d.kv_heads).value_or(c.heads),
             fields.optional_size("head_dim", d.head_dim));

@@ -34,8 +34,6 @@ struct DecoderDefaults {
   RotaryShare rotary_share = RotaryShare::whole;
 };
 
-inline constexpr std::int64_t kMaxLayers = 65536;
-
 // Sizes, RMS norms, activation, rotary embedding and head. Throws Error also where heads do not divide what they must.
 TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& defaults);
 void write_decoder(const TransformerConfig& config, Json& fields);

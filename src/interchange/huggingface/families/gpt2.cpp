@@ -13,9 +13,9 @@ TransformerConfig read_gpt2(ConfigFields& fields) {
   TransformerConfig c;
   c.vocab = fields.size("vocab_size", 50257);
   c.d_model = fields.size("n_embd", 768);
-  c.layers = fields.size("n_layer", 12, kMaxLayers);
+  c.layers = fields.size("n_layer", 12, kMostLayers);
   c.heads = fields.size("n_head", 12);
-  c.d_ff = fields.size("n_inner", 4 * c.d_model);
+  c.d_ff = fields.optional_size("n_inner", std::nullopt).value_or(4 * c.d_model);
   if (c.d_model % c.heads != 0)
     fields.fail("n_head", fmt::format("is {} and does not divide n_embd, {}", c.heads, c.d_model));
   Architecture& a = c.architecture;

@@ -72,6 +72,13 @@ void TensorFiles::open_index() {
                               quote_name(name)));
     file_of_.emplace(tensor, file);
   }
+  for (const std::unique_ptr<SafetensorsFile>& file : files_) {
+    for (const std::string& tensor : file->names()) {
+      if (file_of_.contains(tensor)) continue;
+      throw Error(fmt::format("'{}' has the tensor {}, which the weight_map of '{}' lacks", file->path().string(),
+                              quote_name(tensor), index));
+    }
+  }
 }
 
 const TensorType& TensorFiles::type(std::string_view name) const {

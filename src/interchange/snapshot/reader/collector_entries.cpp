@@ -179,6 +179,11 @@ SnapshotValue SnapshotCollector::segment_of(const Dict& dict) {
     next = block.address + block.size_bytes;
   }
   std::ranges::stable_sort(segment_.blocks, {}, &SnapshotBlock::address);
+  const auto overlap = [](const SnapshotBlock& a, const SnapshotBlock& b) {
+    return b.address - a.address < a.size_bytes;
+  };
+  if (std::ranges::adjacent_find(segment_.blocks, overlap) != segment_.blocks.end())
+    throw Error(fmt::format("two blocks of its segment at address {:#x} overlap", segment_.address));
   return {Kind::segment, 0, 0};
 }
 

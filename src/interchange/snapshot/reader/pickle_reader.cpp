@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "interchange/snapshot/opcodes.h"
@@ -44,13 +45,14 @@ Integer little_endian(const std::uint8_t* at) {
   return value;
 }
 
-// A real as the integer that it is nearest to from zero; 0 for NaN.
-std::int64_t truncated_real(const std::uint8_t* at) {
+// Without the fraction. A NaN is no number.
+SnapshotValue truncated_real(const std::uint8_t* at) {
   std::uint64_t bits = 0;
   for (int i = 0; i < 8; ++i) bits = bits << 8 | at[i];
   const auto real = std::bit_cast<double>(bits);
   constexpr double kMost = 9.0e18;
-  return real > -kMost && real < kMost ? static_cast<std::int64_t>(real) : 0;
+  if (std::isnan(real)) return {SnapshotValue::Kind::other, 0, 0};
+  return {SnapshotValue::Kind::real, 0, static_cast<std::int64_t>(std::clamp(real, -kMost, kMost))};
 }
 
 }  // namespace
@@ -159,7 +161,7 @@ const std::uint8_t* PickleReader::step_rare(std::uint8_t opcode, const std::uint
       push({Kind::boolean, 0, opcode == static_cast<std::uint8_t>(Opcode::newtrue) ? 1 : 0});
       return at;
     case Opcode::binfloat:
-      push({Kind::real, 0, truncated_real(at)});
+      push(truncated_real(at));
       return at + 8;
     case Opcode::long4:
       return read_long(at + 4, little_endian<std::uint32_t>(at));

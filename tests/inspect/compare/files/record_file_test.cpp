@@ -55,6 +55,7 @@ TEST_F(ReadRecordFile, reads_json_lines_and_arrays) {
   EXPECT_THAT(file.warnings, IsEmpty());
   EXPECT_FALSE(file.known_fields);
   EXPECT_THAT(read(row()).records, SizeIs(1));
+  EXPECT_THAT(read("\uFEFF" + row() + "\n" + row(Mode::forward) + "\n").records, SizeIs(2));
 }
 
 TEST_F(ReadRecordFile, uses_the_finished_rows_of_a_file_that_is_cut_off) {
@@ -157,6 +158,7 @@ TEST_F(ReadRecordFile, refuses_mappings_and_rows_that_do_not_fit) {
               HasSubstr("field 'mode' must be one of"));
   EXPECT_THAT(error_of("latency,bs\n1\n", kMapping), HasSubstr("row 1 has 1 cells and the heading has 2"));
   EXPECT_THAT(error_of("latency,bs\n\"1,2\n", kMapping), HasSubstr("quotation mark"));
+  EXPECT_THAT(error_of("latency,bs, latency\n1,2,3\n", kMapping), HasSubstr("two columns are called 'latency'"));
 }
 
 }  // namespace

@@ -65,6 +65,12 @@ TEST_F(TensorFilesTest, whose_shard_lacks_a_tensor_are_refused) {
   expect_refused(R"({"weight_map": {"y": "a.safetensors"}})", "tensor 'y' is in 'a.safetensors', which lacks it");
 }
 
+TEST_F(TensorFilesTest, whose_shard_has_a_tensor_too_many_are_refused) {
+  const TensorDeclaration two[] = {{"x", {DType::fp32, Shape{1}}}, {"y", {DType::fp32, Shape{1}}}};
+  write_safetensors(folder_ / "a.safetensors", two, [&](std::size_t i) { return HostTensor(two[i].type); });
+  expect_refused(R"({"weight_map": {"x": "a.safetensors"}})", "has the tensor 'y', which the weight_map");
+}
+
 TEST_F(TensorFilesTest, with_a_malformed_index_are_refused) {
   expect_refused(R"({"weight_map": {}})", "no weight_map");
   expect_refused(R"({"metadata": {}})", "no weight_map");

@@ -255,6 +255,22 @@ TEST(ReadSnapshot, a_missing_requested_size_is_the_size_and_counted) {
   EXPECT_EQ(found.omissions.blocks_without_requested_size, 1u);
 }
 
+TEST(ReadSnapshot, a_size_that_is_no_number_is_counted_and_left_out) {
+  const std::string nan = "G\x7f\xf8" + std::string(6, '\0');
+  const std::string bad = dict(text("action") + text("alloc") + text("addr") + integer(1) + text("size") + nan);
+  const Snapshot found = read(snapshot(bad + event("alloc", 1, 2)));
+  EXPECT_EQ(found.histories.at(0).size(), 1u);
+  EXPECT_EQ(found.omissions.incomplete_entries, 1u);
+}
+
+TEST(ReadSnapshot, blocks_that_overlap_are_refused) {
+  SnapshotJson json;
+  nlohmann::json& segment = json.segment(kSegmentBase, 2 * kMiB);
+  SnapshotJson::live(segment, kSegmentBase, 1024);
+  SnapshotJson::live(segment, kSegmentBase + 512, 1024);
+  EXPECT_THAT([&] { json.read(); }, ThrowsMessage<Error>(HasSubstr("two blocks of its segment at address")));
+}
+
 TEST(ReadSnapshot, a_truncated_pickle_json_or_gzip_is_refused_wherever_it_ends) {
   SnapshotJson json;
   json.alloc(kSegmentBase, 512, {frame_json("a.py", 1, "f")});
