@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +28,7 @@
 #include "core/build_info.h"
 #include "core/files/file.h"
 #include "core/processes/child_process.h"
+#include "core/text/text.h"
 #include "core/text/units.h"
 #include "interchange/huggingface/named_model.h"
 #include "ridgepoint/error.h"
@@ -34,6 +36,7 @@
 #include "runtime/device/device.h"
 #include "study/answer.h"
 #include "study/folder.h"
+#include "study/pages/parts.h"
 #include "study/pages/study_files.h"
 #include "study/plan/plan.h"
 
@@ -93,30 +96,45 @@ struct StudyRunner::Task {
   const StudyCommand* command;
   std::int64_t rows_before = 0;  // of the part, by the command lines before this one
   std::int64_t rows_done = 0;    // by this one, before it was stopped
+  std::int64_t rows_logged = 0;  // of rows_done, where it failed and is tried again
 };
 
-// What the log does not have. Of a part, one command line at most has begun, and it is the first of them.
+// What the log does not have, and behind it what failed before it had all of its rows: the disk was full, or a GPU was
+// busy. Of a part, one command line at most has begun, and it is the first of them.
 std::vector<StudyRunner::Task> StudyRunner::open_tasks(std::span<const StudyPartPlan> plan) const {
   const std::vector<StudyLogEntry> log = folder_.log();
   std::vector<Task> tasks;
   for (const StudyPartPlan& part : plan) {
+    struct Logged {
+      std::int64_t rows = 0;
+      bool failed = false;  // the last time
+    };
     std::int64_t logged_rows = 0;
-    std::size_t ended = 0;
+    std::map<std::size_t, Logged> logged;  // by the number of the command line
     for (const StudyLogEntry& entry : log) {
       if (entry.part != part.part) continue;
       logged_rows += entry.rows;
-      ended = std::max(ended, entry.command + 1);
+      logged[entry.command].rows += entry.rows;
+      logged[entry.command].failed = entry.exit_code != 0;
     }
+    const std::size_t ended = logged.empty() ? 0 : logged.rbegin()->first + 1;
     std::int64_t done = static_cast<std::int64_t>(folder_.rows(part.part).size()) - logged_rows;
     if (done < 0) throw_lost_rows(part.part, logged_rows + done, logged_rows);
-    if (ended >= part.commands.size()) continue;
-    if (done != 0 && !can_skip_rows(part.commands[ended])) {
+    const std::size_t first = tasks.size();
+    for (std::size_t i = ended; i < part.commands.size(); ++i)
+      tasks.push_back({part.part, part.title, i, &part.commands[i], logged_rows});
+    for (const auto& [i, before] : logged) {
+      if (i >= part.commands.size() || !before.failed) continue;
+      const StudyCommand& command = part.commands[i];
+      const bool can_go_on = before.rows == 0 || (can_skip_rows(command) && before.rows < command.rows);
+      if (can_go_on) tasks.push_back({part.part, part.title, i, &command, logged_rows, before.rows, before.rows});
+    }
+    if (tasks.size() == first) continue;
+    if (done != 0 && !can_skip_rows(*tasks[first].command)) {
       folder_.keep_rows(part.part, static_cast<std::size_t>(logged_rows));
       done = 0;
     }
-    for (std::size_t i = ended; i < part.commands.size(); ++i) {
-      tasks.push_back({part.part, part.title, i, &part.commands[i], logged_rows, i == ended ? done : 0});
-    }
+    tasks[first].rows_done += done;
   }
   return tasks;
 }
@@ -144,6 +162,7 @@ StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(std::i
     if (entry.exit_code == kExitNothingFits) entry.exit_code = kExitOk;  // a result as any other
     if (entry.exit_code != 0) entry.problem = process.last_error_line();
   }
+  entry.rows -= task.rows_logged;
   entry.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   return entry;
 }
@@ -389,10 +408,8 @@ class StudyCommandLine : public Command {
     for (const views::StudyFile& file : files) names.push_back(file.name);
     folder.manifest().note_files(names);
     for (const views::StudyFile& file : files) write_file(folder.file(file.name), file.text);
-    print_output(views::study_text(document, output_width()));
-    const bool failed =
-        std::ranges::any_of(document.log, [](const StudyLogEntry& entry) { return entry.exit_code != 0; });
-    return failed ? kExitFailure : kExitOk;
+    print_output(printable_lines(views::study_text(document, output_width())));
+    return views::failures_of(document).empty() ? kExitOk : kExitFailure;
   }
 
   StudySettings settings_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 
 #include "core/text/text.h"
 #include "core/text/units.h"
@@ -16,10 +17,10 @@ namespace ridgepoint::views {
 namespace {
 
 // Names from rows must not become HTML or formatting; layers.*.attn has an asterisk.
-std::string markdown_text(const std::string& text) {
+std::string without_format(const std::string& text) {
   std::string escaped;
-  for (const char c : valid_utf8(text)) {
-    if (c == '<' || c == '*') escaped += '\\';
+  for (const char c : markdown_text(printable(text))) {
+    if (c == '*') escaped += '\\';
     escaped += c;
   }
   return escaped;
@@ -40,8 +41,9 @@ std::string measured_on(const StudyDocument& document) {
   const Json& configuration = document.configuration;
   double seconds = 0;
   for (const StudyLogEntry& entry : document.log) seconds += entry.seconds;
-  return fmt::format("Measured on {} (`{}`) by ridgepoint {} in {}{}.", printable(device_of(document)),
-                     text_at(configuration, "device"), text_at(configuration, "program"), format_duration(seconds),
+  return fmt::format("Measured on {} (`{}`) by ridgepoint {} in {}{}.", without_format(device_of(document)),
+                     printable(text_at(configuration, "device")), without_format(text_at(configuration, "program")),
+                     format_duration(seconds),
                      field(configuration, "quick") == true ? ", with fewer sizes and iterations (`--quick`)" : "");
 }
 
@@ -137,8 +139,13 @@ std::string answer_text(const StudyAnswer& answer, std::size_t columns) {
 
 std::vector<std::string> failures_of(const StudyDocument& document) {
   std::vector<std::string> failures;
-  for (const StudyLogEntry& entry : document.log) {
-    if (entry.exit_code == 0) continue;
+  for (std::size_t i = 0; i < document.log.size(); ++i) {
+    const StudyLogEntry& entry = document.log[i];
+    const auto is_same = [&](const StudyLogEntry& other) {
+      return other.part == entry.part && other.command == entry.command;
+    };
+    const bool was_tried_again = std::ranges::any_of(std::span(document.log).subspan(i + 1), is_same);
+    if (entry.exit_code == 0 || was_tried_again) continue;
     failures.push_back(fmt::format("{}, command {}: exit code {}: {}", name(entry.part), entry.command + 1,
                                    entry.exit_code, entry.problem));
   }
@@ -181,16 +188,16 @@ std::string answers_markdown(const StudyDocument& document) {
   std::string topic;
   for (const StudyAnswer& answer : document.answers) {
     if (answer.topic != topic) text += fmt::format("\n## {}\n", topic = answer.topic);
-    text += fmt::format("\n### {}\n\n{}\n", answer.question, markdown_text(answer.sentence));
+    text += fmt::format("\n### {}\n\n{}\n", answer.question, without_format(answer.sentence));
     if (!answer.evidence.empty()) text += "\n";
     for (const StudyEvidence& evidence : answer.evidence)
-      text += fmt::format("- {} ([{}](records/{}.jsonl))\n", markdown_text(evidence.text), name(evidence.part),
+      text += fmt::format("- {} ([{}](records/{}.jsonl))\n", without_format(evidence.text), name(evidence.part),
                           name(evidence.part));
     if (answer.elsewhere.empty()) continue;
     text += "\nPublished studies:\n\n";
     for (const StudyClaim& claim : answer.elsewhere)
-      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, markdown_text(claim.text),
-                          verdict_words(claim.verdict), markdown_text(claim.reason));
+      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, without_format(claim.text),
+                          verdict_words(claim.verdict), without_format(claim.reason));
   }
   return text;
 }
@@ -207,12 +214,13 @@ std::string study_readme(const StudyDocument& document, const std::vector<StudyF
       measured_on(document), study_command(document), shell_word(document.folder));
   for (const StudyPartPlan& part : document.parts) {
     const bool has_rows = document.rows.contains(part.part);
-    text += fmt::format("\n## {}\n\n{}\n", part.title,
+    text += fmt::format("\n## {}\n\n{}\n", without_format(part.title),
                         has_rows ? files_of(document, part.part, pictures) : "It has no rows.\n");
     for (const StudyCommand& command : part.commands) text += "    " + command_text(command, document.folder) + "\n";
   }
   const std::vector<std::string> failures = failures_of(document);
-  if (!failures.empty()) text += fmt::format("\n## What failed\n\n- {}\n", fmt::join(failures, "\n- "));
+  if (!failures.empty()) text += "\n## What failed\n\n";
+  for (const std::string& failure : failures) text += fmt::format("- {}\n", without_format(failure));
   return text;
 }
 

@@ -28,6 +28,7 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
@@ -370,6 +371,11 @@ TEST(StudyCommand, goes_on_after_a_command_line_that_fails) {
                                    HasSubstr("timelines/memory_step.csv")));
   EXPECT_FALSE(complete_lines(fs::path(folder) / "records" / "ladder.jsonl").empty());
   EXPECT_THAT(read_file(fs::path(folder) / "README.md", kMostBytes), HasSubstr("What failed"));
+  fs::remove(timeline);
+  const ProgramResult again = run_program(words);  // which tries it again
+  EXPECT_EQ(again.exit_code, 0) << again.error;
+  EXPECT_THAT(again.output, Not(HasSubstr("These command lines failed")));
+  EXPECT_EQ(complete_lines(fs::path(folder) / "records" / "memory_step.jsonl").size(), 1U);
 }
 
 TEST(StudyCommand, refuses_what_it_cannot_measure_or_write) {
