@@ -65,9 +65,11 @@ class Verify : public Command {
     return "All files are safetensors. Weights are the model's parameters by name; tokens are int64 `inputs` and "
            "`targets` [batch, context]. Results are fp32: `logits`, `loss` and `grad.NAME` of the first step, `loss.K` "
            "of step K, `param.NAME` after the last step. A tensor agrees if each element has |ours - theirs| <= atol + "
-           "rtol * |theirs| and, unless rtol is 0, the relative L2 error is at most rtol. For a parameter, the update "
+           "rtol * |theirs| and, unless rtol is 0, the relative L2 error is at most rtol, or the differences are 0.001 "
+           "atol on average: gradients that are mathematically 0 are rounding. For a parameter, the update "
            "is compared; its relative L2 error may be 100 rtol, because AdamW turns the rounding error of a gradient "
-           "near 0 into an update of any size up to the learning rate.";
+           "near 0 into an update of any size up to the learning rate. Logits and gradients are those of a run that "
+           "keeps them; losses and parameters are those of the run that bench measures, with --loss-chunk and --shard.";
   }
 
   void add_options(CLI::App& app) override {

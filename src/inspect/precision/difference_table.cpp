@@ -1,14 +1,22 @@
 #include "inspect/precision/difference_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <set>
 #include <tuple>
+
+#include "interchange/safetensors_names.h"
 
 namespace ridgepoint::views {
 namespace {
 
 std::string scientific(double value) { return value == 0 ? "0" : fmt::format("{:.2e}", value); }
+
+// fmt prints the sign of a NaN, which has no meaning.
+double unsigned_nan(double value) { return std::isnan(value) ? std::fabs(value) : value; }
 
 std::string sentence_on(const NamedDifference& worst) {
   const TensorDifference& d = worst.difference;
@@ -19,8 +27,8 @@ std::string sentence_on(const NamedDifference& worst) {
                        scientific(d.relative_l2), d.tolerance_ratio > 1 ? "beyond" : "within", tolerance.relative);
   }
   std::string text = fmt::format("{} differs most: element {} is {:.9g} instead of {:.9g}, the relative L2 error is {}",
-                                 worst.name, element_name(worst.shape, d.worst_element), d.worst_value,
-                                 d.worst_reference, scientific(d.relative_l2));
+                                 worst.name, element_name(worst.shape, d.worst_element), unsigned_nan(d.worst_value),
+                                 unsigned_nan(d.worst_reference), scientific(d.relative_l2));
   if (d.tolerance_ratio > 1 && d.beyond == 0) return text + fmt::format(", beyond rtol {:g}.", tolerance.relative);
   if (d.beyond == 0) {
     return text + fmt::format(". Everything is within rtol {:g}, atol {:g}.", tolerance.relative, tolerance.absolute);
@@ -51,9 +59,10 @@ const NamedDifference* Comparison::worst() const {
 Comparison compare_with_file(const std::map<std::string, HostTensor>& results, const SafetensorsFile& reference,
                              const Tolerance& tolerance,
                              const std::function<HostTensor(const std::string& parameter)>& initial) {
-  constexpr std::string_view kParameter = "param.";
+  constexpr std::string_view kGradient = "grad.", kParameter = "param.";  // in this order in the map
   Comparison comparison;
   const std::string file = reference.path().string();
+  std::set<std::string> zero_gradients;  // the parameters
   for (const auto& [name, tensor] : results) {
     if (!reference.contains(name)) {
       if (!name.starts_with("loss.")) comparison.problems.push_back(fmt::format("'{}' is not in '{}'", name, file));
@@ -66,6 +75,7 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
       continue;
     }
     if (name.starts_with(kParameter)) {
+      if (zero_gradients.contains(name.substr(kParameter.size()))) continue;
       const HostTensor before = initial(name.substr(kParameter.size()));
       const Tolerance held_to = update_tolerance(tolerance);
       comparison.differences.push_back(
@@ -75,11 +85,19 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
     }
     comparison.differences.push_back(
         {name, tensor.type.shape, compare_tensors(tensor, reference.read(name), tolerance), tolerance});
+    if (name.starts_with(kGradient) && comparison.differences.back().difference.is_rounding)
+      zero_gradients.insert(name.substr(kGradient.size()));
+  }
+  if (!zero_gradients.empty()) {
+    comparison.notes.push_back(
+        fmt::format("parameters whose gradient is 0 but for rounding are not compared, because an optimizer may turn "
+                    "that into an update of any size up to the learning rate: {}",
+                    fmt::join(zero_gradients, ", ")));
   }
   for (const std::string& name : reference.names()) {
     if (!results.contains(name)) {
       comparison.notes.push_back(
-          fmt::format("'{}' of '{}' was not compared: the results have no tensor of that name", name, file));
+          fmt::format("{} of '{}' was not compared: the results have no tensor of that name", quote_name(name), file));
     }
   }
   return comparison;

@@ -12,6 +12,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
+#include "support/build_paths.h"
 #include "support/run_program.h"
 
 namespace ridgepoint {
@@ -77,6 +78,40 @@ TEST(Verify, finds_the_same_results_where_attention_is_flash_or_fused) {
     const ProgramResult exact = verify({option, value, "--against", results, "--rtol", "0", "--atol", "0"});
     EXPECT_EQ(exact.exit_code, 1) << "other kernels round otherwise: were these the same kernels?";
   }
+}
+
+// Chunks are summed one after another, so that bits differ; before, verify kept the logits, and there were no chunks.
+TEST(Verify, computes_the_loss_in_chunks_as_bench_does) {
+  const TemporaryFolder folder;
+  const std::string results = folder / "r";
+  const auto verify = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"verify", "--device", "cpu", "--model", "tiny", "--context", "48", "--optimizer-steps", "0"});
+    return run_program(arguments);
+  };
+  ASSERT_EQ(verify({"--dump", results}).exit_code, 0);
+  const ProgramResult near = verify({"--loss-chunk", "16", "--against", results});
+  EXPECT_EQ(near.exit_code, 0) << near.output << near.error;
+  EXPECT_EQ(near.error, "");
+  EXPECT_EQ(verify({"--loss-chunk", "16", "--against", results, "--rtol", "0", "--atol", "0"}).exit_code, 1);
+}
+
+// The gradient of the bias of keys is 0, and what is computed is rounding.
+TEST(Verify, agrees_where_a_gradient_is_mathematically_zero) {
+  const TemporaryFolder folder;
+  const std::string model = (source_folder() / "tests/golden/families/gpt2/config.json").string();
+  const std::string weights = folder / "w", tokens = folder / "t", results = folder / "r";
+  const auto verify = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"verify", "--model", model, "--context", "16", "--batch", "2"});
+    return run_program(arguments);
+  };
+  ASSERT_EQ(verify({"--device", "reference", "--save-weights", weights, "--save-tokens", tokens, "--dump", results})
+                .exit_code,
+            0);
+  const ProgramResult result =
+      verify({"--device", "cpu", "--weights", weights, "--tokens", tokens, "--against", results});
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_THAT(result.error, HasSubstr("parameters whose gradient is 0 but for rounding are not compared"));
 }
 
 TEST(Verify, finds_the_same_bits_where_backward_computes_activations_again) {

@@ -8,8 +8,9 @@
 
 namespace ridgepoint {
 
-// A tensor agrees if every element is within absolute + relative * |reference| and, unless `relative` is 0, its
-// relative L2 error is at most `relative`: an absolute tolerance alone would hide a wrong factor in small gradients.
+// A tensor agrees if every element is within absolute + relative * |reference| and, unless `relative` is 0, the L2 norm
+// of the differences is at most relative * ||reference||, and 0.001 * absolute for each of its elements: the absolute
+// tolerance alone would hide a wrong factor in small gradients.
 struct Tolerance {
   double relative = 1e-4;
   double absolute = 1e-5;
@@ -18,7 +19,7 @@ struct Tolerance {
 
 struct TensorDifference {
   double max_absolute = 0;  // |a - b|
-  double max_relative = 0;  // |a - b| / |b| over elements with b != 0
+  double max_relative = 0;  // |a - b| / |b|; infinite where b is 0 and a is not
   double relative_l2 = 0;   // ||a - b|| / ||b||; ||a|| where b is all zeros
   // The largest |a - b| / (absolute + relative * |b|), and its first element; above 1 is beyond tolerance.
   double worst_ratio = 0;
@@ -26,8 +27,9 @@ struct TensorDifference {
   double worst_value = 0;  // a and b of that element
   double worst_reference = 0;
   std::int64_t beyond = 0;  // number of elements with a ratio above 1
-  // The larger of worst_ratio and relative_l2 / relative; at most 1 if the tensor agrees.
+  // The larger of worst_ratio and that of the norms; at most 1 if the tensor agrees.
   double tolerance_ratio = 0;
+  bool is_rounding = false;  // it agrees by the absolute tolerance alone, beyond `relative` as a whole
 };
 
 // The dtypes may differ. Equal infinities agree; a NaN agrees with nothing and has an infinite difference. Throws Error

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string_view>
 
 #include "ridgepoint/program.h"
@@ -36,18 +37,26 @@ void write_tokens(Program& program, const TrainingTokens& tokens) {
   if (tokens.targets) program.write_input("targets", rows_of_rank(*tokens.targets, parallel));
 }
 
-void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& parameters, ProcessGroup* group,
-                     TrainingResult& result) {
-  result.tensors["logits"] = joined_rows(convert(program.read_output("logits"), DType::fp32), group);
-  result.tensors["loss"] = convert(program.read_output("loss"), DType::fp32);
-  for (const ParameterDeclaration& parameter : parameters) {
+HostTensor output_of(const Program& program, const std::string& name) {
+  return convert(program.read_output(name), DType::fp32);
+}
+
+void take_loss_and_gradients(const Program& program, TrainingResult& result) {
+  result.tensors["loss"] = output_of(program, "loss");
+  for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     const std::string name = "grad." + parameter.name;
-    result.tensors[name] = convert(program.read_output(name), DType::fp32);
+    result.tensors[name] = output_of(program, name);
   }
 }
 
-TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
-                         const StepWatcher& watch) {
+void take_parameters(const Program& program, TrainingResult& result) {
+  for (const ParameterDeclaration& parameter : parameters_of(program.graph()))
+    result.tensors["param." + parameter.name] = convert(program.read_input(parameter.name), DType::fp32);
+}
+
+// Runs all steps from the initial values on, and calls `take` after each, with 1 after the first.
+void run_steps(const RunConfig& config, const TrainingTokens& tokens, const StepWatcher& watch, TrainingResult& result,
+               const std::function<void(Program& program, std::int64_t step)>& take) {
   Record record;  // not read: the result is tensors
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan();
@@ -55,31 +64,39 @@ TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, 
   Program program = session.make(plan);
   session.initialise(program);
   write_tokens(program, tokens);
-  const std::vector<ParameterDeclaration> parameters = parameters_of(program.graph());
-  TrainingResult result;
-  ProcessGroup* const group = config.group.get();
-  result.inputs = joined_rows(program.read_input("inputs"), group);
-  result.targets = joined_rows(program.read_input("targets"), group);
   std::optional<AnomalyDetector> detector;
   if (config.detect_anomaly) detector.emplace(program);
   for (std::int64_t i = 0; i < config.steps; ++i) {
     session.enter(Session::Stage::timing, i, config.steps);
     program.run();
     program.synchronize();
-    if (detector && detector->first() && result.anomaly.empty()) {
+    if (detector && detector->first() && result.anomaly.empty())
       result.anomaly = "step " + std::to_string(i + 1) + ": " + *detector->first();
-    }
-    if (i == 0) keep_first_step(program, parameters, group, result);
-    if (optimizer_steps > 0) {
-      result.tensors["loss." + std::to_string(i + 1)] = convert(program.read_output("loss"), DType::fp32);
-    }
+    take(program, i + 1);
   }
+}
+
+// To keep logits and gradients changes what is computed: the loss is not computed in chunks, and gradients are not
+// scattered among ranks. So they are those of one run, and losses and parameters those of another, as bench runs it.
+TrainingResult run_steps(RunConfig config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
+                         const StepWatcher& watch) {
+  TrainingResult result;
+  ProcessGroup* const group = config.group.get();
+  RunConfig keeping = config;
+  keeping.compile.keep = {.results = true, .gradients = true};
+  keeping.steps = 1;
+  run_steps(keeping, tokens, watch, result, [&](const Program& program, std::int64_t) {
+    result.inputs = joined_rows(program.read_input("inputs"), group);
+    result.targets = joined_rows(program.read_input("targets"), group);
+    result.tensors["logits"] = joined_rows(output_of(program, "logits"), group);
+    take_loss_and_gradients(program, result);
+  });
+  run_steps(config, tokens, watch, result, [&](const Program& program, std::int64_t step) {
+    if (optimizer_steps == 0) return take_loss_and_gradients(program, result);
+    result.tensors["loss." + std::to_string(step)] = output_of(program, "loss");
+    if (step == optimizer_steps) take_parameters(program, result);
+  });
   result.anomaly = problem_of_ranks(group, result.anomaly, "anomalies");
-  for (const ParameterDeclaration& parameter : parameters) {
-    if (optimizer_steps > 0) {
-      result.tensors["param." + parameter.name] = convert(program.read_input(parameter.name), DType::fp32);
-    }
-  }
   return result;
 }
 
@@ -88,7 +105,7 @@ TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, 
 std::optional<TrainingResult> run_training_steps(RunConfig config, std::int64_t optimizer_steps,
                                                  const TrainingTokens& tokens, const StepWatcher& watch) {
   config.compile.mode = optimizer_steps > 0 ? Mode::step : Mode::forward_backward;
-  config.compile.keep = {.results = true, .gradients = true};
+  config.compile.keep = {};
   config.warmup = 0;
   config.steps = std::max<std::int64_t>(optimizer_steps, 1);
   TrainingResult result;

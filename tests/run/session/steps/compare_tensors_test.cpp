@@ -89,6 +89,23 @@ TEST(CompareTensors, sees_a_wrong_factor_below_the_absolute_tolerance) {
   EXPECT_LE(compare_tensors(tiny, reference, {.relative = 0, .absolute = 1e-5}).tolerance_ratio, 1);
 }
 
+TEST(CompareTensors, takes_rounding_for_what_is_mathematically_zero) {
+  const HostTensor ours = tensor({3}, {1e-9F, -2e-9F, 1e-9F}), theirs = tensor({3}, {-1e-9F, 1e-10F, 2e-9F});
+  const TensorDifference d = compare_tensors(ours, theirs, {});
+  EXPECT_GT(d.relative_l2, 1);
+  EXPECT_LE(d.tolerance_ratio, 1);
+  EXPECT_TRUE(d.is_rounding);
+  EXPECT_GT(compare_tensors(ours, theirs, {.relative = 1e-4, .absolute = 1e-7}).tolerance_ratio, 1);
+  EXPECT_FALSE(compare_tensors(ours, ours, {}).is_rounding);
+}
+
+TEST(CompareTensors, has_infinite_relative_errors_instead_of_none) {
+  EXPECT_EQ(compare_tensors(tensor({2}, {1e-3F, 1}), tensor({2}, {0, 1}), {}).max_relative, double{kInfinity});
+  const TensorDifference d = compare_tensors(tensor({1}, {1}), tensor({1}, {kInfinity}), {});
+  EXPECT_EQ(d.max_relative, double{kInfinity});
+  EXPECT_EQ(d.relative_l2, double{kInfinity});
+}
+
 TEST(CompareTensors, against_zeros_goes_by_the_elements_alone) {
   EXPECT_LE(compare_tensors(tensor({2}, {1e-6F, 0}), tensor({2}, {0, 0}), {}).tolerance_ratio, 1);
   EXPECT_GT(compare_tensors(tensor({2}, {1e-4F, 0}), tensor({2}, {0, 0}), {}).tolerance_ratio, 1);
