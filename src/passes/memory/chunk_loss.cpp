@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/warning.h"
 #include "ir/permutation.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
@@ -49,28 +50,39 @@ struct LossRegion {
   std::vector<NodeId> needed;
 };
 
+// Of a graph that does not change.
+struct GraphFacts {
+  explicit GraphFacts(const Graph& graph) : readers(graph), position(positions(graph)) {}
+  Readers readers;
+  std::vector<std::size_t> position;  // in the order, by node
+};
+
 // The region of a cross_entropy node of a differentiated graph; nullopt where it has no derivative, its logits are not
 // the result of a product and elementwise ops, or something else reads values of their shape.
 class RegionFinder {
  public:
-  RegionFinder(const Graph& graph, NodeId loss) : graph_(graph), readers_(graph) { region_.loss = loss; }
+  RegionFinder(const Graph& graph, const GraphFacts& facts, NodeId loss)
+      : graph_(graph), readers_(facts.readers), position_(facts.position) {
+    region_.loss = loss;
+  }
 
   std::optional<LossRegion> run() {
     const std::optional<NodeId> product = product_behind(graph_.node(region_.loss).inputs[0]);
     if (!product) return std::nullopt;
     region_.logits = graph_.node(*product).outputs[0];
     region_.rows = graph_.type(region_.logits).shape[0];
-    const std::span<const NodeId> order = graph_.order();
-    for (auto at = std::ranges::find(order, *product); at != order.end(); ++at) {
-      const Node& node = graph_.node(*at);
-      if (*at != *product && std::ranges::none_of(node.inputs, [&](Value v) { return is_wide(v); })) {
+    last_ = position_[product->id];
+    for (std::size_t at = last_; at <= last_; ++at) {
+      const NodeId id = graph_.order()[at];
+      const Node& node = graph_.node(id);
+      if (id != *product && std::ranges::none_of(node.inputs, [&](Value v) { return is_wide(v); })) {
         note_dependence(node);
-      } else if (!add(*at, node)) {
+      } else if (!add(id, node)) {
         return std::nullopt;
       }
     }
     if (!has_derivative_) return std::nullopt;
-    find_needed(order);
+    find_needed();
     return std::move(region_);
   }
 
@@ -110,6 +122,10 @@ class RegionFinder {
       if (added.reads[i] != ChunkRead::chunk && dependent_.contains(node.inputs[i])) return false;
     }
     region_.nodes.push_back(std::move(added));
+    for (const Value value : node.outputs) {
+      if (!is_wide(value)) continue;
+      for (const NodeId reader : readers_.of(value)) last_ = std::max(last_, position_[reader.id]);
+    }
     return std::ranges::none_of(node.outputs, [&](Value v) { return is_wide(v) && readers_.is_result(v); });
   }
 
@@ -166,11 +182,10 @@ class RegionFinder {
     return true;
   }
 
-  void find_needed(std::span<const NodeId> order) {
+  void find_needed() {
     std::set<NodeId> needed;
-    const auto after_loss = std::ranges::find(order, region_.loss) + 1;
-    for (auto at = order.end(); at != after_loss;) {
-      const NodeId id = *--at;
+    for (std::size_t at = last_; at > position_[region_.loss.id]; --at) {
+      const NodeId id = graph_.order()[at];
       const auto found = std::ranges::find(region_.nodes, id, &LossNode::id);
       if (found == region_.nodes.end() && !needed.contains(id)) continue;
       if (found == region_.nodes.end()) region_.needed.insert(region_.needed.begin(), id);
@@ -183,8 +198,10 @@ class RegionFinder {
   }
 
   const Graph& graph_;
-  Readers readers_;
+  const Readers& readers_;
+  const std::vector<std::size_t>& position_;
   LossRegion region_;
+  std::size_t last_ = 0;           // the position behind which no node reads a value of the shape of the logits
   std::map<Value, int> row_axis_;  // of values of the shape of the logits, and of their transposes
   std::set<Value> rows_;           // other values of the region: one for each row, or a row of another length
   std::set<Value> dependent_;
@@ -203,8 +220,9 @@ constexpr std::int64_t kMostChunks = 4096;
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The inputs, and what backward reads besides the logits, whether it was saved or computed again: the share does not
-// depend on checkpointing, which moves the peak away from the loss.
-std::size_t other_bytes(const Graph& graph, const LossRegion& region) {
+// depend on checkpointing, which moves the peak away from the loss. Of what depends on data, a micro-batch has a part
+// at a time.
+std::size_t other_bytes(const Graph& graph, const LossRegion& region, std::int64_t micro_batches) {
   std::set<Value> held;
   for (const NodeId id : graph.inputs()) held.insert(graph.node(id).outputs[0]);
   for (const NodeId id : graph.order()) {
@@ -218,14 +236,15 @@ std::size_t other_bytes(const Graph& graph, const LossRegion& region) {
   for (const LossNode& node : region.nodes) {
     for (const Value value : graph.node(node.id).outputs) held.erase(value);
   }
-  std::size_t bytes = 0;
-  for (const Value value : held) bytes += graph.type(value).bytes();
-  return bytes;
+  const std::vector<bool> depends = values_of_data(graph);
+  std::size_t bytes = 0, of_all_micro_batches = 0;
+  for (const Value value : held) (depends[value.id] ? of_all_micro_batches : bytes) += graph.type(value).bytes();
+  return bytes + of_all_micro_batches / static_cast<std::size_t>(micro_batches);
 }
 
-std::int64_t chosen_rows(const Graph& graph, const LossRegion& region) {
+std::int64_t chosen_rows(const Graph& graph, const LossRegion& region, std::int64_t micro_batches) {
   const std::size_t bytes = graph.type(region.logits).bytes();
-  if (bytes < kLeastLogitsBytes || bytes < other_bytes(graph, region) / kLeastShare) return region.rows;
+  if (bytes < kLeastLogitsBytes || bytes < other_bytes(graph, region, micro_batches) / kLeastShare) return region.rows;
   const std::int64_t chunks = std::min(ceil_divide(region.rows, kLossChunkRows), kMostChosenChunks);
   return ceil_divide(ceil_divide(region.rows, chunks), kRowMultiple) * kRowMultiple;
 }
@@ -372,23 +391,43 @@ class LossChunker {
   std::map<std::pair<Value, int>, std::vector<Value>> parts_;  // of each operand, along an axis
 };
 
+// Verification keeps the logits as a result, and computes the loss without them in another run.
+void warn_of_whole_loss(const PassOptions& options) {
+  if (options.loss_chunk_rows.value_or(0) == 0 || options.keep.results) return;
+  warn_once(
+      "loss chunk",
+      "the loss is not computed in chunks of " + std::to_string(*options.loss_chunk_rows) + " tokens: " +
+          (runs_backward(options.mode)
+               ? "more than the cross-entropy reads the logits, as a z-loss, or a bias of the head that is trained"
+               : "only a run with a backward phase has chunks"));
+}
+
 }  // namespace
 
 bool chunk_loss(Graph& graph, const PassOptions& options) {
+  if (!runs_backward(options.mode)) warn_of_whole_loss(options);
   if (!runs_backward(options.mode) || options.loss_chunk_rows == 0) return false;
   // The optimizer of a compiled step reads low gradients (keep_gradients_low), which take half the memory until then.
   const bool rounds = options.mode == Mode::step && options.level != Compile::off;
-  bool changed = false;
+  bool changed = false, has_region = false;
+  std::optional<GraphFacts> facts;
+  std::map<std::int64_t, std::int64_t> chosen;  // by the rows of the logits: alike for all micro-batches
   for (const NodeId id : nodes_of(graph)) {
     if (graph.node(id).op != Op::cross_entropy) continue;
-    std::optional<LossRegion> region = RegionFinder(graph, id).run();
+    if (!facts) facts.emplace(graph);
+    std::optional<LossRegion> region = RegionFinder(graph, *facts, id).run();
     if (!region) continue;
-    const std::int64_t rows = options.loss_chunk_rows ? *options.loss_chunk_rows : chosen_rows(graph, *region);
+    has_region = true;
+    if (!options.loss_chunk_rows && !chosen.contains(region->rows))
+      chosen[region->rows] = chosen_rows(graph, *region, options.accumulate);
+    const std::int64_t rows = options.loss_chunk_rows ? *options.loss_chunk_rows : chosen[region->rows];
     if (rows >= region->rows) continue;
     require_few_chunks(region->rows, rows);
     LossChunker(graph, std::move(*region), rows, rounds).run();
+    facts.reset();
     changed = true;
   }
+  if (!has_region) warn_of_whole_loss(options);
   return changed;
 }
 

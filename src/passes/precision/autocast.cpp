@@ -143,6 +143,7 @@ class Autocaster {
       case AutocastRule::widest:
         return common;
       case AutocastRule::own:
+        if (op == Op::concat) return common;  // what stands side by side has one type, as for torch.cat()
         break;
     }
     return std::nullopt;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "ir/rewriter.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/pass.h"
+#include "passes/training/training.h"
+#include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -215,6 +218,10 @@ class GradientReducer {
 
 bool reduce_gradients(Graph& graph, const PassOptions& options) {
   if (!options.parallel.is_parallel() || !runs_backward(options.mode)) return false;
+  if (const std::string state = state_of_data(graph); !state.empty())
+    throw Error("the ranks would have different values of the state '" + state +
+                    "', which each of them updates from its own data; run it on one rank",
+                ErrorKind::unsupported);
   return GradientReducer(graph, options.parallel).run();
 }
 

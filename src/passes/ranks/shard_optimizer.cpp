@@ -143,10 +143,14 @@ class OptimizerSharder {
   // This rank's part of a tensor that all ranks have, directly after `after`.
   Value part_of(Value whole, NodeId after, std::int64_t elements) {
     insert_behind(graph_, after);
-    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks_), elements);
-    return split(graph_, with_padding(graph_, whole, elements * ranks_), 0, sizes)[rank()];
+    // What is before and behind it are one part each, however many ranks there are.
+    const std::int64_t rank = options_.parallel.rank;
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t parts : {rank, std::int64_t{1}, ranks_ - rank - 1}) {
+      if (parts > 0) sizes.push_back(parts * elements);
+    }
+    return split(graph_, with_padding(graph_, whole, elements * ranks_), 0, sizes)[rank > 0 ? 1 : 0];
   }
-  std::size_t rank() const { return static_cast<std::size_t>(options_.parallel.rank); }
 
   void shard(NodeId id) {
     const Node node = graph_.node(id);

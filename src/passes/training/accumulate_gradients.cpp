@@ -2,7 +2,8 @@
 // that depend on data are copied for each further micro-batch, after those of the one before; what does not depend on
 // data, such as the casts of weights, is computed once. Data has the batches of all micro-batches along its first
 // dimension. Gradients are added in fp32 as soon as each is made; they are means because differentiate_outputs begins
-// with 1 / micro-batches. The loss is the mean too, and results have the rows of all.
+// with 1 / micro-batches. The loss and other scalars are means too, and results have the rows of all. A state that a
+// forward pass updates from its data is refused: each micro-batch would need that of the one before.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -167,7 +168,7 @@ class Accumulator {
       if (joined == nullptr) return;
       insert_like(graph_.producer_node(output.value));
       output.value = joined->how == Joining::rows ? concat(graph_, joined->rows, 0) : joined->sum;
-      if (output.role == OutputRole::loss)
+      if (joined->how == Joining::sum && output.role != OutputRole::gradient)
         output.value = scale(graph_, output.value, 1.0 / static_cast<double>(count_));
     });
   }
@@ -183,8 +184,20 @@ class Accumulator {
 
 }  // namespace
 
+std::string state_of_data(const Graph& graph) {
+  const std::vector<bool> depends = values_of_data(graph);
+  for (const Update& update : graph.updates()) {
+    const bool is_optimizer = graph.producer_node(update.value).phase == Phase::optimizer;
+    if (!is_optimizer && depends[update.value.id]) return input_name(graph.producer_node(update.input));
+  }
+  return "";
+}
+
 bool accumulate_gradients(Graph& graph, const PassOptions& options) {
   if (options.accumulate == 1 || !runs_backward(options.mode)) return false;
+  if (const std::string state = state_of_data(graph); !state.empty())
+    throw Error("micro-batches cannot update the state '" + state + "' one after another; run one batch at a time",
+                ErrorKind::unsupported);
   Accumulator(graph, options.accumulate).run();
   return true;
 }

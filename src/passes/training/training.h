@@ -24,6 +24,10 @@ inline constexpr std::string_view kScaledLoss = "scaled_loss";
 // last is there.
 inline constexpr std::string_view kAccumulates = "accumulates";
 
+// The name of an input that a forward pass updates with a value that depends on data, such as a running mean; empty
+// where there is none. What the optimizer updates does not count.
+std::string state_of_data(const Graph& graph);
+
 // The module of a parameter: "layers.0.ln1" for "layers.0.ln1.weight".
 inline std::string module_of(std::string_view parameter) {
   const std::size_t dot = parameter.rfind('.');

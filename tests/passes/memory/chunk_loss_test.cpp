@@ -1,12 +1,19 @@
 // The loss for some rows of logits at a time: where it applies, what it leaves alone, and that nothing but memory
 // changes.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "core/warning.h"
 #include "models/transformer.h"
+#include "ops/rules/optimizer/optimizer.h"
 #include "passes/graph_lines.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
@@ -15,6 +22,10 @@
 
 namespace ridgepoint {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr std::int64_t kRows = 4;
 
@@ -143,6 +154,61 @@ TEST(ChunkLoss, rounds_the_sums_for_an_optimizer_alone) {
     EXPECT_EQ(testing::count(graph, Op::cast), i == 0 ? 2U : 0U);
     EXPECT_EQ(testing::count(graph, Op::matmul_add), 1U);
   }
+}
+
+TEST(ChunkLoss, rounds_the_sums_for_any_optimizer) {
+  const TransformerConfig model{"custom", 320, 8, 256, 256, 1, 2};
+  for (const Optimizer kind : {Optimizer::adamw, Optimizer::sgd, Optimizer::adamw_8bit}) {
+    CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::fuse};
+    options.optimizer.kind = kind;
+    options.loss_chunk_rows = kRows;
+    const Graph graph = compile(build_transformer(model, 2), *open_device("cpu"), options);
+    EXPECT_GT(testing::count(graph, Op::matmul_add), 0U);
+    const auto is_low_head = [&](Value value) {
+      return graph.type(value).shape.elements() == 320 * 256 && graph.type(value).dtype == DType::bf16;
+    };
+    std::ptrdiff_t low_gradients = 0;
+    for (const NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      if (optimizer_layout(node)) low_gradients += std::ranges::count_if(node.inputs, is_low_head);
+    }
+    EXPECT_EQ(low_gradients, 1) << name(kind);  // the embedding's is fp32
+  }
+}
+
+TEST(ChunkLoss, says_that_an_explicit_number_has_no_effect) {
+  std::vector<std::string> heard;
+  const auto warnings_of = [&](std::string_view lines, const PassOptions& options) {
+    heard.clear();
+    set_warning_handler([&](std::string_view message) { heard.emplace_back(message); });
+    Graph graph = testing::graph_of(lines);
+    chunk_loss(graph, options);
+    set_warning_handler({});
+    return heard;
+  };
+  const std::string read = whole() + "output \"logits\" %4\n";
+  const PassOptions chunked({.mode = Mode::backward, .loss_chunk_rows = kRows});
+  EXPECT_THAT(warnings_of(read, chunked), ElementsAre(HasSubstr("the loss is not computed in chunks of 4 tokens")));
+  EXPECT_THAT(warnings_of(whole(), PassOptions({.mode = Mode::forward, .loss_chunk_rows = kRows})),
+              ElementsAre(HasSubstr("only a run with a backward phase")));
+  EXPECT_THAT(warnings_of(whole(), chunked), IsEmpty());
+  EXPECT_THAT(warnings_of(read, PassOptions({.mode = Mode::backward})), IsEmpty());
+}
+
+// The logits of each micro-batch are as large as those of one batch, and so is what it saves.
+TEST(ChunkLoss, chooses_alike_for_micro_batches) {
+  const TransformerConfig model{"custom", 128000, 2048, 512, 1024, 16, 8};
+  const auto chunks = [&](std::int64_t micro_batches) {
+    const CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .accumulate = micro_batches};
+    std::size_t count = 0;
+    CompileOptions counted = options;
+    counted.after_pass = [&](const PassResult& pass, const Graph& graph) {
+      if (pass.name == "chunk_loss") count = testing::count(graph, Op::cross_entropy);
+    };
+    compile(build_transformer(model, 1), *open_device("cpu"), counted);
+    return count / static_cast<std::size_t>(micro_batches);
+  };
+  EXPECT_EQ(chunks(32), chunks(1));
 }
 
 TEST(ChunkLoss, moves_what_its_operands_need_before_it) {

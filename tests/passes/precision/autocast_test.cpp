@@ -34,6 +34,17 @@ Graph autocast_graph_of(std::string_view lines) {
   return graph;
 }
 
+TEST(Autocast, puts_values_side_by_side_in_the_widest_type) {
+  const Graph graph = autocast_graph_of<Precision::bf16>(R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:fp32[4,6] = matmul(%0, %1)
+%3:fp32[8,6] = concat(%0, %2) {axis=0}
+output "y" %3
+)");
+  EXPECT_EQ(graph.type(*graph.find_output("y")).dtype, DType::fp32);
+}
+
 void expect_products_in_tf32(const Graph& graph, std::size_t products) {
   EXPECT_EQ(count(graph, Op::matmul), products);
   for (const NodeId id : graph.order()) {

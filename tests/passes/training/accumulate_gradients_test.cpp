@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
 
 #include "models/toy_model.h"
 #include "models/transformer.h"
@@ -129,6 +131,49 @@ TEST(AccumulateGradients, refuses_what_has_nothing_to_add) {
   expect(model, {.mode = Mode::forward, .accumulate = 2}, "mode forward has no gradients to accumulate");
   expect(build_attention_problem({.batch = 2, .d_model = 16, .queries = 8, .keys = 8}),
          {.mode = Mode::forward_backward, .accumulate = 2}, "has no loss");
+}
+
+// A parameter w[1], the loss w x summed over two elements, another scalar, and a state that counts what it has seen.
+Graph graph_with_a_scalar(bool has_state) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, Role::data);
+  const Value w = input(graph, "w", {DType::fp32, {2}}, Role::parameter);
+  const Value product = mul(graph, x, w);
+  graph.add_output("loss", reduce_sum(graph, product, {0}), OutputRole::loss);
+  const Value sum = reduce_sum(graph, x, {0});
+  graph.add_output("sum", sum);
+  if (has_state) {
+    const Value seen = input(graph, "seen", {DType::fp32, {}}, Role::state);
+    graph.add_update(seen, add(graph, seen, sum));
+  }
+  return graph;
+}
+
+TEST(AccumulateGradients, takes_the_mean_of_every_scalar) {
+  const CompileOptions options{.mode = Mode::backward, .keep = {.results = true}, .accumulate = 2};
+  Program program(graph_with_a_scalar(false), open_device("reference"), {.compile = options});
+  HostTensor x({DType::fp32, {4}}), w({DType::fp32, {2}});
+  std::ranges::copy(std::array{1.0F, 2.0F, 3.0F, 4.0F}, x.as<float>().begin());
+  std::ranges::copy(std::array{1.0F, 1.0F}, w.as<float>().begin());
+  program.write_input("x", x);
+  program.write_input("w", w);
+  program.run();
+  EXPECT_EQ(program.read_output("loss").as<float>()[0], 5);
+  EXPECT_EQ(program.read_output("sum").as<float>()[0], 5);
+}
+
+TEST(AccumulateGradients, refuses_a_state_that_each_micro_batch_and_rank_would_change) {
+  const auto problem_of = [](const CompileOptions& options) {
+    try {
+      compile(graph_with_a_scalar(true), *open_device("reference"), options);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(problem_of({.mode = Mode::backward, .accumulate = 2}), HasSubstr("the state 'seen' one after another"));
+  EXPECT_THAT(problem_of({.mode = Mode::backward, .parallel = {.data = 2}}), HasSubstr("values of the state 'seen'"));
+  EXPECT_EQ(problem_of({.mode = Mode::backward}), "");
 }
 
 TEST(AccumulateGradients, counts_the_operations_of_every_micro_batch) {
