@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+
 #include "backends/reference/reference_device.h"
 #include "memory/arena_allocator.h"
 #include "memory/caching_allocator.h"
+#include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+#include "support/rank_threads.h"
 
 namespace ridgepoint {
 namespace {
@@ -89,6 +95,33 @@ TEST_F(ExecutorRequests, to_a_caching_allocator_are_made_in_every_run) {
   Executor executor(graph_, plan_, kernels, *device_, allocator);
   EXPECT_EQ(of(executor, allocator), 3);
   for (int run = 0; run < 3; ++run) EXPECT_EQ(of(executor, allocator), 4);
+}
+
+class BrokenObserver : public NoObserver {
+ public:
+  bool capture_begins() override { throw Error("the profiler broke"); }
+};
+
+TEST_F(ExecutorRequests, of_ranks_end_on_all_of_them_where_a_capture_fails_on_one) {
+  testing::RankThreads ranks(2);
+  std::array<std::string, 2> problems;
+  ranks.run([&](std::size_t rank, const std::shared_ptr<Communicator>& communicator) {
+    const CardDescription card{"H100 SXM", 90, 132, std::int64_t{80} << 30};
+    const std::shared_ptr<Device> device = open_device("null", {.memory_limit_bytes = {}, .card = card});
+    const Kernels kernels = make_kernels(graph_, plan_, *device, communicator.get());
+    CachingAllocator allocator(*device);
+    Executor executor(graph_, plan_, kernels, *device, allocator, true, {}, communicator.get());
+    executor.run();
+    BrokenObserver observer;
+    if (rank == 0) executor.set_observer(&observer);
+    try {
+      executor.run();
+    } catch (const Error& error) {
+      problems[rank] = error.what();
+    }
+  });
+  EXPECT_EQ(problems[0], "the profiler broke");
+  EXPECT_EQ(problems[1], "another rank: the profiler broke");
 }
 
 }  // namespace

@@ -59,6 +59,9 @@ class ThreadCommunicator : public Communicator {
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<ThreadKernel>(ranks_, rank_, spec);
   }
+  std::string problem_of_ranks(const std::string& mine, std::string_view what) override {
+    return ridgepoint::problem_of_ranks(ranks_.process_group(rank_).get(), mine, what);
+  }
 
  private:
   RankThreads& ranks_;

@@ -170,11 +170,13 @@ int threads_of_rank(ProcessGroup& ranks) {
   return share_of_cores(cores, mine, ranks.all_gather(mine, "the cores that ranks may use"));
 }
 
-// The host and the card of a rank that sees one card alone; empty for others.
+// The host and the card of a rank that sees one card alone, and how that was chosen for it: two MIG slices of a card
+// have one place. Empty for other ranks.
 std::string only_card() {
   const auto is_card = [](const std::string& name) { return name.starts_with("cuda:"); };
   if (std::ranges::count_if(device_names(), is_card) != 1) return "";
-  return place_of_card(*open_device("cuda:0"));
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return fmt::format("{} {}", place_of_card(*open_device("cuda:0")), visible == nullptr ? "" : visible);
 }
 
 // The card with the number of the rank, unless a scheduler shows each rank only the one that it gave it.

@@ -1,6 +1,7 @@
 #include "runtime/execution/executor.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "core/first_call_clock.h"
@@ -193,8 +194,11 @@ void Executor::run_once() {
     if (!run_captured()) run_steps();
   } catch (...) {
     captured_.reset();  // its memory is released
-    wait_for_collectives();
-    device_.synchronize();
+    try {
+      wait_for_collectives();
+      device_.synchronize();
+    } catch (const Error&) {  // the first error says more
+    }
     release_all(false);
     has_addresses_ = false;
     throw;
@@ -205,7 +209,18 @@ void Executor::run_once() {
 // Ranks must launch a collective alike, captured or not, as NCCL asks.
 bool Executor::run_captured() {
   if (!captures_ || !is_followed_ || !has_run_) return false;
-  std::string problem = try_capture();
+  std::string problem, failed;
+  std::exception_ptr failure;
+  try {
+    problem = try_capture();
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    failed = error.what();
+  }
+  // What fails on one rank ends the run on all of them: the others would wait for its part of the first collective.
+  if (communicator_ != nullptr) failed = communicator_->problem_of_ranks(failed, "whether a capture fails");
+  if (failure) std::rethrow_exception(failure);
+  if (!failed.empty()) throw Error("another rank: " + failed);
   if (communicator_ != nullptr) problem = communicator_->problem_of_ranks(problem, "whether a run is captured");
   if (captured_ != nullptr && problem.empty()) {
     repeat();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,10 +47,21 @@ std::string describe_slow_start(std::chrono::duration<double> limit) {
 }  // namespace
 
 Channel& Channel::of_card(CudaContext& context, const std::shared_ptr<ProcessGroup>& group) {
-  static std::map<int, std::unique_ptr<Channel>>& channels = *new std::map<int, std::unique_ptr<Channel>>();
-  std::unique_ptr<Channel>& channel = channels[context.card().ordinal];
-  if (channel == nullptr) channel = std::unique_ptr<Channel>(new Channel(context, group));
-  return *channel;
+  struct OfCard {
+    std::mutex mutex;
+    std::unique_ptr<Channel> channel;
+  };
+  static std::mutex mutex;
+  static std::map<int, OfCard>& channels = *new std::map<int, OfCard>();
+  OfCard* mine = nullptr;
+  {
+    const std::lock_guard lock(mutex);
+    mine = &channels[context.card().ordinal];
+  }
+  // Not under the lock of all: to join takes the other ranks, which may be threads of this process with other cards.
+  const std::lock_guard lock(mine->mutex);
+  if (mine->channel == nullptr) mine->channel = std::unique_ptr<Channel>(new Channel(context, group));
+  return *mine->channel;
 }
 
 Channel::Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group)

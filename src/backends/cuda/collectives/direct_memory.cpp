@@ -28,6 +28,13 @@ std::string problem_of(NcclStatus status, std::string_view doing) {
   }
 }
 
+// A captured run repeats NCCL's copies, and each waits for words by which NCCL counts them. How it counts is known of
+// 2.28 alone (gather_for_the_first_time), and a wrong count would wait for ever.
+bool counts_copies_as_known() {
+  int version = 0;
+  return nccl().ncclGetVersion(&version) == NcclStatus::success && version / 100 == 228;
+}
+
 bool no_rank_has(ProcessGroup& group, const std::string& problem, std::string_view what) {
   return problem_of_ranks(&group, problem, what).empty();
 }
@@ -85,7 +92,8 @@ std::unique_ptr<SharedMemory> DirectMemory::share(ProcessGroup& group, const Fix
 
 std::unique_ptr<DirectMemory> DirectMemory::between(ProcessGroup& group, CudaContext& context, NcclHandle handle,
                                                     CUstream stream, CollectiveWatch& watch) {
-  if (nccl().ncclAlltoAll == nullptr || group.ranks_on_host() != group.ranks()) return nullptr;
+  if (nccl().ncclAlltoAll == nullptr || !counts_copies_as_known() || group.ranks_on_host() != group.ranks())
+    return nullptr;
   std::unique_ptr<DirectMemory> made(new DirectMemory(context, handle, stream));
   if (made->prepare(group, watch)) return made;
   made->release_staging();

@@ -25,7 +25,7 @@ class DirectMemory {
   static constexpr std::size_t kStagingBytes = kMostBytesOfCopiedScatter;
 
   // For the ranks of the communicator `handle`, whose collectives have a stream and are watched. All ranks call it at
-  // once. Null, on all of them, where NCCL is older than 2.28 or the cards do not reach each other's memory.
+  // once. Null, on all of them, where NCCL is another than 2.28 or the cards do not reach each other's memory.
   static std::unique_ptr<DirectMemory> between(ProcessGroup& group, CudaContext& context, NcclHandle handle,
                                                CUstream stream, CollectiveWatch& watch);
 

@@ -1,5 +1,6 @@
 #include "backends/cuda/collectives/eager_launches.h"
 
+#include <thread>
 #include <utility>
 
 namespace ridgepoint::cuda {
@@ -35,6 +36,14 @@ void EagerLaunches::finish(CollectiveWatch::Number number) {
 void EagerLaunches::finish() {
   last_.reset();
   end();
+}
+
+void EagerLaunches::settle() {
+  finish();
+  while (context_.driver().cuStreamQuery(marks_) == CUDA_ERROR_NOT_READY) {
+    context_.require_working();
+    std::this_thread::yield();
+  }
 }
 
 // A card that has failed may take no more work.

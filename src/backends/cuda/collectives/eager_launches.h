@@ -39,6 +39,9 @@ class EagerLaunches {
   void finish(CollectiveWatch::Number number);
   // The same for whichever collective was launched last.
   void finish();
+  // Before a run is captured: also waits until all marks are made. A captured run has no order with the stream of
+  // marks, so the end of an earlier collective could be marked after the begin of a captured one, and hide a hang.
+  void settle();
 
  private:
   // Launches that have no end yet.

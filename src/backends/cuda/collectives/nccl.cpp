@@ -20,6 +20,7 @@ Nccl load() {
   }
   Nccl table;
 #define RIDGEPOINT_NCCL_FIND(name) library.load(table.name, #name)
+  RIDGEPOINT_NCCL_FIND(ncclGetVersion);
   RIDGEPOINT_NCCL_FIND(ncclGetUniqueId);
   RIDGEPOINT_NCCL_FIND(ncclCommInitRank);
   RIDGEPOINT_NCCL_FIND(ncclCommGetAsyncError);

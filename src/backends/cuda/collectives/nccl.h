@@ -49,6 +49,7 @@ enum class NcclSum : int { sum = 0 };                                           
 enum class NcclStatus : int { success = 0, in_progress = 7 };                    // ncclResult_t
 
 struct Nccl {
+  NcclStatus (*ncclGetVersion)(int* version) = nullptr;  // 22807 for 2.28.7
   NcclStatus (*ncclGetUniqueId)(NcclId* id) = nullptr;
   NcclStatus (*ncclCommInitRank)(NcclHandle* handle, int ranks, NcclId id, int rank) = nullptr;
   NcclStatus (*ncclCommGetAsyncError)(NcclHandle handle, NcclStatus* status) = nullptr;

@@ -34,6 +34,25 @@ NcclType type_of(DType dtype) {
   }
 }
 
+// Calls of NCCL that become one kernel. It ends where a call between fails too, because an open one would take in
+// whatever this thread asks of NCCL later.
+class NcclGroup {
+ public:
+  NcclGroup() { check(nccl().ncclGroupStart(), "begin a group"); }
+  ~NcclGroup() {
+    if (is_open_) nccl().ncclGroupEnd();
+  }
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+  void launch() {
+    is_open_ = false;
+    check(nccl().ncclGroupEnd(), "launch a collective");
+  }
+
+ private:
+  bool is_open_ = true;
+};
+
 class NcclKernel : public Kernel {
  public:
   NcclKernel(Channel& channel, const KernelSpec& spec)
@@ -85,7 +104,7 @@ class NcclKernel : public Kernel {
     const CudaContext::Scope scope(context);
     context.require_working();
     if (!context.is_capturing()) return launch_eagerly(arguments);
-    channel_.eager_launches().finish();
+    channel_.eager_launches().settle();
     begin_captured();
     try {
       send(arguments.inputs + first_sent_, arguments.outputs);
@@ -148,9 +167,9 @@ class NcclKernel : public Kernel {
 
   // All tensors as one kernel of NCCL.
   void send_by_kernels(void* const* in, void* const* out) {
-    check(nccl().ncclGroupStart(), "begin a group");
+    NcclGroup group;
     for (std::size_t i = 0; i < parts_.size(); ++i) send_part(parts_[i], parts_[i].count, in[i], out[i]);
-    check(nccl().ncclGroupEnd(), "launch a collective");
+    group.launch();
   }
 
   // What is sent as one: a tensor, or several sums in place that lie one behind another.
@@ -205,7 +224,7 @@ class NcclKernel : public Kernel {
 
   // What is not copied, and what copies leave of a sum, as one kernel of NCCL.
   void launch_kernels() {
-    check(nccl().ncclGroupStart(), "begin a group");
+    NcclGroup group;
     for (const Message& message : messages_) {
       if (!message.is_copied) {
         send_part(*message.part, message.count, message.in, message.out);
@@ -215,7 +234,7 @@ class NcclKernel : public Kernel {
         if (left > 0) send_part(*message.part, left, message.in + copied_bytes, message.out + copied_bytes);
       }
     }
-    check(nccl().ncclGroupEnd(), "launch a collective");
+    group.launch();
   }
 
   void launch_copies() {
