@@ -187,12 +187,12 @@ TEST(ChunkLoss, says_that_an_explicit_number_has_no_effect) {
     return heard;
   };
   const std::string read = whole() + "output \"logits\" %4\n";
-  const PassOptions chunked({.mode = Mode::backward, .loss_chunk_rows = kRows});
+  const PassOptions chunked({.mode = Mode::forward_backward, .loss_chunk_rows = kRows});
   EXPECT_THAT(warnings_of(read, chunked), ElementsAre(HasSubstr("the loss is not computed in chunks of 4 tokens")));
   EXPECT_THAT(warnings_of(whole(), PassOptions({.mode = Mode::forward, .loss_chunk_rows = kRows})),
               ElementsAre(HasSubstr("only a run with a backward phase")));
   EXPECT_THAT(warnings_of(whole(), chunked), IsEmpty());
-  EXPECT_THAT(warnings_of(read, PassOptions({.mode = Mode::backward})), IsEmpty());
+  EXPECT_THAT(warnings_of(read, PassOptions({.mode = Mode::forward_backward})), IsEmpty());
 }
 
 // The logits of each micro-batch are as large as those of one batch, and so is what it saves.

@@ -150,7 +150,7 @@ Graph graph_with_a_scalar(bool has_state) {
 }
 
 TEST(AccumulateGradients, takes_the_mean_of_every_scalar) {
-  const CompileOptions options{.mode = Mode::backward, .keep = {.results = true}, .accumulate = 2};
+  const CompileOptions options{.mode = Mode::forward_backward, .keep = {.results = true}, .accumulate = 2};
   Program program(graph_with_a_scalar(false), open_device("reference"), {.compile = options});
   HostTensor x({DType::fp32, {4}}), w({DType::fp32, {2}});
   std::ranges::copy(std::array{1.0F, 2.0F, 3.0F, 4.0F}, x.as<float>().begin());
@@ -171,9 +171,9 @@ TEST(AccumulateGradients, refuses_a_state_that_each_micro_batch_and_rank_would_c
     }
     return std::string();
   };
-  EXPECT_THAT(problem_of({.mode = Mode::backward, .accumulate = 2}), HasSubstr("the state 'seen' one after another"));
-  EXPECT_THAT(problem_of({.mode = Mode::backward, .parallel = {.data = 2}}), HasSubstr("values of the state 'seen'"));
-  EXPECT_EQ(problem_of({.mode = Mode::backward}), "");
+  EXPECT_THAT(problem_of({.mode = Mode::forward_backward, .accumulate = 2}), HasSubstr("the state 'seen' one after another"));
+  EXPECT_THAT(problem_of({.mode = Mode::forward_backward, .parallel = {.data = 2}}), HasSubstr("values of the state 'seen'"));
+  EXPECT_EQ(problem_of({.mode = Mode::forward_backward}), "");
 }
 
 TEST(AccumulateGradients, counts_the_operations_of_every_micro_batch) {
