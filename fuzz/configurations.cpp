@@ -24,9 +24,9 @@
 #include "predict/forecast.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/architectures.h"
-#include "support/rank_threads.h"
-#include "support/run_graph.h"
+#include "support/graphs/architectures.h"
+#include "support/graphs/rank_threads.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

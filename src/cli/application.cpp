@@ -33,7 +33,7 @@ namespace {
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 
-using views::wrap;
+using tables::wrap;
 
 // An argument that stands without a name in front: FILE.
 bool is_positional(const CLI::Option& option) { return option.get_lnames().empty(); }
@@ -73,7 +73,7 @@ std::string with_values_kept(std::string_view line) {
   for (std::size_t at = 0; at < line.size();) {
     const std::string_view word = line.substr(at, line.find(' ', at) - at);
     const bool begins_option = !is_quoted && word.starts_with("--");
-    if (at > 0) text += is_quoted || (is_name && !begins_option) ? views::kNoBreak : " ";
+    if (at > 0) text += is_quoted || (is_name && !begins_option) ? tables::kNoBreak : " ";
     text += word;
     is_name = begins_option;
     if (std::ranges::count(word, '"') % 2 == 1) is_quoted = !is_quoted;
@@ -104,7 +104,7 @@ std::string program_help(const Commands& commands, std::size_t width) {
     text += fmt::format("  {:<{}}  {}\n", command->name(), column, wrap(command->summary(), width, column + 4));
   }
   text += "\n  COMMAND --help  explain a command\n  --version       the same as version\n\nExamples:\n";
-  for (const auto& command : commands) text += example(views::lines_of(command->examples()).front(), width);
+  for (const auto& command : commands) text += example(tables::lines_of(command->examples()).front(), width);
   return text;
 }
 
@@ -128,7 +128,7 @@ std::string command_help(const Command& command, const CLI::App& app, std::size_
     }
   }
   text += "\nExamples:\n";
-  for (const std::string_view line : views::lines_of(command.examples())) text += example(line, width);
+  for (const std::string_view line : tables::lines_of(command.examples())) text += example(line, width);
   if (!command.notes().empty()) text += "\n" + wrap(command.notes(), width) + "\n";
   return text;
 }

@@ -14,7 +14,7 @@
 #include "record/columns.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::size_t kRows = 14;
@@ -238,4 +238,4 @@ std::vector<Table> record_plots(std::span<const Record> records, std::size_t wid
   return tables;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -11,7 +11,7 @@
 #include "ridgepoint/record.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // A plot in characters: series of points over logarithmic axes, for a terminal.
 struct PlotSeries {
@@ -37,4 +37,4 @@ Table plot_table(const Plot& plot, std::size_t width);
 // records that agree in all other settings are a series. Empty if no size has three values.
 std::vector<Table> record_plots(std::span<const Record> records, std::size_t width);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

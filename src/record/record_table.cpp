@@ -13,7 +13,7 @@
 #include "ridgepoint/error.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 const ParallelSection& parallel(const Record& record) { return section_of(record.training_step).parallel; }
@@ -409,4 +409,4 @@ Page records_page(std::span<const Record> records, Format format, std::span<cons
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

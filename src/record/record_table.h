@@ -13,7 +13,7 @@
 #include "ridgepoint/record.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // What tables say of shardings and sizes of buckets that were chosen (--shard auto, bucket=auto).
 
@@ -57,4 +57,4 @@ RecordBaseline parse_baseline(std::string_view text, std::span<const Record> rec
 Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns = {},
                   const std::optional<RecordBaseline>& baseline = std::nullopt);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -3,7 +3,7 @@
 #include "core/checked.h"
 #include "core/text/units.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 Cell size_cell(std::int64_t size) { return size > 0 ? Cell(size) : Cell(); }
@@ -61,4 +61,4 @@ Page model_page(std::span<const TransformerConfig> models, Format format) {
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

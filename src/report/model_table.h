@@ -6,7 +6,7 @@
 #include "models/transformer.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // Bytes of fp32 parameters, and of parameters, gradients and both moments of AdamW in fp32.
 inline constexpr std::int64_t kWeightBytes = 4;
@@ -15,4 +15,4 @@ inline constexpr std::int64_t kStepStateBytes = 16;
 // One row a model, in the order given. The context of a model is what it was trained for or has positions for.
 Page model_page(std::span<const TransformerConfig> models, Format format);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -26,7 +26,7 @@ std::span<const EmbeddedFile> report_files();  // web/page.html, by cmake/embed.
 
 }  // namespace ridgepoint
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::string_view kPlaceholder = "@ridgepoint-data@";
@@ -157,18 +157,18 @@ ReportFile read_report_file(const std::filesystem::path& path) {
   return file;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables
 
 namespace ridgepoint {
 
-using views::Format;
+using tables::Format;
 
 std::string to_text(const Record& record, std::size_t width) {
-  return render(Format::table, views::records_page(std::span(&record, 1), Format::table), width);
+  return render(Format::table, tables::records_page(std::span(&record, 1), Format::table), width);
 }
 
 std::string to_text(const Profile& profile, std::size_t width) {
-  return render(Format::table, views::profile_page(std::span(&profile, 1), {}, Format::table), width);
+  return render(Format::table, tables::profile_page(std::span(&profile, 1), {}, Format::table), width);
 }
 
 }  // namespace ridgepoint

@@ -11,7 +11,7 @@
 
 #include "core/text/json.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct ReportFile {
   std::string name;           // without its folder
@@ -47,4 +47,4 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
 // are.
 std::string json_for_html(const Json& json);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

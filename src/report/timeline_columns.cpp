@@ -15,7 +15,7 @@
 #include "report/report_page.h"
 #include "ridgepoint/error.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::array<std::string_view, 4> kRequired = {"time_ms", "bytes", "allocated_bytes", "reserved_bytes"};
@@ -273,4 +273,4 @@ Json thin_timeline(const Json& columns, std::size_t most) {
   return Thinner(columns).thin(events);
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

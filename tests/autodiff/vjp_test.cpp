@@ -10,8 +10,8 @@
 #include "ops/rule.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
-#include "support/op_cases.h"
-#include "support/run_graph.h"
+#include "support/graphs/op_cases.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

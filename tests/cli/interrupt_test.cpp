@@ -18,7 +18,7 @@
 #include "cli/toy_bench.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

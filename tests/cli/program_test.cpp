@@ -13,8 +13,8 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "core/text/text.h"
-#include "support/run_program.h"
-#include "support/terminal_screen.h"
+#include "support/program/run_program.h"
+#include "support/program/terminal_screen.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 

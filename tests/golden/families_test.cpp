@@ -9,7 +9,7 @@
 
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/model_config.h"
-#include "support/golden_families.h"
+#include "support/graphs/golden_families.h"
 
 namespace ridgepoint {
 namespace {

@@ -14,7 +14,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
 #include "run/session/steps/compare_tensors.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "inspect/precision/errors.h"
-#include "support/build_paths.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,8 +7,8 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
-#include "support/op_cases.h"
-#include "support/training_graph.h"
+#include "support/graphs/op_cases.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

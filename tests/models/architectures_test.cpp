@@ -1,5 +1,5 @@
 // Transformers whose layers are made of other things than those of docs/model.md.
-#include "support/architectures.h"
+#include "support/graphs/architectures.h"
 
 #include <gmock/gmock.h>
 
@@ -8,8 +8,8 @@
 
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
-#include "support/run_graph.h"
-#include "support/training_graph.h"
+#include "support/graphs/run_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -13,8 +13,8 @@
 #include "core/warning.h"
 #include "ridgepoint/error.h"
 #include "runtime/device/device.h"
-#include "support/run_graph.h"
-#include "support/training_graph.h"
+#include "support/graphs/run_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,8 +9,8 @@
 #include "models/transformer.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
-#include "support/run_graph.h"
-#include "support/training_graph.h"
+#include "support/graphs/run_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

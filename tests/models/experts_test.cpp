@@ -17,7 +17,7 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "models/transformer.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,9 +12,9 @@
 #include "models/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/program.h"
-#include "support/golden_families.h"
-#include "support/rank_threads.h"
-#include "support/run_graph.h"
+#include "support/graphs/golden_families.h"
+#include "support/graphs/rank_threads.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "support/rank_threads.h"
+#include "support/graphs/rank_threads.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "passes/pass.h"
 #include "ridgepoint/graph.h"
-#include "support/run_by_definition.h"
+#include "support/graphs/run_by_definition.h"
 
 namespace ridgepoint::testing {
 

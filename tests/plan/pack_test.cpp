@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "support/cpu_time.h"
+#include "support/program/cpu_time.h"
 
 namespace ridgepoint {
 namespace {

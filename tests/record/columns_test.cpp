@@ -14,8 +14,8 @@
 #include "inspect/compare/compare_records.h"
 #include "record/fields.h"
 #include "record/record_table.h"
-#include "support/build_paths.h"
-#include "support/sample_records.h"
+#include "support/program/build_paths.h"
+#include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint {
@@ -96,7 +96,7 @@ TEST(SettingRows, are_read_written_matched_and_shown) {
     }
     if (setting.is_column()) {
       EXPECT_NE(setting.cell(records[0]), setting.cell(records[1]));
-      EXPECT_THAT(views::leading_settings(records), Contains(&setting)) << "a sweep of it has no column";
+      EXPECT_THAT(tables::leading_settings(records), Contains(&setting)) << "a sweep of it has no column";
       EXPECT_EQ(find_setting(setting.heading), &setting) << "--baseline and --pivot do not find it";
     }
     const std::string place = "\"path\":\"" + std::string(setting.path) + "\"";

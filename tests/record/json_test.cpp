@@ -12,7 +12,7 @@
 #include "record/columns.h"
 #include "record/fields.h"
 #include "ridgepoint/error.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 
 namespace ridgepoint {
 namespace {

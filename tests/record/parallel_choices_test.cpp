@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "record/record_table.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::HasSubstr;
@@ -74,4 +74,4 @@ TEST(ParallelChoices, say_the_size_of_buckets_where_it_is_not_the_usual_one) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

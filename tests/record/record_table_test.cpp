@@ -10,11 +10,11 @@
 
 #include "core/text/units.h"
 #include "ridgepoint/error.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 #include "tables/table/render.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::AllOf;
@@ -322,4 +322,4 @@ TEST(RecordFile, csv_keeps_the_samples_in_one_cell) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

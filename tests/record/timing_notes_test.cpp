@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "record/record_table.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(TimingNotes, stand_beside_the_interval_of_the_median_and_the_ratio_of_the_p
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

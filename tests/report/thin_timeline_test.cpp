@@ -8,7 +8,7 @@
 
 #include "report/report_page.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::Ge;
@@ -89,4 +89,4 @@ TEST(ThinTimeline, leaves_a_short_timeline_as_it_is) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -14,7 +14,7 @@
 #include "ridgepoint/ops.h"
 #include "runtime/device/activity.h"
 #include "runtime/device/device.h"
-#include "support/random_graph.h"
+#include "support/graphs/random_graph.h"
 
 namespace ridgepoint {
 namespace {

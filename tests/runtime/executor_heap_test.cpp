@@ -6,7 +6,7 @@
 #include <new>
 
 #include "models/transformer.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "support/rank_threads.h"
+#include "support/graphs/rank_threads.h"
 
 namespace ridgepoint {
 namespace {

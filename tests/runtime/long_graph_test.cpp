@@ -14,8 +14,8 @@
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "support/cpu_time.h"
-#include "support/small_stack.h"
+#include "support/program/cpu_time.h"
+#include "support/program/small_stack.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
 #include "runtime/device/activity.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

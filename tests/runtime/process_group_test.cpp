@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/rank_threads.h"
+#include "support/graphs/rank_threads.h"
 
 namespace ridgepoint {
 namespace {

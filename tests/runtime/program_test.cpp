@@ -8,7 +8,7 @@
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

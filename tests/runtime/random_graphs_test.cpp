@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "backends/reference/reference_device.h"
-#include "support/random_graph.h"
-#include "support/run_by_definition.h"
+#include "support/graphs/random_graph.h"
+#include "support/graphs/run_by_definition.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include "ridgepoint/program.h"
 #include "ridgepoint/tensor.h"
 #include "runtime/device/device.h"
-#include "support/replaced.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
-#include "support/run_by_definition.h"
+#include "support/graphs/run_by_definition.h"
 
 namespace ridgepoint {
 namespace {

@@ -178,13 +178,13 @@ class Attention : public Command {
   }
 
   int run_pivot(const std::vector<AttentionConfig>& configs) const {
-    const views::PivotOptions options{pivot_.empty() ? "attention" : pivot_, baseline_};
+    const tables::PivotOptions options{pivot_.empty() ? "attention" : pivot_, baseline_};
     std::vector<Record> records;
     for (const AttentionConfig& config : configs) records.push_back(describe_run(config));
     check(options, records);
     records.clear();
     PageWriter writer(output_options_,
-                      [&](Format format, std::size_t) { return views::pivot_page(records, options, format); });
+                      [&](Format format, std::size_t) { return tables::pivot_page(records, options, format); });
     measure(configs, [&](Record record) {
       records.push_back(std::move(record));
       writer.item_added();
@@ -196,7 +196,7 @@ class Attention : public Command {
   int run_account(const std::vector<AttentionConfig>& configs) const {
     std::vector<AttentionAccount> accounts;
     PageWriter writer(output_options_,
-                      [&](Format format, std::size_t) { return views::account_page(accounts, format); });
+                      [&](Format format, std::size_t) { return tables::account_page(accounts, format); });
     run_rows(outlines(configs), [&](std::size_t row, Progress& progress) {
       accounts.push_back(account_for_attention(configs[row]));
       progress.clear();
@@ -216,7 +216,7 @@ class Attention : public Command {
     }
     std::vector<AttentionLimit> limits;
     PageWriter writer(output_options_,
-                      [&](Format format, std::size_t) { return views::limit_page(limits, granularity_, format); });
+                      [&](Format format, std::size_t) { return tables::limit_page(limits, granularity_, format); });
     std::vector<RowOutline> rows;
     for (const AttentionConfig& config : configs)
       rows.push_back({fmt::format("{} attention", ridgepoint::name(config.problem.variant))});

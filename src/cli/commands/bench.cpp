@@ -253,13 +253,13 @@ class Bench : public Command {
     return configs;
   }
 
-  views::RecordBaseline checked_baseline(const std::vector<RunConfig>& configs) const {
+  tables::RecordBaseline checked_baseline(const std::vector<RunConfig>& configs) const {
     if (!is_for_people(output_options_.resolved_format()) && is_first_rank())
       print_error("--baseline adds a column to tables; csv, json and jsonl have the times themselves");
     std::vector<Record> records;
     for (const RunConfig& config : configs) records.push_back(describe_run(config, Experiment::bench));
     return parse_option("--baseline", baseline_,
-                        [&](std::string_view text) { return views::parse_baseline(text, records); });
+                        [&](std::string_view text) { return tables::parse_baseline(text, records); });
   }
 
   void check_options(const std::vector<RunConfig>& configs) const {

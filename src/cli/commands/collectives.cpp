@@ -24,8 +24,8 @@
 namespace ridgepoint::cli {
 namespace {
 
-using views::Align;
-using views::Table;
+using tables::Align;
+using tables::Table;
 
 std::vector<std::string_view> collective_names() {
   std::vector<std::string_view> names;
@@ -100,7 +100,7 @@ class Collectives : public Command {
     const std::shared_ptr<Device> device = open_device(device_of_rank(device_, *group));
     Table table = empty_table(*device, *group);
     PageWriter writer(output_, [&](Format format, std::size_t) {
-      return views::Page{.tables = {is_for_people(format) ? table : with_machine(table, *device, *group)}};
+      return tables::Page{.tables = {is_for_people(format) ? table : with_machine(table, *device, *group)}};
     });
     measure(*device, *group, setups, table, writer);
     writer.finish();
@@ -134,11 +134,11 @@ class Collectives : public Command {
                      {"time_us", "time us", "{:.1f}"},
                      {"algorithm_gb_per_second", "algorithm GB/s", "{:.2f}", Align::by_content, 1},
                      {"bus_gb_per_second", "bus GB/s", "{:.2f}"},
-                     {"link_share", "of link", views::kPercent, Align::by_content, 1},
+                     {"link_share", "of link", tables::kPercent, Align::by_content, 1},
                      {"wrong", "wrong"}};
     const Datasheet* sheet = find_datasheet(device.name());
     if (sheet == nullptr || !sheet->link_bytes_per_second)
-      std::erase_if(table.columns, [](const views::Column& column) { return column.key == "link_share"; });
+      std::erase_if(table.columns, [](const tables::Column& column) { return column.key == "link_share"; });
     table.key_columns = 3;
     return table;
   }
@@ -146,7 +146,7 @@ class Collectives : public Command {
   // What the caption of the table says, in every line of a file.
   static Table with_machine(Table table, const Device& device, const ProcessGroup& group) {
     table.columns.insert(table.columns.end(), {{"device", "device"}, {"ranks", "ranks"}});
-    for (views::Row& row : table.rows) row.cells.insert(row.cells.end(), {device.name(), group.ranks()});
+    for (tables::Row& row : table.rows) row.cells.insert(row.cells.end(), {device.name(), group.ranks()});
     return table;
   }
 
@@ -167,12 +167,12 @@ class Collectives : public Command {
           is_stopped([&] { times = measure_collective(device, *communicator, group, setup, stop_row_if_interrupted); });
       if (stopped) return false;
       wrong_elements_ += times.wrong_elements;
-      views::Cells cells = {std::string(ridgepoint::name(setup.op)),
-                            std::string(ridgepoint::name(setup.dtype)),
-                            times.bytes,
-                            times.ms * 1e3,
-                            times.algorithm_bytes_per_second / 1e9,
-                            times.bus_bytes_per_second / 1e9};
+      tables::Cells cells = {std::string(ridgepoint::name(setup.op)),
+                             std::string(ridgepoint::name(setup.dtype)),
+                             times.bytes,
+                             times.ms * 1e3,
+                             times.algorithm_bytes_per_second / 1e9,
+                             times.bus_bytes_per_second / 1e9};
       if (sheet != nullptr && sheet->link_bytes_per_second)
         cells.emplace_back(times.bus_bytes_per_second / *sheet->link_bytes_per_second);
       cells.emplace_back(times.wrong_elements);

@@ -190,7 +190,7 @@ class Compare : public Command {
       if (!row.ratio || !is_slower_by(*row.ratio, *limit_)) continue;
       is_any_slower = true;
       print_error(fmt::format("{} is slower than its baseline by more than {}: the ratio is {}",
-                              views::row_name(comparison, row), fail_if_slower_, views::ratio_text(*row.ratio)));
+                              tables::row_name(comparison, row), fail_if_slower_, tables::ratio_text(*row.ratio)));
     }
     if (undecided > 0) {
       print_error(fmt::format("--fail-if-slower says nothing about {} row{} without an interval", undecided,

@@ -36,15 +36,15 @@ class Devices : public Command {
   }
 
   int run() override {
-    std::vector<views::DeviceReport> reports;
-    PageWriter writer(output_, [&](Format format, std::size_t) { return views::devices_page(reports, format); });
+    std::vector<tables::DeviceReport> reports;
+    PageWriter writer(output_, [&](Format format, std::size_t) { return tables::devices_page(reports, format); });
     require(threads_ >= 0, fmt::format("--threads: {} is too small; the least is 0", threads_));
     const std::vector<std::string> names = listed_names();
     std::vector<RowOutline> outlines;
     for (const std::string& name : names) outlines.push_back({name});
     run_rows(outlines, [&](std::size_t row, Progress& progress) {
       progress.update("measuring copies and matmuls", 0);
-      views::DeviceReport report;
+      tables::DeviceReport report;
       if (is_stopped([&] { report = examine(names[row]); })) return false;
       progress.clear();
       reports.push_back(std::move(report));
@@ -65,8 +65,8 @@ class Devices : public Command {
     return names;
   }
 
-  views::DeviceReport examine(const std::string& name) const {
-    views::DeviceReport report;
+  tables::DeviceReport examine(const std::string& name) const {
+    tables::DeviceReport report;
     report.kind = name;
     report.name = name;
     if (name == "reference") report.purpose = "runs plain loops in double precision, for comparison";

@@ -57,7 +57,7 @@ class GraphCommand : public Command {
            "--dot", dot_,
            fmt::format("draw the graph for Graphviz (dot -Tsvg); a graph of more than {} nodes has one box for each "
                        "module and phase",
-                       views::kMostDrawnNodes))
+                       tables::kMostDrawnNodes))
         ->group(kGroup);
     app.add_flag("--stats", stats_,
                  "also count nodes, launches, operations and bytes by op and phase, and list what fused nodes replace; "
@@ -71,7 +71,7 @@ class GraphCommand : public Command {
     check_options();
     const Graph graph = compiled(run_options_.single_draft());
     if (text_ || dot_) {
-      write_text(text_ ? print_graph(graph) : views::dot_text(graph));
+      write_text(text_ ? print_graph(graph) : tables::dot_text(graph));
     } else {
       write(output_options_, [&](Format format, std::size_t) { return page(graph, format); });
     }
@@ -118,9 +118,9 @@ class GraphCommand : public Command {
     for (const std::string& pass : options.skip) check_pass("--skip", pass);
     if (!after_.empty()) check_pass("--after", after_);
     Graph forward = source(draft);
-    views::NodeCounts before = views::count_nodes(forward);
+    tables::NodeCounts before = tables::count_nodes(forward);
     options.after_pass = [&](const PassResult& result, const Graph& graph) {
-      views::NodeCounts after = views::count_nodes(graph);
+      tables::NodeCounts after = tables::count_nodes(graph);
       passes_.push_back({result, std::exchange(before, after), after});
     };
     const std::shared_ptr<Device> device = open_device(draft.config.device, draft.config.device_options);
@@ -135,10 +135,10 @@ class GraphCommand : public Command {
     }
   }
 
-  views::Page page(const Graph& graph, Format format) const {
-    views::Page page;
-    if (!stats_ || is_for_people(format)) page.tables.push_back(views::pass_table(graph.name, passes_));
-    if (stats_) page.tables.push_back(views::op_table(graph, format));
+  tables::Page page(const Graph& graph, Format format) const {
+    tables::Page page;
+    if (!stats_ || is_for_people(format)) page.tables.push_back(tables::pass_table(graph.name, passes_));
+    if (stats_) page.tables.push_back(tables::op_table(graph, format));
     return page;
   }
 
@@ -157,7 +157,7 @@ class GraphCommand : public Command {
   OutputOptions output_options_;
   std::string graph_file_, after_, skip_;
   bool text_ = false, dot_ = false, stats_ = false;
-  std::vector<views::PassEffect> passes_;
+  std::vector<tables::PassEffect> passes_;
 };
 
 }  // namespace

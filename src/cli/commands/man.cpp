@@ -25,9 +25,9 @@ std::string roff(std::string_view text) {
   std::string escaped;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const bool starts_line = escaped.empty() || escaped.back() == '\n';
-    if (text.substr(i).starts_with(views::kNoBreak)) {
+    if (text.substr(i).starts_with(tables::kNoBreak)) {
       escaped += "\\~";
-      i += views::kNoBreak.size() - 1;
+      i += tables::kNoBreak.size() - 1;
       continue;
     }
     switch (text[i]) {
@@ -107,7 +107,7 @@ std::string man_options(const CommandDescription& command) {
 
 std::string man_examples(const CommandDescription& command) {
   std::string text = ".SH EXAMPLES\n.nf\n";
-  for (const std::string_view line : views::lines_of(command.examples)) text += roff(line) + "\n";
+  for (const std::string_view line : tables::lines_of(command.examples)) text += roff(line) + "\n";
   return text + ".fi\n";
 }
 

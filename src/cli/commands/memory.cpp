@@ -95,7 +95,7 @@ class MemoryCommand : public Command {
     PageWriter writer(
         output_options_,
         [this](Format format, std::size_t first) {
-          return views::memory_page(std::span(runs_).subspan(first), options_, format);
+          return tables::memory_page(std::span(runs_).subspan(first), options_, format);
         },
         streams ? PageWriter::Items::independent : PageWriter::Items::one_table);
     run_all(configs, writer);
@@ -182,13 +182,13 @@ class MemoryCommand : public Command {
     if (path == snapshot_) return write_snapshot(path_of_rank(path), run.snapshot);
     const bool is_picture = std::filesystem::path(path).extension() == ".svg";
     write_file(path_of_rank(path),
-               is_picture ? views::timeline_svg(run, views::axis_of(run, options_)) : views::timeline_csv(run));
+               is_picture ? tables::timeline_svg(run, tables::axis_of(run, options_)) : tables::timeline_csv(run));
   }
 
   RunOptions run_options_;
   RankOptions rank_options_;
   OutputOptions output_options_;
-  views::MemoryViewOptions options_;
+  tables::MemoryViewOptions options_;
   std::string axis_, snapshot_, timelines_, files_problem_;
   std::vector<std::string> timeline_files_;
   std::int64_t top_ = 10;

@@ -56,7 +56,7 @@ class Models : public Command {
     std::erase_if(models, [&](const TransformerConfig& model) { return !has_text(model, lower(filter_)); });
     require(!models.empty(), fmt::format("no model has {} in its name or family{}", quote_name(filter_),
                                          hint(std::string_view(filter_).substr(0, 64), model_names())));
-    write(output_, [&](Format format, std::size_t) { return views::model_page(models, format); });
+    write(output_, [&](Format format, std::size_t) { return tables::model_page(models, format); });
     return kExitOk;
   }
 

@@ -26,12 +26,12 @@
 namespace ridgepoint::cli {
 namespace {
 
-using views::Align;
-using views::Cell;
-using views::Cells;
-using views::optional_cell;
-using views::Table;
-using views::text_cell;
+using tables::Align;
+using tables::Cell;
+using tables::Cells;
+using tables::optional_cell;
+using tables::Table;
+using tables::text_cell;
 
 Table accumulation_table(std::int64_t count, double term) {
   Table table;
@@ -216,7 +216,7 @@ class PrecisionCommand : public Command {
                         : errors_             ? errors()
                         : !text_file_.empty() ? curves()
                                               : accumulation_table(count_, term_);
-    write(output_options_, [&](Format, std::size_t) { return views::Page{.tables = {table}}; });
+    write(output_options_, [&](Format, std::size_t) { return tables::Page{.tables = {table}}; });
     require_complete(finished_curves_, all_curves_, output_options_.path, "curves");
     return kExitOk;
   }

@@ -27,7 +27,7 @@
 namespace ridgepoint::cli {
 namespace {
 
-using views::Breakdown;
+using tables::Breakdown;
 
 constexpr std::int64_t kMostProfiledSteps = 1000;
 
@@ -104,7 +104,7 @@ class ProfileCommand : public Command {
   }
 
   int run() override {
-    if (!by_.empty()) view_.only = parse_option("--by", by_, views::breakdown_from_name);
+    if (!by_.empty()) view_.only = parse_option("--by", by_, tables::breakdown_from_name);
     check_views();
     const std::vector<RunConfig> configs = checked_configs();
     view_.detail.launches = view_.only == Breakdown::launch;
@@ -113,7 +113,7 @@ class ProfileCommand : public Command {
     PageWriter writer(
         output_options_,
         [this](Format format, std::size_t first) {
-          return views::profile_page(std::span(profiles_).subspan(first), view_, format);
+          return tables::profile_page(std::span(profiles_).subspan(first), view_, format);
         },
         PageWriter::Items::independent);
     check_trace();
@@ -273,7 +273,7 @@ class ProfileCommand : public Command {
   RunOptions run_options_;
   RankOptions rank_options_;
   OutputOptions output_options_;
-  views::ProfileViewOptions view_;
+  tables::ProfileViewOptions view_;
   std::int64_t profiled_steps_ = 3;
   bool run_anyway_ = false;
   std::string by_, compare_, phases_, scopes_, weights_, trace_, trace_problem_;

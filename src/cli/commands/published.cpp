@@ -131,9 +131,9 @@ class Published : public Command {
   int run() override {
     require(kinds_.empty() || beside_.empty(), "--beside shows the kinds that its records are of; leave --kind out");
     const std::vector<std::string> wanted = checked_list("--quantity", quantities_, quantities());
-    const std::vector<views::PublishedLine> lines = beside_.empty() ? all_lines() : lines_beside();
-    if (views::published_page(lines, wanted, Format::table).tables.front().rows.empty()) throw Error(nothing_found());
-    write(output_, [&](Format format, std::size_t) { return views::published_page(lines, wanted, format); });
+    const std::vector<tables::PublishedLine> lines = beside_.empty() ? all_lines() : lines_beside();
+    if (tables::published_page(lines, wanted, Format::table).tables.front().rows.empty()) throw Error(nothing_found());
+    write(output_, [&](Format format, std::size_t) { return tables::published_page(lines, wanted, format); });
     return kExitOk;
   }
 
@@ -144,13 +144,13 @@ class Published : public Command {
     return contains_or_empty(models, model) && contains_or_empty(studies, row.study);
   }
 
-  std::vector<views::PublishedLine> all_lines() const {
+  std::vector<tables::PublishedLine> all_lines() const {
     const std::vector<std::string> model_names = checked_list("--model", models_, models());
     const std::vector<std::string> study_names = checked_list("--study", studies_, studies());
     std::vector<std::string> known;
     for (const std::string_view name : kPublishedKindNames.all()) known.emplace_back(name);
     const std::vector<std::string> kinds = checked_list("--kind", kinds_.empty() ? "step" : kinds_, known);
-    std::vector<views::PublishedLine> lines;
+    std::vector<tables::PublishedLine> lines;
     for (const PublishedRow& row : published_rows()) {
       if (!contains_or_empty(kinds, std::string(ridgepoint::name(row.kind)))) continue;
       if (is_selected(row, model_names, study_names)) lines.push_back({&row, condition_of(row)});
@@ -158,10 +158,10 @@ class Published : public Command {
     return lines;
   }
 
-  std::vector<views::PublishedLine> lines_beside() const {
+  std::vector<tables::PublishedLine> lines_beside() const {
     const std::vector<std::string> model_names = checked_list("--model", models_, models());
     const std::vector<std::string> study_names = checked_list("--study", studies_, studies());
-    std::vector<views::PublishedLine> lines;
+    std::vector<tables::PublishedLine> lines;
     std::size_t number = 0;
     const std::vector<Record> records = read_records(beside_);
     if (records.empty())

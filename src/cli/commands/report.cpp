@@ -67,7 +67,7 @@ class ReportCommand : public Command {
     if (!published_.empty()) published_paths_ = parse_option("--published", published_, split_list);
     if (!output_.empty()) check_writable(output_);
     const std::string page =
-        is_study() ? views::study_page(views::read_study(paths_.front()), title_) : page_of_files();
+        is_study() ? tables::study_page(tables::read_study(paths_.front()), title_) : page_of_files();
     if (output_.empty()) {
       print_output(page);
     } else {
@@ -86,18 +86,18 @@ class ReportCommand : public Command {
   }
 
   std::string page_of_files() const {
-    std::vector<views::ReportFile> files;
+    std::vector<tables::ReportFile> files;
     for (const std::string& path : paths_) files.push_back(read(path));
     for (const std::string& path : published_paths_) {
       files.push_back(read(path));
       files.back().is_published = true;
     }
-    return views::report_page(files, title_.empty() ? "Ridgepoint report" : title_);
+    return tables::report_page(files, title_.empty() ? "Ridgepoint report" : title_);
   }
 
-  static views::ReportFile read(const std::string& path) {
+  static tables::ReportFile read(const std::string& path) {
     stop_if_interrupted();
-    views::ReportFile file = views::read_report_file(path);
+    tables::ReportFile file = tables::read_report_file(path);
     if (file.is_truncated) {
       const std::size_t rows = file.records.size() + file.rows.size();
       print_error(fmt::format("warning: the last line of '{}' is not complete; the page has the {} before it", path,

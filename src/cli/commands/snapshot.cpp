@@ -65,20 +65,20 @@ class SnapshotCommand : public Command {
     const auto top = static_cast<std::size_t>(top_);
     std::vector<std::string> paths = {file_};
     if (!diff_.empty()) paths.push_back(diff_);
-    const std::vector<views::SnapshotFileView> files = analyse(paths);
+    const std::vector<tables::SnapshotFileView> files = analyse(paths);
     if (files.size() == 2) require_common_device(files[0], files[1]);
     write(output_options_, [&](Format format, std::size_t) {
-      return files.size() == 2 ? views::snapshot_difference_page(files[0], files[1], top, format)
-                               : views::snapshot_page(files[0], top, format);
+      return files.size() == 2 ? tables::snapshot_difference_page(files[0], files[1], top, format)
+                               : tables::snapshot_page(files[0], top, format);
     });
     return kExitOk;
   }
 
  private:
-  std::vector<views::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
+  std::vector<tables::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
     const bool is_drawn = paths.size() == 1 && output_options_.resolved_format() == Format::table;
     const std::size_t width = std::min(output_width(), kUsualWidth);
-    std::vector<views::SnapshotFileView> files;
+    std::vector<tables::SnapshotFileView> files;
     Progress progress(std::vector<double>(paths.size(), 1));
     for (const std::string& path : paths) {
       progress.start_row(files.size(), path);
@@ -92,7 +92,7 @@ class SnapshotCommand : public Command {
         MemoryAnalysis analysis = analyse_memory(snapshot, device, stop_if_interrupted);
         if (is_drawn) {
           files.back().timelines.push_back(make_timeline(snapshot, analysis, usual_axis(analysis.report),
-                                                         views::timeline_columns(width), stop_if_interrupted));
+                                                         tables::timeline_columns(width), stop_if_interrupted));
         }
         files.back().devices.push_back(std::move(analysis.report));
       }
@@ -111,7 +111,7 @@ class SnapshotCommand : public Command {
     return {device_};
   }
 
-  static void require_common_device(const views::SnapshotFileView& a, const views::SnapshotFileView& b) {
+  static void require_common_device(const tables::SnapshotFileView& a, const tables::SnapshotFileView& b) {
     const bool have_common = std::ranges::any_of(a.devices, [&](const MemoryReport& report) {
       return std::ranges::find(b.devices, report.device, &MemoryReport::device) != b.devices.end();
     });

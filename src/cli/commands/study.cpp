@@ -402,14 +402,14 @@ class StudyCommandLine : public Command {
   }
 
   int show(const StudyFolder& folder) const {
-    const views::StudyDocument document = views::read_study(folder.path());
-    const std::vector<views::StudyFile> files = views::study_files(document);
+    const tables::StudyDocument document = tables::read_study(folder.path());
+    const std::vector<tables::StudyFile> files = tables::study_files(document);
     std::vector<std::string> names;
-    for (const views::StudyFile& file : files) names.push_back(file.name);
+    for (const tables::StudyFile& file : files) names.push_back(file.name);
     folder.manifest().note_files(names);
-    for (const views::StudyFile& file : files) write_file(folder.file(file.name), file.text);
-    print_output(printable_lines(views::study_text(document, output_width())));
-    return views::failures_of(document).empty() ? kExitOk : kExitFailure;
+    for (const tables::StudyFile& file : files) write_file(folder.file(file.name), file.text);
+    print_output(printable_lines(tables::study_text(document, output_width())));
+    return tables::failures_of(document).empty() ? kExitOk : kExitFailure;
   }
 
   StudySettings settings_;

@@ -252,7 +252,7 @@ class Verify : public Command {
     const auto initial = [&](const std::string& parameter) {
       return initial_value(config, {parameter, result.tensors.at("param." + parameter).type}, stop_if_interrupted);
     };
-    const views::Comparison comparison = views::compare_with_file(result.tensors, reference, tolerance_, initial);
+    const tables::Comparison comparison = tables::compare_with_file(result.tensors, reference, tolerance_, initial);
     print_output("\n" + render(Format::table, comparison_page(comparison), output_width()));
     for (const std::string& note : comparison.notes) print_error(note);
     fail_with(comparison.problems);

@@ -14,11 +14,11 @@ namespace ridgepoint::cli {
 namespace {
 
 // One row with all facts in files; a line for each fact for people.
-views::Page page_of(const std::vector<BuildFact>& facts, Format format) {
-  views::Page page;
-  views::Table& table = page.tables.emplace_back();
+tables::Page page_of(const std::vector<BuildFact>& facts, Format format) {
+  tables::Page page;
+  tables::Table& table = page.tables.emplace_back();
   if (!is_for_people(format)) {
-    views::Cells cells;
+    tables::Cells cells;
     for (const BuildFact& fact : facts) {
       table.columns.push_back({fact.key, fact.name});
       cells.emplace_back(fact.text);
@@ -26,7 +26,7 @@ views::Page page_of(const std::vector<BuildFact>& facts, Format format) {
     table.add(std::move(cells));
     return page;
   }
-  table.columns = {views::left("ridgepoint " + std::string(version())), views::left("")};
+  table.columns = {tables::left("ridgepoint " + std::string(version())), tables::left("")};
   for (const BuildFact& fact : facts) {
     if (fact.key != "version") table.add({fact.name, fact.text});
   }

@@ -39,7 +39,7 @@ Choices choices_of(CLI::Option& option) {
   const std::string text = copy.active().get_description();
   Choices choices{{}, list != nullptr};
   if (text.empty()) return choices;
-  for (const std::string_view name : views::lines_of(text)) choices.names.emplace_back(name);
+  for (const std::string_view name : tables::lines_of(text)) choices.names.emplace_back(name);
   return choices;
 }
 

@@ -45,7 +45,7 @@ void OutputOptions::add_to(CLI::App& app) {
                      "table, markdown, csv, json or jsonl [by the extension of --output, else table]")
           ->type_name("NAME")
           ->group("Output");
-  offer(*format_option, {views::kFormatNames.all().begin(), views::kFormatNames.all().end()}, Takes::one);
+  offer(*format_option, {tables::kFormatNames.all().begin(), tables::kFormatNames.all().end()}, Takes::one);
   app.add_option("--output", path, "write to this file; it is rewritten as rows finish [standard output]")
       ->type_name("FILE")
       ->group("Output");
@@ -108,7 +108,7 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
 }
 
 Format OutputOptions::resolved_format() const {
-  if (!format.empty()) return views::kFormatNames.parse(format, "--format: '{}' is unknown");
+  if (!format.empty()) return tables::kFormatNames.parse(format, "--format: '{}' is unknown");
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".md") return Format::markdown;
   constexpr std::array<std::string_view, 6> kOthers = {".svg", ".png", ".pdf", ".html", ".xlsx", ".pickle"};
@@ -120,7 +120,7 @@ Format OutputOptions::resolved_format() const {
                     ending),
         ErrorKind::usage);
   }
-  return views::kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
+  return tables::kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
 }
 
 PageWriter::PageWriter(const OutputOptions& options, MakePage make_page, Items items)
@@ -175,7 +175,7 @@ void PageWriter::item_added() {
   ++item_count_;
   if (Clock::now() >= next_show_) show_all();
   if (!streams()) return;
-  const views::Page page = make_page_(format_, item_count_ - 1);
+  const tables::Page page = make_page_(format_, item_count_ - 1);
   print_output(item_count_ == 1 ? render(format_, page) : render_continued(format_, page));
 }
 
@@ -202,7 +202,7 @@ RecordWriter::RecordWriter(const OutputOptions& options)
       writer_(
           options,
           [this](Format format, std::size_t first) {
-            views::Page page = views::records_page(std::span(records_).subspan(first), format, columns_, baseline_);
+            tables::Page page = tables::records_page(std::span(records_).subspan(first), format, columns_, baseline_);
             if (plot_) add_plots(page);
             return page;
           },
@@ -210,8 +210,8 @@ RecordWriter::RecordWriter(const OutputOptions& options)
   options.check_plot();
 }
 
-void RecordWriter::add_plots(views::Page& page) const {
-  std::vector<views::Table> plots = views::record_plots(records_, output_width());
+void RecordWriter::add_plots(tables::Page& page) const {
+  std::vector<tables::Table> plots = tables::record_plots(records_, output_width());
   if (plots.empty() && !page.tables.empty()) {
     std::string& note = page.tables.back().note;
     if (!note.empty()) note += "\n\n";

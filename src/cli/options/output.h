@@ -22,8 +22,8 @@ class App;
 
 namespace ridgepoint::cli {
 
-using views::Format;
-using views::is_for_people;
+using tables::Format;
+using tables::is_for_people;
 
 struct OutputOptions {
   std::string format;                         // empty: by the file's extension, else table
@@ -52,7 +52,7 @@ struct OutputOptions {
 class PageWriter {
  public:
   // Makes the page of the items from `first` on.
-  using MakePage = std::function<views::Page(Format, std::size_t first)>;
+  using MakePage = std::function<tables::Page(Format, std::size_t first)>;
   enum class Items : std::uint8_t { independent, one_table };
   // Throws Error when the file cannot be written.
   PageWriter(const OutputOptions& options, MakePage make_page, Items items = Items::one_table);
@@ -103,16 +103,16 @@ class RecordWriter {
     writer_.item_added();
   }
   // Tables get columns of speedups over the baseline; call it before the first row.
-  void compare_with(views::RecordBaseline baseline) { baseline_ = std::move(baseline); }
+  void compare_with(tables::RecordBaseline baseline) { baseline_ = std::move(baseline); }
   void finish() { writer_.finish(); }
   const std::vector<Record>& records() const { return records_; }
 
  private:
-  void add_plots(views::Page& page) const;
+  void add_plots(tables::Page& page) const;
 
   std::vector<Record> records_;
   std::vector<std::string> columns_;
-  std::optional<views::RecordBaseline> baseline_;
+  std::optional<tables::RecordBaseline> baseline_;
   bool plot_;
   PageWriter writer_;
 };

@@ -26,7 +26,7 @@ std::string& speaker() {
 std::string error_lines(std::string_view message) {
   const std::string name = speaker().empty() ? "" : fmt::format(" {}:", speaker());
   const std::string text = printable_lines(fmt::format("ridgepoint:{} {}", name, message));
-  return views::wrap(text, terminal_width(STDERR_FILENO), 2) + "\n";
+  return tables::wrap(text, terminal_width(STDERR_FILENO), 2) + "\n";
 }
 
 }  // namespace

@@ -20,8 +20,8 @@
 namespace ridgepoint::cli {
 namespace {
 
-using views::display_width;
-using views::first_columns;
+using tables::display_width;
+using tables::first_columns;
 
 constexpr std::chrono::milliseconds kLeastBetweenDraws{100};
 constexpr std::chrono::seconds kTick{1};

@@ -14,7 +14,7 @@
 #include "record/timing_notes.h"
 #include "ridgepoint/error.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr double kBytesPerMiB = 1 << 20;
@@ -241,4 +241,4 @@ Page pivot_page(std::span<const Record> records, const PivotOptions& options, Fo
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

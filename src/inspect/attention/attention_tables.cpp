@@ -10,7 +10,7 @@
 #include "record/columns.h"
 #include "record/record_table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 const std::array<Column, 10> kProblemColumns = {Column{"attention", "attention"}, Column{"dtype", "dtype"},
@@ -219,4 +219,4 @@ Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity
   return {.tables = {table}};
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -10,7 +10,7 @@
 #include "ridgepoint/record.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct PivotOptions {
   std::string column;    // the setting whose values become columns: attention, dtype, d_model, ...
@@ -30,4 +30,4 @@ Page account_page(std::span<const AttentionAccount> accounts, Format format);
 
 Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

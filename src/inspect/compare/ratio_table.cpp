@@ -21,7 +21,7 @@
 #include "tables/table/render.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 Cell number_cell(double value) { return std::isfinite(value) ? Cell(value) : Cell(); }
@@ -292,4 +292,4 @@ Page ratio_page(const RecordComparison& comparison, Format format) {
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -8,7 +8,7 @@
 #include "inspect/compare/compare_records.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 Page ratio_page(const RecordComparison& comparison, Format format);
 
@@ -18,4 +18,4 @@ std::string row_name(const RecordComparison& comparison, const ComparedRow& row)
 // "1.052 (1.047 to 1.058)".
 std::string ratio_text(const TimeRatio& ratio);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -16,7 +16,7 @@
 #include "ops/rule.h"
 #include "ridgepoint/graph.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // The boxes of a drawing, in clusters by the levels of their scopes.
@@ -261,4 +261,4 @@ std::string dot_text(const Graph& graph) {
   return NodeDrawing(graph).text();
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -11,7 +11,7 @@
 #include "core/text/units.h"
 #include "ops/rule.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // "+20 matmul, -5 cast"; a dash where every op has as many nodes as before.
@@ -149,4 +149,4 @@ Table op_table(const Graph& graph, Format format) {
   return table;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -11,7 +11,7 @@
 #include "ridgepoint/graph.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct NodeCounts {
   std::int64_t nodes = 0;
@@ -41,4 +41,4 @@ inline constexpr std::size_t kMostDrawnNodes = 1500;
 // Constants are written at their readers. The text ends with a line break.
 std::string dot_text(const Graph& graph);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

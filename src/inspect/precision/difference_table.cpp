@@ -10,7 +10,7 @@
 
 #include "interchange/safetensors_names.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 std::string scientific(double value) { return value == 0 ? "0" : fmt::format("{:.2e}", value); }
@@ -122,4 +122,4 @@ Page comparison_page(const Comparison& comparison) {
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

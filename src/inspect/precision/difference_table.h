@@ -10,7 +10,7 @@
 #include "run/session/steps/compare_tensors.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct NamedDifference {
   std::string name;
@@ -35,4 +35,4 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
 
 Page comparison_page(const Comparison& comparison);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

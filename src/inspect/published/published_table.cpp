@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // "4" if stated, "(4?)" if presumed, empty if neither.
@@ -107,4 +107,4 @@ Page published_page(std::span<const PublishedLine> lines, const std::vector<std:
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

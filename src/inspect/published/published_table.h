@@ -8,7 +8,7 @@
 #include "inspect/published/published_rows.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct PublishedLine {
   const PublishedRow* row = nullptr;
@@ -24,4 +24,4 @@ Page published_page(std::span<const PublishedLine> lines, const std::vector<std:
 // The settings of a row: "small, batch 4, context 256, fp32"; a presumed value is in parentheses with a question mark.
 std::string workload_of(const PublishedRow& row);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -12,7 +12,7 @@
 #include "core/text/json.h"
 #include "core/text/units.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 Cell as_cell(const Json& value) {
@@ -188,4 +188,4 @@ Page devices_page(std::span<const DeviceReport> reports, Format format) {
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -12,7 +12,7 @@
 #include "runtime/device/device.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct DeviceReport {
   std::string kind;  // the name for --device
@@ -30,4 +30,4 @@ struct DeviceReport {
 // One table for each device. JSON has nested objects; CSV has names with dots.
 Page devices_page(std::span<const DeviceReport> reports, Format format);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -8,7 +8,7 @@
 #include "core/text/units.h"
 #include "study/study_rows.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::size_t kMostColumns = 8;
@@ -140,4 +140,4 @@ Json flat_row(const Json& row) {
   return flat;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -9,7 +9,7 @@
 #include "core/text/json.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 enum class JsonKind : std::uint8_t { text, ms, us, bytes, share, count, number, sum, error };
 
@@ -32,4 +32,4 @@ Table flat_table(std::string caption, const JsonRows& rows, Format format);
 // The row without nesting: "copy.bytes_per_second".
 Json flat_row(const Json& row);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -18,7 +18,7 @@
 #include "tables/plot/svg_chart.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 using NameOfRow = std::function<std::string(const Json&)>;
 
@@ -89,4 +89,4 @@ struct PublishedBeside {
 // iteration.
 std::vector<PublishedBeside> published_beside(std::span<const Record> records);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

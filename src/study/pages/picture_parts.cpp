@@ -11,7 +11,7 @@
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -162,4 +162,4 @@ std::vector<PublishedBeside> published_beside(std::span<const Record> records) {
   return found;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

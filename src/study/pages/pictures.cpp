@@ -12,7 +12,7 @@
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::array kPhases = {"forward", "loss", "recompute", "backward", "optimizer"};
@@ -333,4 +333,4 @@ std::vector<StudyFile> study_pictures(const StudyRows& rows) {
   return files;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

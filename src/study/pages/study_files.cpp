@@ -13,7 +13,7 @@
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // A part of a study never runs a workload without a batch or a sequence.
@@ -208,4 +208,4 @@ std::string study_page(const StudyDocument& document, std::string_view title) {
       answers_json(document.answers));
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

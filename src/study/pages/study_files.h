@@ -12,7 +12,7 @@
 #include "study/plan/plan.h"
 #include "study/study_rows.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct StudyDocument {
   std::string folder;  // as the user named it
@@ -41,4 +41,4 @@ std::string study_page(const StudyDocument& document, std::string_view title);
 // The answers for a terminal, the files, and what failed.
 std::string study_text(const StudyDocument& document, std::size_t width);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

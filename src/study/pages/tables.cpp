@@ -14,7 +14,7 @@
 #include "study/pages/parts.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // The measurements that say most of a part's rows; empty: the usual ones.
@@ -279,4 +279,4 @@ std::vector<StudyRowGroup> shown_rows(const StudyDocument& document, const Study
   return groups;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -13,7 +13,7 @@
 #include "study/pages/parts.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // Names from rows must not become HTML or formatting; layers.*.attn has an asterisk.
@@ -244,4 +244,4 @@ std::string study_text(const StudyDocument& document, std::size_t width) {
   return text;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -13,7 +13,7 @@
 #include "core/text/units.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // The colours of web/src/style.css.
@@ -264,4 +264,4 @@ void SvgAxis::use_ticks(std::vector<double> values) {
   if (values.size() <= kMostTicks) ticks_ = std::move(values);
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

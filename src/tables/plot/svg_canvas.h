@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // filled: measured here. hollow: published by others. cross: ran out of memory.
 enum class SvgMarkShape : std::uint8_t { filled, hollow, cross };
@@ -76,4 +76,4 @@ class SvgAxis {
   std::vector<double> ticks_;
 };
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

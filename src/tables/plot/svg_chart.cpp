@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using Anchor = SvgCanvas::Anchor;
@@ -333,4 +333,4 @@ std::string svg_bars(const SvgBars& bars) {
   return canvas.finish();
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

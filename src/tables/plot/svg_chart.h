@@ -8,7 +8,7 @@
 
 #include "tables/plot/svg_canvas.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct SvgSeries {
   std::string name;
@@ -74,4 +74,4 @@ struct SvgBars {
 // Empty if no bar has a part.
 std::string svg_bars(const SvgBars& bars);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -11,7 +11,7 @@
 
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::string_view kGap = "  ";
@@ -233,4 +233,4 @@ std::string lay_out(const TextTable& table, std::size_t width, std::vector<std::
   return Layout(table, width).text(left_out);
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // A table whose cells are text, of one line or several.
 struct TextTable {
@@ -29,4 +29,4 @@ struct TextTable {
 // column. Appends the headings of omitted columns to `left_out`.
 std::string lay_out(const TextTable& table, std::size_t width, std::vector<std::string>& left_out);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -10,7 +10,7 @@
 #include "tables/table/layout.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::size_t kProseWidth = 100;  // the maximum for captions and notes
@@ -210,4 +210,4 @@ std::string render_continued(Format format, const Page& page) {
   return text;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

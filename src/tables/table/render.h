@@ -8,7 +8,7 @@
 #include "core/text/json.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // The complete text of a file. Aligned text is at most `width` columns wide: columns that do not fit are omitted and
 // named at the end.
@@ -21,4 +21,4 @@ std::string render_continued(Format format, const Page& page);
 Json to_json(const Table& table);
 Json to_json(const Cell& cell);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

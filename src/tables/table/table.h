@@ -12,7 +12,7 @@
 
 #include "core/types/enum_names.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 using Cell = std::variant<std::monostate, std::string, std::int64_t, double, bool>;  // monostate: no value
 using Cells = std::vector<Cell>;
@@ -76,4 +76,4 @@ inline constexpr auto kFormatNames = enum_names<Format>("table", "markdown", "cs
 constexpr std::string_view name(Format format) { return kFormatNames[format]; }
 constexpr bool is_for_people(Format format) { return format == Format::table || format == Format::markdown; }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

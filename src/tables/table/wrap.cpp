@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::string_view kDots = "...";
@@ -98,4 +98,4 @@ std::string wrap_cell(std::string_view text, std::size_t width) {
   return result.append(text);
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 inline constexpr std::string_view kNoBreak = "\u00A0";
 
@@ -28,4 +28,4 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 
 // anywhere.
 std::string wrap_cell(std::string_view text, std::size_t width);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

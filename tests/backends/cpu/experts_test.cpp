@@ -10,7 +10,7 @@
 #include "backends/cpu/kernel_harness.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "backends/reference/reference_device.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

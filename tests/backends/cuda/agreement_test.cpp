@@ -1,5 +1,5 @@
 // Compares the CUDA back end with the reference back end, op by op.
-#include "support/agreement.h"
+#include "support/graphs/agreement.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

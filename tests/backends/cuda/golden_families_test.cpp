@@ -1,5 +1,5 @@
 // The families of docs/models.md on a card against golden files, as tests/golden/families_test.cpp does it on the CPU.
-#include "support/golden_families.h"
+#include "support/graphs/golden_families.h"
 
 #include <gtest/gtest.h>
 

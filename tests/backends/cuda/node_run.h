@@ -10,7 +10,7 @@
 #include "backends/cuda/card_harness.h"
 #include "ops/rule.h"
 #include "ridgepoint/program.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint::testing {
 

@@ -10,7 +10,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/workload.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

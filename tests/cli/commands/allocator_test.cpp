@@ -9,7 +9,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
-#include "support/csv_rows.h"
+#include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {

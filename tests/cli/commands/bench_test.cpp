@@ -8,8 +8,8 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
-#include "support/fake_python.h"
-#include "support/run_program.h"
+#include "support/program/fake_python.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,9 +12,9 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "inspect/compare/noise.h"
-#include "support/csv_rows.h"
-#include "support/run_program.h"
-#include "support/sample_records.h"
+#include "support/program/run_program.h"
+#include "support/records/csv_rows.h"
+#include "support/records/sample_records.h"
 
 namespace ridgepoint {
 namespace {

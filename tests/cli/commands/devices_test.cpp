@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "support/csv_rows.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
+#include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

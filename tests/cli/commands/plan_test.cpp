@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ridgepoint/program.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

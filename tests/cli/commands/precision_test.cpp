@@ -9,9 +9,9 @@
 #include "cli/refusals.h"
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
-#include "support/csv_rows.h"
-#include "support/run_program.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
+#include "support/program/run_program.h"
+#include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {

@@ -14,9 +14,9 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
-#include "support/csv_rows.h"
-#include "support/run_program.h"
-#include "support/trace_rules.h"
+#include "support/program/run_program.h"
+#include "support/records/csv_rows.h"
+#include "support/records/trace_rules.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/toy_bench.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

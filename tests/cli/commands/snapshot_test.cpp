@@ -7,8 +7,8 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/snapshot/write_snapshot.h"
-#include "support/made_snapshot.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
+#include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,8 +12,8 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
-#include "support/build_paths.h"
-#include "support/run_program.h"
+#include "support/program/build_paths.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

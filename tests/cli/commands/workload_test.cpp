@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/refusals.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

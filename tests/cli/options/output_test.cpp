@@ -43,10 +43,10 @@ TEST(PageWriter, says_that_another_program_writes_its_file) {
   std::vector<std::string> heard;
   set_warning_handler([&](std::string_view message) { heard.emplace_back(message); });
   PageWriter writer({"", path}, [](Format, std::size_t) {
-    views::Table table;
+    tables::Table table;
     table.columns = {{"a", "a"}};
-    table.add({views::Cell(1.0)});
-    return views::Page{.tables = {table}};
+    table.add({tables::Cell(1.0)});
+    return tables::Page{.tables = {table}};
   });
   const auto add = [&] {  // when a version is due again
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -72,10 +72,10 @@ TEST(PageWriter, writes_a_file_as_often_as_a_tenth_of_the_time_allows_and_at_its
   const auto make_page = [&](Format, std::size_t) {
     ++pages;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    views::Table table;
+    tables::Table table;
     table.columns = {{"a", "a"}};
-    table.add({views::Cell(static_cast<double>(items))});
-    return views::Page{.tables = {table}};
+    table.add({tables::Cell(static_cast<double>(items))});
+    return tables::Page{.tables = {table}};
   };
   {
     PageWriter writer({"", path}, make_page);

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "core/files/temporary_folder.h"
-#include "support/mpirun.h"
-#include "support/run_program.h"
+#include "support/program/mpirun.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 

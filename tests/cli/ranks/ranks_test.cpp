@@ -14,8 +14,8 @@
 #include "cli/ranks/ranks_program.h"
 #include "core/files/file.h"
 #include "ridgepoint/record.h"
-#include "support/compare_files.h"
-#include "support/run_program.h"
+#include "support/program/run_program.h"
+#include "support/records/compare_files.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "support/run_program.h"
-#include "support/terminal_screen.h"
+#include "support/program/run_program.h"
+#include "support/program/terminal_screen.h"
 
 namespace ridgepoint::cli {
 namespace {

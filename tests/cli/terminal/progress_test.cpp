@@ -34,7 +34,7 @@ TEST(ProgressLine, then_shortens_what_runs_and_then_drops_it) {
 TEST(ProgressLine, never_reaches_the_last_column) {
   for (std::size_t width = 0; width < 130; ++width) {
     const std::size_t most = width == 0 ? 0 : width - 1;
-    EXPECT_LE(views::display_width(progress_line(half_way(), width, true)), most) << width;
+    EXPECT_LE(tables::display_width(progress_line(half_way(), width, true)), most) << width;
   }
 }
 

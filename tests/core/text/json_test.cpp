@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {

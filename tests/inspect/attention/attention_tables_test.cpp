@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "ridgepoint/error.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::HasSubstr;
@@ -151,4 +151,4 @@ TEST(AccountTables, tell_the_difference_and_where_it_comes_from) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -7,7 +7,7 @@
 
 #include "inspect/compare/noise.h"
 #include "ridgepoint/error.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,18 +6,18 @@
 #include <nlohmann/json.hpp>
 
 #include "inspect/compare/ratio.h"
-#include "support/csv_rows.h"
-#include "support/sample_records.h"
+#include "support/records/csv_rows.h"
+#include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint {
 namespace {
 
+using tables::Format;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
-using views::Format;
 
 Record timed(double ms, Compile level = Compile::off) {
   Record record = sample_record();
@@ -52,8 +52,8 @@ TEST(RatioTable, of_two_files_shows_the_times_of_both) {
   const std::string text = text_of(comparison, Format::table);
   EXPECT_THAT(text, AllOf(HasSubstr("after.jsonl compared with before.jsonl"), HasSubstr("baseline ms"),
                           HasSubstr("10.00      12.00  1.200"), Not(HasSubstr("file"))));
-  EXPECT_EQ(views::row_name(comparison, comparison.rows[0]), "compile off, in 'after.jsonl'");
-  EXPECT_EQ(views::ratio_text(*comparison.rows[0].ratio), "1.200 (1.200 to 1.200)");
+  EXPECT_EQ(tables::row_name(comparison, comparison.rows[0]), "compile off, in 'after.jsonl'");
+  EXPECT_EQ(tables::ratio_text(*comparison.rows[0].ratio), "1.200 (1.200 to 1.200)");
   EXPECT_THAT(text_of(compare_files(std::vector{before, after, after}, {}), Format::table), HasSubstr("file"));
 }
 

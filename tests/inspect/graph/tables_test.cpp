@@ -14,7 +14,7 @@
 #include "ridgepoint/ops.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::AllOf;
@@ -209,4 +209,4 @@ TEST(Dot, has_one_box_for_each_module_and_phase_of_a_large_model) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

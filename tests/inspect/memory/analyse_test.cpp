@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ridgepoint/error.h"
-#include "support/snapshot_json.h"
+#include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {

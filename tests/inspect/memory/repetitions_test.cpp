@@ -5,7 +5,7 @@
 #include <map>
 
 #include "inspect/memory/contents.h"
-#include "support/snapshot_json.h"
+#include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "inspect/memory/analyse.h"
-#include "support/made_snapshot.h"
+#include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ridgepoint/error.h"
-#include "support/made_snapshot.h"
+#include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {

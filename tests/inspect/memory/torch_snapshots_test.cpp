@@ -8,7 +8,7 @@
 #include "core/files/file.h"
 #include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {

@@ -16,7 +16,7 @@
 #include "ridgepoint/ops.h"
 #include "run/session/steps/anomaly.h"
 #include "runtime/device/device.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/sample_profile.h"
+#include "support/records/sample_profile.h"
 
 namespace ridgepoint {
 namespace {

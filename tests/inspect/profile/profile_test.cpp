@@ -16,7 +16,7 @@
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 #include "runtime/device/host_activity.h"
-#include "support/op_cases.h"
+#include "support/graphs/op_cases.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,9 +12,9 @@
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
-#include "support/rank_threads.h"
-#include "support/sample_profile.h"
-#include "support/trace_rules.h"
+#include "support/graphs/rank_threads.h"
+#include "support/records/sample_profile.h"
+#include "support/records/trace_rules.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "support/sample_profile.h"
+#include "support/records/sample_profile.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,7 +12,7 @@
 #include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "ridgepoint/error.h"
-#include "support/made_snapshot.h"
+#include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "support/replaced.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint::testing {
 

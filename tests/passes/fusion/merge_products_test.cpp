@@ -7,7 +7,7 @@
 #include "passes/graph_lines.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,7 +5,7 @@
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/program.h"
-#include "support/architectures.h"
+#include "support/graphs/architectures.h"
 
 namespace ridgepoint {
 namespace {

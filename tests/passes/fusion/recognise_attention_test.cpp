@@ -10,7 +10,7 @@
 #include "passes/precision/autocast.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

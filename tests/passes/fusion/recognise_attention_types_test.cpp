@@ -5,7 +5,7 @@
 
 #include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "passes/graph_lines.h"
-#include "support/replaced.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {

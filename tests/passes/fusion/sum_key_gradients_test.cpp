@@ -9,7 +9,7 @@
 #include "ops/attention_form.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/ops.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

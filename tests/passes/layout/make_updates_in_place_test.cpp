@@ -4,7 +4,7 @@
 #include "compile/compile.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

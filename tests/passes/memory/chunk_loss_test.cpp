@@ -18,7 +18,7 @@
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

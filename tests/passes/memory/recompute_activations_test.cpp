@@ -11,7 +11,7 @@
 #include "ridgepoint/program.h"
 #include "ridgepoint/workload.h"
 #include "runtime/device/device.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

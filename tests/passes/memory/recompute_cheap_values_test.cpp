@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
-#include "support/replaced.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "passes/graph_lines.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -13,9 +13,9 @@
 #include "passes/pass.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/rank_threads.h"
-#include "support/run_graph.h"
-#include "support/training_graph.h"
+#include "support/graphs/rank_threads.h"
+#include "support/graphs/run_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,8 +12,8 @@
 #include "passes/pass.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/run_graph.h"
-#include "support/training_graph.h"
+#include "support/graphs/run_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -171,8 +171,10 @@ TEST(AccumulateGradients, refuses_a_state_that_each_micro_batch_and_rank_would_c
     }
     return std::string();
   };
-  EXPECT_THAT(problem_of({.mode = Mode::forward_backward, .accumulate = 2}), HasSubstr("the state 'seen' one after another"));
-  EXPECT_THAT(problem_of({.mode = Mode::forward_backward, .parallel = {.data = 2}}), HasSubstr("values of the state 'seen'"));
+  EXPECT_THAT(problem_of({.mode = Mode::forward_backward, .accumulate = 2}),
+              HasSubstr("the state 'seen' one after another"));
+  EXPECT_THAT(problem_of({.mode = Mode::forward_backward, .parallel = {.data = 2}}),
+              HasSubstr("values of the state 'seen'"));
   EXPECT_EQ(problem_of({.mode = Mode::forward_backward}), "");
 }
 

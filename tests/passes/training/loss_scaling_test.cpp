@@ -7,7 +7,7 @@
 #include "models/transformer.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
-#include "support/training_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -13,8 +13,8 @@
 #include "passes/graph_lines.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/run_graph.h"
-#include "support/training_graph.h"
+#include "support/graphs/run_graph.h"
+#include "support/graphs/training_graph.h"
 
 namespace ridgepoint {
 namespace {

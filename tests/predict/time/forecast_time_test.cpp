@@ -20,8 +20,8 @@
 #include "predict/time/kernel_time.h"
 #include "predict/time/network.h"
 #include "ridgepoint/ops.h"
-#include "support/build_paths.h"
-#include "support/csv_rows.h"
+#include "support/program/build_paths.h"
+#include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {

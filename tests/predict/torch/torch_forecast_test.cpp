@@ -20,8 +20,8 @@
 #include "predict/torch/functions/functions.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "support/build_paths.h"
-#include "support/csv_rows.h"
+#include "support/program/build_paths.h"
+#include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "predict/torch/recording_allocator.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::torch {
 namespace {

@@ -14,7 +14,7 @@
 #include "predict/torch/recording_allocator.h"
 #include "predict/torch/torch_forecast.h"
 #include "ridgepoint/error.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::torch {
 namespace {

@@ -1,5 +1,5 @@
 #include "run/machine/nvml.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include "core/text/units.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
-#include "support/fake_python.h"
+#include "support/program/fake_python.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ridgepoint/error.h"
 #include "run/peers/peer_process.h"
-#include "support/fake_python.h"
+#include "support/program/fake_python.h"
 
 namespace ridgepoint {
 namespace {

@@ -16,7 +16,7 @@
 #include "ridgepoint/error.h"
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"
-#include "support/rank_threads.h"
+#include "support/graphs/rank_threads.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "run/timing/timing_quality.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,9 +9,9 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::AllOf;
@@ -347,4 +347,4 @@ TEST_F(StudyFolderReading, says_that_a_folder_has_no_study) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -6,10 +6,10 @@
 #include <limits>
 
 #include "record/record_plot.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,4 +85,4 @@ TEST(RecordPlots, are_empty_where_nothing_varies_enough) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

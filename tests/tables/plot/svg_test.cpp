@@ -8,7 +8,7 @@
 #include "tables/plot/svg_canvas.h"
 #include "tables/plot/svg_chart.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::AllOf;
@@ -213,4 +213,4 @@ TEST(SvgBars, have_the_shares_and_the_sum) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

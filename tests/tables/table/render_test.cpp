@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::EndsWith;
@@ -83,4 +83,4 @@ TEST(Render, of_text_that_is_no_text_shows_what_can_be_shown) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -8,7 +8,7 @@
 #include "inspect/memory/pages/parts.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::size_t kRows = 16;
@@ -107,4 +107,4 @@ Table timeline_chart(const Timeline& timeline) {
   return table;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -9,7 +9,7 @@
 #include "core/text/units.h"
 #include "inspect/memory/pages/page.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 struct Pair {
@@ -126,4 +126,4 @@ Page snapshot_difference_page(const SnapshotFileView& before, const SnapshotFile
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

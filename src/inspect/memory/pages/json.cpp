@@ -6,7 +6,7 @@
 #include "inspect/memory/sawtooth.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::size_t kMostPhases = 10000;
@@ -215,4 +215,4 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
   return json;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -13,7 +13,7 @@
 #include "inspect/memory/pages/parts.h"
 #include "record/record_table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr const char* kRanksTitle = "Each rank: allocated, in the last iteration around the optimizer";
@@ -212,4 +212,4 @@ Page snapshot_page(const SnapshotFileView& file, std::size_t top, Format format)
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

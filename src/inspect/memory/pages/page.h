@@ -14,7 +14,7 @@
 #include "inspect/memory/timeline.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 struct MemoryViewOptions {
   std::size_t top = 10;                       // rows of a table of groups; 0 shows all
@@ -53,4 +53,4 @@ std::size_t timeline_columns(std::size_t width);
 std::string timeline_csv(const MemoryRun& run);
 std::string timeline_svg(const MemoryRun& run, TimelineAxis axis);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

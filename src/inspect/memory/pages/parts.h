@@ -13,7 +13,7 @@
 #include "inspect/memory/pages/page.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // The timeline in characters.
 Table timeline_chart(const Timeline& timeline);
@@ -52,4 +52,4 @@ Json memory_json(const MemoryRun& run);
 Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report);
 Table snapshot_rows(const SnapshotFileView& file);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -1,7 +1,7 @@
 // A snapshot's report as rows of CSV.
 #include "inspect/memory/pages/parts.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 Cell number(std::uint64_t value) { return static_cast<std::int64_t>(value); }
@@ -64,4 +64,4 @@ Table snapshot_rows(const SnapshotFileView& file) {
   return table;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

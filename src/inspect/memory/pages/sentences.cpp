@@ -8,7 +8,7 @@
 #include "core/types/enum_names.h"
 #include "inspect/memory/pages/parts.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using Basis = MemoryLeaks::Basis;
@@ -188,4 +188,4 @@ std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std
   return text + explain(report, is_run, work_problem);
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

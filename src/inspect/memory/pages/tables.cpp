@@ -10,7 +10,7 @@
 #include "inspect/memory/pages/parts.h"
 #include "record/columns.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 Cell bytes(std::uint64_t number) { return format_bytes(number); }
@@ -237,4 +237,4 @@ Table leak_table(const MemoryLeaks& leaks, std::size_t top) {
   return table;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

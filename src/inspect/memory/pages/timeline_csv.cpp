@@ -5,7 +5,7 @@
 #include "tables/table/render.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 // A history may have millions of events, and a row of cells takes far more memory than its line of text.
@@ -80,4 +80,4 @@ std::string timeline_csv(const MemoryRun& run) {
   return text;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -11,7 +11,7 @@
 #include "ridgepoint/graph.h"
 #include "tables/plot/svg_canvas.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using Anchor = SvgCanvas::Anchor;
@@ -180,4 +180,4 @@ class Picture {
 
 std::string timeline_svg(const MemoryRun& run, TimelineAxis axis) { return Picture(run, axis).svg(); }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

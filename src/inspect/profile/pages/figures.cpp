@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr double kMuchIdle = 0.1;  // of the wall time; from here on a remedy is named
@@ -138,4 +138,4 @@ std::vector<std::string> verdict(const ProfileFigures& figures) {
   return lines;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

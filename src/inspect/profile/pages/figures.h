@@ -14,7 +14,7 @@
 #include "inspect/profile/views.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // Formats numbers with one unit and one number of decimals, so that a column aligns.
 class Scale {
@@ -90,4 +90,4 @@ Table launch_table(const Profile& profile);
 Table comparison_table(std::span<const Profile> profiles);
 Table clock_table(const ProfileFigures& figures);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

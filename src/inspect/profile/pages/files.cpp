@@ -14,7 +14,7 @@
 #include "inspect/profile/views.h"
 #include "tables/table/render.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr auto kBreakdownNames = enum_names<Breakdown>("kernel", "class", "scope", "launch");
@@ -336,4 +336,4 @@ Page profile_files(std::span<const Profile> profiles, Breakdown breakdown, const
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

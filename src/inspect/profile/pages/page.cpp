@@ -14,7 +14,7 @@
 #include "record/columns.h"
 #include "record/record_table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 Table breakdown_table(const ProfileFigures& figures, const ProfileViewOptions& options, std::size_t shown) {
@@ -132,4 +132,4 @@ Page profile_page(std::span<const Profile> profiles, const ProfileViewOptions& o
   return page;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -14,7 +14,7 @@
 #include "ir/scope.h"
 #include "tables/table/table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 
 // kernel: by name. op_class: by phase and class. scope: by module. launch: every kernel of the first profiled step.
 // class_total: by class over all phases, and idle time; in CSV only.
@@ -40,4 +40,4 @@ struct ProfileViewOptions {
 
 Page profile_page(std::span<const Profile> profiles, const ProfileViewOptions& options, Format format);
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -12,7 +12,7 @@
 #include "inspect/profile/communication.h"
 #include "record/record_table.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 constexpr std::size_t kLeastNameColumns = 24;
@@ -341,4 +341,4 @@ Table comparison_table(std::span<const Profile> profiles) {
   return table;
 }
 
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -15,7 +15,7 @@
 #include "ops/attention_form.h"
 #include "ops/rule.h"
 #include "ridgepoint/autodiff.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

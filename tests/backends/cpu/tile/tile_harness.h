@@ -13,7 +13,7 @@
 #include "backends/cpu/tile/interpreter.h"
 #include "backends/reference/reference_device.h"
 #include "core/threads/parallel.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint::testing {
 

@@ -10,9 +10,9 @@
 #include "backends/cuda/card.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "support/compare_files.h"
-#include "support/mpirun.h"
-#include "support/run_program.h"
+#include "support/program/mpirun.h"
+#include "support/program/run_program.h"
+#include "support/records/compare_files.h"
 
 namespace ridgepoint {
 namespace {

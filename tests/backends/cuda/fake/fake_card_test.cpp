@@ -11,8 +11,8 @@
 #include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
-#include "support/build_paths.h"
-#include "support/run_program.h"
+#include "support/program/build_paths.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

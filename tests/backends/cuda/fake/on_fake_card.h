@@ -15,7 +15,7 @@
 #include "backends/cuda/fake/fake_card.h"
 #include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::testing {
 

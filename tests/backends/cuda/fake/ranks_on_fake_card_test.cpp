@@ -13,8 +13,8 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
-#include "support/mpirun.h"
-#include "support/run_program.h"
+#include "support/program/mpirun.h"
+#include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/generator/emulated_device.h"
-#include "support/agreement.h"
+#include "support/graphs/agreement.h"
 
 namespace ridgepoint {
 namespace {

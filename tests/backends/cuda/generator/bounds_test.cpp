@@ -8,7 +8,7 @@
 #include "backends/cuda/generator/emulated_device.h"
 #include "backends/cuda/generator/guarded_memory.h"
 #include "backends/cuda/generator/random_kernels.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "ridgepoint/ops.h"
 #include "ridgepoint/optimizer.h"
-#include "support/op_cases.h"
+#include "support/graphs/op_cases.h"
 
 namespace ridgepoint::testing {
 namespace generator {

@@ -21,7 +21,7 @@
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
 #include "runtime/device/device.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::testing {
 

@@ -7,7 +7,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/generator/cases.h"
 #include "backends/cuda/node_run.h"
-#include "support/agreement.h"
+#include "support/graphs/agreement.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,8 +4,8 @@
 #include "backends/cuda/generator/emulated_device.h"
 #include "ops/layout.h"
 #include "ridgepoint/ops.h"
-#include "support/agreement.h"
-#include "support/run_graph.h"
+#include "support/graphs/agreement.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {

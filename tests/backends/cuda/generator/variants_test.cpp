@@ -3,7 +3,7 @@
 
 #include "backends/cuda/generator/cases.h"
 #include "backends/cuda/generator/emulated_device.h"
-#include "support/agreement.h"
+#include "support/graphs/agreement.h"
 
 namespace ridgepoint {
 namespace {

@@ -13,7 +13,7 @@
 #include "backends/cuda/needs.h"
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "ridgepoint/error.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::cuda {
 namespace {

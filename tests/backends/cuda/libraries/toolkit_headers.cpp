@@ -13,7 +13,7 @@
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/nvtx.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace {
 constexpr long long kDeviceMap = ridgepoint::cuda::CU_MEMHOSTREGISTER_DEVICEMAP;  // a macro of cuda.h

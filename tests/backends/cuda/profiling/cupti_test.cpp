@@ -5,7 +5,7 @@
 
 #include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/error.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -12,9 +12,9 @@
 #include "backends/cuda/needs.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "support/build_paths.h"
-#include "support/run_program.h"
-#include "support/trace_rules.h"
+#include "support/program/build_paths.h"
+#include "support/program/run_program.h"
+#include "support/records/trace_rules.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 
 namespace ridgepoint {
 namespace {

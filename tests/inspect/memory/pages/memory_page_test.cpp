@@ -13,12 +13,12 @@
 #include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
 #include "models/transformer.h"
-#include "support/csv_rows.h"
-#include "support/made_snapshot.h"
+#include "support/records/csv_rows.h"
+#include "support/records/made_snapshot.h"
 #include "tables/table/render.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::AllOf;
@@ -173,4 +173,4 @@ TEST(TimelineSvg, is_well_formed_and_has_the_phases) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 MemoryReport report_with_phases(const std::vector<std::string>& names) {
@@ -36,4 +36,4 @@ TEST(SnapshotPage, has_a_row_for_each_of_very_many_names) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -7,11 +7,11 @@
 #include <sstream>
 
 #include "inspect/profile/pages/figures.h"
-#include "support/sample_profile.h"
+#include "support/records/sample_profile.h"
 #include "tables/table/render.h"
 #include "tables/table/wrap.h"
 
-namespace ridgepoint::views {
+namespace ridgepoint::tables {
 namespace {
 
 using ::testing::AllOf;
@@ -146,4 +146,4 @@ TEST(Ratio, is_written_with_the_smaller_side_as_one) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::views
+}  // namespace ridgepoint::tables

@@ -7,7 +7,7 @@
 #include "interchange/snapshot/pickle_bytes.h"
 #include "interchange/snapshot/reader/collector.h"
 #include "ridgepoint/error.h"
-#include "support/snapshot_json.h"
+#include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {

@@ -17,7 +17,7 @@
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/program.h"
-#include "support/replaced.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {

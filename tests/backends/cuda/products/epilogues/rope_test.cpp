@@ -16,7 +16,7 @@
 #include "backends/cuda/products/epilogues/rope_case.h"
 #include "backends/cuda/products/epilogues/two_steps.h"
 #include "passes/graph_lines.h"
-#include "support/replaced.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {

@@ -15,7 +15,7 @@
 #include "backends/cuda/products/epilogues/plans.h"
 #include "backends/cuda/products/epilogues/swiglu/parameters.h"
 #include "passes/graph_lines.h"
-#include "support/replaced.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {

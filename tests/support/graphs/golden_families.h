@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ridgepoint/program.h"
-#include "support/agreement.h"
+#include "support/graphs/agreement.h"
 
 namespace ridgepoint::testing {
 

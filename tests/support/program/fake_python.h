@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/files/temporary_folder.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "inspect/profile/profile.h"
-#include "support/sample_records.h"
+#include "support/records/sample_records.h"
 
 namespace ridgepoint {
 

@@ -1,4 +1,4 @@
-#include "support/golden_families.h"
+#include "support/graphs/golden_families.h"
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "run/session/steps/compare_tensors.h"
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::testing {
 namespace {

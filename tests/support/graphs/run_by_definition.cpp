@@ -1,4 +1,4 @@
-#include "support/run_by_definition.h"
+#include "support/graphs/run_by_definition.h"
 
 #include "backends/reference/reference_device.h"
 #include "ridgepoint/ops.h"

@@ -1,4 +1,4 @@
-#include "support/mpirun.h"
+#include "support/program/mpirun.h"
 
 #include <cstdlib>
 #include <string>

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint::testing {
 

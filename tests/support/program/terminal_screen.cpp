@@ -1,4 +1,4 @@
-#include "support/terminal_screen.h"
+#include "support/program/terminal_screen.h"
 
 #include <algorithm>
 #include <cstddef>

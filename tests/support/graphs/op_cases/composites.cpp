@@ -1,4 +1,4 @@
-#include "support/op_cases/cases.h"
+#include "support/graphs/op_cases/cases.h"
 
 #include <array>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "support/random_graph.h"
+#include "support/graphs/random_graph.h"
 
 #include <algorithm>
 #include <array>

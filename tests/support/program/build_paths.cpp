@@ -1,4 +1,4 @@
-#include "support/build_paths.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 

@@ -1,4 +1,4 @@
-#include "support/agreement.h"
+#include "support/graphs/agreement.h"
 
 #include "backends/reference/reference_device.h"
 

@@ -1,8 +1,8 @@
-#include "support/op_cases.h"
+#include "support/graphs/op_cases.h"
 
 #include <utility>
 
-#include "support/op_cases/cases.h"
+#include "support/graphs/op_cases/cases.h"
 
 namespace ridgepoint::testing {
 

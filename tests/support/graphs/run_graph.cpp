@@ -1,4 +1,4 @@
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 #include <cmath>
 

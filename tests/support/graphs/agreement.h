@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint::testing {
 

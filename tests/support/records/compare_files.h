@@ -5,7 +5,7 @@
 #include <string>
 
 #include "interchange/safetensors.h"
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint::testing {
 

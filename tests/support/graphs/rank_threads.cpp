@@ -1,4 +1,4 @@
-#include "support/rank_threads.h"
+#include "support/graphs/rank_threads.h"
 
 #include <cstdlib>
 #include <cstring>

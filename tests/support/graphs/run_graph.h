@@ -7,7 +7,7 @@
 #include <string>
 
 #include "ridgepoint/program.h"
-#include "support/op_cases.h"
+#include "support/graphs/op_cases.h"
 
 namespace ridgepoint::testing {
 

@@ -1,4 +1,4 @@
-#include "support/run_program.h"
+#include "support/program/run_program.h"
 
 #include <fcntl.h>
 #include <spawn.h>

@@ -2,7 +2,7 @@
 // every value separately, and applies all updates at the end.
 #pragma once
 
-#include "support/run_graph.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint::testing {
 

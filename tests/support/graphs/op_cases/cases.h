@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ridgepoint/ops.h"
-#include "support/op_cases.h"
+#include "support/graphs/op_cases.h"
 
 namespace ridgepoint::testing {
 
