@@ -147,11 +147,12 @@ TEST(ArenaAllocator, names_the_largest_blocks_where_they_are_known) {
   shortage.needed_bytes = 9 * kMiB;
   shortage.largest = {{12, 512 * kKiB, "activation", "in forward at matmul of layers.0.attn.scores"},
                       {1, kMiB, "parameter", "for the parameter 'w'"}};
-  EXPECT_EQ(out_of_memory_sentence(shortage),
-            "out of memory for the arena of all buffers: asked for 9.00 MiB; 8.00 MiB of 8.00 MiB is free, 1.00 MiB too "
-            "little; most of it at its peak: 12 x 512.0 KiB (activation, first in forward at matmul of "
-            "layers.0.attn.scores), 1.00 MiB (parameter, for the parameter 'w'); use a smaller batch or context, a "
-            "narrower dtype or more memory");
+  EXPECT_EQ(
+      out_of_memory_sentence(shortage),
+      "out of memory for the arena of all buffers: asked for 9.00 MiB; 8.00 MiB of 8.00 MiB is free, 1.00 MiB too "
+      "little; most of it at its peak: 12 x 512.0 KiB (activation, first in forward at matmul of "
+      "layers.0.attn.scores), 1.00 MiB (parameter, for the parameter 'w'); use a smaller batch or context, a "
+      "narrower dtype or more memory");
 }
 
 }  // namespace
