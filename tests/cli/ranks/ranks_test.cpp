@@ -180,11 +180,11 @@ TEST_F(Ranks, are_parts_of_a_study) {
 
 // A processor has no predicted times, so the memory decides, and it is the same for all ranks.
 TEST_F(Ranks, choose_a_sharding_that_fits_before_they_run) {
-  const auto rows_with = [](const Words& more) {
+  const auto rows_with = [](const Words& more, int exit_code = 0) {
     const ProgramResult run =
         run_program(joined(joined(joined({"bench"}, kModel), more),
                            {"--ranks", "2", "--steps", "2", "--compile", "full", "--format", "json"}));
-    EXPECT_EQ(run.exit_code, 0) << run.error;
+    EXPECT_EQ(run.exit_code, exit_code) << run.error;
     return json::parse(run.output);
   };
   const json free = rows_with({"--parallel", "data=2,bucket=auto", "--shard", "auto,parameters"});
@@ -201,7 +201,7 @@ TEST_F(Ranks, choose_a_sharding_that_fits_before_they_run) {
   EXPECT_EQ(limited[0]["parallel"]["tried_capacity_bytes"].get<std::int64_t>(), std::stoll(limit));
   EXPECT_TRUE(limited[0]["parallel"]["alone_ms"].is_null()) << "one rank would need all of it";
   EXPECT_GT(limited[0]["tokens_per_second"], 0);
-  const json none = rows_with({"--parallel", "data=2", "--shard", "auto", "--memory-limit", "64KiB"});
+  const json none = rows_with({"--parallel", "data=2", "--shard", "auto", "--memory-limit", "64KiB"}, 4);
   EXPECT_EQ(none[0]["status"], "oom");
   EXPECT_THAT(none[0]["parallel"]["choice"].get<std::string>(), HasSubstr("nothing fits"));
 }
