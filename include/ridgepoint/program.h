@@ -144,7 +144,7 @@ class Program {
   void synchronize();
 
   // Times the phases of every later run, captured or not. Each change of phase then costs the device about a
-  // microsecond.
+  // microsecond. The next run is captured again, which takes all ranks: each of them calls this before the same run.
   void time_phases();
   // Of the last run, which must have begun after time_phases(); waits until the device has finished it.
   PhaseTimes phase_times() const;
@@ -177,7 +177,7 @@ class Program {
   std::size_t launches_per_run() const;
   std::vector<LaunchInfo> launches() const;  // in the order of a run
   // Calls `observer` (src/runtime/device/activity.h) in every later run; null ends this. The observer must live that
-  // long.
+  // long. As for time_phases(), each rank begins and ends this before the same run.
   void observe(LaunchObserver* observer);
   const Graph& graph() const;  // after passes
   const ParallelOptions& parallel() const;
