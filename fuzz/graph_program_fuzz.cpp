@@ -60,13 +60,10 @@ void plan_for_every_kernel(ridgepoint::Graph graph, std::optional<ridgepoint::Pr
   options.target.has_kernel = [](const ridgepoint::Graph&, const ridgepoint::Node&) { return true; };
   options.target.operand_layout = [](const ridgepoint::Graph&, const ridgepoint::Node& node, int) {
     switch (ridgepoint::op_class(node.op)) {
-      case ridgepoint::OpClass::contraction:
-        return ridgepoint::OperandLayout::batched_matrix;
+      case ridgepoint::OpClass::contraction: return ridgepoint::OperandLayout::batched_matrix;
       case ridgepoint::OpClass::elementwise:
-      case ridgepoint::OpClass::reduction:
-        return ridgepoint::OperandLayout::any;
-      default:
-        return ridgepoint::OperandLayout::dense;
+      case ridgepoint::OpClass::reduction: return ridgepoint::OperandLayout::any;
+      default: return ridgepoint::OperandLayout::dense;
     }
   };
   try {

@@ -31,17 +31,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool start_object(std::size_t) override {
     switch (state_) {
-      case State::start:
-        state_ = State::tensors;
-        return true;
-      case State::tensor_value:
-        state_ = State::fields;
-        return true;
-      case State::metadata_value:
-        state_ = State::metadata_keys;
-        return true;
-      default:
-        refuse("an object");
+      case State::start: state_ = State::tensors; return true;
+      case State::tensor_value: state_ = State::fields; return true;
+      case State::metadata_value: state_ = State::metadata_keys; return true;
+      default: refuse("an object");
     }
   }
 

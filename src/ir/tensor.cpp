@@ -120,50 +120,34 @@ RIDGEPOINT_INSTANTIATE(std::uint8_t)
 
 double load_element(DType dtype, const void* element) {
   switch (dtype) {
-    case DType::fp64:
-      return read<double>(element);
-    case DType::fp32:
-      return read<float>(element);
+    case DType::fp64: return read<double>(element);
+    case DType::fp32: return read<float>(element);
     case DType::bf16:
-    case DType::fp16:
-      return widen_16(read<std::uint16_t>(element), LowFormat(dtype));
-    case DType::int64:
-      return static_cast<double>(read<std::int64_t>(element));
-    case DType::int32:
-      return read<std::int32_t>(element);
-    case DType::boolean:
-      return read<std::uint8_t>(element) != 0 ? 1.0 : 0.0;
+    case DType::fp16: return widen_16(read<std::uint16_t>(element), LowFormat(dtype));
+    case DType::int64: return static_cast<double>(read<std::int64_t>(element));
+    case DType::int32: return read<std::int32_t>(element);
+    case DType::boolean: return read<std::uint8_t>(element) != 0 ? 1.0 : 0.0;
     case DType::dynamic8:
-    case DType::udynamic8:
-      return dynamic_levels(dtype)[read<std::uint8_t>(element)];
+    case DType::udynamic8: return dynamic_levels(dtype)[read<std::uint8_t>(element)];
     case DType::e4m3:
-    case DType::e5m2:
-      return float8_values(dtype)[read<std::uint8_t>(element)];
+    case DType::e5m2: return float8_values(dtype)[read<std::uint8_t>(element)];
   }
   return 0.0;
 }
 
 void store_element(DType dtype, void* element, double value) {
   switch (dtype) {
-    case DType::fp64:
-      return write(element, value);
-    case DType::fp32:
-      return write(element, static_cast<float>(value));
+    case DType::fp64: return write(element, value);
+    case DType::fp32: return write(element, static_cast<float>(value));
     case DType::bf16:
-    case DType::fp16:
-      return write(element, round_to_16(value, LowFormat(dtype)));
-    case DType::int64:
-      return write(element, to_integer<std::int64_t>(value));
-    case DType::int32:
-      return write(element, to_integer<std::int32_t>(value));
-    case DType::boolean:
-      return write(element, static_cast<std::uint8_t>(value != 0.0));
+    case DType::fp16: return write(element, round_to_16(value, LowFormat(dtype)));
+    case DType::int64: return write(element, to_integer<std::int64_t>(value));
+    case DType::int32: return write(element, to_integer<std::int32_t>(value));
+    case DType::boolean: return write(element, static_cast<std::uint8_t>(value != 0.0));
     case DType::dynamic8:
-    case DType::udynamic8:
-      return write(element, dynamic_code(dtype, static_cast<float>(value)));
+    case DType::udynamic8: return write(element, dynamic_code(dtype, static_cast<float>(value)));
     case DType::e4m3:
-    case DType::e5m2:
-      return write(element, float8_code(dtype, value));
+    case DType::e5m2: return write(element, float8_code(dtype, value));
   }
 }
 

@@ -42,16 +42,11 @@ class AxisFinder {
  private:
   bool visit(const Node& node) {
     switch (op_class(node.op)) {
-      case OpClass::state:
-        return make_fresh(node.outputs[0]), true;
-      case OpClass::elementwise:
-        return visit_elementwise(node);
-      case OpClass::reduction:
-        return visit_reduction(node), true;
-      case OpClass::view:
-        return visit_view(node);
-      default:
-        return false;
+      case OpClass::state: return make_fresh(node.outputs[0]), true;
+      case OpClass::elementwise: return visit_elementwise(node);
+      case OpClass::reduction: return visit_reduction(node), true;
+      case OpClass::view: return visit_view(node);
+      default: return false;
     }
   }
 

@@ -28,15 +28,12 @@ std::string print_access(const RowAccess& access, std::size_t row_axes) {
 
 std::string print_operation(const RowInstruction& instruction, std::size_t row_axes) {
   switch (instruction.kind) {
-    case RowKind::load:
-      return fmt::format("load {} {}", instruction.input, print_access(instruction.access, row_axes));
+    case RowKind::load: return fmt::format("load {} {}", instruction.input, print_access(instruction.access, row_axes));
     case RowKind::constant:
       return is_integer(instruction.dtype) ? fmt::format("constant {}", instruction.integer)
                                            : fmt::format("constant {}", instruction.value);
-    case RowKind::iota:
-      return "iota " + print_access(instruction.access, row_axes);
-    default:
-      break;
+    case RowKind::iota: return "iota " + print_access(instruction.access, row_axes);
+    default: break;
   }
   std::string text(name(instruction.op));
   for (const int operand : instruction.operands) {

@@ -105,15 +105,10 @@ class Emitter {
     int& result = index_[node.outputs[0].id];
     const DType dtype = subgraph_.body.type(node.outputs[0]).dtype;
     switch (op_class(node.op)) {
-      case OpClass::state:
-        result = node.op == Op::input ? emit_input(node) : emit_constant(dtype, node);
-        return;
-      case OpClass::view:
-        return alias(node);
-      case OpClass::reduction:
-        return emit_reduction(node);
-      default:
-        break;
+      case OpClass::state: result = node.op == Op::input ? emit_input(node) : emit_constant(dtype, node); return;
+      case OpClass::view: return alias(node);
+      case OpClass::reduction: return emit_reduction(node);
+      default: break;
     }
     if (node.op == Op::iota) {
       const AxisStrides strides = subgraph_.strides_of(node);

@@ -29,12 +29,10 @@ Value softmax_in_plain_ops(Graph& graph, Value scores, Value maximum) {
 Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
   const ScopeGuard scope(graph, "softmax");
   switch (variant) {
-    case AttentionVariant::softmax:
-      return softmax(graph, scores);
+    case AttentionVariant::softmax: return softmax(graph, scores);
     case AttentionVariant::weights:
       return graph.node(make_node(graph, Op::softmax, {scores}, {{kPlainAttribute, true}})).outputs[0];
-    case AttentionVariant::naive:
-      return softmax_in_plain_ops(graph, scores, reduce_max(graph, scores, {-1}, true));
+    case AttentionVariant::naive: return softmax_in_plain_ops(graph, scores, reduce_max(graph, scores, {-1}, true));
     default:  // the shift by the maximum cancels in the quotient, so it needs no gradient
       return softmax_in_plain_ops(graph, scores, detach(graph, reduce_max(graph, scores, {-1}, true)));
   }

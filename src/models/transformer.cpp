@@ -104,15 +104,9 @@ std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width)
   for (std::int64_t i = 0; i < width / 2; ++i) {
     const double frequency = std::pow(rotary.theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
     switch (rotary.scaling) {
-      case RotaryScaling::none:
-        frequencies.push_back(frequency);
-        break;
-      case RotaryScaling::linear:
-        frequencies.push_back(frequency / rotary.factor);
-        break;
-      case RotaryScaling::llama3:
-        frequencies.push_back(llama3_frequency(rotary, frequency));
-        break;
+      case RotaryScaling::none: frequencies.push_back(frequency); break;
+      case RotaryScaling::linear: frequencies.push_back(frequency / rotary.factor); break;
+      case RotaryScaling::llama3: frequencies.push_back(llama3_frequency(rotary, frequency)); break;
     }
   }
   return frequencies;

@@ -167,13 +167,10 @@ class TransformerBuilder {
 
   Value activate(Value x) {
     switch (made_of_.activation) {
-      case Activation::silu:
-        return silu(graph_, x);
+      case Activation::silu: return silu(graph_, x);
       case Activation::gelu:
-      case Activation::gelu_tanh:
-        return gelu(graph_, x, made_of_.activation == Activation::gelu_tanh);
-      case Activation::relu:
-        break;
+      case Activation::gelu_tanh: return gelu(graph_, x, made_of_.activation == Activation::gelu_tanh);
+      case Activation::relu: break;
     }
     return relu(graph_, x);
   }

@@ -28,14 +28,10 @@ inline bool are_sent_by_copies(const Node& node, std::size_t bytes) {
   constexpr std::size_t kLeastTensor = std::size_t{4} << 20;
   if (node.phase == Phase::optimizer) return false;
   switch (node.op) {
-    case Op::all_reduce:
-      return bytes >= kLeastSums;
-    case Op::all_gather:
-      return bytes >= kLeastTensor;
-    case Op::reduce_scatter:
-      return bytes >= kLeastTensor && bytes <= kMostBytesOfCopiedScatter;
-    default:
-      return false;
+    case Op::all_reduce: return bytes >= kLeastSums;
+    case Op::all_gather: return bytes >= kLeastTensor;
+    case Op::reduce_scatter: return bytes >= kLeastTensor && bytes <= kMostBytesOfCopiedScatter;
+    default: return false;
   }
 }
 

@@ -235,17 +235,13 @@ std::optional<RowStrides> row_strides(const TensorLayout& layout) {
 
 bool satisfies(const ValueLayout& value, OperandLayout required) {
   switch (required) {
-    case OperandLayout::any:
-      return true;
-    case OperandLayout::matrix:
-      return !value.layout.immediate && is_matrix(value.layout);
+    case OperandLayout::any: return true;
+    case OperandLayout::matrix: return !value.layout.immediate && is_matrix(value.layout);
     case OperandLayout::batched_matrix:
       return !value.layout.immediate && is_matrix(value.layout) && one_stride_reaches_all_matrices(value.layout) &&
              value.offset * static_cast<std::int64_t>(size_bytes(value.layout.dtype)) % kMatrixAlignmentBytes == 0;
-    case OperandLayout::aligned_rows:
-      return has_aligned_rows(value);
-    case OperandLayout::dense:
-      return value.layout.is_dense();
+    case OperandLayout::aligned_rows: return has_aligned_rows(value);
+    case OperandLayout::dense: return value.layout.is_dense();
   }
   return false;
 }
@@ -253,21 +249,16 @@ bool satisfies(const ValueLayout& value, OperandLayout required) {
 std::vector<ValueLayout> view_layouts(const Graph& graph, const Node& node, const ValueLayout& operand) {
   const TensorType& type = graph.type(node.outputs[0]);
   switch (node.op) {
-    case Op::transpose:
-      return {transposed(permutation_of(node), type.shape, operand)};
-    case Op::flip:
-      return {flipped(node, operand)};
-    case Op::broadcast:
-      return {broadcasted(type, operand)};
-    case Op::split:
-      return parts(graph, node, operand);
+    case Op::transpose: return {transposed(permutation_of(node), type.shape, operand)};
+    case Op::flip: return {flipped(node, operand)};
+    case Op::broadcast: return {broadcasted(type, operand)};
+    case Op::split: return parts(graph, node, operand);
     case Op::reshape: {
       const std::optional<TensorLayout> layout = reshaped(operand.layout, type.shape);
       if (!layout) return {};
       return {{operand.root, operand.offset, *layout}};
     }
-    default:
-      throw Error("'" + std::string(name(node.op)) + "' is not a view");
+    default: throw Error("'" + std::string(name(node.op)) + "' is not a view");
   }
 }
 

@@ -68,16 +68,11 @@ constexpr std::string_view kFlops = "the number of operations of the graph";
 
 std::int64_t flops_of(const Graph& graph, const Node& node) {
   switch (traits(node.op).arithmetic) {
-    case Arithmetic::none:
-      break;
-    case Arithmetic::each_result:
-      return graph.type(node.outputs[0]).elements();
-    case Arithmetic::each_operand:
-      return graph.type(node.inputs[0]).elements();
-    case Arithmetic::decomposition:
-      return flops_of(body_of(graph, node));
-    case Arithmetic::formula:
-      return rule(node.op).flops(graph, node);
+    case Arithmetic::none: break;
+    case Arithmetic::each_result: return graph.type(node.outputs[0]).elements();
+    case Arithmetic::each_operand: return graph.type(node.inputs[0]).elements();
+    case Arithmetic::decomposition: return flops_of(body_of(graph, node));
+    case Arithmetic::formula: return rule(node.op).flops(graph, node);
   }
   return 0;
 }

@@ -69,8 +69,7 @@ class Accountant {
         saved_blocks_ = own_;
         has_begun_backward_[own_] = true;
         return;
-      case Phase::optimizer:
-        saved_blocks_ = 0;
+      case Phase::optimizer: saved_blocks_ = 0;
     }
   }
 

@@ -23,16 +23,11 @@ std::optional<std::int64_t>& bytes_of(PeakSection::Categories& categories, std::
 
 std::optional<std::int64_t>& bytes_of(PeakSection::Phases& phases, Phase phase) {
   switch (phase) {
-    case Phase::forward:
-      return phases.forward;
-    case Phase::loss:
-      return phases.loss;
-    case Phase::recompute:
-      return phases.recompute;
-    case Phase::backward:
-      return phases.backward;
-    case Phase::optimizer:
-      break;
+    case Phase::forward: return phases.forward;
+    case Phase::loss: return phases.loss;
+    case Phase::recompute: return phases.recompute;
+    case Phase::backward: return phases.backward;
+    case Phase::optimizer: break;
   }
   return phases.optimizer;
 }

@@ -40,18 +40,13 @@ std::string written(Kind kind, double value) {
   if (kind == Kind::ms) return format_ms(value);
   if (!std::isfinite(value)) return nothing();
   switch (kind) {
-    case Kind::bytes:
-      return format_bytes(static_cast<std::uint64_t>(std::max(value, 0.0)));
-    case Kind::signed_bytes:
-      return format_signed_bytes(static_cast<std::int64_t>(value));
-    case Kind::share:
-      return fmt::format("{:.1f}%", value * 100);
+    case Kind::bytes: return format_bytes(static_cast<std::uint64_t>(std::max(value, 0.0)));
+    case Kind::signed_bytes: return format_signed_bytes(static_cast<std::int64_t>(value));
+    case Kind::share: return fmt::format("{:.1f}%", value * 100);
     case Kind::amount:
     case Kind::rate:
-    case Kind::flop_rate:
-      return format_count(value);
-    default:
-      return fmt::format("{:g}", value);
+    case Kind::flop_rate: return format_count(value);
+    default: return fmt::format("{:g}", value);
   }
 }
 std::string written(Kind kind, std::int64_t value) {

@@ -38,15 +38,12 @@ bool is_chosen(const ParallelSection& section, std::size_t trial) {
 
 std::string_view advice_on(TimingVerdict verdict) {
   switch (verdict) {
-    case TimingVerdict::steady:
-      return "";
-    case TimingVerdict::drifting:
-      return "the times rise or fall during the run; raise --warmup until they level off.";
+    case TimingVerdict::steady: return "";
+    case TimingVerdict::drifting: return "the times rise or fall during the run; raise --warmup until they level off.";
     case TimingVerdict::bimodal:
       return "the times fall into two groups, and no average describes both; look at time_ms.samples, pin the threads, "
              "and repeat the run.";
-    case TimingVerdict::outliers:
-      return "a few iterations move the mean; compare medians, or raise --steps.";
+    case TimingVerdict::outliers: return "a few iterations move the mean; compare medians, or raise --steps.";
     case TimingVerdict::throttled:
       return "the clocks were lowered, for power or heat; let the machine cool, or fix a lower clock (nvidia-smi "
              "-lgc), "

@@ -81,9 +81,7 @@ TEST(OpTraits, count_operations_as_the_class_has_them) {
       case OpClass::elementwise:
         EXPECT_EQ(counted, moves ? Arithmetic::none : Arithmetic::each_result) << name(op);
         break;
-      case OpClass::reduction:
-        EXPECT_EQ(counted, Arithmetic::each_operand) << name(op);
-        break;
+      case OpClass::reduction: EXPECT_EQ(counted, Arithmetic::each_operand) << name(op); break;
       case OpClass::composite:
         if (op == Op::scaled_matmul) {
           EXPECT_EQ(counted, Arithmetic::formula) << "as matmul";
@@ -94,17 +92,12 @@ TEST(OpTraits, count_operations_as_the_class_has_them) {
       case OpClass::view:
       case OpClass::placement:
       case OpClass::state:
-      case OpClass::collective:
-        EXPECT_EQ(counted, Arithmetic::none) << name(op);
-        break;
-      case OpClass::fused:
-        EXPECT_EQ(counted, Arithmetic::decomposition) << name(op);
-        break;
+      case OpClass::collective: EXPECT_EQ(counted, Arithmetic::none) << name(op); break;
+      case OpClass::fused: EXPECT_EQ(counted, Arithmetic::decomposition) << name(op); break;
       case OpClass::experts:
         EXPECT_EQ(counted, kGrouped.contains(op) ? Arithmetic::formula : Arithmetic::none) << name(op);
         break;
-      default:
-        EXPECT_EQ(counted, moves ? Arithmetic::none : Arithmetic::formula) << name(op);
+      default: EXPECT_EQ(counted, moves ? Arithmetic::none : Arithmetic::formula) << name(op);
     }
   }
 }

@@ -133,9 +133,10 @@ TEST(out_of_memory, says_the_place_and_the_need_where_they_are_known) {
   shortage.capacity_bytes = 4 * kMiB;
   shortage.free_bytes = 4 * kMiB;
   shortage.needed_bytes = 3 * kMiB;
-  EXPECT_THAT(out_of_memory_sentence(shortage),
-              AllOf(StartsWith("out of memory in backward at matmul of layers.3.attn.scores: asked for 5.00 MiB, which"),
-                    Not(HasSubstr("the whole run"))))
+  EXPECT_THAT(
+      out_of_memory_sentence(shortage),
+      AllOf(StartsWith("out of memory in backward at matmul of layers.3.attn.scores: asked for 5.00 MiB, which"),
+            Not(HasSubstr("the whole run"))))
       << "a need below what there is would contradict the rest";
   shortage.needed_bytes = 9 * kMiB;
   EXPECT_THAT(out_of_memory_sentence(shortage), HasSubstr("; the whole run needs 9.00 MiB;"));

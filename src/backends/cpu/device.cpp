@@ -303,8 +303,7 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
     case OpClass::reduction:
     case OpClass::contraction:
     case OpClass::gather:
-    case OpClass::experts:
-      return true;
+    case OpClass::experts: return true;
     default:
       if (node.op == Op::rope) {
         const DType dtype = graph.type(node.inputs[0]).dtype;
@@ -333,28 +332,19 @@ bool CpuDevice::writes_strided(const Graph&, const Node& node) const {
 std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
   switch (spec.node.op) {
     case Op::matmul:
-    case Op::matmul_add:
-      return cpu::make_matmul_kernel(spec);
-    case Op::embedding:
-      return cpu::make_embedding_kernel(spec);
+    case Op::matmul_add: return cpu::make_matmul_kernel(spec);
+    case Op::embedding: return cpu::make_embedding_kernel(spec);
     case Op::embedding_backward:
-    case Op::embedding_backward_add:
-      return cpu::make_embedding_backward_kernel(spec);
+    case Op::embedding_backward_add: return cpu::make_embedding_backward_kernel(spec);
     case Op::top_k:
     case Op::top_k_backward:
-    case Op::expert_order:
-      return cpu::make_routing_kernel(spec);
+    case Op::expert_order: return cpu::make_routing_kernel(spec);
     case Op::grouped_matmul:
-    case Op::grouped_matmul_weights:
-      return cpu::make_grouped_matmul_kernel(spec);
-    case Op::rope:
-      return cpu::make_rope_kernel(spec);
-    case Op::attention:
-      return cpu::make_attention_kernel(spec);
-    case Op::attention_backward:
-      return cpu::make_attention_backward_kernel(spec);
-    default:
-      return cpu::make_tile_kernel(spec);
+    case Op::grouped_matmul_weights: return cpu::make_grouped_matmul_kernel(spec);
+    case Op::rope: return cpu::make_rope_kernel(spec);
+    case Op::attention: return cpu::make_attention_kernel(spec);
+    case Op::attention_backward: return cpu::make_attention_backward_kernel(spec);
+    default: return cpu::make_tile_kernel(spec);
   }
 }
 

@@ -18,15 +18,12 @@ std::size_t shared_bytes_per_block(const ComputeCapability& capability) {
   constexpr std::size_t kKibibyte = 1024;
   switch (capability.number()) {
     case 80:
-    case 87:
-      return 163 * kKibibyte;
+    case 87: return 163 * kKibibyte;
     case 86:
     case 89:
     case 120:
-    case 121:
-      return 99 * kKibibyte;
-    default:
-      return 227 * kKibibyte;
+    case 121: return 99 * kKibibyte;
+    default: return 227 * kKibibyte;
   }
 }
 

@@ -24,14 +24,10 @@ namespace {
 
 MpiLibrary::Type type_of(DType dtype) {
   switch (dtype) {
-    case DType::fp64:
-      return MpiLibrary::Type::fp64;
-    case DType::fp32:
-      return MpiLibrary::Type::fp32;
-    case DType::bf16:
-      return MpiLibrary::Type::bf16;
-    case DType::fp16:
-      return MpiLibrary::Type::fp16;
+    case DType::fp64: return MpiLibrary::Type::fp64;
+    case DType::fp32: return MpiLibrary::Type::fp32;
+    case DType::bf16: return MpiLibrary::Type::bf16;
+    case DType::fp16: return MpiLibrary::Type::fp16;
     default:
       throw Error("a sum over ranks of " + std::string(name(dtype)) + " is not possible", ErrorKind::unsupported);
   }
@@ -48,12 +44,9 @@ struct Part {
 void begin(MpiLibrary& mpi, const Node& node, const Part& part) {
   const std::size_t count = part.out_bytes / size_bytes(part.dtype);
   switch (node.op) {
-    case Op::all_reduce:
-      return mpi.begin_all_reduce(part.in, part.out, count, type_of(part.dtype));
-    case Op::reduce_scatter:
-      return mpi.begin_reduce_scatter(part.in, part.out, count, type_of(part.dtype));
-    case Op::all_gather:
-      return mpi.begin_all_gather(part.in, part.out, part.in_bytes);
+    case Op::all_reduce: return mpi.begin_all_reduce(part.in, part.out, count, type_of(part.dtype));
+    case Op::reduce_scatter: return mpi.begin_reduce_scatter(part.in, part.out, count, type_of(part.dtype));
+    case Op::all_gather: return mpi.begin_all_gather(part.in, part.out, part.in_bytes);
     default: {
       if (part.in != part.out) std::memcpy(part.out, part.in, part.in_bytes);
       const auto root = static_cast<int>(node.attributes.get<std::int64_t>("root"));

@@ -47,14 +47,10 @@ void load_run(const TensorLayout& operand, const void* base, std::int64_t offset
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(operand.dtype));
   const std::byte* first = static_cast<const std::byte*>(base) + offset * element_bytes;
   switch (operand.dtype) {
-    case DType::fp64:
-      return load<double>(first, stride, count, values);
-    case DType::fp32:
-      return load<float>(first, stride, count, values);
-    case DType::int64:
-      return load<std::int64_t>(first, stride, count, values);
-    case DType::int32:
-      return load<std::int32_t>(first, stride, count, values);
+    case DType::fp64: return load<double>(first, stride, count, values);
+    case DType::fp32: return load<float>(first, stride, count, values);
+    case DType::int64: return load<std::int64_t>(first, stride, count, values);
+    case DType::int32: return load<std::int32_t>(first, stride, count, values);
     default:
       for (std::int64_t i = 0; i < count; ++i)
         values[i] = static_cast<Value>(load_element(operand.dtype, first + i * stride * element_bytes));
@@ -69,10 +65,8 @@ void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(dtype));
   std::byte* first = static_cast<std::byte*>(base) + offset * element_bytes;
   switch (dtype) {
-    case DType::fp64:
-      return store<double>(first, stride, count, values);
-    case DType::fp32:
-      return store<float>(first, stride, count, values);
+    case DType::fp64: return store<double>(first, stride, count, values);
+    case DType::fp32: return store<float>(first, stride, count, values);
     default:
       for (std::int64_t i = 0; i < count; ++i) store_element(dtype, first + i * stride * element_bytes, values[i]);
   }
@@ -83,12 +77,9 @@ void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(dtype));
   std::byte* first = static_cast<std::byte*>(base) + offset * element_bytes;
   switch (dtype) {
-    case DType::int64:
-      return store<std::int64_t>(first, stride, count, values);
-    case DType::int32:
-      return store<std::int32_t>(first, stride, count, values);
-    case DType::fp64:
-      return store<double>(first, stride, count, values);
+    case DType::int64: return store<std::int64_t>(first, stride, count, values);
+    case DType::int32: return store<std::int32_t>(first, stride, count, values);
+    case DType::fp64: return store<double>(first, stride, count, values);
     default:
       for (std::int64_t i = 0; i < count; ++i)
         store_element(dtype, first + i * stride * element_bytes, to_odd_double(values[i]));

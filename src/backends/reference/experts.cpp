@@ -39,16 +39,11 @@ class ExpertsKernel : public ReferenceKernel {
 
   void launch(const LaunchArguments& arguments) override {
     switch (op_) {
-      case Op::top_k:
-        return top_k(arguments);
-      case Op::top_k_backward:
-        return top_k_backward(arguments);
-      case Op::expert_order:
-        return expert_order(arguments);
-      case Op::grouped_matmul:
-        return grouped_matmul(arguments);
-      default:
-        return grouped_matmul_weights(arguments);
+      case Op::top_k: return top_k(arguments);
+      case Op::top_k_backward: return top_k_backward(arguments);
+      case Op::expert_order: return expert_order(arguments);
+      case Op::grouped_matmul: return grouped_matmul(arguments);
+      default: return grouped_matmul_weights(arguments);
     }
   }
 

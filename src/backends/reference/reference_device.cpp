@@ -78,14 +78,11 @@ std::unique_ptr<Kernel> ReferenceDevice::make_kernel(const KernelSpec& spec) {
   switch (op_class(spec.node.op)) {
     case OpClass::elementwise:
       return spec.node.op == Op::iota ? reference::make_iota(spec) : reference::make_elementwise(spec);
-    case OpClass::reduction:
-      return reference::make_reduction(spec);
-    case OpClass::contraction:
-      return reference::make_matmul(spec);
+    case OpClass::reduction: return reference::make_reduction(spec);
+    case OpClass::contraction: return reference::make_matmul(spec);
     case OpClass::gather:
       return spec.node.op == Op::embedding ? reference::make_embedding(spec) : reference::make_embedding_backward(spec);
-    case OpClass::experts:
-      return reference::make_experts(spec);
+    case OpClass::experts: return reference::make_experts(spec);
     default:
       throw Error("the reference device was asked for a kernel for " + std::string(ridgepoint::name(spec.node.op)) +
                       ", a " + std::string(ridgepoint::name(op_class(spec.node.op))) +

@@ -31,32 +31,15 @@ std::string roff(std::string_view text) {
       continue;
     }
     switch (text[i]) {
-      case '\\':
-        escaped += "\\(rs";
-        break;
-      case '-':
-        escaped += "\\-";
-        break;
-      case '\'':
-        escaped += "\\(aq";
-        break;
-      case '"':
-        escaped += "\\(dq";
-        break;
-      case '`':
-        escaped += "\\(ga";
-        break;
-      case '^':
-        escaped += "\\(ha";
-        break;
-      case '~':
-        escaped += "\\(ti";
-        break;
-      case '.':
-        escaped += starts_line ? "\\&." : ".";
-        break;
-      default:
-        escaped += text[i];
+      case '\\': escaped += "\\(rs"; break;
+      case '-': escaped += "\\-"; break;
+      case '\'': escaped += "\\(aq"; break;
+      case '"': escaped += "\\(dq"; break;
+      case '`': escaped += "\\(ga"; break;
+      case '^': escaped += "\\(ha"; break;
+      case '~': escaped += "\\(ti"; break;
+      case '.': escaped += starts_line ? "\\&." : "."; break;
+      default: escaped += text[i];
     }
   }
   return escaped;

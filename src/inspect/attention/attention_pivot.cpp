@@ -11,7 +11,6 @@
 #include "inspect/attention/attention_tables.h"
 #include "record/columns.h"
 #include "record/record_table.h"
-#include "record/timing_notes.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::tables {

@@ -332,12 +332,9 @@ std::string_view name(ComparedTime time) { return kTimeNames[time]; }
 
 const Statistics& time_of(const Record& record, ComparedTime time) {
   switch (time) {
-    case ComparedTime::forward:
-      return section_of(record.attention_call).forward_ms;
-    case ComparedTime::backward:
-      return section_of(record.attention_call).backward_ms;
-    case ComparedTime::iteration:
-      break;
+    case ComparedTime::forward: return section_of(record.attention_call).forward_ms;
+    case ComparedTime::backward: return section_of(record.attention_call).backward_ms;
+    case ComparedTime::iteration: break;
   }
   return section_of(record.training_step).time_ms;
 }

@@ -188,13 +188,10 @@ Lifetimes find_lifetimes(const MemoryHistory& history, const Segments& segments,
 std::int64_t reserved_change(const MemoryHistory& history, const Event& event) {
   switch (event.kind) {
     case MemoryEventKind::segment_alloc:
-    case MemoryEventKind::segment_map:
-      return static_cast<std::int64_t>(history.request(event.request).size_bytes);
+    case MemoryEventKind::segment_map: return static_cast<std::int64_t>(history.request(event.request).size_bytes);
     case MemoryEventKind::segment_free:
-    case MemoryEventKind::segment_unmap:
-      return -static_cast<std::int64_t>(history.request(event.request).size_bytes);
-    default:
-      return 0;
+    case MemoryEventKind::segment_unmap: return -static_cast<std::int64_t>(history.request(event.request).size_bytes);
+    default: return 0;
   }
 }
 

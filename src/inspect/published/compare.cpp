@@ -155,19 +155,14 @@ std::string attention_condition(const PublishedRow& row) {
 // Rows of peers say by what they were made.
 std::string condition_of(const PublishedRow& row) {
   switch (row.kind) {
-    case PublishedKind::step:
-      return row.text("basis").value_or(step_condition(row));
-    case PublishedKind::attention:
-      return row.text("basis").value_or(attention_condition(row));
-    case PublishedKind::memory:
-      return row.text("basis").value_or("");
+    case PublishedKind::step: return row.text("basis").value_or(step_condition(row));
+    case PublishedKind::attention: return row.text("basis").value_or(attention_condition(row));
+    case PublishedKind::memory: return row.text("basis").value_or("");
     case PublishedKind::profile:
       return row.study == "unnamed_card" && row.text("mode") == "forward" ? "shares and call lengths, not call counts"
                                                                           : "shares and call lengths";
-    case PublishedKind::precision:
-      return "device not stated";
-    case PublishedKind::claim:
-      return row.text("basis").value_or("a statement of the source");
+    case PublishedKind::precision: return "device not stated";
+    case PublishedKind::claim: return row.text("basis").value_or("a statement of the source");
   }
   return "";
 }

@@ -109,15 +109,11 @@ double wire_bytes(const Graph& graph, const Node& node) {
   const std::vector<Value>& larger = node.op == Op::all_gather ? node.outputs : node.inputs;
   for (const Value value : larger) whole_bytes += static_cast<double>(graph.type(value).bytes());
   switch (node.op) {
-    case Op::all_reduce:
-      return 2 * (ranks - 1) / ranks * whole_bytes;
+    case Op::all_reduce: return 2 * (ranks - 1) / ranks * whole_bytes;
     case Op::reduce_scatter:
-    case Op::all_gather:
-      return (ranks - 1) / ranks * whole_bytes;
-    case Op::collective_broadcast:
-      return ranks > 1 ? whole_bytes : 0;
-    default:
-      throw Error("node " + std::string(name(node.op)) + " is no collective");
+    case Op::all_gather: return (ranks - 1) / ranks * whole_bytes;
+    case Op::collective_broadcast: return ranks > 1 ? whole_bytes : 0;
+    default: throw Error("node " + std::string(name(node.op)) + " is no collective");
   }
 }
 

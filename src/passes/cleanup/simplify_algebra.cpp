@@ -27,10 +27,8 @@ std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
     case Op::detach:
     case Op::cast:
     case Op::reshape:
-    case Op::broadcast:
-      return operand(0);
-    case Op::transpose:
-      return is_identity(permutation_of(node)) ? std::optional(operand(0)) : std::nullopt;
+    case Op::broadcast: return operand(0);
+    case Op::transpose: return is_identity(permutation_of(node)) ? std::optional(operand(0)) : std::nullopt;
     case Op::neg: {
       const Node& inner = graph.producer_node(operand(0));
       return inner.op == Op::neg ? std::optional(inner.inputs[0]) : std::nullopt;
@@ -43,32 +41,23 @@ std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
     case Op::mul:
       if (is(1, 1.0)) return operand(0);
       return is(0, 1.0) ? std::optional(operand(1)) : std::nullopt;
-    case Op::div:
-      return is(1, 1.0) ? std::optional(operand(0)) : std::nullopt;
-    case Op::sub:
-      return is(1, 0.0) ? std::optional(operand(0)) : std::nullopt;
+    case Op::div: return is(1, 1.0) ? std::optional(operand(0)) : std::nullopt;
+    case Op::sub: return is(1, 0.0) ? std::optional(operand(0)) : std::nullopt;
     case Op::add:
       if (is(1, -0.0)) return operand(0);
       return is(0, -0.0) ? std::optional(operand(1)) : std::nullopt;
-    case Op::where:
-      return operand(1) == operand(2) ? std::optional(operand(1)) : std::nullopt;
-    default:
-      return std::nullopt;
+    case Op::where: return operand(1) == operand(2) ? std::optional(operand(1)) : std::nullopt;
+    default: return std::nullopt;
   }
 }
 
 std::optional<float> arithmetic(Op op, float a, float b) {
   switch (op) {
-    case Op::add:
-      return a + b;
-    case Op::sub:
-      return a - b;
-    case Op::mul:
-      return a * b;
-    case Op::div:
-      return a / b;
-    default:
-      return std::nullopt;
+    case Op::add: return a + b;
+    case Op::sub: return a - b;
+    case Op::mul: return a * b;
+    case Op::div: return a / b;
+    default: return std::nullopt;
   }
 }
 
@@ -92,14 +81,10 @@ std::optional<Value> folded_views(Graph& graph, const Node& node) {
   if (inner.op != node.op) return std::nullopt;
   const Shape shape = graph.type(node.outputs[0]).shape;
   switch (node.op) {
-    case Op::reshape:
-      return reshape(graph, inner.inputs[0], shape);
-    case Op::broadcast:
-      return broadcast(graph, inner.inputs[0], shape);
-    case Op::transpose:
-      return transpose(graph, inner.inputs[0], composed(permutation_of(inner), permutation_of(node)));
-    default:
-      return std::nullopt;
+    case Op::reshape: return reshape(graph, inner.inputs[0], shape);
+    case Op::broadcast: return broadcast(graph, inner.inputs[0], shape);
+    case Op::transpose: return transpose(graph, inner.inputs[0], composed(permutation_of(inner), permutation_of(node)));
+    default: return std::nullopt;
   }
 }
 

@@ -29,16 +29,13 @@ constexpr std::size_t kMostTensors = 16;
 bool can_fuse(const Node& node) {
   if (node.phase == Phase::optimizer) return false;
   switch (op_class(node.op)) {
-    case OpClass::elementwise:
-      return node.op != Op::iota;
-    case OpClass::reduction:
-      return true;
+    case OpClass::elementwise: return node.op != Op::iota;
+    case OpClass::reduction: return true;
     case OpClass::composite: {
       const KernelClass kind = traits(node.op).kernel_class;
       return is_elementwise_composite(node) || kind == KernelClass::softmax || kind == KernelClass::norm;
     }
-    default:
-      return false;
+    default: return false;
   }
 }
 

@@ -68,17 +68,14 @@ class Recomputer {
     const std::string_view block = block_of(id);
     switch (policy_of(block)) {
       case Checkpoint::none:
-      case Checkpoint::automatic:
-        return false;
-      case Checkpoint::attention:
-        return is_attention_[node.outputs[0].id];
+      case Checkpoint::automatic: return false;
+      case Checkpoint::attention: return is_attention_[node.outputs[0].id];
       case Checkpoint::selective:
         if (op_class(node.op) == OpClass::view) return true;
         if (node.op == Op::attention || node.op == Op::grouped_matmul) return false;
         if (node.op == Op::matmul && !is_attention_[node.outputs[0].id]) return false;
         return !block.empty() && graph_.scope_name(node) != block;
-      case Checkpoint::block:
-        return !block.empty() && !is_read_elsewhere(node, block);
+      case Checkpoint::block: return !block.empty() && !is_read_elsewhere(node, block);
     }
     return false;
   }

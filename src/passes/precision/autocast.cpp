@@ -136,12 +136,9 @@ class Autocaster {
     if (!common || *common == DType::fp64) return common;
     const bool forced = std::find(options_.force_low.begin(), options_.force_low.end(), op) != options_.force_low.end();
     switch (forced ? AutocastRule::low : traits(op).autocast) {
-      case AutocastRule::low:
-        return low_;
-      case AutocastRule::full:
-        return DType::fp32;
-      case AutocastRule::widest:
-        return common;
+      case AutocastRule::low: return low_;
+      case AutocastRule::full: return DType::fp32;
+      case AutocastRule::widest: return common;
       case AutocastRule::own:
         if (op == Op::concat) return common;  // what stands side by side has one type, as for torch.cat()
         break;

@@ -105,14 +105,10 @@ class TimeOf {
 
   double peak(PeakRate of) const {
     switch (of) {
-      case PeakRate::fp32:
-        return *card_.fp32;
-      case PeakRate::tf32:
-        return *card_.tf32;
-      case PeakRate::fp8:
-        return card_.fp8.value_or(*card_.bf16);
-      case PeakRate::half:
-        break;
+      case PeakRate::fp32: return *card_.fp32;
+      case PeakRate::tf32: return *card_.tf32;
+      case PeakRate::fp8: return card_.fp8.value_or(*card_.bf16);
+      case PeakRate::half: break;
     }
     return *card_.bf16;
   }

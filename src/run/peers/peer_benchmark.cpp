@@ -204,15 +204,11 @@ HostTensor read(const Program& program, const WrittenTensor& source) {
 
 double peer_tolerance(Precision precision) {
   switch (precision) {
-    case Precision::fp32:
-      return 1e-4;
+    case Precision::fp32: return 1e-4;
     case Precision::tf32:
-    case Precision::fp16:
-      return 2e-2;
-    case Precision::bf16:
-      return 1e-1;
-    case Precision::fp8:
-      break;  // PyTorch has no autocast to it
+    case Precision::fp16: return 2e-2;
+    case Precision::bf16: return 1e-1;
+    case Precision::fp8: break;  // PyTorch has no autocast to it
   }
   throw Error("this precision has no tolerance for peers");
 }

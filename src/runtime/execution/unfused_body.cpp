@@ -127,14 +127,10 @@ void UnfusedBody::launch(const LaunchArguments& arguments) {
   auto* const workspace = static_cast<std::byte*>(arguments.workspace);
   const auto address_of = [&](const Place& place) -> void* {
     switch (place.in) {
-      case Place::In::input:
-        return static_cast<std::byte*>(arguments.inputs[place.index]) + place.offset_bytes;
-      case Place::In::output:
-        return static_cast<std::byte*>(arguments.outputs[place.index]) + place.offset_bytes;
-      case Place::In::workspace:
-        return workspace + place.offset_bytes;
-      default:
-        return nullptr;
+      case Place::In::input: return static_cast<std::byte*>(arguments.inputs[place.index]) + place.offset_bytes;
+      case Place::In::output: return static_cast<std::byte*>(arguments.outputs[place.index]) + place.offset_bytes;
+      case Place::In::workspace: return workspace + place.offset_bytes;
+      default: return nullptr;
     }
   };
   for (Step& step : steps_) {

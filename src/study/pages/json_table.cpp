@@ -15,23 +15,15 @@ constexpr std::size_t kMostColumns = 8;
 
 std::string people_text(double value, JsonKind kind) {
   switch (kind) {
-    case JsonKind::ms:
-      return format_ms(value);
-    case JsonKind::us:
-      return fmt::format("{:.1f}", value);
-    case JsonKind::bytes:
-      return value < 0 ? "-" + format_byte_count(-value) : format_byte_count(value);
-    case JsonKind::share:
-      return fmt::format("{:.1f} %", 100 * value);
-    case JsonKind::count:
-      return format_count(value);
-    case JsonKind::sum:
-      return fmt::format("{:.8f}", value);
-    case JsonKind::error:
-      return fmt::format("{:.2e}", value);
+    case JsonKind::ms: return format_ms(value);
+    case JsonKind::us: return fmt::format("{:.1f}", value);
+    case JsonKind::bytes: return value < 0 ? "-" + format_byte_count(-value) : format_byte_count(value);
+    case JsonKind::share: return fmt::format("{:.1f} %", 100 * value);
+    case JsonKind::count: return format_count(value);
+    case JsonKind::sum: return fmt::format("{:.8f}", value);
+    case JsonKind::error: return fmt::format("{:.2e}", value);
     case JsonKind::text:
-    case JsonKind::number:
-      break;
+    case JsonKind::number: break;
   }
   return fmt::format("{:.6g}", value);
 }

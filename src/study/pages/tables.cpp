@@ -22,8 +22,7 @@ std::vector<std::string> columns_of(StudyPart part) {
   switch (part) {
     case StudyPart::memory_peaks:
     case StudyPart::memory_step:
-    case StudyPart::memory_forward_loop:
-      return {"before_backward", "peak_allocated", "peak_reserved", "peak_phase"};
+    case StudyPart::memory_forward_loop: return {"before_backward", "peak_allocated", "peak_reserved", "peak_phase"};
     case StudyPart::attention_grid:
     case StudyPart::ladder:
     case StudyPart::flash:
@@ -31,10 +30,8 @@ std::vector<std::string> columns_of(StudyPart part) {
       return {"forward_ms", "backward_ms", "before_backward", "peak_allocated", "peak_reserved", "timing"};
     case StudyPart::checkpointing:
       return {"median", "phase_ms.recompute", "before_backward", "peak_allocated", "recomputed_flops", "timing"};
-    case StudyPart::ranks:
-      return {"slowest_rank", "alone", "efficiency", "hidden", "peak_allocated", "timing"};
-    default:
-      return {};
+    case StudyPart::ranks: return {"slowest_rank", "alone", "efficiency", "hidden", "peak_allocated", "timing"};
+    default: return {};
   }
 }
 

@@ -154,12 +154,9 @@ std::vector<std::string> failures_of(const StudyDocument& document) {
 
 std::string_view verdict_words(StudyClaim::Verdict verdict) {
   switch (verdict) {
-    case StudyClaim::Verdict::confirmed:
-      return "confirmed";
-    case StudyClaim::Verdict::contradicted:
-      return "contradicted";
-    case StudyClaim::Verdict::not_comparable:
-      break;
+    case StudyClaim::Verdict::confirmed: return "confirmed";
+    case StudyClaim::Verdict::contradicted: return "contradicted";
+    case StudyClaim::Verdict::not_comparable: break;
   }
   return "not comparable";
 }

@@ -54,10 +54,8 @@ constexpr bool has_records(StudyPart part) {
     case StudyPart::precision_error:
     case StudyPart::attention_limit:
     case StudyPart::accounting:
-    case StudyPart::collectives:
-      return false;
-    default:
-      return true;
+    case StudyPart::collectives: return false;
+    default: return true;
   }
 }
 

@@ -215,16 +215,11 @@ double SvgCanvas::width_of(std::string_view words) { return kCharacter * static_
 std::string svg_number(double value, SvgUnit unit) {
   if (!std::isfinite(value)) return "-";
   switch (unit) {
-    case SvgUnit::bytes:
-      return format_byte_count(value);
-    case SvgUnit::count:
-      return format_count(value);
-    case SvgUnit::milliseconds:
-      return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
-    case SvgUnit::share:
-      return fmt::format("{:.3g} %", 100 * value);
-    case SvgUnit::number:
-      break;
+    case SvgUnit::bytes: return format_byte_count(value);
+    case SvgUnit::count: return format_count(value);
+    case SvgUnit::milliseconds: return value >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.3g}", value);
+    case SvgUnit::share: return fmt::format("{:.3g} %", 100 * value);
+    case SvgUnit::number: break;
   }
   return value != 0 && std::abs(value) < 1 ? fmt::format("{:.2g}", value) : fmt::format("{:.6g}", value);
 }

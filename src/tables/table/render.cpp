@@ -187,18 +187,14 @@ Json to_json(const Table& table) {
 
 std::string render(Format format, const Page& page, std::size_t width) {
   switch (format) {
-    case Format::table:
-      return printable_lines(terminal(page, width));
-    case Format::markdown:
-      return printable_lines(markdown(page));
-    case Format::csv:
-      return csv(page);
+    case Format::table: return printable_lines(terminal(page, width));
+    case Format::markdown: return printable_lines(markdown(page));
+    case Format::csv: return csv(page);
     case Format::json: {
       const std::vector<std::string> lines = json_lines(page);
       return fmt::format("[{}{}\n]\n", lines.empty() ? "" : "\n", fmt::join(lines, ",\n"));
     }
-    case Format::jsonl:
-      return render_continued(format, page);
+    case Format::jsonl: return render_continued(format, page);
   }
   return "";
 }

@@ -27,14 +27,10 @@ using testing::shifted;
 // Relative to the L2 norm: many roundings of a result, but far less than one wrong element.
 double tolerance_of(DType dtype) {
   switch (dtype) {
-    case DType::bf16:
-      return 4e-3;
-    case DType::fp16:
-      return 5e-4;
-    case DType::fp64:
-      return 1e-14;
-    default:
-      return 1e-6;
+    case DType::bf16: return 4e-3;
+    case DType::fp16: return 5e-4;
+    case DType::fp64: return 1e-14;
+    default: return 1e-6;
   }
 }
 

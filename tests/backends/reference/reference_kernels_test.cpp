@@ -246,81 +246,50 @@ std::optional<double> by_definition(Op op, double x, double y) {
   switch (op) {
     case Op::copy:
     case Op::cast:
-    case Op::detach:
-      return x;
-    case Op::neg:
-      return -x;
-    case Op::exp:
-      return std::exp(x);
-    case Op::expm1:
-      return std::expm1(x);
-    case Op::log:
-      return std::log(x);
-    case Op::sqrt:
-      return std::sqrt(x);
-    case Op::rsqrt:
-      return 1 / std::sqrt(x);
-    case Op::sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Op::tanh:
-      return std::tanh(x);
-    case Op::erf:
-      return std::erf(x);
-    case Op::add:
-      return x + y;
-    case Op::sub:
-      return x - y;
-    case Op::mul:
-      return x * y;
-    case Op::div:
-      return x / y;
-    case Op::maximum:
-      return std::max(x, y);
-    case Op::minimum:
-      return std::min(x, y);
-    case Op::equal:
-      return x == y ? 1 : 0;
-    case Op::less:
-      return x < y ? 1 : 0;
-    case Op::less_equal:
-      return x <= y ? 1 : 0;
-    default:
-      return std::nullopt;
+    case Op::detach: return x;
+    case Op::neg: return -x;
+    case Op::exp: return std::exp(x);
+    case Op::expm1: return std::expm1(x);
+    case Op::log: return std::log(x);
+    case Op::sqrt: return std::sqrt(x);
+    case Op::rsqrt: return 1 / std::sqrt(x);
+    case Op::sigmoid: return 1 / (1 + std::exp(-x));
+    case Op::tanh: return std::tanh(x);
+    case Op::erf: return std::erf(x);
+    case Op::add: return x + y;
+    case Op::sub: return x - y;
+    case Op::mul: return x * y;
+    case Op::div: return x / y;
+    case Op::maximum: return std::max(x, y);
+    case Op::minimum: return std::min(x, y);
+    case Op::equal: return x == y ? 1 : 0;
+    case Op::less: return x < y ? 1 : 0;
+    case Op::less_equal: return x <= y ? 1 : 0;
+    default: return std::nullopt;
   }
 }
 
 // Empty for an op that this test does not know; add its values here.
 std::vector<double> expected(Op op) {
   switch (op) {
-    case Op::where:
-      return {kX[0], kY[1], kY[2], kX[3]};
-    case Op::iota:
-      return {0, 0, 1, 1};
-    case Op::reduce_sum:
-      return {kX[0] + kX[1], kX[2] + kX[3]};
-    case Op::reduce_max:
-      return {kX[1], kX[3]};
+    case Op::where: return {kX[0], kY[1], kY[2], kX[3]};
+    case Op::iota: return {0, 0, 1, 1};
+    case Op::reduce_sum: return {kX[0] + kX[1], kX[2] + kX[3]};
+    case Op::reduce_max: return {kX[1], kX[3]};
     case Op::matmul:
       return {kX[0] * kY[0] + kX[1] * kY[2], kX[0] * kY[1] + kX[1] * kY[3], kX[2] * kY[0] + kX[3] * kY[2],
               kX[2] * kY[1] + kX[3] * kY[3]};
     case Op::matmul_add:
       return {kX[0] * kY[0] + kX[1] * kY[2] + kY[0], kX[0] * kY[1] + kX[1] * kY[3] + kY[1],
               kX[2] * kY[0] + kX[3] * kY[2] + kY[2], kX[2] * kY[1] + kX[3] * kY[3] + kY[3]};
-    case Op::top_k:
-      return {kX[1], kX[3]};
-    case Op::top_k_backward:
-      return {0, kX[0], 0, kX[1]};
-    case Op::expert_order:
-      return {0, 1};
+    case Op::top_k: return {kX[1], kX[3]};
+    case Op::top_k_backward: return {0, kX[0], 0, kX[1]};
+    case Op::expert_order: return {0, 1};
     case Op::grouped_matmul:  // the offsets 1 and 1: no row is of an expert
-    case Op::grouped_matmul_weights:
-      return {0, 0, 0, 0};
-    case Op::embedding:
-      return {kX[2], kX[3], kX[2], kX[3]};
-    case Op::embedding_backward:
-      return {0, 0, kX[0] + kX[2], kX[1] + kX[3]};
-    case Op::embedding_backward_add:
-      return {kY[0], kY[1], kY[2] + kX[0] + kX[2], kY[3] + kX[1] + kX[3]};
+    case Op::grouped_matmul_weights: return {0, 0, 0, 0};
+    case Op::embedding: return {kX[2], kX[3], kX[2], kX[3]};
+    case Op::embedding_backward: return {0, 0, kX[0] + kX[2], kX[1] + kX[3]};
+    case Op::embedding_backward_add: return {kY[0], kY[1], kY[2] + kX[0] + kX[2], kY[3] + kX[1] + kX[3]};
     default: {
       std::vector<double> values;
       for (std::size_t i = 0; i < kX.size(); ++i) {
@@ -337,35 +306,26 @@ Value build(Graph& graph, Op op) {
     return input(graph, name, {dtype, std::move(shape)}, Role::data);
   };
   switch (op) {
-    case Op::iota:
-      return iota(graph, {2, 2}, 0, DType::fp64);
-    case Op::where:
-      return where(graph, in("c", {2, 2}, DType::boolean), in("a", {2, 2}), in("b", {2, 2}));
-    case Op::embedding:
-      return embedding(graph, in("table", {2, 2}), in("indices", {2}, DType::int64));
+    case Op::iota: return iota(graph, {2, 2}, 0, DType::fp64);
+    case Op::where: return where(graph, in("c", {2, 2}, DType::boolean), in("a", {2, 2}), in("b", {2, 2}));
+    case Op::embedding: return embedding(graph, in("table", {2, 2}), in("indices", {2}, DType::int64));
     case Op::embedding_backward:
       return embedding_backward(graph, in("gradient", {2, 2}), in("indices", {2}, DType::int64), 2);
     case Op::embedding_backward_add:
       return embedding_backward_add(graph, in("gradient", {2, 2}), in("indices", {2}, DType::int64),
                                     in("addend", {2, 2}));
-    case Op::matmul_add:
-      return matmul_add(graph, in("x", {2, 2}), in("y", {2, 2}), in("z", {2, 2}));
-    case Op::top_k:
-      return top_k(graph, in("x", {2, 2}), 1).first;
+    case Op::matmul_add: return matmul_add(graph, in("x", {2, 2}), in("y", {2, 2}), in("z", {2, 2}));
+    case Op::top_k: return top_k(graph, in("x", {2, 2}), 1).first;
     case Op::top_k_backward:
       return make_value(graph, op, {in("x", {2, 1}), in("indices", {2, 1}, DType::int64)}, {{"size", std::int64_t{2}}});
-    case Op::expert_order:
-      return expert_order(graph, in("choices", {2, 1}, DType::int64), 2).order;
+    case Op::expert_order: return expert_order(graph, in("choices", {2, 1}, DType::int64), 2).order;
     case Op::grouped_matmul:
       return grouped_matmul(graph, in("x", {2, 2}), in("y", {1, 2, 2}), in("offsets", {2}, DType::int64), false);
     case Op::grouped_matmul_weights:
       return grouped_matmul_weights(graph, in("x", {2, 2}), in("y", {2, 2}), in("offsets", {2}, DType::int64));
-    case Op::cast:
-      return cast(graph, in("x", {2, 2}), DType::fp32);
-    case Op::reduce_sum:
-      return reduce_sum(graph, in("x", {2, 2}), {1});
-    case Op::reduce_max:
-      return reduce_max(graph, in("x", {2, 2}), {1});
+    case Op::cast: return cast(graph, in("x", {2, 2}), DType::fp32);
+    case Op::reduce_sum: return reduce_sum(graph, in("x", {2, 2}), {1});
+    case Op::reduce_max: return reduce_max(graph, in("x", {2, 2}), {1});
     default: {
       std::vector<Value> inputs;
       for (int i = 0; i < input_count(op); ++i) inputs.push_back(in(i == 0 ? "x" : "y", {2, 2}));

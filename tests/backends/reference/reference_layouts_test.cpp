@@ -55,9 +55,7 @@ TestOperand random_window(const TensorType& type, std::mt19937& random, double l
         own = 2 * stride;
         stride *= 2 * size;
         break;
-      default:
-        own = stride;
-        stride *= size;
+      default: own = stride; stride *= size;
     }
   }
   std::uniform_real_distribution<double> value(low, high);

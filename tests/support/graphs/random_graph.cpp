@@ -20,14 +20,10 @@ constexpr double kSmoothBound = 64.0;    // bound of values that are not integer
 // Integers up to this are exact in the dtype and in the accumulators of its kernels.
 double largest_whole(DType dtype) {
   switch (dtype) {
-    case DType::bf16:
-      return 256;
-    case DType::fp16:
-      return 2048;
-    case DType::boolean:
-      return 1;
-    default:
-      return 1 << 20;
+    case DType::bf16: return 256;
+    case DType::fp16: return 2048;
+    case DType::boolean: return 1;
+    default: return 1 << 20;
   }
 }
 
@@ -123,30 +119,20 @@ class Generator {
     switch (pick(18)) {
       case 0:
       case 1:
-      case 2:
-        return add_view();
-      case 3:
-        return add_constant();
+      case 2: return add_view();
+      case 3: return add_constant();
       case 4:
-      case 5:
-        return add_unary();
+      case 5: return add_unary();
       case 6:
       case 7:
-      case 8:
-        return add_binary();
-      case 9:
-        return add_choice();
-      case 10:
-        return add_cast();
-      case 11:
-        return add_reduction();
-      case 12:
-        return add_product();
+      case 8: return add_binary();
+      case 9: return add_choice();
+      case 10: return add_cast();
+      case 11: return add_reduction();
+      case 12: return add_product();
       case 13:
-      case 14:
-        return add_gather();
-      default:
-        return add_composite();
+      case 14: return add_gather();
+      default: return add_composite();
     }
   }
 
@@ -161,8 +147,7 @@ class Generator {
         std::shuffle(order.begin(), order.end(), random_);
         return kept(transpose(graph_, x.value, order));
       }
-      case 1:
-        return shape.rank() > 0 && kept(flip(graph_, x.value, pick(shape.rank())));
+      case 1: return shape.rank() > 0 && kept(flip(graph_, x.value, pick(shape.rank())));
       case 2: {
         std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
         for (Dim& dim : dims) dim = dim.size == 1 ? Dim(1 + pick(3)) : dim;
@@ -192,30 +177,18 @@ class Generator {
     const auto smooth = [&](Value value, double bound) { return keep(value, false, bound); };
     const auto positive = [&] { return shift(graph_, mul(graph_, x.value, x.value), 1.0); };
     switch (pick(12)) {
-      case 0:
-        return keep(neg(graph_, x.value), x.is_whole, x.bound);
-      case 1:
-        return keep(relu(graph_, x.value), x.is_whole, x.bound);
-      case 2:
-        return keep(copy(graph_, x.value), x.is_whole, x.bound);
-      case 3:
-        return keep(detach(graph_, x.value), x.is_whole, x.bound);
-      case 4:
-        return smooth(tanh(graph_, x.value), 1);
-      case 5:
-        return smooth(sigmoid(graph_, x.value), 1);
-      case 6:
-        return smooth(silu(graph_, x.value), x.bound);
-      case 7:
-        return x.bound <= kInputBound && smooth(exp(graph_, x.value), 55);
-      case 8:
-        return x.bound <= kInputBound && smooth(expm1(graph_, x.value), 55);
-      case 9:
-        return x.bound <= 8 && smooth(log(graph_, positive()), 5);
-      case 10:
-        return x.bound <= 8 && smooth(sqrt(graph_, positive()), 9);
-      default:
-        return x.bound <= 8 && smooth(rsqrt(graph_, positive()), 1);
+      case 0: return keep(neg(graph_, x.value), x.is_whole, x.bound);
+      case 1: return keep(relu(graph_, x.value), x.is_whole, x.bound);
+      case 2: return keep(copy(graph_, x.value), x.is_whole, x.bound);
+      case 3: return keep(detach(graph_, x.value), x.is_whole, x.bound);
+      case 4: return smooth(tanh(graph_, x.value), 1);
+      case 5: return smooth(sigmoid(graph_, x.value), 1);
+      case 6: return smooth(silu(graph_, x.value), x.bound);
+      case 7: return x.bound <= kInputBound && smooth(exp(graph_, x.value), 55);
+      case 8: return x.bound <= kInputBound && smooth(expm1(graph_, x.value), 55);
+      case 9: return x.bound <= 8 && smooth(log(graph_, positive()), 5);
+      case 10: return x.bound <= 8 && smooth(sqrt(graph_, positive()), 9);
+      default: return x.bound <= 8 && smooth(rsqrt(graph_, positive()), 1);
     }
   }
 
@@ -224,16 +197,11 @@ class Generator {
     const Known b = any_like(a);
     const bool whole = a.is_whole && b.is_whole;
     switch (pick(6)) {
-      case 0:
-        return keep(add(graph_, a.value, b.value), whole, a.bound + b.bound);
-      case 1:
-        return keep(sub(graph_, a.value, b.value), whole, a.bound + b.bound);
-      case 2:
-        return keep(mul(graph_, a.value, b.value), whole, a.bound * b.bound);
-      case 3:
-        return keep(maximum(graph_, a.value, b.value), whole, std::max(a.bound, b.bound));
-      case 4:
-        return keep(minimum(graph_, a.value, b.value), whole, std::max(a.bound, b.bound));
+      case 0: return keep(add(graph_, a.value, b.value), whole, a.bound + b.bound);
+      case 1: return keep(sub(graph_, a.value, b.value), whole, a.bound + b.bound);
+      case 2: return keep(mul(graph_, a.value, b.value), whole, a.bound * b.bound);
+      case 3: return keep(maximum(graph_, a.value, b.value), whole, std::max(a.bound, b.bound));
+      case 4: return keep(minimum(graph_, a.value, b.value), whole, std::max(a.bound, b.bound));
       default:
         if (b.bound > 8) return false;
         return keep(div(graph_, a.value, shift(graph_, mul(graph_, b.value, b.value), 1.0)), false, a.bound);
@@ -300,16 +268,13 @@ class Generator {
     // A small epsilon would scale rows near zero to large values.
     constexpr double kEpsilon = 0.5;
     switch (pick(6)) {
-      case 0:
-        return keep(softmax(graph_, x.value), false, 1);
-      case 1:
-        return keep(rms_norm(graph_, x.value, row().value, kEpsilon).first, false, 40);
+      case 0: return keep(softmax(graph_, x.value), false, 1);
+      case 1: return keep(rms_norm(graph_, x.value, row().value, kEpsilon).first, false, 40);
       case 2: {
         const Known weight = row();
         return keep(layer_norm(graph_, x.value, weight.value, row().value, kEpsilon)[0], false, 48);
       }
-      case 3:
-        return keep(causal_mask(graph_, x.value, 0.0), x.is_whole, x.bound);
+      case 3: return keep(causal_mask(graph_, x.value, 0.0), x.is_whole, x.bound);
       case 4: {
         const Known k = any_that([&](const Known& known) { return type(known) == t && known.bound <= 8; });
         AttentionForm form{.scale = 0.25, .causal = pick(2) == 0, .soft_cap = pick(3) == 0 ? 2.0 : 0.0};

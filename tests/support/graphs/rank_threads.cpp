@@ -127,16 +127,11 @@ HostTensor joined(std::span<const HostTensor> operands) {
 
 std::vector<HostTensor> collective_results(Op op, std::span<const HostTensor> operands, std::size_t root) {
   switch (op) {
-    case Op::all_reduce:
-      return std::vector(operands.size(), sum_of(operands));
-    case Op::reduce_scatter:
-      return parts_of(sum_of(operands), operands.size());
-    case Op::all_gather:
-      return std::vector(operands.size(), joined(operands));
-    case Op::collective_broadcast:
-      return std::vector(operands.size(), operands[root]);
-    default:
-      throw Error(std::string(name(op)) + " is no collective");
+    case Op::all_reduce: return std::vector(operands.size(), sum_of(operands));
+    case Op::reduce_scatter: return parts_of(sum_of(operands), operands.size());
+    case Op::all_gather: return std::vector(operands.size(), joined(operands));
+    case Op::collective_broadcast: return std::vector(operands.size(), operands[root]);
+    default: throw Error(std::string(name(op)) + " is no collective");
   }
 }
 

@@ -70,15 +70,10 @@ class Compiler {
   void place(int i) {
     const RowInstruction& instruction = at(i);
     switch (instruction.kind) {
-      case RowKind::constant:
-        where(i) = place_constant(instruction);
-        return;
-      case RowKind::load:
-        return place_load(i);
-      case RowKind::reduce:
-        return plan_.fusion(i).kind == TileFusion::Kind::pick ? place_pick(i) : place_reduction(i);
-      case RowKind::iota:
-        return place_index(i);
+      case RowKind::constant: where(i) = place_constant(instruction); return;
+      case RowKind::load: return place_load(i);
+      case RowKind::reduce: return plan_.fusion(i).kind == TileFusion::Kind::pick ? place_pick(i) : place_reduction(i);
+      case RowKind::iota: return place_index(i);
       case RowKind::elementwise:
         if (is_column(i)) return;
         where(i) = build_.new_scalar();
@@ -205,15 +200,11 @@ class Compiler {
 
   TileSlot slot_of(const ScheduledValue& value) {
     switch (value.place) {
-      case ValuePlace::in_memory:
-        return memory(value.instruction);
-      case ValuePlace::tile_register:
-        return build_.tile_register(value.number);
+      case ValuePlace::in_memory: return memory(value.instruction);
+      case ValuePlace::tile_register: return build_.tile_register(value.number);
       case ValuePlace::row_buffer:
-      case ValuePlace::reloaded:
-        return row_buffer(value.number);
-      case ValuePlace::output:
-        return output_access(output(value.number));
+      case ValuePlace::reloaded: return row_buffer(value.number);
+      case ValuePlace::output: return output_access(output(value.number));
     }
     return kColumnSlot;
   }

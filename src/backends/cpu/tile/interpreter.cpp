@@ -145,18 +145,12 @@ double& TileInterpreter::row_total(const Run& run, int worker, const TileAccumul
 void TileInterpreter::run(void* const* inputs, void* const* outputs, void* workspace) const {
   const Run run{inputs, outputs, static_cast<std::byte*>(workspace)};
   switch (split_) {
-    case Split::tiles:
-      return program_.strided ? run_strided_tiles(run) : run_tiles(run);
-    case Split::columns:
-      return run_columns(run);
-    case Split::rows:
-      return run_rows(run);
-    case Split::groups:
-      return run_groups(run);
-    case Split::group_rows:
-      return run_group_rows(run);
-    case Split::sweeps:
-      return run_sweeps(run);
+    case Split::tiles: return program_.strided ? run_strided_tiles(run) : run_tiles(run);
+    case Split::columns: return run_columns(run);
+    case Split::rows: return run_rows(run);
+    case Split::groups: return run_groups(run);
+    case Split::group_rows: return run_group_rows(run);
+    case Split::sweeps: return run_sweeps(run);
   }
 }
 

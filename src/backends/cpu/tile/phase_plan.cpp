@@ -87,8 +87,7 @@ class Fuser {
         if (plain_operation(b, i, Op::mul)) return pair_with(b, i, tile::Pair::sub_mul, a);
         if (plain_operation(a, i, Op::mul)) pair_with(a, i, tile::Pair::mul_sub, b);
         return;
-      default:
-        return;
+      default: return;
     }
   }
 

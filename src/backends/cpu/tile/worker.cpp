@@ -18,16 +18,13 @@ std::uintptr_t TileWorker::base_of(const TileAccess& access, const TileMemoryMap
   const auto number = static_cast<std::size_t>(access.number);
   const auto elements = static_cast<std::uintptr_t>(memory.columns) * number;
   switch (access.memory) {
-    case TileMemory::input:
-      return reinterpret_cast<std::uintptr_t>(memory.inputs[number]);
-    case TileMemory::output:
-      return reinterpret_cast<std::uintptr_t>(memory.outputs[number]);
+    case TileMemory::input: return reinterpret_cast<std::uintptr_t>(memory.inputs[number]);
+    case TileMemory::output: return reinterpret_cast<std::uintptr_t>(memory.outputs[number]);
     case TileMemory::row_buffer:
       return reinterpret_cast<std::uintptr_t>(memory.row_buffers) + elements * program_.value_bytes;
     case TileMemory::accumulator:
       return reinterpret_cast<std::uintptr_t>(memory.accumulators) + elements * sizeof(float);
-    case TileMemory::index:
-      return 0;
+    case TileMemory::index: return 0;
   }
   return 0;
 }

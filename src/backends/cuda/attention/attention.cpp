@@ -180,12 +180,9 @@ OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int
 
 constexpr DType dtype_of(AttentionElement element) {
   switch (element) {
-    case AttentionElement::bf16:
-      return DType::bf16;
-    case AttentionElement::fp16:
-      return DType::fp16;
-    case AttentionElement::fp32:
-      break;
+    case AttentionElement::bf16: return DType::bf16;
+    case AttentionElement::fp16: return DType::fp16;
+    case AttentionElement::fp32: break;
   }
   return DType::fp32;
 }

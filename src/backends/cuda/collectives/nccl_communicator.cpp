@@ -21,14 +21,10 @@ namespace {
 
 NcclType type_of(DType dtype) {
   switch (dtype) {
-    case DType::fp64:
-      return NcclType::fp64;
-    case DType::fp32:
-      return NcclType::fp32;
-    case DType::bf16:
-      return NcclType::bf16;
-    case DType::fp16:
-      return NcclType::fp16;
+    case DType::fp64: return NcclType::fp64;
+    case DType::fp32: return NcclType::fp32;
+    case DType::bf16: return NcclType::bf16;
+    case DType::fp16: return NcclType::fp16;
     default:
       throw Error("a sum over ranks of " + std::string(name(dtype)) + " is not possible", ErrorKind::unsupported);
   }
@@ -263,8 +259,7 @@ class NcclKernel : public Kernel {
       case Op::reduce_scatter:
         return check(nccl().ncclReduceScatter(in, out, count, part.type, NcclSum::sum, handle, stream),
                      "reduce-scatter");
-      case Op::all_gather:
-        return check(nccl().ncclAllGather(in, out, count, part.type, handle, stream), "all-gather");
+      case Op::all_gather: return check(nccl().ncclAllGather(in, out, count, part.type, handle, stream), "all-gather");
       default: {
         const auto root = static_cast<int>(node_.attributes.get<std::int64_t>("root"));
         return check(nccl().ncclBroadcast(in, out, count, part.type, root, handle, stream), "broadcast");

@@ -13,14 +13,10 @@ constexpr std::int64_t kLongestStrideBytes = std::int64_t{1} << 40;
 
 CUtensorMapDataType type_of(DType dtype) {
   switch (dtype) {
-    case DType::bf16:
-      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    case DType::fp16:
-      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-    case DType::fp32:
-      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
-    default:
-      throw Error(std::string("there is no tensor map for ") + std::string(name(dtype)), ErrorKind::unsupported);
+    case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case DType::fp16: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::fp32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    default: throw Error(std::string("there is no tensor map for ") + std::string(name(dtype)), ErrorKind::unsupported);
   }
 }
 

@@ -122,12 +122,9 @@ class LaunchSequence {
 
   static void* address(const GeneratedParameter& parameter, const LaunchArguments& arguments) {
     switch (parameter.kind) {
-      case GeneratedParameter::Kind::input:
-        return arguments.inputs[parameter.index];
-      case GeneratedParameter::Kind::output:
-        return arguments.outputs[parameter.index];
-      default:
-        return static_cast<std::byte*>(arguments.workspace) + parameter.offset_bytes;
+      case GeneratedParameter::Kind::input: return arguments.inputs[parameter.index];
+      case GeneratedParameter::Kind::output: return arguments.outputs[parameter.index];
+      default: return static_cast<std::byte*>(arguments.workspace) + parameter.offset_bytes;
     }
   }
 

@@ -63,14 +63,10 @@ std::string_view reduction_type(Op op) { return op == Op::reduce_max ? "Max" : "
 
 std::string literal(DType dtype, double value, std::int64_t integer) {
   switch (dtype) {
-    case DType::boolean:
-      return value != 0.0 ? "true" : "false";
-    case DType::int32:
-      return integer_literal<std::int32_t>(integer, "");
-    case DType::int64:
-      return integer_literal<std::int64_t>(integer, "LL");
-    case DType::fp64:
-      return floating_literal(value, "");
+    case DType::boolean: return value != 0.0 ? "true" : "false";
+    case DType::int32: return integer_literal<std::int32_t>(integer, "");
+    case DType::int64: return integer_literal<std::int64_t>(integer, "LL");
+    case DType::fp64: return floating_literal(value, "");
     default:  // computed in fp32; the value may exceed its range
       return floating_literal(static_cast<float>(value), "f");
   }
@@ -79,48 +75,27 @@ std::string literal(DType dtype, double value, std::int64_t integer) {
 std::string formula(Op op, DType dtype, const std::string& a, const std::string& b, const std::string& c) {
   switch (op) {
     case Op::copy:
-    case Op::detach:
-      return a;
-    case Op::cast:
-      return fmt::format("widen(Narrow<{}>::of({}))", memory_type(dtype), a);
-    case Op::neg:
-      return fmt::format("-({})", a);
-    case Op::exp:
-      return call("exp", dtype, a);
-    case Op::expm1:
-      return call("expm1", dtype, a);
-    case Op::log:
-      return call("log", dtype, a);
-    case Op::sqrt:
-      return call("sqrt", dtype, a);
-    case Op::tanh:
-      return call("tanh", dtype, a);
-    case Op::erf:
-      return call("erf", dtype, a);
-    case Op::rsqrt:
-      return fmt::format("reciprocal_root({})", a);
-    case Op::sigmoid:
-      return fmt::format("sigmoid({})", a);
-    case Op::add:
-      return fmt::format("{} + {}", a, b);
-    case Op::sub:
-      return fmt::format("{} - {}", a, b);
-    case Op::mul:
-      return fmt::format("{} * {}", a, b);
-    case Op::div:
-      return fmt::format("{} / {}", a, b);
-    case Op::maximum:
-      return fmt::format("maximum({}, {})", a, b);
-    case Op::minimum:
-      return fmt::format("minimum({}, {})", a, b);
-    case Op::equal:
-      return fmt::format("{} == {}", a, b);
-    case Op::less:
-      return fmt::format("{} < {}", a, b);
-    case Op::less_equal:
-      return fmt::format("{} <= {}", a, b);
-    case Op::where:
-      return fmt::format("{} ? {} : {}", a, b, c);
+    case Op::detach: return a;
+    case Op::cast: return fmt::format("widen(Narrow<{}>::of({}))", memory_type(dtype), a);
+    case Op::neg: return fmt::format("-({})", a);
+    case Op::exp: return call("exp", dtype, a);
+    case Op::expm1: return call("expm1", dtype, a);
+    case Op::log: return call("log", dtype, a);
+    case Op::sqrt: return call("sqrt", dtype, a);
+    case Op::tanh: return call("tanh", dtype, a);
+    case Op::erf: return call("erf", dtype, a);
+    case Op::rsqrt: return fmt::format("reciprocal_root({})", a);
+    case Op::sigmoid: return fmt::format("sigmoid({})", a);
+    case Op::add: return fmt::format("{} + {}", a, b);
+    case Op::sub: return fmt::format("{} - {}", a, b);
+    case Op::mul: return fmt::format("{} * {}", a, b);
+    case Op::div: return fmt::format("{} / {}", a, b);
+    case Op::maximum: return fmt::format("maximum({}, {})", a, b);
+    case Op::minimum: return fmt::format("minimum({}, {})", a, b);
+    case Op::equal: return fmt::format("{} == {}", a, b);
+    case Op::less: return fmt::format("{} < {}", a, b);
+    case Op::less_equal: return fmt::format("{} <= {}", a, b);
+    case Op::where: return fmt::format("{} ? {} : {}", a, b, c);
     default:
       throw Error(fmt::format("the kernel generator has no formula for op '{}'", name(op)), ErrorKind::unsupported);
   }

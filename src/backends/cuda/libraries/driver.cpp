@@ -65,8 +65,7 @@ void initialise(const Driver& table) {
 // What the user can do about an error; empty if the error itself says it.
 std::string_view advice(CUresult result) {
   switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY:
-      return "; the GPU's memory is full: nvidia-smi lists the processes that use it";
+    case CUDA_ERROR_OUT_OF_MEMORY: return "; the GPU's memory is full: nvidia-smi lists the processes that use it";
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_MISALIGNED_ADDRESS:
     case CUDA_ERROR_LAUNCH_FAILED:
@@ -75,12 +74,9 @@ std::string_view advice(CUresult result) {
       return "; an earlier kernel caused this (compute-sanitizer shows which), and this process cannot use the GPU "
              "any more";
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
-    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-      return "; build for this GPU's architecture, or update the driver";
-    case CUDA_ERROR_DEVICE_UNAVAILABLE:
-      return "; another process has exclusive use of the GPU";
-    default:
-      return "";
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION: return "; build for this GPU's architecture, or update the driver";
+    case CUDA_ERROR_DEVICE_UNAVAILABLE: return "; another process has exclusive use of the GPU";
+    default: return "";
   }
 }
 

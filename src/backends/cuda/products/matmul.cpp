@@ -162,16 +162,12 @@ KernelRate rate_of(const CardFacts& card, const MatmulProblem& problem) {
     return is_contiguous || card.capability.number() != 90 ? kTf32ProductRate : kStridedTf32ProductRate;
   }
   switch (problem.a.dtype) {
-    case DType::fp32:
-      return kFp32ProductRate;
+    case DType::fp32: return kFp32ProductRate;
     case DType::bf16:
-    case DType::fp16:
-      return kHalfProductRate;
+    case DType::fp16: return kHalfProductRate;
     case DType::e4m3:
-    case DType::e5m2:
-      return kFp8ProductRate;
-    default:
-      return {};
+    case DType::e5m2: return kFp8ProductRate;
+    default: return {};
   }
 }
 

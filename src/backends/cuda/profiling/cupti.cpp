@@ -20,14 +20,11 @@ std::string_view advice(CUptiResult result) {
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
       return "; the driver restricts profiling to administrators: see NVreg_RestrictProfilingToAdminUsers";
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
-    case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
-      return "; this machine does not allow profiling of its GPUs";
+    case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED: return "; this machine does not allow profiling of its GPUs";
     case CUPTI_ERROR_NOT_INITIALIZED:
       return "; the library may not match the driver: CUPTI must have the driver's CUDA version or an older one";
-    case CUPTI_ERROR_OUT_OF_MEMORY:
-      return "; it needs a few megabytes of the GPU's memory";
-    default:
-      return "";
+    case CUPTI_ERROR_OUT_OF_MEMORY: return "; it needs a few megabytes of the GPU's memory";
+    default: return "";
   }
 }
 

@@ -50,22 +50,17 @@ void CuptiRecords::add(const CUpti_Activity& record) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
       return add_kernel(reinterpret_cast<const CUpti_ActivityKernel9&>(record));
-    case CUPTI_ACTIVITY_KIND_MEMCPY:
-      return add_copy(reinterpret_cast<const CUpti_ActivityMemcpy5&>(record));
-    case CUPTI_ACTIVITY_KIND_MEMCPY2:
-      return add_copy(reinterpret_cast<const CUpti_ActivityMemcpyPtoP4&>(record));
-    case CUPTI_ACTIVITY_KIND_MEMSET:
-      return add_fill(reinterpret_cast<const CUpti_ActivityMemset4&>(record));
+    case CUPTI_ACTIVITY_KIND_MEMCPY: return add_copy(reinterpret_cast<const CUpti_ActivityMemcpy5&>(record));
+    case CUPTI_ACTIVITY_KIND_MEMCPY2: return add_copy(reinterpret_cast<const CUpti_ActivityMemcpyPtoP4&>(record));
+    case CUPTI_ACTIVITY_KIND_MEMSET: return add_fill(reinterpret_cast<const CUpti_ActivityMemset4&>(record));
     case CUPTI_ACTIVITY_KIND_DRIVER:
-    case CUPTI_ACTIVITY_KIND_RUNTIME:
-      return add_call(reinterpret_cast<const CUpti_ActivityAPI&>(record));
+    case CUPTI_ACTIVITY_KIND_RUNTIME: return add_call(reinterpret_cast<const CUpti_ActivityAPI&>(record));
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
       const auto& link = reinterpret_cast<const CUpti_ActivityExternalCorrelation&>(record);
       external_[link.correlationId] = link.externalId;
       return;
     }
-    default:
-      return;
+    default: return;
   }
 }
 

@@ -35,13 +35,11 @@ std::string verdict_sentence(const Sawtooth& sawtooth) {
     case Verdict::released_in_bursts:
       return "Verdict: filled at the pace of the work, released in a burst when the program drops its references. The "
              "steep fall costs little time.";
-    case Verdict::filled_in_bursts:
-      return "Verdict: filled in a burst and released at the pace of the work.";
+    case Verdict::filled_in_bursts: return "Verdict: filled in a burst and released at the pace of the work.";
     case Verdict::balanced:
       return "Verdict: memory rises and falls at about the same pace, that of the calls of the host.";
     case Verdict::unknown:
-    case Verdict::none:
-      break;
+    case Verdict::none: break;
   }
   return "";
 }

@@ -47,8 +47,7 @@ std::string_view remedy(IdleCause cause) {
              "kernels longer";
     case IdleCause::dependency:
       return "kernels wait for others before them: fewer, fused kernels (--compile fuse) have fewer such gaps";
-    case IdleCause::nothing_to_do:
-      return "the host notices the end of a step late; many short steps make that visible";
+    case IdleCause::nothing_to_do: return "the host notices the end of a step late; many short steps make that visible";
   }
   return {};
 }

@@ -52,16 +52,11 @@ class Figures {
 
   Table rows(Breakdown breakdown) const {
     switch (breakdown) {
-      case Breakdown::kernel:
-        return kernels();
-      case Breakdown::op_class:
-        return classes();
-      case Breakdown::scope:
-        return scopes();
-      case Breakdown::launch:
-        return launches();
-      case Breakdown::class_total:
-        return class_totals();
+      case Breakdown::kernel: return kernels();
+      case Breakdown::op_class: return classes();
+      case Breakdown::scope: return scopes();
+      case Breakdown::launch: return launches();
+      case Breakdown::class_total: return class_totals();
     }
     return {};
   }

@@ -19,14 +19,10 @@ namespace {
 
 Table breakdown_table(const ProfileFigures& figures, const ProfileViewOptions& options, std::size_t shown) {
   switch (*options.only) {
-    case Breakdown::kernel:
-      return kernel_table(figures, shown);
-    case Breakdown::op_class:
-      return class_table(figures);
-    case Breakdown::scope:
-      return scope_table(figures, options.detail);
-    default:
-      return launch_table(figures.profile());
+    case Breakdown::kernel: return kernel_table(figures, shown);
+    case Breakdown::op_class: return class_table(figures);
+    case Breakdown::scope: return scope_table(figures, options.detail);
+    default: return launch_table(figures.profile());
   }
 }
 

@@ -13,19 +13,13 @@ namespace {
 // What a document is that is not a snapshot.
 std::string_view describe(SnapshotValue::Kind kind) {
   switch (kind) {
-    case SnapshotValue::Kind::trace:
-      return "a list of events";
-    case SnapshotValue::Kind::trace_list:
-      return "a list of histories";
-    case SnapshotValue::Kind::origin:
-      return "a list of frames";
-    case SnapshotValue::Kind::text:
-      return "a string";
+    case SnapshotValue::Kind::trace: return "a list of events";
+    case SnapshotValue::Kind::trace_list: return "a list of histories";
+    case SnapshotValue::Kind::origin: return "a list of frames";
+    case SnapshotValue::Kind::text: return "a string";
     case SnapshotValue::Kind::integer:
-    case SnapshotValue::Kind::real:
-      return "a number";
-    default:
-      return "something else";
+    case SnapshotValue::Kind::real: return "a number";
+    default: return "something else";
   }
 }
 
@@ -128,17 +122,12 @@ SnapshotValue SnapshotCollector::append(SnapshotValue list, SnapshotValue item) 
   }
   if (!begin_item(target, item.kind)) return item;
   switch (item.kind) {
-    case Kind::frame:
-      add_frame(target, item.id);
-      return item;
+    case Kind::frame: add_frame(target, item.id); return item;
     case Kind::block_history:
       if (target.history.kind == Kind::none) target.history = item;
       return item;
-    case Kind::event:
-      return add_event(target);
-    case Kind::block:
-      add_block(target);
-      break;
+    case Kind::event: return add_event(target);
+    case Kind::block: add_block(target); break;
     case Kind::segment:
       count_entries(1);
       snapshot_.segments.push_back(std::move(segment_));
@@ -147,8 +136,7 @@ SnapshotValue SnapshotCollector::append(SnapshotValue list, SnapshotValue item) 
       check_annotations(snapshot_.annotations.size() + 1);
       snapshot_.annotations.push_back(annotation_);
       break;
-    default:
-      return item;
+    default: return item;
   }
   return {Kind::spent, 0, 0};
 }
@@ -234,25 +222,17 @@ SnapshotValue SnapshotCollector::close(SnapshotValue item) {
 
 SnapshotValue SnapshotCollector::close_list(List& list) {
   switch (list.holds) {
-    case Kind::none:
-      return {Kind::empty_list, 0, 0};
-    case Kind::frame:
-      return {Kind::origin, intern_origin(list.origin), 0};
-    case Kind::block_history:
-      return list.history;
-    case Kind::event:
-      return {Kind::trace, list.storage, 0};
+    case Kind::none: return {Kind::empty_list, 0, 0};
+    case Kind::frame: return {Kind::origin, intern_origin(list.origin), 0};
+    case Kind::block_history: return list.history;
+    case Kind::event: return {Kind::trace, list.storage, 0};
     case Kind::trace:
       trace_lists_.push_back(std::move(list.traces));
       return {Kind::trace_list, static_cast<std::uint32_t>(trace_lists_.size() - 1), 0};
-    case Kind::block:
-      return {Kind::blocks, list.storage, 0};
-    case Kind::segment:
-      return {Kind::segments, 0, 0};
-    case Kind::annotation:
-      return {Kind::annotations, 0, 0};
-    default:
-      return {Kind::other, 0, 0};
+    case Kind::block: return {Kind::blocks, list.storage, 0};
+    case Kind::segment: return {Kind::segments, 0, 0};
+    case Kind::annotation: return {Kind::annotations, 0, 0};
+    default: return {Kind::other, 0, 0};
   }
 }
 

@@ -94,32 +94,15 @@ const std::uint8_t* PickleReader::refill(const std::uint8_t* at) {
 // Executes one opcode whose operands begin at `at`; returns where the next one begins.
 const std::uint8_t* PickleReader::step(std::uint8_t opcode, const std::uint8_t* at) {
   switch (static_cast<Opcode>(opcode)) {
-    case Opcode::binget:
-      recall(*at);
-      return at + 1;
-    case Opcode::long_binget:
-      recall(little_endian<std::uint32_t>(at));
-      return at + 4;
-    case Opcode::memoize:
-      memoize(memo_.size());
-      return at;
-    case Opcode::binput:
-      memoize(*at);
-      return at + 1;
-    case Opcode::long_binput:
-      memoize(little_endian<std::uint32_t>(at));
-      return at + 4;
-    case Opcode::binint1:
-      push_integer(*at);
-      return at + 1;
-    case Opcode::binint2:
-      push_integer(little_endian<std::uint16_t>(at));
-      return at + 2;
-    case Opcode::binint:
-      push_integer(little_endian<std::int32_t>(at));
-      return at + 4;
-    case Opcode::long1:
-      return read_long(at + 1, *at);
+    case Opcode::binget: recall(*at); return at + 1;
+    case Opcode::long_binget: recall(little_endian<std::uint32_t>(at)); return at + 4;
+    case Opcode::memoize: memoize(memo_.size()); return at;
+    case Opcode::binput: memoize(*at); return at + 1;
+    case Opcode::long_binput: memoize(little_endian<std::uint32_t>(at)); return at + 4;
+    case Opcode::binint1: push_integer(*at); return at + 1;
+    case Opcode::binint2: push_integer(little_endian<std::uint16_t>(at)); return at + 2;
+    case Opcode::binint: push_integer(little_endian<std::int32_t>(at)); return at + 4;
+    case Opcode::long1: return read_long(at + 1, *at);
     case Opcode::mark:
       marks_.push_back({stack_.size(), false});
       if (marks_.size() > kMaxStack) refuse(fmt::format("more than {} marks are open", kMaxStack));
@@ -132,54 +115,35 @@ const std::uint8_t* PickleReader::step(std::uint8_t opcode, const std::uint8_t* 
       flush_items();
       push(open_list());
       return at;
-    case Opcode::setitems:
-      set_items(pop_mark().begin);
-      return at;
-    case Opcode::appends:
-      append_items(pop_mark().begin);
-      return at;
+    case Opcode::setitems: set_items(pop_mark().begin); return at;
+    case Opcode::appends: append_items(pop_mark().begin); return at;
     case Opcode::short_binunicode:
-    case Opcode::short_binstring:
-      return read_text(at + 1, *at);
-    default:
-      return step_rare(opcode, at);
+    case Opcode::short_binstring: return read_text(at + 1, *at);
+    default: return step_rare(opcode, at);
   }
 }
 
 const std::uint8_t* PickleReader::step_rare(std::uint8_t opcode, const std::uint8_t* at) {
   switch (static_cast<Opcode>(opcode)) {
-    case Opcode::frame:
-      return at + 8;  // the length of a frame only helps to read ahead
+    case Opcode::frame: return at + 8;  // the length of a frame only helps to read ahead
     case Opcode::proto:
       if (*at > pickle::kMostProtocol) refuse(fmt::format("its pickle protocol is {}; protocols 2 to 5 are read", *at));
       return at + 1;
-    case Opcode::none:
-      push({Kind::none, 0, 0});
-      return at;
+    case Opcode::none: push({Kind::none, 0, 0}); return at;
     case Opcode::newtrue:
     case Opcode::newfalse:
       push({Kind::boolean, 0, opcode == static_cast<std::uint8_t>(Opcode::newtrue) ? 1 : 0});
       return at;
-    case Opcode::binfloat:
-      push(truncated_real(at));
-      return at + 8;
-    case Opcode::long4:
-      return read_long(at + 4, little_endian<std::uint32_t>(at));
+    case Opcode::binfloat: push(truncated_real(at)); return at + 8;
+    case Opcode::long4: return read_long(at + 4, little_endian<std::uint32_t>(at));
     case Opcode::binunicode:
-    case Opcode::binstring:
-      return read_text(at + 4, little_endian<std::uint32_t>(at));
-    case Opcode::binunicode8:
-      return read_text(at + 8, little_endian<std::uint64_t>(at));
-    case Opcode::short_binbytes:
-      return skip_bytes(at + 1, *at);
-    case Opcode::binbytes:
-      return skip_bytes(at + 4, little_endian<std::uint32_t>(at));
+    case Opcode::binstring: return read_text(at + 4, little_endian<std::uint32_t>(at));
+    case Opcode::binunicode8: return read_text(at + 8, little_endian<std::uint64_t>(at));
+    case Opcode::short_binbytes: return skip_bytes(at + 1, *at);
+    case Opcode::binbytes: return skip_bytes(at + 4, little_endian<std::uint32_t>(at));
     case Opcode::binbytes8:
-    case Opcode::bytearray8:
-      return skip_bytes(at + 8, little_endian<std::uint64_t>(at));
-    default:
-      step_container(opcode);
-      return at;
+    case Opcode::bytearray8: return skip_bytes(at + 8, little_endian<std::uint64_t>(at));
+    default: step_container(opcode); return at;
   }
 }
 
@@ -191,31 +155,20 @@ void PickleReader::step_container(std::uint8_t opcode) {
     return stack_.size() - count;
   };
   switch (static_cast<Opcode>(opcode)) {
-    case Opcode::empty_tuple:
-      return close_tuple(stack_.size());
-    case Opcode::tuple1:
-      return close_tuple(begin_of_top(1));
-    case Opcode::tuple2:
-      return close_tuple(begin_of_top(2));
-    case Opcode::tuple3:
-      return close_tuple(begin_of_top(3));
-    case Opcode::tuple:
-      return close_tuple(pop_whole_mark());
-    case Opcode::append:
-      return append_items(begin_of_top(1));
-    case Opcode::setitem:
-      return set_items(begin_of_top(2));
-    case Opcode::list:
-      return build_list(pop_whole_mark());
-    case Opcode::dict:
-      return build_dict(pop_whole_mark());
-    case Opcode::pop_mark:
-      return discard_from(pop_whole_mark());
+    case Opcode::empty_tuple: return close_tuple(stack_.size());
+    case Opcode::tuple1: return close_tuple(begin_of_top(1));
+    case Opcode::tuple2: return close_tuple(begin_of_top(2));
+    case Opcode::tuple3: return close_tuple(begin_of_top(3));
+    case Opcode::tuple: return close_tuple(pop_whole_mark());
+    case Opcode::append: return append_items(begin_of_top(1));
+    case Opcode::setitem: return set_items(begin_of_top(2));
+    case Opcode::list: return build_list(pop_whole_mark());
+    case Opcode::dict: return build_dict(pop_whole_mark());
+    case Opcode::pop_mark: return discard_from(pop_whole_mark());
     case Opcode::pop:
       if (!marks_.empty() && marks_.back().begin == stack_.size()) return marks_.pop_back();
       return discard_from(begin_of_top(1));
-    default:
-      refuse_opcode(opcode);
+    default: refuse_opcode(opcode);
   }
 }
 

@@ -130,35 +130,21 @@ void PickleReader::note_closed(Value container, Value closed) {
 std::uint32_t PickleReader::compact(Value value) {
   if (value.id > kMaxCompact) refuse(fmt::format("it has more than {} values of a kind", kMaxCompact));
   switch (value.kind) {
-    case Kind::none:
-      return tagged(Tag::none);
-    case Kind::boolean:
-      return tagged(Tag::boolean, static_cast<std::uint64_t>(value.number));
+    case Kind::none: return tagged(Tag::none);
+    case Kind::boolean: return tagged(Tag::boolean, static_cast<std::uint64_t>(value.number));
     case Kind::integer:
-    case Kind::real:
-      memo_numbers_.push_back(value.number);
-      return tagged(Tag::number, memo_numbers_.size() - 1);
-    case Kind::text:
-      return tagged(Tag::text, value.id);
-    case Kind::empty_list:
-      return tagged(Tag::empty_list);
-    case Kind::frame:
-      return tagged(Tag::frame, value.id);
-    case Kind::origin:
-      return tagged(Tag::origin, value.id);
-    case Kind::past_event:
-      return tagged(Tag::event, value.id);
-    case Kind::trace:
-      return tagged(Tag::trace, value.id);
-    case Kind::dict:
-      return tagged(Tag::dict, value.id);
-    case Kind::list:
-      return tagged(Tag::list, value.id);
+    case Kind::real: memo_numbers_.push_back(value.number); return tagged(Tag::number, memo_numbers_.size() - 1);
+    case Kind::text: return tagged(Tag::text, value.id);
+    case Kind::empty_list: return tagged(Tag::empty_list);
+    case Kind::frame: return tagged(Tag::frame, value.id);
+    case Kind::origin: return tagged(Tag::origin, value.id);
+    case Kind::past_event: return tagged(Tag::event, value.id);
+    case Kind::trace: return tagged(Tag::trace, value.id);
+    case Kind::dict: return tagged(Tag::dict, value.id);
+    case Kind::list: return tagged(Tag::list, value.id);
     case Kind::other:
-    case Kind::settings:
-      return tagged(Tag::other);
-    default:
-      return tagged(Tag::spent);
+    case Kind::settings: return tagged(Tag::other);
+    default: return tagged(Tag::spent);
   }
 }
 
@@ -191,28 +177,17 @@ void PickleReader::recall_other(std::size_t index) {
   }
   const std::uint32_t id = memo_.size() > index ? memo_[index] & kMaxCompact : 0;
   switch (tag) {
-    case Tag::unset:
-      refuse(fmt::format("the reference {} names nothing", index));
-    case Tag::none:
-      return push({Kind::none, 0, 0});
-    case Tag::boolean:
-      return push({Kind::boolean, 0, id});
-    case Tag::number:
-      return push_integer(memo_numbers_[id]);
-    case Tag::text:
-      return push({Kind::text, id, 0});
-    case Tag::other:
-      return push({Kind::other, 0, 0});
-    case Tag::empty_list:
-      return push({Kind::empty_list, 0, 0});
-    case Tag::frame:
-      return push({Kind::frame, id, 0});
-    case Tag::origin:
-      return push({Kind::origin, id, 0});
-    case Tag::event:
-      return push({Kind::past_event, id, 0});
-    case Tag::trace:
-      return push({Kind::trace, id, 0});
+    case Tag::unset: refuse(fmt::format("the reference {} names nothing", index));
+    case Tag::none: return push({Kind::none, 0, 0});
+    case Tag::boolean: return push({Kind::boolean, 0, id});
+    case Tag::number: return push_integer(memo_numbers_[id]);
+    case Tag::text: return push({Kind::text, id, 0});
+    case Tag::other: return push({Kind::other, 0, 0});
+    case Tag::empty_list: return push({Kind::empty_list, 0, 0});
+    case Tag::frame: return push({Kind::frame, id, 0});
+    case Tag::origin: return push({Kind::origin, id, 0});
+    case Tag::event: return push({Kind::past_event, id, 0});
+    case Tag::trace: return push({Kind::trace, id, 0});
     case Tag::spent:
       refuse(fmt::format("the reference {} names a block, a segment or an annotation a second time; each occurs once",
                          index));

@@ -114,14 +114,10 @@ CausalLm::Attended CausalLm::attend(const Tensor& x, const Layer& layer, const C
 // GPT-2 computes gelu_tanh in plain ops: 0.5 * x * (1.0 + tanh(c * (x + 0.044715 * x.pow(3)))).
 Tensor CausalLm::activate(const Tensor& x) {
   switch (config_.architecture.activation) {
-    case Activation::silu:
-      return f_.silu(x);
-    case Activation::relu:
-      return f_.relu(x);
-    case Activation::gelu:
-      return f_.gelu(x);
-    case Activation::gelu_tanh:
-      break;
+    case Activation::silu: return f_.silu(x);
+    case Activation::relu: return f_.relu(x);
+    case Activation::gelu: return f_.gelu(x);
+    case Activation::gelu_tanh: break;
   }
   if (!code_.gpt2_blocks) return f_.gelu(x);
   const Tensor half = f_.mul_number(x);

@@ -42,14 +42,10 @@ Expected product_at(const Operand& a, const Operand& b, std::vector<std::int64_t
 // Half a unit in the last place of one operation.
 double rounding_of(DType dtype) {
   switch (dtype) {
-    case DType::fp64:
-      return 0x1p-53;
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::fp16:
-      return 0x1p-11;
-    default:
-      return 0x1p-24;
+    case DType::fp64: return 0x1p-53;
+    case DType::bf16: return 0x1p-8;
+    case DType::fp16: return 0x1p-11;
+    default: return 0x1p-24;
   }
 }
 

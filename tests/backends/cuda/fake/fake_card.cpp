@@ -240,22 +240,15 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
       *value = static_cast<int>(from_environment("FAKE_CARD_CAPABILITY", 90) % 10);
       break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-      *value = 132;
-      break;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-      *value = 2048;
-      break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-      *value = 227 * 1024;
-      break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 * 1024; break;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       *value = from_environment("FAKE_CARD_FOR_EACH_RANK", 0) == 0
                    ? 1 << 16
                    : static_cast<int>(from_environment("OMPI_COMM_WORLD_RANK", 0));
       break;
-    default:
-      *value = 1 << 16;
+    default: *value = 1 << 16;
   }
   return CUDA_SUCCESS;
 }

@@ -41,17 +41,12 @@ struct Window {
 double tolerance(DType dtype) {
   switch (dtype) {
     case DType::fp64:
-    case DType::fp32:
-      return 2e-5;
-    case DType::fp16:
-      return 6e-3;
-    case DType::bf16:
-      return 5e-2;
+    case DType::fp32: return 2e-5;
+    case DType::fp16: return 6e-3;
+    case DType::bf16: return 5e-2;
     case DType::dynamic8:
-    case DType::udynamic8:
-      return 2e-2;  // a few elements may lie so close to a border that they get the next code
-    default:
-      return 0;
+    case DType::udynamic8: return 2e-2;  // a few elements may lie so close to a border that they get the next code
+    default: return 0;
   }
 }
 

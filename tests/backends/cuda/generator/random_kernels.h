@@ -175,45 +175,31 @@ class RandomKernels {
       case Op::relu:
       case Op::silu:
       case Op::softmax:
-      case Op::nonfinite:
-        return make(op, {x()});
+      case Op::nonfinite: return make(op, {x()});
       case Op::silu_backward:
-      case Op::softmax_backward:
-        return make(op, {x(), x()});
-      case Op::gelu:
-        return make(op, {x()}, {{"tanh", once_in(2)}});
-      case Op::gelu_backward:
-        return make(op, {x(), x()}, {{"tanh", once_in(2)}});
-      case Op::soft_cap:
-        return make(op, {x()}, {{"cap", 1.5}});
-      case Op::soft_cap_backward:
-        return make(op, {x(), x()}, {{"cap", 4.0}});
-      case Op::causal_mask:
-        return make(op, {x()}, {{"fill", -1.0}, {"window", below(4)}});
-      case Op::rms_norm:
-        return make(op, {x(), a_row()}, {{"epsilon", 1e-5}});
-      case Op::rms_norm_backward:
-        return make(op, {x(), x(), a_row(), a_column()});
-      case Op::layer_norm:
-        return make(op, {x(), a_row(), a_row()}, {{"epsilon", 1e-5}});
-      case Op::layer_norm_backward:
-        return make(op, {x(), x(), a_row(), a_column(), a_column()});
+      case Op::softmax_backward: return make(op, {x(), x()});
+      case Op::gelu: return make(op, {x()}, {{"tanh", once_in(2)}});
+      case Op::gelu_backward: return make(op, {x(), x()}, {{"tanh", once_in(2)}});
+      case Op::soft_cap: return make(op, {x()}, {{"cap", 1.5}});
+      case Op::soft_cap_backward: return make(op, {x(), x()}, {{"cap", 4.0}});
+      case Op::causal_mask: return make(op, {x()}, {{"fill", -1.0}, {"window", below(4)}});
+      case Op::rms_norm: return make(op, {x(), a_row()}, {{"epsilon", 1e-5}});
+      case Op::rms_norm_backward: return make(op, {x(), x(), a_row(), a_column()});
+      case Op::layer_norm: return make(op, {x(), a_row(), a_row()}, {{"epsilon", 1e-5}});
+      case Op::layer_norm_backward: return make(op, {x(), x(), a_row(), a_column(), a_column()});
       case Op::cross_entropy:
-      case Op::cross_entropy_backward:
-        return build_cross_entropy(op, dtype);
+      case Op::cross_entropy_backward: return build_cross_entropy(op, dtype);
       case Op::adamw:
         return make(
             op, {stored(accumulator(dtype), {}, "x"), x(), x(), x(), x()},
             {{"learning_rate", 1e-2}, {"beta1", 0.9}, {"beta2", 0.99}, {"epsilon", 1e-3}, {"weight_decay", 0.1}});
-      case Op::adamw_8bit:
-        return build_quantised_adamw(dtype);
+      case Op::adamw_8bit: return build_quantised_adamw(dtype);
       case Op::sgd:
         return make(op, {x(), x(), x()}, {{"learning_rate", 1e-2}, {"momentum", 0.9}, {"weight_decay", 0.1}});
       case Op::lion:
         return make(op, {x(), x(), x()},
                     {{"learning_rate", 1e-2}, {"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.1}});
-      default:
-        throw Error("no kernel is generated for it");
+      default: throw Error("no kernel is generated for it");
     }
   }
 

@@ -20,14 +20,10 @@ using testing::Operand;
 
 double experts_tolerance(DType dtype) {
   switch (dtype) {
-    case DType::bf16:
-      return 4e-3;
-    case DType::fp16:
-      return 5e-4;
-    case DType::fp64:
-      return 1e-14;
-    default:
-      return 5e-6;  // sums of tensor cores
+    case DType::bf16: return 4e-3;
+    case DType::fp16: return 5e-4;
+    case DType::fp64: return 1e-14;
+    default: return 5e-6;  // sums of tensor cores
   }
 }
 

@@ -17,14 +17,10 @@ using testing::Operand;
 // Half a unit in the last place.
 double rounding_of(DType dtype) {
   switch (dtype) {
-    case DType::fp64:
-      return 0x1p-53;
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::fp16:
-      return 0x1p-11;
-    default:
-      return 0x1p-24;
+    case DType::fp64: return 0x1p-53;
+    case DType::bf16: return 0x1p-8;
+    case DType::fp16: return 0x1p-11;
+    default: return 0x1p-24;
   }
 }
 

@@ -283,24 +283,15 @@ constexpr Conversions kSimd = {load_simd<Format>, load_strided<Format>, store_si
 
 Conversions conversions(DType dtype) {
   switch (dtype) {
-    case DType::fp32:
-      return kPlain<float>;
-    case DType::bf16:
-      return kSimd<Bf16>;
-    case DType::fp16:
-      return kSimd<Fp16>;
-    case DType::boolean:
-      return kPlain<Boolean>;
-    case DType::dynamic8:
-      return kPlain<Code<DType::dynamic8>>;
-    case DType::udynamic8:
-      return kPlain<Code<DType::udynamic8>>;
-    case DType::e4m3:
-      return kSimd<E4m3>;
-    case DType::e5m2:
-      return kSimd<E5m2>;
-    default:
-      return {};
+    case DType::fp32: return kPlain<float>;
+    case DType::bf16: return kSimd<Bf16>;
+    case DType::fp16: return kSimd<Fp16>;
+    case DType::boolean: return kPlain<Boolean>;
+    case DType::dynamic8: return kPlain<Code<DType::dynamic8>>;
+    case DType::udynamic8: return kPlain<Code<DType::udynamic8>>;
+    case DType::e4m3: return kSimd<E4m3>;
+    case DType::e5m2: return kSimd<E5m2>;
+    default: return {};
   }
 }
 
@@ -314,14 +305,10 @@ Function get_round(DType dtype) { return conversions(dtype).round; }
 
 Function get_move(std::size_t element_bytes) {
   switch (element_bytes) {
-    case 1:
-      return move<std::uint8_t>;
-    case 2:
-      return move<std::uint16_t>;
-    case 4:
-      return move<std::uint32_t>;
-    default:
-      return move<std::uint64_t>;
+    case 1: return move<std::uint8_t>;
+    case 2: return move<std::uint16_t>;
+    case 4: return move<std::uint32_t>;
+    default: return move<std::uint64_t>;
   }
 }
 

@@ -197,28 +197,17 @@ void compare_index(void* result, const void* a, const void* b, const void*, std:
 
 Function get_unary(Op op) {
   switch (op) {
-    case Op::copy:
-      return unary<Copy, false>;
-    case Op::neg:
-      return unary<Neg, false>;
-    case Op::exp:
-      return unary<Exp, false>;
-    case Op::expm1:
-      return unary<Expm1, false>;
-    case Op::log:
-      return unary<Log, false>;
-    case Op::sqrt:
-      return unary<Sqrt, false>;
-    case Op::rsqrt:
-      return unary<Rsqrt, false>;
-    case Op::sigmoid:
-      return unary<Sigmoid, false>;
-    case Op::tanh:
-      return unary<Tanh, false>;
-    case Op::erf:
-      return unary<Erf, false>;
-    default:
-      return nullptr;
+    case Op::copy: return unary<Copy, false>;
+    case Op::neg: return unary<Neg, false>;
+    case Op::exp: return unary<Exp, false>;
+    case Op::expm1: return unary<Expm1, false>;
+    case Op::log: return unary<Log, false>;
+    case Op::sqrt: return unary<Sqrt, false>;
+    case Op::rsqrt: return unary<Rsqrt, false>;
+    case Op::sigmoid: return unary<Sigmoid, false>;
+    case Op::tanh: return unary<Tanh, false>;
+    case Op::erf: return unary<Erf, false>;
+    default: return nullptr;
   }
 }
 
@@ -230,26 +219,16 @@ Function choose_binary(bool a_scalar, bool b_scalar) {
 
 Function get_binary(Op op, bool a_scalar, bool b_scalar) {
   switch (op) {
-    case Op::add:
-      return choose_binary<Add>(a_scalar, b_scalar);
-    case Op::sub:
-      return choose_binary<Sub>(a_scalar, b_scalar);
-    case Op::mul:
-      return choose_binary<Mul>(a_scalar, b_scalar);
-    case Op::div:
-      return choose_binary<Div>(a_scalar, b_scalar);
-    case Op::maximum:
-      return choose_binary<Maximum>(a_scalar, b_scalar);
-    case Op::minimum:
-      return choose_binary<Minimum>(a_scalar, b_scalar);
-    case Op::equal:
-      return choose_binary<Equal>(a_scalar, b_scalar);
-    case Op::less:
-      return choose_binary<Less>(a_scalar, b_scalar);
-    case Op::less_equal:
-      return choose_binary<LessEqual>(a_scalar, b_scalar);
-    default:
-      return nullptr;
+    case Op::add: return choose_binary<Add>(a_scalar, b_scalar);
+    case Op::sub: return choose_binary<Sub>(a_scalar, b_scalar);
+    case Op::mul: return choose_binary<Mul>(a_scalar, b_scalar);
+    case Op::div: return choose_binary<Div>(a_scalar, b_scalar);
+    case Op::maximum: return choose_binary<Maximum>(a_scalar, b_scalar);
+    case Op::minimum: return choose_binary<Minimum>(a_scalar, b_scalar);
+    case Op::equal: return choose_binary<Equal>(a_scalar, b_scalar);
+    case Op::less: return choose_binary<Less>(a_scalar, b_scalar);
+    case Op::less_equal: return choose_binary<LessEqual>(a_scalar, b_scalar);
+    default: return nullptr;
   }
 }
 
@@ -271,16 +250,11 @@ Function get_where(bool a_scalar, bool b_scalar, bool c_scalar) {
 
 Function get_pair(Pair pair, bool a_scalar, bool b_scalar, bool c_scalar) {
   switch (pair) {
-    case Pair::mul_add:
-      return choose_ternary<MulAdd>(a_scalar, b_scalar, c_scalar);
-    case Pair::mul_sub:
-      return choose_ternary<MulSub>(a_scalar, b_scalar, c_scalar);
-    case Pair::sub_mul:
-      return choose_ternary<SubMul>(a_scalar, b_scalar, c_scalar);
-    case Pair::mul_mul:
-      return choose_ternary<MulMul>(a_scalar, b_scalar, c_scalar);
-    case Pair::exp_sub:
-      return choose_binary<ExpSub>(a_scalar, b_scalar);
+    case Pair::mul_add: return choose_ternary<MulAdd>(a_scalar, b_scalar, c_scalar);
+    case Pair::mul_sub: return choose_ternary<MulSub>(a_scalar, b_scalar, c_scalar);
+    case Pair::sub_mul: return choose_ternary<SubMul>(a_scalar, b_scalar, c_scalar);
+    case Pair::mul_mul: return choose_ternary<MulMul>(a_scalar, b_scalar, c_scalar);
+    case Pair::exp_sub: return choose_binary<ExpSub>(a_scalar, b_scalar);
   }
   return nullptr;
 }

@@ -137,25 +137,17 @@ Function choose_choice(bool c_scalar) {
 
 Function cast_from_integer(DType to) {
   switch (to) {
-    case DType::fp64:
-      return nullptr;
-    case DType::fp32:
-      return to_float<ToFp32>;
-    case DType::bf16:
-      return to_16_bits<DType::bf16>;
-    case DType::fp16:
-      return to_16_bits<DType::fp16>;
-    case DType::int64:
-      return copy<false>;
-    case DType::int32:
-      return narrow_integer<std::int32_t>;
-    case DType::boolean:
-      return to_float<ToBool>;
+    case DType::fp64: return nullptr;
+    case DType::fp32: return to_float<ToFp32>;
+    case DType::bf16: return to_16_bits<DType::bf16>;
+    case DType::fp16: return to_16_bits<DType::fp16>;
+    case DType::int64: return copy<false>;
+    case DType::int32: return narrow_integer<std::int32_t>;
+    case DType::boolean: return to_float<ToBool>;
     case DType::dynamic8:
     case DType::udynamic8:
     case DType::e4m3:
-    case DType::e5m2:
-      return nullptr;
+    case DType::e5m2: return nullptr;
   }
   return nullptr;
 }

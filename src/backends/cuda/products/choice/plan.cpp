@@ -12,20 +12,13 @@ namespace {
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
-    case DType::fp64:
-      return CUDA_R_64F;
-    case DType::fp32:
-      return CUDA_R_32F;
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::fp16:
-      return CUDA_R_16F;
-    case DType::e4m3:
-      return CUDA_R_8F_E4M3;
-    case DType::e5m2:
-      return CUDA_R_8F_E5M2;
-    default:
-      throw Error(fmt::format("there is no matmul for {}", name(dtype)));
+    case DType::fp64: return CUDA_R_64F;
+    case DType::fp32: return CUDA_R_32F;
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::fp16: return CUDA_R_16F;
+    case DType::e4m3: return CUDA_R_8F_E4M3;
+    case DType::e5m2: return CUDA_R_8F_E5M2;
+    default: throw Error(fmt::format("there is no matmul for {}", name(dtype)));
   }
 }
 

@@ -112,8 +112,7 @@ class Matcher {
   bool has_form(const Term::Definition& term, Value value) {
     const Node& node = body().producer_node(value);
     switch (term.kind) {
-      case Kind::product:
-        return value == product_;
+      case Kind::product: return value == product_;
       case Kind::input: {
         if (node.op != Op::input) return false;
         const std::size_t index = std::stoul(input_name(node));
@@ -121,10 +120,8 @@ class Matcher {
       }
       case Kind::constant:
         return node.op == Op::constant && (!term.number || *term.number == node.attributes.get_or("value", 0.0));
-      case Kind::call:
-        return node.op == term.op && node.outputs[term.result] == value && has_operands(term, node);
-      case Kind::other_parts:
-        break;
+      case Kind::call: return node.op == term.op && node.outputs[term.result] == value && has_operands(term, node);
+      case Kind::other_parts: break;
     }
     return false;
   }
