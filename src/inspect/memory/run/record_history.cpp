@@ -17,7 +17,6 @@
 #include "predict/formula.h"
 #include "ridgepoint/error.h"
 #include "runtime/device/activity.h"
-#include "runtime/device/observation.h"
 
 namespace ridgepoint {
 
