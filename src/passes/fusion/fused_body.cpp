@@ -94,6 +94,7 @@ class BodyBuilder {
     }
     rewriter.finish();
     for (const NodeId id : body_.order()) body_.node(id).source = 0;
+    body_.set_source("");  // nor have nodes that a pass adds later: equal bodies have equal texts
     eliminate_dead_code(body_, PassOptions());
   }
 

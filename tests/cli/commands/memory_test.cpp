@@ -114,7 +114,7 @@ TEST(MemoryCommand, writes_the_history_of_what_does_not_fit) {
   const std::string pickle = folder.path() / "s.pickle", svg = folder.path() / "t.svg";
   const ProgramResult result =
       memory({"--device", "null", "--memory-limit", "64KiB", "--snapshot", pickle, "--timeline", svg});
-  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.error, HasSubstr("the history up to the request that failed"));
   EXPECT_THAT(result.output, AllOf(HasSubstr("oom: "), HasSubstr("Out of memory 1 of 1")));
   EXPECT_THAT(read_file(svg, 1 << 20), StartsWith("<svg"));

@@ -1,4 +1,4 @@
-// Predicted times: against what an H200 measured, and how they depend on the card, the level and the phases.
+// Predicted times: against what an H200 and H100s measured, and how they depend on the card, the level and the phases.
 #include "predict/time/forecast_time.h"
 
 #include <fmt/format.h>
@@ -39,19 +39,29 @@ struct Setting {
   Mode mode = Mode::step;
   Checkpoint checkpoint = Checkpoint::none;
   ParallelOptions parallel = {};
+  Optimizer optimizer = Optimizer::adamw;
 };
+
+TransformerConfig model_named(const std::string& name) {
+  if (name != "experts") return named_model(name).config;
+  TransformerConfig mixture{name, 32000, 1024, 1024, 2048, 4, 16};
+  mixture.architecture.kv_heads = 8;
+  mixture.architecture.experts = {.count = 8, .per_token = 2, .normalised = true};
+  return mixture;
+}
 
 std::shared_ptr<Device> null_device(std::string_view card) {
   return open_device("null", {.memory_limit_bytes = {}, .card = describe_card(sheet(card))});
 }
 
 std::optional<TimeForecast> forecast(const Setting& run, std::string_view card = "h200") {
-  TransformerConfig model = named_model(run.model).config;
+  TransformerConfig model = model_named(run.model);
   model.context = run.context;
   model.attention = run.attention;
   CompileOptions options{
       .mode = run.mode, .precision = run.precision, .level = run.level, .checkpoint = run.checkpoint};
   options.parallel = run.parallel;
+  options.optimizer.kind = run.optimizer;
   const std::shared_ptr<Device> device = null_device(card);
   return forecast_time(ProgramPlan(Transformer(model, run.batch).build(), device, {.compile = options}), run.level,
                        sheet(card), network_of_card(sheet(card).link_bytes_per_second))
@@ -87,6 +97,24 @@ TEST(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
     ASSERT_GT(sorted->size(), 60U);
     std::ranges::sort(*sorted);
     EXPECT_LT((*sorted)[sorted->size() / 2], 0.04);
+  }
+}
+
+// Compiled steps with flash attention.
+TEST(ForecastTime, of_optimizers_and_experts_is_within_its_stated_error_of_what_an_h100_measured) {
+  const std::vector<CsvRow> rows = measured("h100_steps.csv");
+  ASSERT_GE(rows.size(), 10U);
+  for (const CsvRow& row : rows) {
+    const Setting run{.model = row.at("model"),
+                      .batch = std::stoll(row.at("batch")),
+                      .context = std::stoll(row.at("context")),
+                      .precision = precision_from_name(row.at("dtype")),
+                      .level = Compile::full,
+                      .optimizer = optimizer_from_name(row.at("optimizer"))};
+    const std::optional<TimeForecast> found = forecast(run, "h100 sxm");
+    ASSERT_TRUE(found.has_value() && found->error.has_value());
+    EXPECT_NEAR(found->ms / std::stod(row.at("ms")), 1, *found->error)
+        << row.at("model") << ' ' << row.at("dtype") << ' ' << row.at("optimizer");
   }
 }
 

@@ -88,7 +88,7 @@ TEST(SvgAxis, exists_for_any_values) {
 TEST(SvgNumber, is_defined_for_every_number) {
   EXPECT_EQ(svg_number(kUnknown, SvgUnit::bytes), "-");
   EXPECT_EQ(svg_number(std::numeric_limits<double>::infinity(), SvgUnit::milliseconds), "-");
-  EXPECT_EQ(svg_number(1e308, SvgUnit::bytes), "8.0 EiB");
+  EXPECT_EQ(svg_number(1e308, SvgUnit::bytes), "8.00 EiB");
 }
 
 TEST(SvgAxis, of_bytes_has_powers_of_two) {

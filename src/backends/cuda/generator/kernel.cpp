@@ -246,7 +246,11 @@ std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const Kernel
 
 KernelOutline outline_generated(const CardFacts& card, const KernelSpec& spec) {
   const std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
-  return {kernel_name(*node, spec.node), node->workspace_bytes, kRowRate};
+  const bool has_codes = std::ranges::any_of(spec.inputs, [](const TensorLayout& operand) {
+    return operand.dtype == DType::dynamic8 || operand.dtype == DType::udynamic8;
+  });
+  return {kernel_name(*node, spec.node), node->workspace_bytes,
+          has_codes ? KernelRate(kCodedUpdateRate) : KernelRate(kRowRate)};
 }
 
 }  // namespace ridgepoint::cuda

@@ -7,6 +7,9 @@ namespace ridgepoint::cuda {
 
 // Elementwise kernels, reductions, norms, softmax, loss, copies and gathers: the bandwidth of a copy.
 inline constexpr MemoryRate kRowRate{.share = 0.885, .fixed_seconds = 1.2e-6};
+// Updates with moments of 8 bits. Finding the nearest code takes longer than moving the bytes; fitted to two models on
+// an H100.
+inline constexpr ProductRate kCodedUpdateRate{PeakRate::fp32, 0.025, kRowRate.share, 6.8e-6};
 
 // Products, by cuBLASLt or the kernels of the engine that run in its place. One of bf16 or fp16 reaches 0.80 at 8192
 // cubed; the shares are those of the products of models, under the clocks of a whole step.
@@ -21,6 +24,8 @@ inline constexpr ProductRate kTf32ProductRate{PeakRate::tf32, 0.65, kProductMemo
 // On Hopper, with an operand that is not contiguous along the inner dimension, as its tensor cores need it in tf32.
 inline constexpr ProductRate kStridedTf32ProductRate{PeakRate::tf32, 0.42, kProductMemoryShare, kProductFixedSeconds};
 inline constexpr ProductRate kFp32ProductRate{PeakRate::fp32, 0.75, kProductMemoryShare, kProductFixedSeconds};
+// Products of experts in fp32, without tensor cores, on an H100.
+inline constexpr ProductRate kGroupedFp32ProductRate{PeakRate::fp32, 0.28, kProductMemoryShare, kProductFixedSeconds};
 // Six bf16 products (docs/decisions/0008), and the sums of blocks that share a tile.
 inline constexpr ProductRate kSplitProductRate{PeakRate::half, 0.098, kProductMemoryShare, 8e-6};
 

@@ -1,10 +1,10 @@
 // A fake NCCL whose collectives compute nothing. It checks that calls come as NCCL takes them: within a group, with the
 // communicator, on a stream that is not the default one. Environment variables: FAKE_NCCL_FAILS: the function of this
-// name fails, with FAKE_NCCL_FAILS_ONCE its first call alone; FAKE_NCCL_VERSION: 22807 unless set; FAKE_NCCL_HANGS_AT:
-// the collective of this number, from 1, does not end, captured or not; with FAKE_NCCL_NOTES_ERROR NCCL notes an error
-// meanwhile. FAKE_NCCL_REACHES_NOTHING: the cards do not reach each other's memory. FAKE_NCCL_JOINS_NOBODY: joining
-// does not end. FAKE_NCCL_LOG: the beginning of the name of a file for each rank, with a line for each tensor of a
-// collective: the function, the elements, their type, and whether copy engines do it and whether it is captured.
+// name fails; FAKE_NCCL_VERSION: 22807 unless set; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not
+// end, captured or not; with FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_REACHES_NOTHING: the cards
+// do not reach each other's memory. FAKE_NCCL_JOINS_NOBODY: joining does not end. FAKE_NCCL_LOG: the beginning of the
+// name of a file for each rank, with a line for each tensor of a collective: the function, the elements, their type,
+// and whether copy engines do it and whether it is captured.
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
@@ -37,12 +37,8 @@ struct Id {
 };
 
 int result_of(const char* function, bool is_valid) {
-  static int failures = 0;
   const char* fails = std::getenv("FAKE_NCCL_FAILS");
-  const bool may_fail = failures == 0 || std::getenv("FAKE_NCCL_FAILS_ONCE") == nullptr;
-  if (is_valid && (fails == nullptr || std::strcmp(fails, function) != 0 || !may_fail)) return kSuccess;
-  ++failures;
-  return kInvalid;
+  return is_valid && (fails == nullptr || std::strcmp(fails, function) != 0) ? kSuccess : kInvalid;
 }
 
 bool is_valid(const void* in, const void* out, std::size_t count, const void* handle, const void* stream) {

@@ -155,20 +155,6 @@ TEST_F(RanksOnFakeCard, copy_what_they_divide_and_sum_the_rest_by_a_kernel) {
   EXPECT_LT(smallest, 48U);
 }
 
-// A group of NCCL that stayed open would take in the next row's collectives.
-TEST_F(RanksOnFakeCard, go_on_after_a_collective_that_cannot_be_launched) {
-  set("FAKE_NCCL_FAILS", "ncclAllReduce");
-  set("FAKE_NCCL_FAILS_ONCE", "1");
-  const ProgramResult result = bench("cuda:0", {"--batch", "1,2"});
-  EXPECT_EQ(result.exit_code, 1);
-  std::istringstream rows(result.output);
-  std::string first, second;
-  std::getline(rows, first);
-  std::getline(rows, second);
-  EXPECT_THAT(first, HasSubstr("invalid argument"));
-  EXPECT_EQ(record_from_json(second).status, RunStatus::ok) << second;
-}
-
 TEST_F(RanksOnFakeCard, copy_nothing_where_they_do_not_reach_the_memory_of_the_others) {
   const TemporaryFolder folder;
   set("FAKE_NCCL_LOG", folder / "rank");

@@ -169,7 +169,7 @@ TEST_F(FakeProfile, writes_a_trace_of_a_captured_run) {
   EXPECT_EQ(result.exit_code, 0) << result.error;
   const std::string trace = read_file(folder / "t.json", 1 << 26);
   EXPECT_THAT(testing::TraceRules::broken_by(Json::parse(trace)), IsEmpty());
-  EXPECT_THAT(trace, HasSubstr("\"captured run\""));
+  EXPECT_THAT(trace, HasSubstr("\"cudaGraphLaunch\""));
 }
 
 TEST_F(FakeProfile, says_how_many_records_were_dropped_and_goes_on) {
