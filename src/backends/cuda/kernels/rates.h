@@ -9,7 +9,7 @@ namespace ridgepoint::cuda {
 inline constexpr MemoryRate kRowRate{.share = 0.885, .fixed_seconds = 1.2e-6};
 // Updates with moments of 8 bits. Finding the nearest code takes longer than moving the bytes; fitted to two models on
 // an H100.
-inline constexpr ProductRate kCodedUpdateRate{PeakRate::fp32, 0.025, kRowRate.share, 6.8e-6};
+inline constexpr ProductRate kCodedUpdateRate{PeakRate::fp32, 0.025, kRowRate.share, 11e-6};
 
 // Products, by cuBLASLt or the kernels of the engine that run in its place. One of bf16 or fp16 reaches 0.80 at 8192
 // cubed; the shares are those of the products of models, under the clocks of a whole step.
