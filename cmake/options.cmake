@@ -28,6 +28,11 @@ target_compile_options(ridgepoint_build_flags INTERFACE -Wall -Wextra -Wpedantic
 set(ridgepoint_precompiled_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <numeric> <optional>
   <span> <string> <string_view> <utility> <vector> <fmt/format.h>)
 target_compile_options(ridgepoint_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
+# Files are named from the root of the source, whichever checkout first compiled what ccache keeps. It gives the compiler
+# paths from the build folder.
+file(RELATIVE_PATH to_root ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})
+target_compile_options(ridgepoint_build_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=;-fmacro-prefix-map=${to_root}=>)
 
 # For code whose run time does not matter: parsing options, printing, tests. It compiles in two thirds of the time.
 add_library(ridgepoint_quick_to_compile INTERFACE)

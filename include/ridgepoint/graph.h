@@ -49,6 +49,7 @@ struct TensorType {
 enum class Phase : std::uint8_t { forward, loss, recompute, backward, optimizer };
 inline constexpr std::size_t kPhaseCount = 5;
 std::string_view name(Phase phase);
+std::optional<Phase> phase_named(std::string_view text);  // the inverse; empty for another text
 
 // The kind of an `input` node. Parameters and state persist across runs and may be updated by a run; data is written
 // before each run; constant is written once (masks, rotary tables).

@@ -25,6 +25,7 @@ constexpr auto kOutputRoleNames = enum_names<OutputRole>("result", "loss", "grad
 }  // namespace
 
 std::string_view name(Phase phase) { return kPhaseNames[phase]; }
+std::optional<Phase> phase_named(std::string_view text) { return kPhaseNames.find(text); }
 
 std::string_view name(Role role) { return kRoleNames[role]; }
 std::optional<Role> role_from_name(std::string_view text) { return kRoleNames.find(text); }
@@ -82,7 +83,10 @@ template const double& Attributes::get<double>(std::string_view) const;
 template const std::vector<std::int64_t>& Attributes::get<std::vector<std::int64_t>>(std::string_view) const;
 template const std::string& Attributes::get<std::string>(std::string_view) const;
 
-FusedBody::FusedBody(Graph computation) : graph(std::move(computation)), text(print_graph(graph)) {}
+FusedBody::FusedBody(Graph computation) : graph(std::move(computation)) {
+  for (const NodeId id : graph.order()) graph.node(id).source = 0;
+  text = print_graph(graph);
+}
 
 NodeId add_fused(Graph& graph, std::span<const Value> inputs, std::shared_ptr<const FusedBody> body) {
   std::vector<TensorType> types;

@@ -155,9 +155,7 @@ class Parser {
 
   Phase phase() {
     const std::string_view text = word();
-    for (const Phase candidate : {Phase::forward, Phase::loss, Phase::recompute, Phase::backward, Phase::optimizer}) {
-      if (name(candidate) == text) return candidate;
-    }
+    if (const std::optional<Phase> phase = phase_named(text)) return *phase;
     fail("unknown phase '" + std::string(text) + "'");
   }
 

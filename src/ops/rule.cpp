@@ -94,11 +94,8 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
 }  // namespace
 
 void set_source(Graph& graph, const Source& source) {
-  constexpr std::string_view kThisFile = __FILE__, kFromRoot = "src/ops/rule.cpp";
-  static_assert(kThisFile.ends_with(kFromRoot));
-  constexpr std::string_view kRoot = kThisFile.substr(0, kThisFile.size() - kFromRoot.size());
-  std::string_view path = source.file_name();
-  path.remove_prefix(path.starts_with(kRoot) ? kRoot.size() : path.rfind('/') + 1);  // 0 without a slash
+  std::string_view path = source.file_name();  // of ours, as the build names it: from the root
+  if (path.starts_with('/')) path.remove_prefix(path.rfind('/') + 1);
   graph.set_source(std::string(path) + ":" + std::to_string(source.line()));
 }
 

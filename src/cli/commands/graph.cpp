@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "core/text/text.h"
 #include "inspect/graph/tables.h"
 #include "ridgepoint/program.h"
+#include "ridgepoint/workload.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -84,10 +86,17 @@ class GraphCommand : public Command {
             "--text, --dot and --stats print different things; give one");
     require(!text_ || output_options_.format.empty(), "--text has its own format; leave --format out");
     require(!dot_ || output_options_.format.empty(), "--dot has its own format; leave --format out");
-    for (const std::string_view flag : kOfWorkload) {
-      require(graph_file_.empty() || !run_options_.given(flag),
-              fmt::format("--graph replaces the workload; leave {} out", flag));
-    }
+    if (!graph_file_.empty()) require_no_workload();
+  }
+
+  // A graph of a file has the settings of workloads in itself.
+  void require_no_workload() const {
+    std::vector<std::string> settings = {"workload"};
+    for (const std::string_view name : workload_names())
+      std::ranges::copy(workload_kind(name).settings, std::back_inserter(settings));
+    for (const std::string& setting : settings)
+      require(!run_options_.given("--" + setting),
+              fmt::format("--graph replaces the workload; leave --{} out", setting));
   }
 
   Graph source(const RunDraft& draft) const {
@@ -144,10 +153,6 @@ class GraphCommand : public Command {
 
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
-  // What a graph of a file has in itself.
-  static constexpr std::string_view kOfWorkload[] = {"--workload", "--model", "--config-override", "--layers",
-                                                     "--d-model",  "--d-ff",  "--heads",           "--vocab",
-                                                     "--context",  "--batch", "--attention"};
   static constexpr std::string_view kSettings[] = {
       "device",       "threads",        "memory-limit", "workload",   "model",   "config-override", "layers",
       "d-model",      "d-ff",           "heads",        "vocab",      "context", "batch",           "dtype",

@@ -18,7 +18,6 @@
 #include "cli/terminal/run_rows.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
-#include "core/warning.h"
 #include "predict/cards/datasheet.h"
 #include "run/session/plan_run.h"
 
@@ -87,14 +86,14 @@ class Plan : public Command {
   std::string_view notes() const override {
     return "Nothing runs: the executor and the allocator of a run walk through the plan, so the figures are those "
            "of a run of this engine, to the byte. Kernels, and so their workspaces, are those of the card, whether or "
-           "not this "
-           "machine has one, and whether or not this build was made with a CUDA toolkit. Without --card, and for a "
+           "not this machine has one, and whether or not this build was made with a CUDA toolkit. Without --card, and "
+           "for a "
            "card older than compute capability 8.0, they are those of this machine's processor (of its GPU with "
            "--device cuda). "
            "predicted ms is the time of an iteration of this engine by the roofline, at the rates that its kernels "
            "reach, and the range beside it is where a measured time should lie: within 10 % on an H200, and for "
-           "compiled "
-           "steps of one or two ranks on H100s; other cards, and more ranks, have not been measured, so their range is "
+           "compiled steps of one or two ranks on H100s; other cards, and more ranks, have not been measured, so their "
+           "range is "
            "wide. The capacity of a card is the memory that its "
            "driver reports, less --keep-free for the CUDA context, libraries and other programs. room is what is "
            "left of it beside the reserved memory; a negative room is what is missing. --as torch predicts "
@@ -212,17 +211,7 @@ class Plan : public Command {
       fit->set(sized, value);
       return finish(std::move(sized));
     };
-    bool fits_most = false;
-    const auto noticed = [&](std::int64_t value) {
-      fits_most = value == fit->most;
-      return config_of(value);
-    };
-    std::optional<Record> record = plan_largest(std::string(fit->name), noticed, limit, fit->most, watch);
-    if (fits_most && record && record->status == RunStatus::ok)
-      warn_once(fmt::format("--fit {}", fit->name),
-                fmt::format("--fit {0} tries {1} at most, which fits; give --{0} to plan a larger one", fit->name,
-                            fit->most));
-    return record;
+    return plan_largest(std::string(fit->name), config_of, limit, fit->most, watch);
   }
 
   static constexpr std::string_view kSettings[] = {

@@ -49,11 +49,12 @@ void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--output", path, "write to this file; it is rewritten as rows finish [standard output]")
       ->type_name("FILE")
       ->group("Output");
-  CLI::Option* unit_option =
-      app.add_option("--unit", unit, "print bytes of tables in this unit: B, KiB, MiB, GiB, TiB [one that suits each]")
-          ->type_name("NAME")
-          ->group("Output");
-  offer(*unit_option, {"B", "KiB", "MiB", "GiB", "TiB"}, Takes::one);
+  CLI::Option* unit_option = app.add_option("--unit", unit,
+                                            fmt::format("print bytes of tables in this unit: {} [one that suits each]",
+                                                        fmt::join(kPrintedByteUnits, ", ")))
+                                 ->type_name("NAME")
+                                 ->group("Output");
+  offer(*unit_option, {kPrintedByteUnits.begin(), kPrintedByteUnits.end()}, Takes::one);
 }
 
 void OutputOptions::add_columns_to(CLI::App& app, Experiment of) {

@@ -10,6 +10,7 @@
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
 #include "core/text/nearest.h"
+#include "core/text/text.h"
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "ridgepoint/error.h"
@@ -62,26 +63,22 @@ void set(Division& division, std::string_view key, std::string_view value) {
   }
 }
 
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 Division division_from_text(std::string_view text) {
   Division division;
   std::vector<std::string_view> keys;
   for (std::string_view rest = text;; rest.remove_prefix(rest.find(',') + 1)) {
     const std::string_view item = rest.substr(0, rest.find(','));
     const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos && !is_number(item))
+    if (equals == std::string_view::npos && !is_digits(item))
       throw Error(fmt::format("'{}' is no KEY=VALUE; write data=2 or data=2,reduce=fp32", item), ErrorKind::usage);
-    const std::string_view key = is_number(item) ? "data" : item.substr(0, equals);
+    const std::string_view key = is_digits(item) ? "data" : item.substr(0, equals);
     if (std::ranges::find(keys, key) != keys.end()) {
       throw Error(
           fmt::format("'{}' has {} twice, and a command divides its runs in one way; run it once for each", text, key),
           ErrorKind::usage);
     }
     keys.push_back(key);
-    set(division, key, is_number(item) ? item : item.substr(equals + 1));
+    set(division, key, is_digits(item) ? item : item.substr(equals + 1));
     if (item.size() == rest.size()) return division;
   }
 }

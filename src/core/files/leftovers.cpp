@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <ctime>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include <system_error>
 
 #include "core/files/system_call.h"
+#include "core/text/text.h"
 
 namespace ridgepoint {
 namespace {
@@ -40,9 +40,7 @@ bool was_left(const fs::path& path) {
 // Removes the number at the end of `text`, and the dot before it.
 bool remove_number(std::string_view& text) {
   const std::size_t dot = text.rfind('.');
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  if (dot == std::string_view::npos || dot + 1 == text.size() || !std::ranges::all_of(text.substr(dot + 1), is_digit))
-    return false;
+  if (dot == std::string_view::npos || !is_digits(text.substr(dot + 1))) return false;
   text = text.substr(0, dot);
   return true;
 }

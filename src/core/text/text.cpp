@@ -86,6 +86,10 @@ std::string printable(std::string_view text) { return without_controls(text, "")
 
 std::string printable_lines(std::string_view text) { return without_controls(text, "\n\t"); }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::string_view without_byte_order_mark(std::string_view text) {
   constexpr std::string_view kMark = "\uFEFF";
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;

@@ -26,6 +26,8 @@ std::uint32_t code_point(std::string_view character);
 // The length in bytes of the first character of `text`, which is not empty; 0 where it is not valid UTF-8.
 std::size_t character_length(std::string_view text);
 
+// Whether the text is a number of decimal digits alone.
+bool is_digits(std::string_view text);
 // Without the byte order mark that some programs write before UTF-8.
 std::string_view without_byte_order_mark(std::string_view text);
 

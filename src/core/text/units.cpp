@@ -32,22 +32,18 @@ constexpr double kMostBytes = 0x1p62;
 }
 
 // The value in one of `units`, each of which is `step` times the one before. From `next_unit` on it would print as one
-// of the next unit.
-std::string in_units(double value, double step, double next_unit, std::span<const std::string_view> units) {
+// of the next unit; below `few` it has two decimals, otherwise one.
+std::string in_units(double value, double step, double next_unit, std::span<const std::string_view> units,
+                     double few = 0) {
   std::size_t unit = 0;
   for (value /= step; std::abs(value) >= next_unit && unit + 1 < units.size(); ++unit) value /= step;
-  return fmt::format("{:.1f} {}", value, units[unit]);
+  return fmt::format("{:.{}f} {}", value, std::abs(value) < few ? 2 : 1, units[unit]);
 }
 
 constexpr std::array<std::string_view, 6> kBinaryNames = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
 
 // Three digits at least, so that 1,034 MiB and 1,064 MiB differ.
-std::string in_binary_units(double value) {
-  constexpr double kNextUnit = 1023.95, kFewDigits = 9.995;
-  std::size_t unit = 0;
-  for (value /= 1024; value >= kNextUnit && unit + 1 < kBinaryNames.size(); ++unit) value /= 1024;
-  return fmt::format("{:.{}f} {}", value, value < kFewDigits ? 2 : 1, kBinaryNames[unit]);
-}
+std::string in_binary_units(double value) { return in_units(value, 1024, 1023.95, kBinaryNames, 9.995); }
 
 std::string_view& unit_of_bytes() {
   static std::string_view unit;
@@ -74,11 +70,11 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 void write_bytes_in(std::string_view unit) {
-  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   unit_of_bytes() = {};
   if (unit.empty()) return;
-  const auto* found = std::ranges::find_if(kUnits, [&](std::string_view known) { return lower(known) == lower(unit); });
-  if (found == kUnits.end()) refuse_name(unit, "'{}' is no unit", kUnits);
+  const auto* found =
+      std::ranges::find_if(kPrintedByteUnits, [&](std::string_view known) { return lower(known) == lower(unit); });
+  if (found == kPrintedByteUnits.end()) refuse_name(unit, "'{}' is no unit", kPrintedByteUnits);
   unit_of_bytes() = *found;
 }
 

@@ -2,6 +2,7 @@
 // Formatting never fails; parsing throws Error (usage) naming the text, what is wrong and what is accepted.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,7 +11,8 @@ namespace ridgepoint {
 
 // 0 B, 512 B, 1.50 KiB, 20.0 GiB, or as write_bytes_in() says.
 std::string format_bytes(std::uint64_t bytes);
-// From now on in this unit: B, KiB, MiB, GiB or TiB; in one that suits each if it is empty. Throws Error (usage) for
+inline constexpr std::array<std::string_view, 5> kPrintedByteUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+// From now on in this unit of kPrintedByteUnits; in one that suits each if it is empty. Throws Error (usage) for
 // another.
 void write_bytes_in(std::string_view unit);
 // Of a figure that was computed or read: "-" where it is not finite, 0 B at least.

@@ -11,14 +11,6 @@ namespace {
 
 using Event = MemoryHistory::Event;
 
-// The phases of a training step, whose peaks are compared.
-std::optional<Phase> step_phase(std::string_view text) {
-  for (std::size_t i = 0; i < kPhaseCount; ++i) {
-    if (name(static_cast<Phase>(i)) == text) return static_cast<Phase>(i);
-  }
-  return std::nullopt;
-}
-
 bool is_free(MemoryEventKind kind) {
   return kind == MemoryEventKind::free || kind == MemoryEventKind::free_requested ||
          kind == MemoryEventKind::free_completed;
@@ -94,7 +86,7 @@ class PhaseFollower {
     phase.begin_bytes = levels.allocated_bytes;
     phase.peak = now.moment;
     phase.is_counted = mark.time_us >= snapshot_.settings.counted_from_us.value_or(INT64_MIN);
-    const std::optional<Phase> step = step_phase(phase.name);
+    const std::optional<Phase> step = phase_named(phase.name);  // whose peaks are compared
     const bool is_backward = step == Phase::backward || step == Phase::recompute;
     if (is_backward && phase.is_counted && !report_.before_backward) {
       report_.before_backward = MemoryContents{.at = now, .levels = levels};

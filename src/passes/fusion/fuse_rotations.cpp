@@ -176,7 +176,6 @@ class RotationFuser : NodeFuser {
     const Value rotated = add(found.rope, {add(found.reshape, {parts[0]})[0], inputs[2], inputs[3]})[0];
     parts[0] = reshape(body, rotated, body.type(parts[0]).shape);
     body.add_output("0", found.split ? concat(body, parts, 1) : parts[0]);
-    for (const NodeId id : body.order()) body.node(id).source = 0;
     return std::make_shared<const FusedBody>(std::move(body));
   }
 

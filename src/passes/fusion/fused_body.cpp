@@ -83,10 +83,7 @@ class BodyBuilder {
     return inner_.at(value);
   }
 
-  // Nodes of bodies have no source, so that equal bodies have equal texts; what replaces a node has its source.
   void decompose() {
-    body_.set_source("");
-    for (const NodeId id : body_.order()) body_.node(id).source = 0;
     Rewriter rewriter(body_);
     for (const NodeId id : nodes_of(body_)) {
       const Node& node = body_.node(id);

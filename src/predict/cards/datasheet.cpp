@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "core/text/text.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -98,9 +100,7 @@ std::int64_t gigabytes(std::string_view word) {
   constexpr std::size_t kMostDigits = 4;
   if (!word.ends_with("gb")) return 0;
   word.remove_suffix(2);
-  const bool is_number =
-      !word.empty() && word.size() <= kMostDigits && word.find_first_not_of("0123456789") == std::string_view::npos;
-  return is_number ? std::stoll(std::string(word)) : 0;
+  return word.size() <= kMostDigits && is_digits(word) ? std::stoll(std::string(word)) : 0;
 }
 
 // Whether a card of that size may have this memory, of which the driver keeps some, and which some count in powers of

@@ -125,7 +125,7 @@ class Process {
   }
 
  private:
-  bool has_loss() const { return training_.mode == Mode::forward_backward || training_.mode == Mode::step; }
+  bool has_loss() const { return runs_backward(training_.mode); }
 
   // The loss in modes with backward, otherwise the logits.
   Tensor forward() {

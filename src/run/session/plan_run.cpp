@@ -1,7 +1,10 @@
 #include "run/session/plan_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "core/warning.h"
 #include "predict/forecast.h"
 #include "predict/time/forecast_time.h"
 #include "predict/torch/torch_forecast.h"
@@ -123,6 +126,9 @@ std::optional<Record> plan_largest(const std::string& size, const std::function<
   if (!search || search->status != RunStatus::ok) return search;
   std::optional<Record> record = plan_run(config_of(std::max<std::int64_t>(largest, 1)), limit, watch);
   if (record && record->plan && largest > 0) record->plan->fitted = size;
+  if (largest == most && record && record->status == RunStatus::ok)
+    warn_once("--fit " + size,
+              fmt::format("--fit {0} tries {1} at most, which fits; give --{0} to plan a larger one", size, most));
   return record;
 }
 

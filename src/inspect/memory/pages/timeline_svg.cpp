@@ -36,13 +36,6 @@ std::string subtitle_of(const MemoryRun& run) {
                      format_bytes(peak.requested_bytes));
 }
 
-// The place of a phase among those of a step; kPhaseCount for none.
-std::size_t number_of(std::string_view phase) {
-  std::size_t number = 0;
-  while (number < kPhaseCount && name(static_cast<Phase>(number)) != phase) ++number;
-  return number;
-}
-
 std::vector<double> levels_of(const Timeline& timeline) {
   std::vector<double> levels = {1};
   for (const TimelineColumn& column : timeline.columns)
@@ -98,11 +91,12 @@ class Picture {
   // A strip above the plot. Each phase has a shade, which the legend names: some are too short for their names.
   void phases() {
     for (const auto& [begin, end, phase] : phases_of(timeline_)) {
-      const std::size_t number = number_of(phase);
-      if (number == kPhaseCount) {
+      const std::optional<Phase> of_step = phase_named(phase);
+      if (!of_step) {
         if (begin > 0) blank_columns_ += end - begin;
         continue;
       }
+      const auto number = static_cast<std::size_t>(*of_step);
       has_phase_[number] = true;
       const double x = x_of_column(begin), width = x_of_column(end) - x;
       canvas_.band(number, x, kTop - kStrip, width, kStrip - 4, phase);
