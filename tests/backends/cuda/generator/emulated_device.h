@@ -82,7 +82,7 @@ class Emulator {
     const std::filesystem::path library = folder_.path() / "kernels.so";
     write_file(file, text);
     const std::string command =
-        fmt::format("{} -std=c++20 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o {} {} 2>&1",
+        fmt::format("{} -std=c++20 -O0 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o {} {} 2>&1",
                     host_compiler().string(), library.string(), file.string());
     if (std::system(command.c_str()) != 0) throw Error("the emulated kernels did not compile: " + command);
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
