@@ -162,6 +162,29 @@ TEST(Program, replaces_no_file_that_it_reads) {
   EXPECT_EQ(run_program({"plan", "--output", "/dev/null", "--format", "csv"}).exit_code, 0);
 }
 
+TEST(Program, fails_alike_for_every_file_that_it_cannot_use) {
+  const TemporaryFolder folder;
+  const std::string damaged = folder / "damaged.json";
+  write_file(damaged, "{\"a\":");
+  const std::vector<std::vector<std::string>> commands = {{"plan", "--model"},
+                                                          {"graph", "--graph"},
+                                                          {"compare"},
+                                                          {"snapshot"},
+                                                          {"published", "--beside"},
+                                                          {"verify", "--model", "tiny", "--weights"},
+                                                          {"bench", "--model", "tiny", "--weights"}};
+  for (const std::vector<std::string>& command : commands) {
+    for (const std::string& file : {damaged, (folder / "absent.json").string(), folder.path().string()}) {
+      std::vector<std::string> arguments = command;
+      arguments.push_back(file);
+      const ProgramResult result = run_program(arguments);
+      EXPECT_EQ(result.exit_code, 1) << command[0] << " " << file;
+      EXPECT_THAT(result.error, AllOf(HasSubstr(file), Not(HasSubstr("exception")))) << command[0];
+      EXPECT_THAT(result.output, IsEmpty()) << command[0];
+    }
+  }
+}
+
 TEST(Program, prints_no_escape_of_a_file) {
   const TemporaryFolder folder;
   const std::string graph = folder / "graph.txt", config = folder / "config.json";

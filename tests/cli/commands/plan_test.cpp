@@ -1,5 +1,6 @@
 // `ridgepoint plan`: predicted memory, cards, and the largest size that fits.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -135,6 +136,33 @@ TEST(PlanCommand, fits_the_largest_batch_that_some_checkpoint_policies_allow) {
   EXPECT_GT(rows[2]["batch"], rows[0]["batch"]);
 }
 
+TEST(PlanCommand, says_once_that_a_larger_size_than_it_tries_may_fit) {
+  const ProgramResult result = plan({"--layers", "1", "--d-model", "2", "--heads", "1", "--d-ff", "1", "--vocab", "2",
+                                     "--context", "1", "--mode", "forward", "--card", "h200,h100", "--fit", "batch"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.error,
+            "ridgepoint: warning: --fit batch tries 1048576 at most, which fits; give --batch to plan a larger one\n");
+}
+
+TEST(PlanCommand, plans_for_the_threads_that_it_names) {
+  const std::vector<std::string> toy = {
+      "--layers",  "2",    "--d-model",   "72",     "--heads", "4", "--d-ff", "64",
+      "--vocab",   "2",    "--context",   "2",      "--batch", "3", "--mode", "training_forward",
+      "--compile", "full", "--attention", "softmax"};
+  std::vector<std::int64_t> planned;
+  for (const char* threads : {"1", "2"}) {
+    std::vector<std::string> options = toy;
+    options.insert(options.end(), {"--threads", threads});
+    planned.push_back(rows_of(options)[0]["memory_bytes"]["peak_allocated"]);
+    options.insert(options.begin(), "bench");
+    options.insert(options.end(), {"--device", "cpu", "--warmup", "0", "--steps", "1", "--format", "json"});
+    const nlohmann::json measured = nlohmann::json::parse(run_program(options).output)[0];
+    EXPECT_EQ(measured["threads"], std::stoi(threads));
+    EXPECT_EQ(measured["memory_bytes"]["peak_allocated"], planned.back());
+  }
+  EXPECT_LT(planned[0], planned[1]) << "each thread has a workspace";
+}
+
 TEST(PlanCommand, says_that_not_even_the_smallest_fits) {
   const nlohmann::json rows = rows_of({"--model", "xl", "--memory-limit", "1GiB", "--fit", "context"});
   EXPECT_EQ(rows[0]["fits"], false);
@@ -196,6 +224,16 @@ TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) 
   EXPECT_EQ(least["fits"], false);
   EXPECT_EQ(least["parallel"]["shard"], "parameters");
   EXPECT_THAT(least["parallel"]["choice"].get<std::string>(), HasSubstr("nothing fits"));
+}
+
+// Ranks are not planned one by one: 131,072 take as long and as much memory as eight.
+TEST(PlanCommand, chooses_among_very_many_ranks_in_little_memory) {
+  const nlohmann::json row = rows_of({"--model", "2.7b", "--parallel", "data=131072,bucket=auto", "--shard", "auto",
+                                      "--card", "h100", "--network", "8x NVLink 450 GB/s, 400 Gb/s InfiniBand"})[0];
+  EXPECT_EQ(row["parallel"]["data"], 131072);
+  rusage used{};
+  ::getrusage(RUSAGE_CHILDREN, &used);
+  EXPECT_LT(used.ru_maxrss, 2'000'000) << "kilobytes";
 }
 
 TEST(PlanCommand, says_that_the_links_of_a_card_are_unknown) {
