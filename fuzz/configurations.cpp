@@ -76,8 +76,13 @@ Configuration configuration_of(std::uint64_t seed) {
   options.level = choose.of(kAllCompiles);
   options.checkpoint =
       choose.of(std::array{Checkpoint::none, Checkpoint::attention, Checkpoint::selective, Checkpoint::block});
+  if (options.checkpoint == Checkpoint::block && choose.one_in(2)) {
+    options.checkpoint_segment = choose.number(1, 3);
+    if (choose.one_in(2)) options.checkpoint = Checkpoint::nested;
+  }
   if (choose.one_in(8)) {
     options.checkpoint = Checkpoint::automatic;
+    options.checkpoint_segment = 1;
     for (std::int64_t layer = 0; layer < made.model.layers; ++layer)
       options.block_checkpoints[fmt::format("layers.{}", layer)] =
           choose.of(std::array{Checkpoint::none, Checkpoint::selective, Checkpoint::block});
@@ -106,9 +111,10 @@ Configuration configuration_of(std::uint64_t seed) {
 std::string text_of(const Configuration& made) {
   const CompileOptions& options = made.options;
   std::string text = fmt::format(
-      "{}, {} layers, batch {}, context {}, vocabulary {}, attention {}, mode {}, {}, compile {}, checkpoint {}",
+      "{}, {} layers, batch {}, context {}, vocabulary {}, attention {}, mode {}, {}, compile {}, checkpoint {} of {}",
       made.model.name, made.model.layers, made.batch, made.model.context, made.model.vocab, name(made.model.attention),
-      name(options.mode), name(options.precision), name(options.level), name(options.checkpoint));
+      name(options.mode), name(options.precision), name(options.level), name(options.checkpoint),
+      options.checkpoint_segment);
   if (options.mode == Mode::step) text += fmt::format(", {}", name(options.optimizer.kind));
   if (!options.optimizer.hyperparameters.empty()) text += " with momentum";
   if (!options.master_weights) text += ", no master weights";
@@ -169,6 +175,7 @@ class Reference {
     options.precision = Precision::fp32;
     options.level = Compile::off;
     options.checkpoint = Checkpoint::none;
+    options.checkpoint_segment = 1;
     options.loss_chunk_rows = 0;
     options.master_weights = true;
     options.keep = {true, true, options.keep.activations};

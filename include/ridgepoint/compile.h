@@ -47,13 +47,17 @@ Compile compile_from_name(std::string_view text);
 //   none       every activation that backward reads is saved
 //   attention  scores, softmax and masks of attention are computed again; `flash` attention has none
 //   selective  within blocks, only the results of products and of residual sums are saved, but not attention's scores
-//   block      only the input of each block is saved
+//   block      only the input of each segment is saved: of checkpoint_segment blocks that follow one another
+//   nested     only the input of each segment; before its backward, the inputs of its blocks are computed again, and
+//              before that of each block what is in it: twice in all, but for the last block of a segment
 //   automatic  each block has the policy of CompileOptions::block_checkpoints, none where that has no entry for it
 // A block is a module whose name ends in a number, such as layers.3.
-enum class Checkpoint : std::uint8_t { none, attention, selective, block, automatic };
-inline constexpr std::array kAllCheckpoints = {Checkpoint::none, Checkpoint::attention, Checkpoint::selective,
-                                               Checkpoint::block, Checkpoint::automatic};
-// none attention selective block auto
+enum class Checkpoint : std::uint8_t { none, attention, selective, block, nested, automatic };
+inline constexpr std::array kAllCheckpoints = {Checkpoint::none,  Checkpoint::attention, Checkpoint::selective,
+                                               Checkpoint::block, Checkpoint::nested,    Checkpoint::automatic};
+// Whether the policy groups blocks in segments.
+constexpr bool has_segments(Checkpoint policy) { return policy == Checkpoint::block || policy == Checkpoint::nested; }
+// none attention selective block nested auto
 std::string_view name(Checkpoint checkpoint);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Checkpoint checkpoint_from_name(std::string_view text);
@@ -94,6 +98,7 @@ struct CompileOptions {
   std::vector<Op> decompose = {};         // composites that are decomposed even where the device has a kernel
   Compile level = Compile::off;
   Checkpoint checkpoint = Checkpoint::none;
+  std::int64_t checkpoint_segment = 1;      // the blocks of a segment, of policies that have segments
   BlockCheckpoints block_checkpoints = {};  // of Checkpoint::automatic
   KeepOptions keep = {};
   // Rows of logits (tokens) whose loss and gradient are computed at a time; 0: all. Empty: all, or kLossChunkRows where

@@ -257,7 +257,8 @@ struct Record {
   std::optional<std::string> capture_problem;  // why the device could not capture them
   std::vector<std::string> unfused_bodies;     // of fused nodes that ran op by op because they did not compile
   Checkpoint checkpoint = Checkpoint::none;
-  std::optional<std::string> checkpoint_blocks;  // auto: the policies found, first block first: 20 block + 12 none
+  std::optional<std::int64_t> checkpoint_segment;  // blocks of a segment; empty: the policy has no segments
+  std::optional<std::string> checkpoint_blocks;    // auto: the policies found, first block first: 20 block + 12 none
   std::optional<double> checkpoint_gap;  // auto: the share of the recomputation that a better choice might avoid
   std::optional<std::int64_t> recomputed_flops;  // in the recompute phase of an iteration; empty without a backward
   std::optional<std::int64_t> recomputed_bytes;  // that its ops read and write

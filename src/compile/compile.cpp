@@ -19,7 +19,7 @@ namespace {
 constexpr auto kModeNames = enum_names<Mode>("forward", "training_forward", "forward_backward", "step");
 constexpr auto kCompileNames = enum_names<Compile>("off", "fuse", "full");
 constexpr auto kShardingNames = enum_names<Sharding>("none", "optimizer", "gradients", "parameters");
-constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block", "auto");
+constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block", "nested", "auto");
 
 bool has_backward(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](NodeId id) { return graph.node(id).phase == Phase::backward; });
@@ -46,6 +46,9 @@ void check_training(const CompileOptions& options) {
               std::to_string(options.accumulate));
   require(options.accumulate == 1 || runs_backward(options.mode),
           "mode " + std::string(name(options.mode)) + " has no gradients to accumulate");
+  require(options.checkpoint_segment >= 1 && (options.checkpoint_segment == 1 || has_segments(options.checkpoint)),
+          "a segment of checkpoint policy " + std::string(name(options.checkpoint)) + " cannot have " +
+              std::to_string(options.checkpoint_segment) + " blocks");
   const bool is_bf16 = options.precision == Precision::bf16 || options.precision == Precision::fp8;
   require(options.master_weights || is_bf16,
           "parameters without fp32 master weights need bf16 or fp8, not " + std::string(name(options.precision)));

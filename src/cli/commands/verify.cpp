@@ -260,11 +260,10 @@ class Verify : public Command {
   }
 
   static constexpr std::string_view kSettings[] = {
-      "device",     "threads", "memory-limit", "workload",  "model",        "config-override",
-      "layers",     "d-model", "d-ff",         "heads",     "vocab",        "context",
-      "batch",      "dtype",   "compile",      "allocator", "attention",    "checkpoint",
-      "loss-chunk", "seed",    "optimizer",    "momentum",  "weight-decay", "master-weights",
-      "parallel",   "shard",   "network"};
+      "device",    "threads",   "memory-limit", "workload",       "model",    "config-override", "layers",
+      "d-model",   "d-ff",      "heads",        "vocab",          "context",  "batch",           "dtype",
+      "compile",   "allocator", "attention",    "checkpoint",     "segment",  "loss-chunk",      "seed",
+      "optimizer", "momentum",  "weight-decay", "master-weights", "parallel", "shard",           "network"};
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;

@@ -225,6 +225,7 @@ const std::vector<Setter>& setters() {
       {"window", numbers([](D& d, Int v) { d.window = v; })},
       {"soft-cap", reals(HUGE_VAL, "the cap is greater than 0, or 0 for none", [](D& d, double v) { d.soft_cap = v; })},
       {"checkpoint", names([](D& d, Text v) { d.config.compile.checkpoint = checkpoint_from_name(v); })},
+      {"segment", numbers([](D& d, Int v) { d.config.compile.checkpoint_segment = v; })},
       {"loss-chunk", loss_chunks},
       {"seed", numbers([](D& d, Int v) { d.config.seed = v; })},
       {"warmup", numbers([](D& d, Int v) { d.config.warmup = v; })},

@@ -1,10 +1,15 @@
 // Activation checkpointing: backward computes values of the forward phase again instead of reading saved ones. A policy
 // says which values may be computed again. Copies of the nodes that make them, and of the nodes that those need, go
 // directly before the first reader in backward, so that a value is live no longer than it must be. The copies are of
-// the phase recompute; they compute the same values from the same operands.
+// the phase recompute; they compute the same values from the same operands. The nested policy has two copies of a node:
+// one from which the inputs of later blocks of its segment come, and one that the backward of its own block reads.
 #include <algorithm>
+#include <compare>
 #include <map>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/queries.h"
@@ -23,7 +28,10 @@ class Recomputer {
         readers_(graph),
         rewriter_(graph),
         is_activation_(values_of_data(graph)),
-        position_(positions(graph)) {}
+        position_(positions(graph)) {
+    for (const std::string& block : blocks_of(graph)) segments_.emplace(block, segments_.size());
+    for (auto& [block, number] : segments_) number /= static_cast<std::size_t>(options.checkpoint_segment);
+  }
 
   bool run() {
     const std::vector<NodeId> order = nodes_of(graph_);
@@ -35,7 +43,20 @@ class Recomputer {
   }
 
  private:
+  // A copy of a node: for the backward of its own block, or for all other readers.
+  struct Copy {
+    NodeId node;
+    bool is_for_own_block = false;
+    auto operator<=>(const Copy&) const = default;
+  };
+
   std::string_view block_of(NodeId id) const { return ridgepoint::block_of(graph_.scope_name(graph_.node(id))); }
+
+  // Empty outside of blocks.
+  std::optional<std::size_t> segment_of(std::string_view block) const {
+    const auto found = segments_.find(block);
+    return found == segments_.end() ? std::nullopt : std::optional(found->second);
+  }
 
   bool is_product_of_activations(const Node& node) const {
     return node.op == Op::matmul && std::ranges::all_of(node.inputs, [&](Value v) { return is_activation_[v.id]; });
@@ -75,63 +96,78 @@ class Recomputer {
         if (node.op == Op::attention || node.op == Op::grouped_matmul) return false;
         if (node.op == Op::matmul && !is_attention_[node.outputs[0].id]) return false;
         return !block.empty() && graph_.scope_name(node) != block;
-      case Checkpoint::block: return !block.empty() && !is_read_elsewhere(node, block);
+      case Checkpoint::block:
+      case Checkpoint::nested: return !block.empty() && !is_read_elsewhere(node, segment_of(block));
     }
     return false;
   }
 
-  // Whether the forward phase or the loss reads a result outside of the block.
-  bool is_read_elsewhere(const Node& node, std::string_view block) const {
+  // Whether the forward phase or the loss reads a result outside of the segment.
+  bool is_read_elsewhere(const Node& node, std::optional<std::size_t> segment) const {
     return std::ranges::any_of(node.outputs, [&](Value value) {
       return std::ranges::any_of(readers_.of(value), [&](NodeId reader) {
         const Phase phase = graph_.node(reader).phase;
-        return (phase == Phase::forward || phase == Phase::loss) && block_of(reader) != block;
+        return (phase == Phase::forward || phase == Phase::loss) && segment_of(block_of(reader)) != segment;
       });
     });
   }
 
   void read_copies(NodeId reader) {
-    std::vector<NodeId> missing = missing_copies(reader);
+    const std::vector<Copy> missing = missing_copies(reader);
     if (!missing.empty()) rewriter_.insert_before(reader);
-    for (const NodeId id : missing) copy(id);
-    for (Value& value : graph_.node(reader).inputs) value = copy_of(value);
+    for (const Copy& copy : missing) make(copy);
+    read_copies(graph_.node(reader).inputs, block_of(reader));
+  }
+
+  // The copy of the producer that a reader reads: one in backward of `block`, or a copy for the backward of `block`.
+  Copy copy_for(NodeId producer, std::string_view block) const {
+    const bool is_nested = policy_of(block) == Checkpoint::nested;
+    return {producer, is_nested && !block.empty() && block_of(producer) == block};
+  }
+  // What the copy is for, as copy_for() takes it.
+  std::string_view block_for(const Copy& copy) const {
+    return copy.is_for_own_block ? block_of(copy.node) : std::string_view{};
   }
 
   // The nodes to copy before the reader can read copies alone, in the order in which they ran.
-  std::vector<NodeId> missing_copies(NodeId reader) const {
-    std::vector<NodeId> missing, stack = {reader};
+  std::vector<Copy> missing_copies(NodeId reader) const {
+    std::vector<Copy> missing;
+    std::vector<std::pair<NodeId, std::string_view>> stack = {{reader, block_of(reader)}};
     while (!stack.empty()) {
-      const NodeId id = stack.back();
+      const auto [id, block] = stack.back();
       stack.pop_back();
       for (const Value value : graph_.node(id).inputs) {
         const NodeId producer = graph_.producer(value);
-        if (copies_.contains(producer) || !is_recomputed(producer)) continue;
-        if (std::ranges::find(missing, producer) != missing.end()) continue;
-        missing.push_back(producer);
-        stack.push_back(producer);
+        const Copy copy = copy_for(producer, block);
+        if (copies_.contains(copy) || !is_recomputed(producer)) continue;
+        if (std::ranges::find(missing, copy) != missing.end()) continue;
+        missing.push_back(copy);
+        stack.emplace_back(producer, block_for(copy));
       }
     }
-    std::ranges::sort(missing, {}, [&](NodeId id) { return position_[id.id]; });
+    std::ranges::sort(missing, {}, [&](const Copy& copy) { return position_[copy.node.id]; });
     return missing;
   }
 
-  void copy(NodeId id) {
-    const Node& node = graph_.node(id);
-    std::vector<Value> inputs;
-    for (const Value value : node.inputs) inputs.push_back(copy_of(value));
-    Node& copy = copy_node(graph_, graph_, node, inputs);
-    copy.phase = Phase::recompute;
-    copy.scope = node.scope;
-    copies_.emplace(id, graph_.producer(copy.outputs[0]));
+  void make(const Copy& copy) {
+    const Node& node = graph_.node(copy.node);
+    std::vector<Value> inputs = node.inputs;
+    read_copies(inputs, block_for(copy));
+    Node& made = copy_node(graph_, graph_, node, inputs);
+    made.phase = Phase::recompute;
+    made.scope = node.scope;
+    copies_.emplace(copy, graph_.producer(made.outputs[0]));
   }
 
-  Value copy_of(Value value) const {
-    const NodeId producer = graph_.producer(value);
-    const auto found = copies_.find(producer);
-    if (found == copies_.end()) return value;
-    const std::vector<Value>& outputs = graph_.node(producer).outputs;
-    const auto index = std::ranges::find(outputs, value) - outputs.begin();
-    return graph_.node(found->second).outputs[static_cast<std::size_t>(index)];
+  void read_copies(std::vector<Value>& values, std::string_view block) const {
+    for (Value& value : values) {
+      const NodeId producer = graph_.producer(value);
+      const auto found = copies_.find(copy_for(producer, block));
+      if (found == copies_.end()) continue;
+      const std::vector<Value>& outputs = graph_.node(producer).outputs;
+      const auto index = std::ranges::find(outputs, value) - outputs.begin();
+      value = graph_.node(found->second).outputs[static_cast<std::size_t>(index)];
+    }
   }
 
   Graph& graph_;
@@ -141,8 +177,9 @@ class Recomputer {
   // By value id. Activations depend on data; what depends on weights alone, such as their casts, is saved.
   const std::vector<bool> is_activation_;
   std::vector<bool> is_attention_;
-  const std::vector<std::size_t> position_;  // by node id
-  std::map<NodeId, NodeId> copies_;
+  const std::vector<std::size_t> position_;                   // by node id
+  std::map<std::string, std::size_t, std::less<>> segments_;  // by block; counted from the first
+  std::map<Copy, NodeId> copies_;
 };
 
 }  // namespace

@@ -222,10 +222,12 @@ void require_checkpoints(const RunConfig& config) {
           fmt::format("--as {}: activation checkpointing is not modelled for the presets, whose script has none; leave "
                       "out --checkpoint {}",
                       name(config.plan_as), name(checkpoint)));
-  require(checkpoint == Checkpoint::block,
-          fmt::format("--as {}: transformers checkpoints whole layers, which is --checkpoint block; it has no "
-                      "--checkpoint {}",
-                      name(config.plan_as), name(checkpoint)));
+  require(checkpoint == Checkpoint::block && config.compile.checkpoint_segment == 1,
+          fmt::format("--as {}: transformers checkpoints each layer, which is --checkpoint block; it has no {}",
+                      name(config.plan_as),
+                      checkpoint == Checkpoint::block
+                          ? fmt::format("--segment {}", config.compile.checkpoint_segment)
+                          : fmt::format("--checkpoint {}", name(checkpoint))));
 }
 
 // What transformers computes in a way that is not modelled.

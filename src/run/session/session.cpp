@@ -369,6 +369,7 @@ Record describe_run(const RunConfig& config, Experiment experiment) {
   record.compile = config.compile.level;
   record.allocator = config.allocator.value_or(default_allocator(config.compile.level));
   record.checkpoint = config.compile.checkpoint;
+  if (has_segments(record.checkpoint)) record.checkpoint_segment = config.compile.checkpoint_segment;
   describe_training(config.compile, record);
   const WorkloadDescription workload = config.workload->describe();
   record.attention = workload.attention;

@@ -98,7 +98,7 @@ TEST_F(ModelFolder, that_is_bad_is_refused_in_one_sentence) {
 TEST_F(ModelFolder, is_refused_where_pytorch_has_no_match) {
   const ProgramResult plan = run_program({"plan", "--model", path(), "--as", "torch", "--checkpoint", "selective"});
   EXPECT_EQ(plan.exit_code, 1);
-  EXPECT_THAT(plan.output, HasSubstr("transformers checkpoints whole layers"));
+  EXPECT_THAT(plan.output, HasSubstr("transformers checkpoints each layer"));
   expect_refused({"bench", "--device", "cpu", "--model", path(), "--peers", "torch"}, 2, "of another architecture");
 }
 

@@ -18,11 +18,12 @@ namespace {
 
 const TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
 
-Graph recomputed(std::string_view lines, Checkpoint policy, BlockCheckpoints blocks = {}) {
+Graph recomputed(std::string_view lines, Checkpoint policy, BlockCheckpoints blocks = {}, std::int64_t segment = 1) {
   Graph graph = testing::graph_of(lines);
   PassOptions options({}, testing::target_with_kernels());
   options.mode = Mode::forward_backward;
   options.checkpoint = policy;
+  options.checkpoint_segment = segment;
   options.block_checkpoints = std::move(blocks);
   recompute_activations(graph, options);
   return graph;
@@ -64,6 +65,45 @@ TEST(RecomputeActivations, of_blocks_copies_what_backward_needs_before_its_first
 output "y" %7
 output "g" %13
 )") << "%7 is a result, so it is there anyway";
+}
+
+constexpr const char* kForwardOfBlocks = R"(
+%0:fp32[4,4] = input() {name="x", role="data"}
+%1:fp32[4,4] = input() {name="w", role="parameter"}
+%2:fp32[4,4] = tanh(%0) @forward "layers.0.ln" ""
+%3:fp32[4,4] = matmul(%2, %1) @forward "layers.0.linear" ""
+%4:fp32[4,4] = add(%0, %3) @forward "layers.0" ""
+%5:fp32[4,4] = tanh(%4) @forward "layers.1.ln" ""
+%6:fp32[4,4] = matmul(%5, %1) @forward "layers.1.linear" ""
+%7:fp32[4,4] = exp(%6) @forward "layers.1.linear" ""
+%8:fp32[4,4] = tanh(%0) @recompute "layers.0.ln" ""
+%9:fp32[4,4] = matmul(%8, %1) @recompute "layers.0.linear" ""
+%10:fp32[4,4] = add(%0, %9) @recompute "layers.0" ""
+%11:fp32[4,4] = tanh(%10) @recompute "layers.1.ln" ""
+%12:fp32[4,4] = matmul(%11, %1) @recompute "layers.1.linear" ""
+%13:fp32[4,4] = mul(%7, %12) @backward "layers.1.linear" ""
+%14:fp32[4,4] = matmul(%11, %13) @backward "layers.1.linear" ""
+)";
+
+TEST(RecomputeActivations, of_a_segment_of_blocks_copies_all_of_them_before_the_first_reader) {
+  EXPECT_EQ(testing::lines_of(recomputed(kBlocks, Checkpoint::block, {}, 2)),
+            std::string(kForwardOfBlocks) +
+                R"(%15:fp32[4,4] = matmul(%8, %14) @backward "layers.0.linear" ""
+output "y" %7
+output "g" %15
+)");
+}
+
+TEST(RecomputeActivations, of_nested_segments_computes_each_block_again_from_its_input) {
+  EXPECT_EQ(testing::lines_of(recomputed(kBlocks, Checkpoint::nested, {}, 2)),
+            std::string(kForwardOfBlocks) +
+                R"(%15:fp32[4,4] = tanh(%0) @recompute "layers.0.ln" ""
+%16:fp32[4,4] = matmul(%15, %14) @backward "layers.0.linear" ""
+output "y" %7
+output "g" %16
+)");
+  EXPECT_EQ(testing::lines_of(recomputed(kBlocks, Checkpoint::nested)),
+            testing::lines_of(recomputed(kBlocks, Checkpoint::block)));
 }
 
 TEST(RecomputeActivations, of_selected_values_saves_products) {
@@ -163,6 +203,7 @@ output "h" %5
 struct StepOutcome {
   std::map<std::string, HostTensor> gradients;
   std::size_t activation_bytes = 0;  // before backward, without the inputs of the graph
+  std::size_t live_bytes = 0;        // at the most
   std::set<Phase> phases;
 };
 
@@ -175,6 +216,7 @@ StepOutcome run(const char* device, const TransformerConfig& config, CompileOpti
   program.synchronize();
   StepOutcome result;
   result.activation_bytes = program.before_backward_bytes();
+  result.live_bytes = program.liveness_lower_bound_bytes();
   for (const NodeId id : program.graph().inputs())
     result.activation_bytes -= block_bytes(program.graph().type(program.graph().node(id).outputs[0]).bytes());
   for (const LaunchInfo& launch : program.launches()) result.phases.insert(program.graph().node(launch.node).phase);
@@ -200,10 +242,18 @@ TEST(RecomputeActivations, keeps_the_gradients) {
         const StepOutcome saved = run("cpu", config, {.precision = precision, .level = level});
         ASSERT_FALSE(saved.gradients.empty());
         EXPECT_FALSE(saved.phases.contains(Phase::recompute));
-        for (const Checkpoint policy :
-             {Checkpoint::attention, Checkpoint::selective, Checkpoint::block, Checkpoint::automatic}) {
-          SCOPED_TRACE(fmt::format("{} {} {} {}", name(policy), name(precision), name(level), name(attention)));
+        for (const auto& [policy, segment] :
+             std::vector<std::pair<Checkpoint, std::int64_t>>{{Checkpoint::attention, 1},
+                                                              {Checkpoint::selective, 1},
+                                                              {Checkpoint::block, 1},
+                                                              {Checkpoint::block, 2},
+                                                              {Checkpoint::nested, 2},
+                                                              {Checkpoint::nested, 3},
+                                                              {Checkpoint::automatic, 1}}) {
+          SCOPED_TRACE(
+              fmt::format("{} {} {} {} {}", name(policy), segment, name(precision), name(level), name(attention)));
           CompileOptions options{.precision = precision, .level = level, .checkpoint = policy};
+          options.checkpoint_segment = segment;
           options.block_checkpoints = {{"layers.0", Checkpoint::block}, {"layers.1", Checkpoint::selective}};
           const StepOutcome again = run("cpu", config, options);
           for (const auto& [name, gradient] : saved.gradients) {
@@ -238,6 +288,23 @@ TEST(RecomputeActivations, of_blocks_saves_less_than_a_quarter_of_the_activation
       EXPECT_LT(blocks, selected) << name(attention) << ' ' << name(level);
     }
   }
+}
+
+// Of 36 blocks, segments of six keep six inputs. One level then has all values of six blocks at once, two levels those
+// of one block and six inputs.
+TEST(RecomputeActivations, of_segments_saves_their_inputs_alone) {
+  const TransformerConfig config = transformer_preset("large");
+  const auto outcome = [&](Checkpoint policy, std::int64_t segment) {
+    return run("null", config, {.checkpoint = policy, .checkpoint_segment = segment});
+  };
+  const StepOutcome each = outcome(Checkpoint::block, 1), one_level = outcome(Checkpoint::block, 6),
+                    nested = outcome(Checkpoint::nested, 6);
+  const std::size_t input = block_bytes(sizeof(float) * 2 * 256 * 1280);
+  EXPECT_EQ(each.activation_bytes - one_level.activation_bytes, 30 * input);
+  EXPECT_EQ(nested.activation_bytes, one_level.activation_bytes);
+  const std::size_t block = (outcome(Checkpoint::none, 1).activation_bytes - each.activation_bytes) / 36;
+  EXPECT_GT(one_level.live_bytes, each.live_bytes + 4 * block);
+  EXPECT_LT(nested.live_bytes, each.live_bytes);
 }
 
 }  // namespace

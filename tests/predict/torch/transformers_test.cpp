@@ -180,7 +180,7 @@ TEST(TorchTransformersPeak, is_refused_for_what_is_not_modelled) {
     }
   };
   expect_refused(config_of(known("gpt2", 64), ridgepoint::Checkpoint::selective),
-                 "transformers checkpoints whole layers");
+                 "transformers checkpoints each layer");
   TransformerConfig model = known("mixtral-8x7b", 64);
   model.architecture.experts.auxiliary_loss = 0.1;
   expect_refused(config_of(model), "output_router_logits=false");
