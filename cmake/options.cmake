@@ -28,6 +28,9 @@ target_compile_options(ridgepoint_build_flags INTERFACE -Wall -Wextra -Wpedantic
 set(ridgepoint_precompiled_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <numeric> <optional>
   <span> <string> <string_view> <utility> <vector> <fmt/format.h>)
 target_compile_options(ridgepoint_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
+# Collects garbage from 300 MB on, instead of 128 MB: an eighth less time for what a compilation of a few files needs.
+target_compile_options(ridgepoint_build_flags INTERFACE
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=300000>)
 # Files are named from the root of the source, whichever checkout first compiled what ccache keeps. It gives the compiler
 # paths from the build folder.
 file(RELATIVE_PATH to_root ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR})

@@ -217,6 +217,25 @@ TEST(BenchCheckpoint, auto_fits_the_limit_or_is_out_of_memory) {
   EXPECT_THAT(small[1].error.message, HasSubstr("MiB"));
 }
 
+TEST(BenchCheckpoint, of_segments_of_blocks_takes_what_is_planned) {
+  std::vector<std::string> arguments = toy_bench({"--layers", "4", "--mode", "forward_backward", "--checkpoint",
+                                                  "block,nested", "--segment", "1,2,4", "--format", "jsonl"});
+  const std::vector<Record> measured = records_in(run_program(arguments).output);
+  arguments = with_options(arguments, {"--device", "null"});
+  const std::vector<Record> planned = records_in(run_program(arguments).output);
+  ASSERT_THAT(measured, SizeIs(6));
+  ASSERT_THAT(planned, SizeIs(6));
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(measured[i].memory_bytes.peak_allocated, planned[i].memory_bytes.peak_allocated);
+    EXPECT_THAT(measured[i].checkpoint_segment, Optional(std::int64_t{1} << (i % 3)));
+  }
+  EXPECT_EQ(measured[3].recomputed_flops, measured[0].recomputed_flops) << "a segment of one block has nothing inside";
+  EXPECT_GT(*measured[4].recomputed_flops, *measured[1].recomputed_flops) << "the first of two blocks, twice";
+  EXPECT_LT(measured[5].memory_bytes.peak_allocated, measured[2].memory_bytes.peak_allocated);
+  expect_refusal({"--checkpoint", "selective", "--segment", "2"}, 2,
+                 "--segment groups the blocks of --checkpoint block and nested, not of selective");
+}
+
 TEST(Bench, compares_rows_with_a_value_of_a_swept_option) {
   const ProgramResult result = run_program(toy_bench({"--batch", "1,2", "--baseline", "batch=1"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
