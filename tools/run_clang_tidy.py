@@ -43,7 +43,7 @@ def plain_command(command):
     for word in words:
         if is_precompiled_header(word) and kept[-1] == "-include":
             kept.pop()
-        elif word not in ("-Winvalid-pch", "-fpch-preprocess"):
+        elif word not in ("-Winvalid-pch", "-fpch-preprocess") and not word.startswith("--param="):
             kept.append(word)
     return kept
 
