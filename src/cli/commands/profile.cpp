@@ -96,7 +96,10 @@ class ProfileCommand : public Command {
                                 ->type_name("MODES")
                                 ->group(kGroup);
     offer(*compared, names_of(kAllModes), Takes::list);
-    app.add_option("--trace", trace_, "write a trace of the profiled steps for Perfetto or chrome://tracing")
+    app.add_option(
+           "--trace", trace_,
+           "write a trace of the profiled steps for Perfetto or chrome://tracing; with {rank} in its name, as in "
+           "t/{rank}.json, each rank writes a file of its own, as HolisticTraceAnalysis reads them")
         ->type_name("FILE")
         ->group(kGroup);
     add_option_of(app, "weights", weights_);
@@ -214,9 +217,10 @@ class ProfileCommand : public Command {
 
   // An unwritable trace file is reported at the end: the tables are printed all the same.
   void check_trace() {
-    if (trace_.empty() || !is_first_rank()) return;
+    const std::string own = trace_of_rank();
+    if (own.empty() || (own == trace_ && !is_first_rank())) return;
     try {
-      check_writable(trace_);
+      check_writable(own);
     } catch (const Error& error) {
       trace_problem_ = error.what();
     }
@@ -238,16 +242,32 @@ class ProfileCommand : public Command {
     });
   }
 
+  // The file that this rank writes: of all ranks, or of its own.
+  std::string trace_of_rank() const {
+    constexpr std::string_view kPlace = "{rank}";
+    const std::string rank = std::to_string(joined_ranks() != nullptr ? joined_ranks()->rank() : 0);
+    std::string path = trace_;
+    if (const std::size_t at = path.find(kPlace); at != std::string::npos) path.replace(at, kPlace.size(), rank);
+    return path;
+  }
+
   void write_trace_file() {
     if (trace_.empty() || !profiles_.back().has_kernels()) return;
-    const TraceOfRanks ranks = joined_ranks() != nullptr ? gather_trace_events(profiles_.back(), *joined_ranks())
-                                                         : trace_of_one(profiles_.back());
-    if (!is_first_rank() || !trace_problem_.empty()) return;
-    try {
-      write_trace(trace_, profiles_.back(), ranks);
-    } catch (const Error& error) {
-      trace_problem_ = error.what();
+    const std::string own = trace_of_rank();
+    const TraceFiles files = own == trace_ ? TraceFiles::of_all_ranks : TraceFiles::of_each_rank;
+    const std::shared_ptr<ProcessGroup>& group = joined_ranks();
+    const TraceOfRanks ranks =
+        group != nullptr ? gather_trace_events(profiles_.back(), *group, files) : trace_of_one(profiles_.back());
+    if ((is_first_rank() || files == TraceFiles::of_each_rank) && trace_problem_.empty()) {
+      try {
+        write_trace(own, profiles_.back(), ranks);
+      } catch (const Error& error) {
+        trace_problem_ = error.what();
+      }
     }
+    if (group == nullptr) return;
+    for (const std::string& problem : group->all_gather(trace_problem_, "the problems of traces"))
+      if (trace_problem_.empty()) trace_problem_ = problem;
   }
 
   void say_problems(const Profile& profile) const {

@@ -67,11 +67,6 @@ struct Slice {
   std::int64_t end_ns;
 };
 
-struct TraceRank {
-  int rank = 0, ranks = 1;
-  std::int64_t shift_ns = 0;
-};
-
 // Of the profile's clock, at most 0.
 std::int64_t earliest_ns(const Profile& profile) {
   std::int64_t earliest = 0;
@@ -105,7 +100,7 @@ std::int64_t base_unix_ns(const Profile& profile) {
 
 class TraceWriter {
  public:
-  TraceWriter(const Profile& profile, const TraceRank& rank, Sink sink)
+  TraceWriter(const Profile& profile, const TraceOfRanks& rank, Sink sink)
       : profile_(profile), rank_(rank), sink_(std::move(sink)) {}
 
   // The events, with commas between them.
@@ -401,7 +396,7 @@ class TraceWriter {
   }
 
   const Profile& profile_;
-  const TraceRank rank_;
+  const TraceOfRanks& rank_;
   const int host_ = kFirstHost + kProcessesOfRank * rank_.rank;
   const int device_ = kFirstDevice + kProcessesOfRank * rank_.rank;
   const Sink sink_;
@@ -415,7 +410,7 @@ class TraceWriter {
 
 TraceOfRanks trace_of_one(const Profile& profile) { return {.shift_ns = -earliest_ns(profile)}; }
 
-TraceOfRanks gather_trace_events(const Profile& profile, ProcessGroup& group) {
+TraceOfRanks gather_trace_events(const Profile& profile, ProcessGroup& group, TraceFiles files) {
   const std::vector<std::int64_t> offsets = clock_offsets(group);
   const auto mine = static_cast<std::size_t>(group.rank());
   const std::int64_t begin_ns = profile.begin_ns - offsets[mine];
@@ -423,12 +418,10 @@ TraceOfRanks gather_trace_events(const Profile& profile, ProcessGroup& group) {
   for (const std::string& text :
        group.all_gather(std::to_string(begin_ns + earliest_ns(profile)), "the beginnings of traces"))
     first_ns = std::min<std::int64_t>(first_ns, std::stoll(text));
-  TraceOfRanks trace{.shift_ns = begin_ns - first_ns};
+  TraceOfRanks trace{.rank = group.rank(), .ranks = group.ranks(), .shift_ns = begin_ns - first_ns};
+  if (files == TraceFiles::of_each_rank) return trace;
   std::string events;
-  if (mine != 0) {
-    const TraceRank rank{group.rank(), group.ranks(), trace.shift_ns};
-    TraceWriter(profile, rank, [&](std::string_view piece) { events += piece; }).events();
-  }
+  if (mine != 0) TraceWriter(profile, trace, [&](std::string_view piece) { events += piece; }).events();
   trace.others = group.all_gather(events, "traces");
   trace.others.erase(trace.others.begin());
   return trace;
@@ -436,8 +429,7 @@ TraceOfRanks gather_trace_events(const Profile& profile, ProcessGroup& group) {
 
 void write_trace(const std::filesystem::path& path, const Profile& profile, const TraceOfRanks& ranks) {
   OutputFile file(path);
-  TraceWriter writer(profile, {0, static_cast<int>(ranks.others.size()) + 1, ranks.shift_ns},
-                     [&](std::string_view piece) { file.write(piece); });
+  TraceWriter writer(profile, ranks, [&](std::string_view piece) { file.write(piece); });
   file.write(fmt::format("{{\n{},\n\"traceEvents\": [\n", writer.facts()));
   writer.events();
   for (const std::string& events : ranks.others) {

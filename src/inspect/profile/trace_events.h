@@ -21,15 +21,21 @@ namespace ridgepoint {
 
 class ProcessGroup;
 
-// How far the profile of this rank begins after the earliest event of all, and, on rank 0, the events of the others as
-// the trace has them, with commas between them.
+// A rank of those that a trace has, how far its profile begins after the earliest event of all, and the events of other
+// ranks that its file has too, with commas between them.
 struct TraceOfRanks {
+  int rank = 0, ranks = 1;
   std::int64_t shift_ns = 0;
   std::vector<std::string> others = {};
 };
 TraceOfRanks trace_of_one(const Profile& profile);
+enum class TraceFiles {
+  of_all_ranks,
+  of_each_rank
+};  // one file by rank 0, or one by each, as HolisticTraceAnalysis reads
 // By the clock of rank 0; called by all ranks.
-TraceOfRanks gather_trace_events(const Profile& profile, ProcessGroup& group);
+TraceOfRanks gather_trace_events(const Profile& profile, ProcessGroup& group,
+                                 TraceFiles files = TraceFiles::of_all_ranks);
 
 // Writes the whole file, or none if it fails. Throws Error with the file's name.
 void write_trace(const std::filesystem::path& path, const Profile& profile, const TraceOfRanks& ranks);

@@ -209,6 +209,13 @@ TEST(ProfileCommand, writes_a_trace) {
   EXPECT_THAT(testing::TraceRules::broken_by(Json::parse(read_file(folder / "t.json", kProfileFileLimit))), IsEmpty());
 }
 
+TEST(ProfileCommand, writes_the_trace_of_a_rank_to_a_file_of_its_own) {
+  const TemporaryFolder folder;
+  const ProgramResult result = toy_profile({"--trace", folder / "{rank}.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_TRUE(std::filesystem::exists(folder / "0.json"));
+}
+
 TEST(ProfileCommand, reports_the_timing_where_the_trace_cannot_be_written) {
   const TemporaryFolder folder;
   const ProgramResult result = toy_profile({"--trace", folder / "missing/t.json", "--mode", "forward"});

@@ -1,6 +1,7 @@
 // Trace files against the rules of their format, for a made-up profile and for real runs.
 #include "inspect/profile/trace_events.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -165,6 +166,26 @@ TEST(Trace, of_several_ranks_begins_with_the_rank_that_begins_first) {
   std::map<int, double> steps;  // their begins by process
   for (const Json& step : events(trace, "X", "user_annotation")) steps[step["pid"]] = step["ts"];
   EXPECT_THAT(steps, ::testing::ElementsAre(::testing::Pair(1, 2.0), ::testing::Pair(3, 0.0)));
+}
+
+TEST(Trace, of_each_rank_has_its_own_events_by_the_clock_of_all) {
+  testing::RankThreads ranks(2);
+  const TemporaryFolder folder;
+  ranks.run([&](std::size_t rank, const std::shared_ptr<Communicator>&) {
+    Profile profile = sample_profile();
+    profile.begin_ns = rank == 0 ? 5000 : 3000;
+    write_trace(folder / fmt::format("{}.json", rank), profile,
+                gather_trace_events(profile, *ranks.process_group(rank), TraceFiles::of_each_rank));
+  });
+  for (int rank = 0; rank < 2; ++rank) {
+    const Json trace = Json::parse(read_file(folder / fmt::format("{}.json", rank), kFileLimit));
+    EXPECT_THAT(TraceRules::broken_by(trace), IsEmpty());
+    EXPECT_EQ(trace["distributedInfo"]["rank"], rank);
+    EXPECT_EQ(trace["distributedInfo"]["world_size"], 2);
+    const Json step = events(trace, "X", "user_annotation").at(0);
+    EXPECT_EQ(step["pid"], rank == 0 ? 1 : 3);
+    EXPECT_DOUBLE_EQ(step["ts"], rank == 0 ? 2.0 : 0.0);
+  }
 }
 
 TEST(Trace, moves_kernels_apart_that_overlap_by_the_clocks_grain) {
