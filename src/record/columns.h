@@ -149,6 +149,12 @@ bool is_preset(const Record& record);
 
 // 1.5 GiB, or a dash.
 std::string bytes_cell(const std::optional<std::int64_t>& bytes);
+// Whether a verdict is on all times of a row (its cause, or the number of samples), not on the samples alone that were
+// judged.
+constexpr bool is_of_whole_row(TimingVerdict verdict) {
+  return verdict == TimingVerdict::throttled || verdict == TimingVerdict::disturbed ||
+         verdict == TimingVerdict::too_few;
+}
 // "~ drifting"; a dash for steady samples, and where nothing was timed.
 std::string timing_mark(const Record& record);
 

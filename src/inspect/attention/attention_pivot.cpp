@@ -85,7 +85,9 @@ class Pivot {
   Table against_baseline(const Metric& metric) const {
     const auto gain_text = [&](std::size_t row, const std::string& column) {
       const std::optional<double> gain = gain_of(metric, row, column);
-      return gain ? fmt::format("{:.2f}x", *gain) : std::string(kNothing);
+      if (!gain) return std::string(kNothing);
+      const std::string_view of_baseline = mark_of(metric, *find(row, baseline_));
+      return fmt::format("{}{:.2f}x", of_baseline.empty() ? mark_of(metric, *find(row, column)) : of_baseline, *gain);
     };
     return table_of(fmt::format(fmt::runtime(metric.comparison), baseline_), gain_text);
   }
@@ -175,6 +177,12 @@ class Pivot {
     return above && below && *below > 0 ? std::optional(*above / *below) : std::nullopt;
   }
 
+  // "~" on a time in doubt: the one that was judged, or both by what concerns the whole row.
+  static std::string_view mark_of(const Metric& metric, const Record& record) {
+    if (timing_mark(record) == kNothing || !std::string_view(metric.key).ends_with("_ms")) return "";
+    return record.timing.judged == metric.key || is_of_whole_row(*record.timing.verdict) ? "~" : "";
+  }
+
   std::string text_of(const Metric& metric, std::size_t row, const std::string& column) const {
     const Record* record = find(row, column);
     if (record == nullptr) return std::string(kNothing);
@@ -182,8 +190,7 @@ class Pivot {
     const std::optional<double> value = metric.value(*record);
     if (!value) return std::string(kNothing);
     const std::optional<double> growth = growth_of(metric, row, column);
-    const bool is_unsteady = record->timing.judged == metric.key && timing_mark(*record) != kNothing;
-    return fmt::format("{}{}{}{}", is_unsteady ? "~" : "", format_ms(*value), record->attention_fallback ? "*" : "",
+    return fmt::format("{}{}{}{}", mark_of(metric, *record), format_ms(*value), record->attention_fallback ? "*" : "",
                        growth ? fmt::format(" x{:.1f}", *growth) : "");
   }
 

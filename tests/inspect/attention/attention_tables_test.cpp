@@ -52,6 +52,18 @@ TEST(PivotTables, mark_times_that_were_not_steady) {
   EXPECT_EQ(text.find("~2.00"), text.rfind("~2.00")) << "the times of backward are steady";
 }
 
+TEST(PivotTables, mark_both_times_of_a_row_that_was_throttled_and_ratios_to_it) {
+  std::vector<Record> records = grid();
+  records[1].timing.verdict = TimingVerdict::throttled;
+  records[1].timing.judged = "forward_ms";
+  const std::string text = render(Format::table, pivot_page(records, {"attention", "composite"}, Format::table));
+  const std::string backward = text.substr(text.find("Backward, ms"));
+  EXPECT_THAT(text, HasSubstr("~2.00"));
+  EXPECT_THAT(backward.substr(0, backward.find("Memory")), HasSubstr("~"));
+  EXPECT_THAT(text, HasSubstr("~4.00x"));
+  EXPECT_THAT(text.substr(text.find("Memory before backward, MiB"), 300), ::testing::Not(HasSubstr("~")));
+}
+
 TEST(PivotTables, divide_a_baseline_by_each_of_the_others) {
   const std::vector<Table> tables = pivot_page(grid(), {"attention", "composite"}, Format::table).tables;
   ASSERT_THAT(tables, SizeIs(8));
