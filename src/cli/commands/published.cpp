@@ -104,7 +104,8 @@ class Published : public Command {
            "source "
            "with a README that says what each leaves open. device is the card, and whether the source states it there. "
            "label says what compares. With --beside each record of the file, as bench and attention write it, has the "
-           "rows of the same workload, those of the same card first.";
+           "rows of the same workload, those of the same card first, with its own figure and the ratio to the "
+           "source's.";
   }
   void add_options(CLI::App& app) override {
     CLI::Option* kind = app.add_option("--kind", kinds_, "step, attention, memory, profile, precision or claim [step]")
@@ -132,7 +133,7 @@ class Published : public Command {
     require(kinds_.empty() || beside_.empty(), "--beside shows the kinds that its records are of; leave --kind out");
     const std::vector<std::string> wanted = checked_list("--quantity", quantities_, quantities());
     const std::vector<tables::PublishedLine> lines = beside_.empty() ? all_lines() : lines_beside();
-    if (tables::published_page(lines, wanted, Format::table).tables.front().rows.empty()) throw Error(nothing_found());
+    if (tables::published_page(lines, wanted, Format::table).tables.empty()) throw Error(nothing_found());
     write(output_, [&](Format format, std::size_t) { return tables::published_page(lines, wanted, format); });
     return kExitOk;
   }
@@ -158,18 +159,19 @@ class Published : public Command {
     return lines;
   }
 
-  std::vector<tables::PublishedLine> lines_beside() const {
+  std::vector<tables::PublishedLine> lines_beside() {
     const std::vector<std::string> model_names = checked_list("--model", models_, models());
     const std::vector<std::string> study_names = checked_list("--study", studies_, studies());
     std::vector<tables::PublishedLine> lines;
     std::size_t number = 0;
-    const std::vector<Record> records = read_records(beside_);
-    if (records.empty())
+    records_ = read_records(beside_);
+    if (records_.empty())
       throw Error(fmt::format("'{}' has no records; write some with ridgepoint bench --output FILE.jsonl", beside_));
-    for (const Record& record : records) {
+    for (const Record& record : records_) {
       const std::string description = describe(record, ++number);
       for (const Comparable& found : comparable_rows(record, published_rows())) {
-        if (is_selected(*found.row, model_names, study_names)) lines.push_back({found.row, found.label, description});
+        if (is_selected(*found.row, model_names, study_names))
+          lines.push_back({found.row, found.label, description, &record});
       }
     }
     return lines;
@@ -186,6 +188,7 @@ class Published : public Command {
   }
 
   std::string kinds_, models_, studies_, quantities_, beside_;
+  std::vector<Record> records_;  // of --beside
   OutputOptions output_;
 };
 

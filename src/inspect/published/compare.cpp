@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "predict/cards/datasheet.h"
 
@@ -58,16 +60,6 @@ std::string lower(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return result;
-}
-
-// A source may name a card less exactly than a datasheet does: "A800" is either of two.
-SameCard same_card(const PublishedRow& row, const Record& record) {
-  if (!row.card) return SameCard::not_stated;
-  const std::string& device = record.plan && record.plan->card ? *record.plan->card : record.device.name;
-  const Datasheet* sheet = find_datasheet(device);
-  if (sheet == nullptr) return lower(*row.card) == lower(device) ? SameCard::yes : SameCard::no;
-  const bool is_named = find_datasheet(*row.card) == sheet || sheet->card.starts_with(*row.card + " ");
-  return is_named ? SameCard::yes : SameCard::no;
 }
 
 std::string_view published_mode(Mode mode) { return name(mode == Mode::training_forward ? Mode::forward : mode); }
@@ -150,7 +142,56 @@ std::string attention_condition(const PublishedRow& row) {
   return matrices;
 }
 
+std::string device_of(const Record& record) {
+  return record.plan && record.plan->card ? *record.plan->card : record.device.name;
+}
+
 }  // namespace
+
+SameCard same_card(const std::optional<std::string>& card, const std::string& device) {
+  if (!card) return SameCard::not_stated;
+  const Datasheet* sheet = find_datasheet(device);
+  if (sheet == nullptr) return lower(*card) == lower(device) ? SameCard::yes : SameCard::no;
+  const bool is_named = find_datasheet(*card) == sheet || sheet->card.starts_with(*card + " ");
+  return is_named ? SameCard::yes : SameCard::no;
+}
+
+std::string other_card(std::string_view study, const std::string& device) {
+  const auto& rows = published_rows();
+  const auto named =
+      std::ranges::find_if(rows, [&](const PublishedRow& row) { return row.study == study && row.card; });
+  if (named == rows.end()) return "the source does not state its card";
+  if (same_card(named->card, device) == SameCard::yes) return "";
+  return fmt::format("another card ({}, not {})", device.empty() ? "not named" : device, *named->card);
+}
+
+std::optional<double> own_figure(const Record& record, std::string_view quantity) {
+  constexpr double kPerSecond = 1e-3;
+  const bool is_call = record.attention_call.has_value();
+  const auto statistics = [&]() -> const Statistics* {
+    if (is_call && quantity == "forward_ms") return &record.attention_call->forward_ms;
+    if (is_call && quantity == "backward_ms") return &record.attention_call->backward_ms;
+    return !is_call && record.training_step ? &record.training_step->time_ms : nullptr;
+  }();
+  const auto bytes = [](const std::optional<std::int64_t>& size, double unit) {
+    return size ? std::optional(static_cast<double>(*size) / unit) : std::nullopt;
+  };
+  if (quantity == "peak_mib") return bytes(record.memory_bytes.peak_allocated, 1 << 20);
+  if (quantity == "peak_gb") return bytes(record.memory_bytes.peak_allocated, 1e9);
+  if (quantity == "memory_before_backward_mib") return bytes(record.memory_bytes.before_backward, 1 << 20);
+  if (statistics == nullptr) return std::nullopt;
+  if (quantity == "tokens_per_second") return record.training_step->tokens_per_second;
+  const auto known = [](double value) { return std::isfinite(value) ? std::optional(value) : std::nullopt; };
+  if (is_call) return known(statistics->median);
+  const std::pair<std::string_view, double> found[] = {{"time_", statistics->median}, {"median_", statistics->median},
+                                                       {"mean_", statistics->mean},   {"std_", statistics->std},
+                                                       {"min_", statistics->min},     {"max_", statistics->max}};
+  for (const auto& [name, ms] : found) {
+    if (quantity == fmt::format("{}ms", name)) return known(ms);
+    if (quantity == fmt::format("{}s", name)) return known(ms * kPerSecond);
+  }
+  return std::nullopt;
+}
 
 // Rows of peers say by what they were made.
 std::string condition_of(const PublishedRow& row) {
@@ -176,10 +217,10 @@ std::vector<Comparable> comparable_rows(const Record& record, std::span<const Pu
     const Match match = is_attention ? match_attention(row, record) : match_step(row, record);
     const std::string condition = condition_of(row);
     if (!match.holds() || condition.ends_with("ratios only") || condition.ends_with("ratio only")) continue;
-    const SameCard card = same_card(row, record);
+    const SameCard card = same_card(row.card, device_of(record));
     const std::string_view which = card == SameCard::yes  ? "same card"
-                                   : card == SameCard::no ? "other card"
-                                                          : "card not stated";
+                                   : card == SameCard::no ? "other card: times not comparable"
+                                                          : "card not stated: times not comparable";
     found.push_back(
         {&row, card,
          fmt::format("same workload, {}{}{}{}", which, match.remarks(), condition.empty() ? "" : "; ", condition)});

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "inspect/published/published_rows.h"
@@ -17,9 +19,22 @@ enum class SameCard : std::uint8_t { yes, no, not_stated };
 struct Comparable {
   const PublishedRow* row = nullptr;
   SameCard card = SameCard::not_stated;
-  // "same workload, other card; batch presumed; dtype not stated": what is the same, and what the source leaves open.
+  // "same workload, other card: times not comparable; batch presumed; dtype not stated": what is the same, and what
+  // the source leaves open.
   std::string label;
 };
+
+// Whether a run on the device of that name is on the card. A source may name a card less exactly than a datasheet does:
+// "A800" is either of two.
+SameCard same_card(const std::optional<std::string>& card, const std::string& device);
+
+// Why times of that study say nothing of times on the device: "another card (NVIDIA H200, not A800)"; empty on its
+// card.
+std::string other_card(std::string_view study, const std::string& device);
+
+// The figure of a record that stands for one of a source, in the source's unit: the median for `median_ms`, the peak in
+// MiB for `peak_mib`. Empty where the record has none, and for figures whose unit the source leaves open.
+std::optional<double> own_figure(const Record& record, std::string_view quantity);
 
 // The condition under which a row compares with anything, by its kind, table and study; empty if there is none.
 std::string condition_of(const PublishedRow& row);

@@ -225,6 +225,13 @@ const std::vector<PublishedRow>& published_rows() {
   return rows;
 }
 
+std::string statement_of(const PublishedRow& row) {
+  const auto sum = row.text("accumulator_dtype"), term = row.text("addend_dtype");
+  if (!sum || !term) return "";
+  const bool is_cast = row.text("explicit_cast_to_accumulator") == "true";
+  return is_cast ? fmt::format("{0} += {0}({1})", *sum, *term) : fmt::format("{} += {}", *sum, *term);
+}
+
 std::optional<std::string> PublishedRow::text(std::string_view name) const { return find(texts, name); }
 std::optional<std::int64_t> PublishedRow::size(std::string_view name) const { return find(sizes, name); }
 

@@ -52,6 +52,10 @@ struct PublishedRow {
   std::optional<std::int64_t> size(std::string_view name) const;
 };
 
+// Of a published sum: "fp32 += fp16", or "fp32 += fp32(fp16)", where the source casts each term first. Empty for other
+// rows.
+std::string statement_of(const PublishedRow& row);
+
 // The files as they are.
 std::span<const EmbeddedFile> published_files();
 

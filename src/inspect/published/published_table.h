@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inspect/published/published_rows.h"
+#include "ridgepoint/record.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::tables {
@@ -14,14 +15,18 @@ struct PublishedLine {
   const PublishedRow* row = nullptr;
   std::string label;        // what compares
   std::string beside = {};  // the run that it stands beside; empty for none
+  const Record* run = nullptr;
 };
 
-// A line for each figure of the rows whose quantity is among `quantities`; all figures if these are empty. A row that
-// ran out of memory, and without `quantities` one that says no number, has one line without a figure. Figures for
+// Only figures whose quantity is among `quantities`; all figures if these are empty. For people there is a table for
+// each table of a source, with a row for each configuration and a column for each quantity, or one for each run that
+// figures stand beside, with the run's own figure and the ratio to the source's. Files have a row for each figure. A
+// row that ran out of memory, and without `quantities` one that says no number, stands without a figure. Figures for
 // people have the digits of the source, in other formats they are numbers.
 Page published_page(std::span<const PublishedLine> lines, const std::vector<std::string>& quantities, Format format);
 
 // The settings of a row: "small, batch 4, context 256, fp32"; a presumed value is in parentheses with a question mark.
-std::string workload_of(const PublishedRow& row);
+// For people the name of a kernel is cut.
+std::string workload_of(const PublishedRow& row, Format format);
 
 }  // namespace ridgepoint::tables

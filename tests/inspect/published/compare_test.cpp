@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "inspect/published/published_rows.h"
+#include "inspect/published/published_table.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint {
 namespace {
@@ -60,11 +63,11 @@ std::vector<std::string> studies(const Record& record) {
 TEST(ComparableRows, are_of_the_same_workload_and_say_whether_of_the_same_card) {
   Record record = small_step();
   const std::string peer = "torch 2.11 eager, attention in plain ops, AdamW as it comes";
-  EXPECT_THAT(labels(record),
-              ElementsAre("same workload, same card; vocabulary not stated", "same workload, other card; " + peer));
+  EXPECT_THAT(labels(record), ElementsAre("same workload, same card; vocabulary not stated",
+                                          "same workload, other card: times not comparable; " + peer));
   record.device.name = "NVIDIA H200";
-  EXPECT_THAT(labels(record),
-              ElementsAre("same workload, same card; " + peer, "same workload, other card; vocabulary not stated"));
+  EXPECT_THAT(labels(record), ElementsAre("same workload, same card; " + peer,
+                                          "same workload, other card: times not comparable; vocabulary not stated"));
   record.batch = 63;
   EXPECT_THAT(labels(record), IsEmpty());
 }
@@ -101,7 +104,8 @@ TEST(ComparableRows, name_what_is_presumed_and_what_is_not_stated) {
   Record record = small_step();
   record.batch = 4;
   EXPECT_THAT(labels(record),
-              Contains("same workload, card not stated; batch, context presumed; vocabulary not stated"));
+              Contains("same workload, card not stated: times not comparable; batch, context presumed; vocabulary not "
+                       "stated"));
 }
 
 TEST(ComparableRows, exclude_those_of_which_only_ratios_compare) {
@@ -150,6 +154,44 @@ TEST(ComparableRows, of_the_same_card_come_first) {
   record.attention_call->causal = true;
   record.device.name = "NVIDIA A800 80GB PCIe";
   EXPECT_THAT(labels(record), Each(HasSubstr("same card"))) << "the source says A800 alone";
+}
+
+TEST(OtherCard, says_which_card_the_source_has) {
+  EXPECT_EQ(other_card("a100_80gb_pcie", "NVIDIA A100 80GB PCIe"), "");
+  EXPECT_EQ(other_card("a800_80gb", "NVIDIA H200"), "another card (NVIDIA H200, not A800)");
+  EXPECT_EQ(other_card("unnamed_card", "NVIDIA H200"), "the source does not state its card");
+}
+
+TEST(OwnFigure, is_in_the_unit_of_the_source) {
+  Record record = small_step();
+  record.memory_bytes.peak_allocated = 3 << 20;
+  EXPECT_EQ(own_figure(record, "mean_ms"), std::nullopt) << "nothing was timed";
+  record.training_step.emplace().time_ms = describe({1, 2, 6});
+  EXPECT_EQ(own_figure(record, "mean_ms"), 3);
+  EXPECT_EQ(own_figure(record, "median_ms"), 2);
+  EXPECT_EQ(own_figure(record, "time_s"), 0.002);
+  EXPECT_EQ(own_figure(record, "peak_mib"), 3);
+  EXPECT_EQ(own_figure(record, "forward_ms"), std::nullopt);
+  EXPECT_EQ(own_figure(record, "memory_allocated_gb_as_printed"), std::nullopt) << "the unit is not stated";
+  Record call = attention_call(256);
+  call.attention_call->backward_ms = describe({4});
+  EXPECT_EQ(own_figure(call, "backward_ms"), 4);
+}
+
+TEST(PublishedPage, shows_the_own_figure_its_doubt_and_the_ratio) {
+  Record record = small_step();
+  record.training_step.emplace().time_ms = describe({100, 100, 100});
+  record.timing.verdict = TimingVerdict::too_few;
+  PublishedRow row;
+  row.study = "a study";
+  row.table = "a table";
+  row.figures = {{.quantity = "mean_ms", .unit = "ms", .printed = "50.0", .value = 50}};
+  const std::vector<tables::PublishedLine> lines = {{&row, "same workload, same card", "record 1", &record}};
+  const std::string text = tables::render(tables::Format::table, published_page(lines, {}, tables::Format::table));
+  EXPECT_THAT(text, AllOf(HasSubstr("record 1\n"), HasSubstr("50.0  100.0 ~ too few  2.00x"),
+                          HasSubstr("same workload, same card")));
+  const std::string json = tables::render(tables::Format::jsonl, published_page(lines, {}, tables::Format::jsonl));
+  EXPECT_THAT(json, HasSubstr(R"("figure":50.0,"unit":"ms","here":100.0,"ratio":2.0)"));
 }
 
 TEST(ConditionOf, uses_the_words_of_the_readme) {
