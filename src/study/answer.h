@@ -46,13 +46,6 @@ struct StudyAnswer {
   void say(fmt::format_string<Args...> text, Args&&... args) {
     sentence += (sentence.empty() ? "" : " ") + fmt::format(text, std::forward<Args>(args)...);
   }
-  // Adds what a published study found, and why this study agrees or not.
-  template <typename... Args>
-  void compare(std::string source, std::string text, StudyClaim::Verdict verdict, fmt::format_string<Args...> reason,
-               Args&&... args) {
-    elsewhere.push_back(
-        {std::move(source), std::move(text), verdict, fmt::format(reason, std::forward<Args>(args)...)});
-  }
   // Adds a figure of the evidence.
   template <typename... Args>
   void add(StudyPart part, fmt::format_string<Args...> text, Args&&... args) {

@@ -4,42 +4,61 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {
 namespace {
 
-std::string range_text(const std::vector<double>& ratios) {
-  const auto [least, most] = std::ranges::minmax(ratios);
-  return times(least) == times(most) ? times(least) : fmt::format("{} to {}", times(least), times(most));
+Range range_of(const std::vector<Speedup>& all) {
+  const auto [least, most] = std::ranges::minmax(all, {}, &Speedup::ratio);
+  return {least.ratio, most.ratio};
 }
 
-std::string verdict_on(const std::vector<double>& ratios) {
-  const auto [least, most] = std::ranges::minmax(ratios);
-  return least > 1.02    ? "faster in every row"
-         : most < 0.98   ? "slower in every row"
-         : least >= 0.98 ? "never slower"
-                         : "faster in some rows and slower in others";
+// "faster in every row", "faster in 3 of 4 rows, slower in none": by the intervals.
+std::string verdict_on(const std::vector<Speedup>& all) {
+  const auto count = static_cast<std::size_t>(std::ranges::count(all, Verdict::faster, &Speedup::verdict));
+  const auto slower = static_cast<std::size_t>(std::ranges::count(all, Verdict::slower, &Speedup::verdict));
+  if (count == all.size()) return "faster in every row";
+  if (slower == all.size()) return "slower in every row";
+  return fmt::format("faster in {} of {} rows and slower in {}, by the intervals", count, all.size(), slower);
 }
 
 StudyAnswer compiled_attention(const StudyRows& rows) {
   StudyAnswer answer{"Compilation", "What does compiling attention gain?"};
-  const Rows all = rows_of(rows, StudyPart::compiled_attention);
-  std::vector<double> forward, backward;
-  for (const auto& [off, full] : pairs_of(all, {{"compile", "off"}}, {{"compile", "full"}}, {"context"})) {
-    forward.push_back(number_at(*off, "forward_ms.median") / number_at(*full, "forward_ms.median"));
-    backward.push_back(number_at(*off, "backward_ms.median") / number_at(*full, "backward_ms.median"));
+  const Rows all = sorted_by(rows_of(rows, StudyPart::compiled_attention), "context");
+  std::vector<Speedup> forward, backward;
+  std::optional<Range> at_long;  // where the source has its range
+  std::string in_doubt;
+  const Json* last = nullptr;
+  for (const auto& [off, full] : pairs_of(all, {{"compile", "off"}}, {{"compile", "full"}},
+                                          {"context", "model.d_model", "dtype", "attention", "batch"})) {
+    forward.push_back(speedup(*off, *full, {"forward_ms"}));
+    backward.push_back(speedup(*off, *full, {"backward_ms"}));
     answer.add(StudyPart::compiled_attention, "{} tokens: forward {}, backward {}, peak {} against {}",
-               number_at(*off, "context"), times(forward.back()), times(backward.back()), bytes_at(*full, kPeak),
+               number_at(*off, "context"), words(forward.back()), words(backward.back()), bytes_at(*full, kPeak),
                bytes_at(*off, kPeak));
+    last = off;
+    for (const Speedup& each : {forward.back(), backward.back()}) {
+      if (in_doubt.empty()) in_doubt = each.doubt;
+    }
+    if (number_at(*off, "context") < 1024 || !forward.back().interval) continue;
+    const Range range = *forward.back().interval;
+    at_long = at_long ? Range{std::min(at_long->low, range.low), std::max(at_long->high, range.high)} : range;
   }
   if (forward.empty()) return unanswered(answer, StudyPart::compiled_attention);
-  answer.say("Compiled, forward is {} as fast ({}) and backward {} ({}).", range_text(forward), verdict_on(forward),
-             range_text(backward), verdict_on(backward));
-  const double longest = forward.back();
-  answer.compare("rtx_a4500_20gb", "Compiled attention is 1.8 to 2.1 times as fast in forward.",
-                 agreement(longest > 1.7), "Here it is {} at the longest sequence.", times(longest));
+  answer.say("Compiled, forward is {} as fast ({}) and backward {} ({}){}.", times(range_of(forward)),
+             verdict_on(forward), times(range_of(backward)), verdict_on(backward), in_doubt);
+  judge(answer,
+        {.source = "rtx_a4500_20gb",
+         .text = "Compiled attention is 1.8 to 2.1 times as fast in forward, from 1,024 tokens on.",
+         .figures = {{1.75, 2.15}},
+         .of = {{"batch", 8}, {"model.d_model", 16}}},
+        *last,
+        {.figures = {at_long},
+         .text = fmt::format("it is {}", at_long ? times(*at_long) : times(range_of(forward))),
+         .doubt = in_doubt});
   return answer;
 }
 
@@ -53,33 +72,30 @@ StudyAnswer compiled_model(const StudyRows& rows) {
   const Rows all = rows_of(rows, StudyPart::compiled_model);
   std::vector<std::string> sentences;
   const Json* claimed = nullptr;  // a step, of large if it was measured
-  double claimed_gain = 0;
-  for (const auto& [off, full] : pairs_of(all, {{"compile", "off"}}, {{"compile", "full"}}, {"mode", "model.name"})) {
-    const double gain = number_at(*off, kMedian) / number_at(*full, kMedian);
+  Speedup claimed_gain;
+  for (const auto& [off, full] : pairs_of(all, {{"compile", "off"}}, {{"compile", "full"}},
+                                          {"mode", "model.name", "dtype", "batch", "context"})) {
+    const Speedup gain = speedup(*off, *full);
     const double memory = number_at(*full, kPeak) / number_at(*off, kPeak) - 1;
-    const Verdict verdict = compare(*off, *full);
-    const char* words = verdict == Verdict::faster   ? "faster"
-                        : verdict == Verdict::slower ? "slower"
-                                                     : "no different beyond the noise";
-    answer.add(StudyPart::compiled_model, "{}, {}: {} against {}: {}, {}; peak {:+.1f} %", workload(*off),
-               text_at(*off, "mode"), ms_at(*full, kMedian), ms_at(*off, kMedian), times(gain), words, 100 * memory);
-    sentences.push_back(fmt::format("{} of {} is {}, {}", text_at(*off, "mode") == "step" ? "a step" : "a forward pass",
-                                    text_at(*off, "model.name"),
-                                    verdict == Verdict::faster   ? times(gain) + " as fast"
-                                    : verdict == Verdict::slower ? times(1 / gain) + " as slow"
-                                                                 : std::string(words),
-                                    peak_text(memory)));
+    answer.add(StudyPart::compiled_model, "{}, {}: {} against {}: {}; peak {:+.1f} %", workload(*off),
+               text_at(*off, "mode"), ms_at(*full, kMedian), ms_at(*off, kMedian), words(gain), 100 * memory);
+    sentences.push_back(fmt::format("{} of {} is {}, {}", pass_name(text_at(*off, "mode")), text_at(*off, "model.name"),
+                                    words(gain), peak_text(memory)));
     if (text_at(*off, "mode") != "step") continue;
     if (claimed == nullptr || text_at(*off, "model.name") == "large") claimed = off, claimed_gain = gain;
   }
   if (sentences.empty()) return unanswered(answer, StudyPart::compiled_model);
   answer.say("Compiled, {}.", fmt::join(sentences, "; "));
-  if (claimed != nullptr) {
-    const bool is_faster = claimed_gain >= 1.05;
-    answer.compare("rtx_a4500_20gb", "Compiling makes a step of large 11 % faster.", agreement(is_faster),
-                   "Here {}a step of {} is {} as fast.", claimed_gain > 1.2 ? "it gains more: " : "",
-                   text_at(*claimed, "model.name"), times(claimed_gain));
-  }
+  if (claimed == nullptr) return answer;
+  judge(answer,
+        {.source = "rtx_a4500_20gb",
+         .text = "Compiling makes a step of large 11 % faster.",
+         .figures = {{1.08, 1.14}},
+         .of = {{"model.name", "large"}, {"batch", 1}, {"context", 512}}},
+        *claimed,
+        {.figures = {claimed_gain.interval},
+         .text = fmt::format("a step of {} is {} as fast", text_at(*claimed, "model.name"), times(claimed_gain.ratio)),
+         .doubt = claimed_gain.doubt});
   return answer;
 }
 
@@ -91,8 +107,9 @@ std::vector<StudyAnswer> about_compilation(const StudyRows& rows) {
 
 std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows) {
   StudyAnswer answer{"Checkpointing", "What does checkpointing save, and what does it cost?"};
-  const Rows all = rows_of(rows, StudyPart::checkpointing);
+  Rows all = rows_of(rows, StudyPart::checkpointing);
   const Json* none = first_of(all, {{"checkpoint", "none"}});
+  if (none != nullptr) all = rows_like(all, *none, {"model.name", "mode", "dtype", "batch", "context", "compile"});
   if (none == nullptr || all.size() < 2) return {unanswered(answer, StudyPart::checkpointing)};
   const Json* least = none;
   for (const Json* row : all) {
@@ -105,12 +122,9 @@ std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows) {
     answer.say("No policy lowers the peak of {} at this size.", workload(*none));
     return {answer};
   }
-  const double cost = number_at(*least, kMedian) / number_at(*none, kMedian);
-  answer.say(
-      "Of the policies '{}' has the lowest peak: {} instead of {} ({} less), for a step that takes {} as long{}.",
-      text_at(*least, "checkpoint"), bytes_at(*least, kPeak), bytes_at(*none, kPeak),
-      percent(1 - number_at(*least, kPeak) / number_at(*none, kPeak)), times(cost),
-      compare(*none, *least) == Verdict::slower ? "" : ", which is within the noise");
+  answer.say("Of the policies '{}' has the lowest peak: {} instead of {} ({} less), for a step that is {}.",
+             text_at(*least, "checkpoint"), bytes_at(*least, kPeak), bytes_at(*none, kPeak),
+             percent(1 - number_at(*least, kPeak) / number_at(*none, kPeak)), words(speedup(*none, *least)));
   return {answer};
 }
 

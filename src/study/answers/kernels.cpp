@@ -21,35 +21,34 @@ const Json* profile_of(const StudyRows& rows, std::string_view mode) {
   return nullptr;
 }
 
-std::string what(std::string_view mode) { return mode == "step" ? "a training step" : "a forward pass"; }
-
 StudyAnswer trace_against_clock(const StudyRows& rows) {
   StudyAnswer answer{kKernelsTopic, "Does the time of the kernels agree with the wall clock?"};
-  double worst = 0, longest = 0;  // the largest difference, and the largest by which the kernels take longer
-  bool is_steady = true;
   for (const char* mode : {"forward", "step"}) {
     const Json* row = profile_of(rows, mode);
     if (row == nullptr) continue;
     const double kernels = number_at(*row, "profile.time.kernels_ms");
     const double timed = number_at(*row, "profile.time.timed_ms");
+    const double profiled = number_at(*row, "profile.time.profiled_ms");
     const double gap = kernels / timed - 1;
-    worst = std::max(worst, std::abs(gap));
-    longest = std::max(longest, gap);
-    is_steady &= text_at(*row, "timing.verdict") == "steady";
-    answer.add(kPart, "{}, {}: kernels {}, idle {}, timed without the profiler {}: {:+.1f} %", workload(*row), mode,
-               ms(kernels), ms_at(*row, "profile.time.idle_ms"), ms(timed), 100 * gap);
+    answer.add(kPart, "{}, {}: kernels {}, idle {}, timed without the profiler {}{}: {:+.1f} %", workload(*row), mode,
+               ms(kernels), ms_at(*row, "profile.time.idle_ms"), ms(timed), doubt(*row), 100 * gap);
+    answer.say("The kernels of {} take {:+.1f} % against the iteration timed without the profiler{}{}.",
+               pass_name(mode), 100 * gap, doubt(*row),
+               has(profiled)
+                   ? fmt::format("; with the idle time between them it is {:+.1f} %", 100 * (profiled / timed - 1))
+                   : "");
+    if (mode != std::string_view("forward")) continue;
+    judge(answer,
+          {.source = "a100_80gb_pcie",
+           .text = "The forward time of the trace agrees with the wall clock within 4 %.",
+           .figures = {{0, 0.04}},
+           .of = {{"model.name", "small"}, {"context", 256}}},
+          *row,
+          {.figures = {exactly(std::abs(gap))},
+           .text = fmt::format("they differ by {}", percent(std::abs(gap))),
+           .doubt = doubt(*row)});
   }
-  if (answer.evidence.empty()) return unanswered(answer, kPart);
-  answer.say("The kernels add up to the timed iteration within {}{}", percent(worst),
-             worst <= 0.05      ? "."
-             : !is_steady       ? ", in timings that were not steady."
-             : longest == worst ? ": they take longer under the profiler."
-                                : ", so idle time is a part of it.");
-  answer.compare("a100_80gb_pcie", "The forward time of the trace agrees with the wall clock within 4 %.",
-                 worst <= 0.04 || is_steady ? agreement(worst <= 0.04) : StudyClaim::Verdict::not_comparable,
-                 "Here they differ by {} at most{}.", percent(worst),
-                 is_steady ? "" : ", in timings that were not steady");
-  return answer;
+  return answer.evidence.empty() ? unanswered(answer, kPart) : answer;
 }
 
 const Json& longest_kernel(const Json& row) {
@@ -69,12 +68,13 @@ StudyAnswer top_kernel(const StudyRows& rows) {
   const Json* forward = profile_of(rows, "forward");
   if (forward == nullptr) return unanswered(answer, kPart);
   const Json& top = longest_kernel(*forward);
-  answer.say("In a forward pass it is {}.", described_kernel(top));
+  answer.say("In a forward pass it is {}{}.", described_kernel(top), doubt(*forward));
   if (const Json* step = profile_of(rows, "step"); step != nullptr) {
     const Json& top_of_step = longest_kernel(*step);
-    answer.sentence += text_at(top, "name") == text_at(top_of_step, "name")
-                           ? fmt::format(" It is the same in a training step: {}.", described_kernel(top_of_step))
-                           : fmt::format(" In a training step it is another one: {}.", described_kernel(top_of_step));
+    answer.sentence +=
+        text_at(top, "name") == text_at(top_of_step, "name")
+            ? fmt::format(" It is the same in a training step: {}{}.", described_kernel(top_of_step), doubt(*step))
+            : fmt::format(" In a training step it is another one: {}{}.", described_kernel(top_of_step), doubt(*step));
   }
   for (const char* mode : {"forward", "step"}) {
     const Json* row = profile_of(rows, mode);
@@ -88,26 +88,25 @@ StudyAnswer top_kernel(const StudyRows& rows) {
   return answer;
 }
 
-// The share of each class of kernels, over all phases.
-std::map<std::string, double> shares_of(const Json& row) {
+// The share of each class of kernels, over all phases or in one.
+std::map<std::string, double> shares_of(const Json& row, std::string_view phase = "") {
   std::map<std::string, double> shares;
   for (const Json& each : field(row, "profile.classes")) {
+    if (!phase.empty() && text_at(each, "phase") != phase) continue;
     if (const double share = number_at(each, "share_of_kernel_time"); has(share))
       shares[text_at(each, "class")] += share;
   }
   return shares;
 }
 
-// The source has the shares of `small` on a GPU. Shares of another model or of a processor do not contradict it.
-StudyClaim claim_of_share(std::string text, double low, double high, double found, const Json& row) {
-  const bool holds = found >= low - 0.05 && found <= high + 0.05;
-  const bool is_like_it = text_at(row, "device.kind") == "cuda" && text_at(row, "model.name") == "small";
-  return {"a100_80gb_pcie", std::move(text),
-          holds        ? StudyClaim::Verdict::confirmed
-          : is_like_it ? StudyClaim::Verdict::contradicted
-                       : StudyClaim::Verdict::not_comparable,
-          fmt::format("Here, on {} with {}, it is {}.", text_at(row, "device.name"), text_at(row, "model.name"),
-                      percent(found))};
+// The source has the shares of `small`.
+void judge_share(StudyAnswer& answer, std::string text, Range agreeing, double found, const Json& row) {
+  judge(answer,
+        {.source = "a100_80gb_pcie",
+         .text = std::move(text),
+         .figures = {agreeing},
+         .of = {{"model.name", "small"}, {"context", 256}}},
+        row, {.figures = {exactly(found)}, .text = fmt::format("it is {}", percent(found)), .doubt = doubt(row)});
 }
 
 StudyAnswer matmul_share(const StudyRows& rows) {
@@ -118,20 +117,25 @@ StudyAnswer matmul_share(const StudyRows& rows) {
   const double in_forward = shares_of(*forward)["matmul"];
   const double in_step = shares_of(*step)["matmul"];
   answer.say(
-      "Matrix products take {} of the kernel time of a forward pass and {} of the kernel time of a training step: {}.",
-      percent(in_forward), percent(in_step),
-      in_step < in_forward - 0.01   ? "the optimizer, the loss and elementwise gradients dilute them"
-      : in_step > in_forward + 0.01 ? "backward's products, two for each of forward's, outweigh the rest of the step"
-                                    : "a step hardly changes the share");
+      "Matrix products take {} of the kernel time of a forward pass{} and {} of the kernel time of a training step{}.",
+      percent(in_forward), doubt(*forward), percent(in_step), doubt(*step));
+  std::vector<std::string> phases;
+  for (const char* phase : {"forward", "loss", "recompute", "backward", "optimizer"}) {
+    std::map<std::string, double> of_phase = shares_of(*step, phase);
+    double all = 0;
+    for (const auto& [name, share] : of_phase) all += share;
+    if (all >= 0.005)
+      phases.push_back(
+          fmt::format("{} of {} ({} of the step)", percent(of_phase["matmul"] / all), phase, percent(all)));
+  }
+  if (phases.size() > 1) answer.say("Within the step they are {}.", fmt::join(phases, ", "));
   for (const auto& [mode, row] : {std::pair("forward", forward), std::pair("step", step)}) {
     std::vector<std::string> parts;
     for (const auto& [name, share] : shares_of(*row)) parts.push_back(fmt::format("{} {}", name, percent(share)));
     answer.add(kPart, "{}: {}", mode, fmt::join(parts, ", "));
   }
-  answer.elsewhere.push_back(
-      claim_of_share("Matrix products take 75 to 78 % of a forward pass.", 0.75, 0.78, in_forward, *forward));
-  answer.elsewhere.push_back(
-      claim_of_share("Matrix products take 59 % of a training step.", 0.59, 0.59, in_step, *step));
+  judge_share(answer, "Matrix products take 75 to 78 % of a forward pass.", {0.73, 0.80}, in_forward, *forward);
+  judge_share(answer, "Matrix products take 59 % of a training step.", {0.57, 0.61}, in_step, *step);
   return answer;
 }
 
@@ -149,10 +153,10 @@ StudyAnswer other_kernels(const StudyRows& rows) {
     for (const auto& [name, share] : others) parts.push_back(fmt::format("{} {}", name, percent(share)));
     answer.add(kPart, "{}: {}", mode, fmt::join(parts, ", "));
     if (others.empty() || others.front().second < 0.005) {
-      answer.say("In {} none takes 0.5 %.", what(mode));
+      answer.say("In {} none takes 0.5 %{}.", pass_name(mode), doubt(*row));
     } else {
-      answer.say("In {} {} kernels take the most, {}.", what(mode), others.front().first,
-                 percent(others.front().second));
+      answer.say("In {} {} kernels take the most, {}{}.", pass_name(mode), others.front().first,
+                 percent(others.front().second), doubt(*row));
     }
   }
   return answer.evidence.empty() ? unanswered(answer, kPart) : answer;
@@ -163,34 +167,54 @@ StudyAnswer inside_attention(const StudyRows& rows) {
                      "Inside attention, how do softmax and the products compare, in time and in operations?"};
   const Json* forward = profile_of(rows, "forward");
   if (forward == nullptr || field(*forward, "profile.attention").empty()) return unanswered(answer, kPart);
-  double product_ms = 0, softmax_ms = 0, product_flops = 0, softmax_flops = 0, all_ms = 0;
+  double product_ms = 0, softmax_ms = 0, product_flops = 0, softmax_flops = 0, softmax_bytes = 0, all_ms = 0;
   for (const Json& part : field(*forward, "profile.attention")) {
     const std::string name = text_at(part, "part");
     const double time = number_at(part, "time_ms");
     all_ms += time;
     if (name.ends_with("matmul")) product_ms += time, product_flops += number_at(part, "flops");
-    if (name == "softmax") softmax_ms += time, softmax_flops += number_at(part, "flops");
+    if (name == "softmax") {
+      softmax_ms += time, softmax_flops += number_at(part, "flops");
+      softmax_bytes += number_at(part, "bytes");
+    }
     answer.add(kPart, "{}: {}, {}", name, ms(time), flops(number_at(part, "flops")));
   }
-  if (softmax_ms == 0 || product_ms == 0) {
-    answer.sentence = "Softmax is part of one attention kernel here, so it has no time of its own.";
+  if (answer.evidence.empty()) return unanswered(answer, kPart);
+  if (!(softmax_ms > 0 && product_ms > 0 && softmax_flops > 0)) {
+    answer.sentence = "No row inside attention is softmax alone, so it has no time of its own.";
     return answer;
   }
   const double time_ratio = product_ms / softmax_ms;
   const double flop_ratio = product_flops / softmax_flops;
   answer.say(
-      "The two products take {} the time of softmax, with {} its operations; softmax is {} of the time of attention.",
-      times(time_ratio), times(flop_ratio), percent(softmax_ms / all_ms));
-  answer.sentence += time_ratio < flop_ratio / 2
-                         ? " So softmax is bound by memory and exponentials, not by its operations."
-                         : " So its time is in proportion to its operations.";
-  const double excess = flop_ratio / time_ratio;  // 35 in the source
-  answer.compare("a100_80gb_pcie",
-                 "Softmax takes far more than its share of the operations: the products of attention take 5.9 times as "
+      "The two products take {} the time of softmax{}, with {} its operations; softmax is {} of the time of attention.",
+      times(time_ratio), doubt(*forward), times(flop_ratio), percent(softmax_ms / all_ms));
+  const double rate_share = softmax_bytes / (softmax_ms / 1e3) / number_at(*forward, "profile.copy_bytes_per_second");
+  if (rate_share > 1) {
+    answer.say("Softmax moves {} at {} the copy rate of main memory, so a part of them comes from the cache.",
+               bytes(softmax_bytes), times(rate_share));
+  } else if (rate_share > 0) {
+    answer.say("Softmax moves {} at {} of the copy rate of main memory.", bytes(softmax_bytes), percent(rate_share));
+  }
+  judge(answer,
+        {.source = "a100_80gb_pcie",
+         .text = "Softmax takes far more than its share of the operations: the products of attention take 5.9 times as "
                  "long, with 206 times its operations.",
-                 excess >= 10 || excess <= 3 ? agreement(excess >= 10) : StudyClaim::Verdict::not_comparable,
-                 "Here it is {} the time with {} the operations.", times(time_ratio), times(flop_ratio));
+         .figures = {{5.3, 6.5}, {196, 216}},
+         .of = {{"model.name", "small"}, {"context", 256}}},
+        *forward,
+        {.figures = {exactly(time_ratio), exactly(flop_ratio)},
+         .text = fmt::format("it is {} the time with {} the operations", times(time_ratio), times(flop_ratio)),
+         .doubt = doubt(*forward)});
   return answer;
+}
+
+// "67 % of its ceiling, bound by matmul rate": how far a class of kernels is from the roofline.
+std::string of_ceiling(const Json& roofline_row) {
+  const double share = number_at(roofline_row, "share_of_ceiling");
+  const std::string bound = text_at(roofline_row, "bound_by");
+  return bound == "cache" ? fmt::format("{} the copy rate of main memory, so from the cache", times(share))
+                          : fmt::format("{} of its ceiling, bound by {}", percent(share), bound);
 }
 
 StudyAnswer optimizer_share(const StudyRows& rows) {
@@ -203,11 +227,14 @@ StudyAnswer optimizer_share(const StudyRows& rows) {
     time += number_at(each, "time_ms");
     share += number_at(each, "share_of_kernel_time");
   }
-  answer.say("AdamW takes {}, {} of the kernel time of a step of {}{}", ms(time), percent(share), workload(*step),
-             share > 0.15
-                 ? ": it reads and writes every parameter and its two moments, however few tokens the batch has."
-                 : ".");
-  answer.add(kPart, "{}: optimizer {}", workload(*step), ms(time));
+  if (!(time > 0)) return unanswered(answer, kPart);
+  answer.say("The optimizer ({}) takes {}, {} of the kernel time of a step of {}{}.", text_at(*step, "optimizer"),
+             ms(time), percent(share), workload(*step), doubt(*step));
+  for (const Json& each : field(*step, "profile.roofline")) {
+    if (text_at(each, "class") != "optimizer" || !has(number_at(each, "bytes"))) continue;
+    answer.say("It moves {}, at {}.", bytes_at(each, "bytes"), of_ceiling(each));
+  }
+  answer.add(kPart, "{}: optimizer {}{}", workload(*step), ms(time), doubt(*step));
   return answer;
 }
 
@@ -226,20 +253,19 @@ StudyAnswer limits(const StudyRows& rows) {
   const double idle = number_at(*step, "profile.time.idle_ms") / wall;
   if (largest == nullptr) return unanswered(answer, kPart);
   answer.say(
-      "At the measured rates of the machine {} of a step's {} could be saved, the largest part of it in {} ({}).",
-      percent(recoverable / wall), ms(wall), text_at(*largest, "what"), ms_at(*largest, "recoverable_ms"));
-  answer.sentence +=
-      idle < 0.02
-          ? fmt::format(" The device is idle {} of the time.", percent(idle))
-          : fmt::format(" The device is idle {} of the time, so launching kernels costs time too.", percent(idle));
-  for (const Json& each : field(*step, "profile.roofline")) {
-    const double share = number_at(each, "share_of_ceiling");
-    const std::string name = text_at(each, "class");
-    answer.evidence.push_back(
-        {kPart, share > 1 ? fmt::format("{}: {} the copy rate of main memory, so from the cache", name, times(share))
-                          : fmt::format("{}: {} of its ceiling, bound by {}", name, percent(share),
-                                        text_at(each, "bound_by"))});
+      "At the measured rates of the machine {} of a step's {}{} could be saved, the largest part of it in {} ({}).",
+      percent(recoverable / wall), ms(wall), doubt(*step), text_at(*largest, "what"),
+      ms_at(*largest, "recoverable_ms"));
+  const Json* cause = nullptr;
+  for (const Json& each : field(*step, "profile.idle")) {
+    if (cause == nullptr || number_at(each, "time_ms") > number_at(*cause, "time_ms")) cause = &each;
   }
+  answer.say("The device is idle {} of the time{}.", percent(idle),
+             cause == nullptr ? ""
+                              : fmt::format(", most of it by the cause '{}' ({})", text_at(*cause, "cause"),
+                                            ms_at(*cause, "time_ms")));
+  for (const Json& each : field(*step, "profile.roofline"))
+    answer.add(kPart, "{}: {}", text_at(each, "class"), of_ceiling(each));
   return answer;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "study/answers/rows.h"
 
@@ -51,27 +52,46 @@ StudyAnswer peak_phase(const StudyRows& rows) {
   return answer;
 }
 
+// ": activation +2.3 GiB, workspace -32.0 MiB": how the parts of the peak differ, the three largest differences first,
+// without those below a tenth of the largest. Empty where a row does not have the parts of its peak.
+std::string changed_parts(const Json& from, const Json& to) {
+  const Json &before = field(from, "peak_by_category"), &after = field(to, "peak_by_category");
+  if (!before.is_object() || !after.is_object()) return "";
+  std::vector<std::pair<double, std::string>> changes;
+  for (const auto& [category, size] : after.items()) {
+    const double was = number_at(before, category);
+    const double change = number_at(after, category) - (has(was) ? was : 0);
+    if (has(change) && change != 0) changes.emplace_back(change, category);
+  }
+  std::ranges::stable_sort(changes, std::greater(), [](const auto& each) { return std::abs(each.first); });
+  std::vector<std::string> texts;
+  for (auto& [change, category] : changes) {
+    if (texts.size() == 3 || std::abs(change) < 0.1 * std::abs(changes.front().first)) break;
+    std::ranges::replace(category, '_', ' ');
+    texts.push_back(fmt::format("{} {}{}", category, change > 0 ? "+" : "-", bytes(std::abs(change))));
+  }
+  return texts.empty() ? "" : fmt::format(": {}", fmt::join(texts, ", "));
+}
+
 StudyAnswer peaks_by_context(const StudyRows& rows) {
   StudyAnswer answer{kMemoryTopic, "What is the peak by context length, in a forward pass and in a step?"};
   const Rows all = rows_of(rows, StudyPart::memory_peaks, {{"dtype", "fp32"}});
   for (const std::string& model : texts_of(all, "model.name")) {
     for (const char* mode : {"forward", "training_forward", "step"}) {
-      std::vector<std::pair<double, double>> points;
-      std::vector<std::string> parts;
-      for (const Json* row : rows_of(all, {{"mode", mode}, {"model.name", model}})) {
-        points.emplace_back(number_at(*row, "context"), number_at(*row, kPeak));
-        parts.push_back(fmt::format("{} at {}", bytes(points.back().second), points.back().first));
-      }
+      Rows points = rows_of(all, {{"mode", mode}, {"model.name", model}});
       if (points.empty()) continue;
+      points = sorted_by(rows_like(points, *points.front(), {"batch"}), "context");
+      std::vector<std::string> parts;
+      for (const Json* row : points)
+        parts.push_back(fmt::format("{} at {}", bytes_at(*row, kPeak), number_at(*row, "context")));
       answer.add(StudyPart::memory_peaks, "{}, {}, fp32: {}", model, mode, fmt::join(parts, ", "));
       if (mode != std::string_view("step") || points.size() < 2) continue;
-      const double growth = points.back().second / points.front().second;
-      const double longer = points.back().first / points.front().first;
-      answer.say("From {} to {} tokens the peak of a step of {} grows from {} to {}, {}{}", points.front().first,
-                 points.back().first, model, bytes(points.front().second), bytes(points.back().second), times(growth),
-                 growth < 0.8 * longer   ? ": less than the tokens, as parameters and moments stay."
-                 : growth > 1.2 * longer ? ": more than the tokens, as scores grow with their square."
-                                         : ": about as the tokens.");
+      const Json &least = *points.front(), &most = *points.back();
+      answer.say("From {} to {} tokens, {} as many, the peak of a step of {} goes from {} to {}, {} as much{}.",
+                 number_at(least, "context"), number_at(most, "context"),
+                 times(number_at(most, "context") / number_at(least, "context")), model, bytes_at(least, kPeak),
+                 bytes_at(most, kPeak), times(number_at(most, kPeak) / number_at(least, kPeak)),
+                 changed_parts(least, most));
     }
   }
   if (answer.evidence.empty()) return unanswered(answer, StudyPart::memory_peaks);
@@ -81,34 +101,54 @@ StudyAnswer peaks_by_context(const StudyRows& rows) {
 
 StudyAnswer mixed_precision(const StudyRows& rows) {
   StudyAnswer answer{kMemoryTopic, "What does mixed precision change in the peaks?"};
-  const Rows all = rows_of(rows, StudyPart::memory_peaks);
-  double least = 1, most = -1;
-  for (const auto& [full, low] :
-       pairs_of(all, {{"dtype", "fp32"}}, {{"dtype", "bf16"}}, {"mode", "context", "model.name"})) {
+  struct Change {
+    double saved = 0;
+    const Json *full = nullptr, *low = nullptr;
+  };
+  std::vector<Change> changes;
+  for (const auto& [full, low] : pairs_of(rows_of(rows, StudyPart::memory_peaks), {{"dtype", "fp32"}},
+                                          {{"dtype", "bf16"}}, {"mode", "context", "batch", "model.name"})) {
     const double saved = 1 - number_at(*low, kPeak) / number_at(*full, kPeak);
+    if (!has(saved)) continue;
     answer.add(StudyPart::memory_peaks, "{} x {}, {}: fp32 {}, bf16 {}: {:+.1f} %", text_at(*full, "model.name"),
                number_at(*full, "context"), text_at(*full, "mode"), bytes_at(*full, kPeak), bytes_at(*low, kPeak),
                -100 * saved);
-    least = std::min(least, saved);
-    most = std::max(most, saved);
+    changes.push_back({saved, full, low});
   }
-  if (answer.evidence.empty()) return unanswered(answer, StudyPart::memory_peaks);
-  if (least >= 0) {
-    answer.say("bf16 lowers every peak, by {} to {}.", percent(least), percent(most));
-  } else if (most <= 0) {
-    answer.say("bf16 raises every peak, by {} to {}: the 16-bit copies of the weights outweigh what activations save.",
-               percent(-most), percent(-least));
+  if (changes.empty()) return unanswered(answer, StudyPart::memory_peaks);
+  const auto [least, most] = std::ranges::minmax(changes, {}, &Change::saved);
+  const auto where = [](const Change& change) {
+    return fmt::format("{} x {}, {}{}", text_at(*change.full, "model.name"), number_at(*change.full, "context"),
+                       text_at(*change.full, "mode"), changed_parts(*change.full, *change.low));
+  };
+  if (least.saved == 0 && most.saved == 0) {
+    answer.say("bf16 changes no peak.");
+  } else if (least.saved > 0) {
+    answer.say("bf16 lowers every peak, by {} to {} ({}).", percent(least.saved), percent(most.saved), where(most));
+  } else if (most.saved < 0) {
+    answer.say("bf16 raises every peak, by {} to {} ({}).", percent(-most.saved), percent(-least.saved), where(least));
   } else {
-    answer.say(
-        "bf16 lowers some peaks, by up to {}, and raises others, by up to {}: activations halve, but 16-bit copies of "
-        "the "
-        "weights stand beside the fp32 ones.",
-        percent(most), percent(-least));
+    if (most.saved > 0) answer.say("bf16 lowers peaks by up to {} ({}).", percent(most.saved), where(most));
+    if (least.saved < 0) answer.say("bf16 raises peaks by up to {} ({}).", percent(-least.saved), where(least));
   }
-  answer.compare("a100_80gb_pcie", "bf16 autocast saves 30 to 35 % of the memory of small.",
-                 StudyClaim::Verdict::not_comparable,
-                 "That is reserved memory of another program; here allocated peaks change by {:+.1f} to {:+.1f} %.",
-                 -100 * most, -100 * least);
+  // The source has a forward pass of small at 256 tokens.
+  const Change* small = nullptr;
+  for (const Change& change : changes) {
+    if (text_at(*change.full, "model.name") != "small" || text_at(*change.full, "mode") != "forward") continue;
+    if (small == nullptr || number_at(*change.full, "context") == 256) small = &change;
+  }
+  if (small == nullptr) return answer;
+  const char* reserved = "memory_bytes.peak_reserved";
+  const double saved = 1 - number_at(*small->low, reserved) / number_at(*small->full, reserved);
+  judge(answer,
+        {.source = "a100_80gb_pcie",
+         .text = "bf16 autocast saves 30 to 35 % of the memory of small.",
+         .figures = {{0.295, 0.355}},
+         .of = {{"batch", 64}, {"context", 256}},
+         .is_of_card = false},
+        *small->full,
+        {.figures = {exactly(saved)},
+         .text = fmt::format("the reserved memory of a forward pass changes by {:+.1f} %", -100 * saved)});
   return answer;
 }
 
@@ -172,11 +212,15 @@ StudyAnswer sawtooth(const StudyRows& rows) {
       verdict.empty() ? "not judged" : verdict);
   answer.add(StudyPart::memory_forward_loop, "{}: {} cycles of {}", workload(*row),
              number_at(*row, "memory.sawtooth.cycles"), bytes_at(*row, "memory.sawtooth.height_bytes"));
-  const bool is_equal = in_time > 1 / 1.5 && in_time < 1.5;
-  answer.compare("rtx_a4500_20gb", "Rise and fall last about equally long.", agreement(is_equal),
-                 "Here it is {} to 1 in time. The source does not say its axis; the "
-                 "common viewer's counts events, and there it is {} to 1.",
-                 digits(in_time), digits(in_events));
+  judge(answer,
+        {.source = "rtx_a4500_20gb",
+         .text = "Rise and fall last about equally long.",
+         .figures = {{1 / 1.5, 1.5}},
+         .of = {{"dtype", "bf16"}}},
+        *row,
+        {.figures = {exactly(in_time)},
+         .text = fmt::format("it is {} to 1 in time and {} to 1 in events", digits(in_time), digits(in_events)),
+         .differences = {"the source does not state its axis"}});
   return answer;
 }
 

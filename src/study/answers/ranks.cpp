@@ -39,35 +39,33 @@ StudyAnswer bandwidth(const StudyRows& rows) {
   return answer;
 }
 
-// Why a step takes longer than on one rank.
+// What of the loss against one rank is communication; empty where that is not known.
 std::string cause(double lost_ms, double exposed_ms) {
   if (!has(exposed_ms) || lost_ms <= 0) return "";
-  return exposed_ms >= lost_ms / 2
-             ? " (most of the loss is communication that nothing hides)"
-             : " (most of the loss is not exposed communication: the ranks share other resources)";
+  return exposed_ms >= lost_ms / 2 ? " (most of the loss is communication that nothing hides)"
+                                   : " (most of the loss is not exposed communication)";
 }
 
 StudyAnswer efficiency(const StudyRows& rows) {
   StudyAnswer answer{kRanksTopic, "How much of its speed does a step keep on several ranks?"};
   std::vector<std::string> sentences;
-  double ranks = 0;
   for (const Json* row : rows_of(rows, StudyPart::ranks, {{"parallel.shard", "none"}})) {
+    const double ranks = number_at(*row, "parallel.data");
     const double alone = number_at(*row, "parallel.alone_ms"), slowest = number_at(*row, kSlowest);
     const double communication = number_at(*row, "parallel.communication_ms"),
                  hidden = number_at(*row, "parallel.hidden");
     if (!has(alone) || !has(slowest)) continue;
-    ranks = number_at(*row, "parallel.data");
     const std::string collectives =
         has(communication) ? fmt::format("; collectives run {}, {} of it hidden", ms(communication), percent(hidden))
                            : "";
-    answer.add(StudyPart::ranks, "{}: {} on {:.0f} ranks, {} alone{}", workload(*row), ms(slowest), ranks, ms(alone),
-               collectives);
-    sentences.push_back(fmt::format("a step of {} keeps {} of the speed of one rank alone{}",
-                                    text_at(*row, "model.name"), percent(alone / slowest),
+    answer.add(StudyPart::ranks, "{}: {} on {:.0f} ranks, {} alone{}", workload(*row), ms_at(*row, kSlowest), ranks,
+               ms(alone), collectives);
+    sentences.push_back(fmt::format("a step of {} on {:.0f} ranks keeps {} of the speed of one rank alone{}{}",
+                                    text_at(*row, "model.name"), ranks, percent(alone / slowest), doubt(*row),
                                     cause(slowest - alone, number_at(*row, "parallel.exposed_ms"))));
   }
   if (sentences.empty()) return unanswered(answer, StudyPart::ranks);
-  answer.say("On {:.0f} ranks, each with the batch of one, {}.", ranks, fmt::join(sentences, "; "));
+  answer.say("Where every rank has the batch of one, {}.", fmt::join(sentences, "; "));
   return answer;
 }
 
@@ -86,8 +84,9 @@ StudyAnswer sharding(const StudyRows& rows) {
   const Rows all = rows_of(rows, StudyPart::ranks);
   std::vector<std::string> sentences;
   for (const std::string& model : texts_of(all, "model.name")) {
-    const Rows of_model = rows_of(all, {{"model.name", model}});
+    Rows of_model = rows_of(all, {{"model.name", model}});
     const Json* none = first_of(of_model, {{"parallel.shard", "none"}});
+    if (none != nullptr) of_model = rows_like(of_model, *none, {"mode", "dtype", "batch", "context", "parallel.data"});
     if (none == nullptr || of_model.size() < 2) continue;
     const Json* least = none;
     for (const Json* row : of_model) {
@@ -100,11 +99,9 @@ StudyAnswer sharding(const StudyRows& rows) {
       continue;
     }
     sentences.push_back(
-        fmt::format("of {}, '{}' has the lowest peak: {} instead of {} ({} less), for a step that takes {} as long{}",
-                    model, text_at(*least, "parallel.shard"), bytes_at(*least, kPeak), bytes_at(*none, kPeak),
-                    percent(1 - number_at(*least, kPeak) / number_at(*none, kPeak)),
-                    times(number_at(*least, kSlowest) / number_at(*none, kSlowest)),
-                    compare(*none, *least) == Verdict::slower ? "" : ", which is within the noise"));
+        fmt::format("of {}, '{}' has the lowest peak: {} instead of {} ({} less), for a step that is {}", model,
+                    text_at(*least, "parallel.shard"), bytes_at(*least, kPeak), bytes_at(*none, kPeak),
+                    percent(1 - number_at(*least, kPeak) / number_at(*none, kPeak)), words(speedup(*none, *least))));
     sentences.back() += not_measured(of_model);
   }
   if (sentences.empty()) return unanswered(answer, StudyPart::ranks);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,10 +33,17 @@ const Json* first_of(const Rows& rows, Conditions conditions);  // null: none
 std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Conditions first, Conditions second,
                                                           std::initializer_list<std::string_view> equal);
 
+// The rows whose fields have the values of `row`; the rows in ascending order of a number.
+Rows rows_like(const Rows& rows, const Json& row, std::initializer_list<std::string_view> equal);
+Rows sorted_by(Rows rows, std::string_view path);
+
 // The values of a field, each once, in the order of the rows.
 std::vector<std::string> texts_of(const Rows& rows, std::string_view path);
 
-// "12.3 ms", "1.5 GiB", "73 %", "0.4 %", "2.13x", "1.2 %".
+// " (~ throttled)" where the samples of a time of the row are in doubt; empty where they are steady, or not judged.
+std::string doubt(const Json& row, std::string_view statistic = "time_ms");
+
+// "12.3 ms", "1.5 GiB", "73 %", "0.4 %", "2.13x", "1.2 %". A time of a row has its doubt with it.
 std::string ms(double milliseconds);
 std::string ms_at(const Json& row, std::string_view path);
 std::string bytes(double count);
@@ -44,11 +52,53 @@ std::string percent(double share);
 std::string times(double ratio);
 std::string flops(double count);  // "4.83 Gflop"
 
-// "small, fp32": the model and the type of a record; "small, fp32, 4 x 256, step".
+// "small, 4 x 256, fp32": the model, the batch and context, and the type of a record.
 std::string workload(const Json& row);
+// "a training step", "a forward pass": what an iteration of a mode is.
+std::string pass_name(std::string_view mode);
 
-// Whether `row` is faster than `baseline` by the samples of both, with 95 % confidence.
-Verdict compare(const Json& baseline, const Json& row);
+// A figure between two ends: the interval that the samples give, or both ends the figure itself, where it is exact.
+struct Range {
+  double low = 0;
+  double high = 0;
+};
+constexpr Range exactly(double value) { return {value, value}; }
+
+// How many times as fast one row is as another.
+struct Speedup {
+  double ratio = 0;                        // of the medians
+  std::optional<Range> interval = {};      // of 95 %; empty: too few samples
+  std::string doubt = {};                  // of either row
+  Verdict verdict = Verdict::cannot_tell;  // by the interval
+};
+// By the time that the statistics of a row add up to.
+Speedup speedup(const Json& baseline, const Json& row,
+                std::initializer_list<std::string_view> statistics = {"time_ms"});
+// "1.90x as fast (1.88x to 1.92x)", "1.20x as long", "0.97x to 1.04x as fast, so the noise hides which is faster",
+// "1.67x as fast, by too few iterations for an interval".
+std::string words(const Speedup& speedup);
+// "2.00x", "1.90x to 2.10x".
+std::string times(const Range& range);
+
+// A published claim: figures, each with the range of those that agree with it, and the fields of the row that the
+// source has stated.
+struct PublishedClaim {
+  std::string source = {};
+  std::string text = {};
+  std::vector<Range> figures = {};
+  std::vector<std::pair<std::string_view, Json>> of = {};
+  bool is_of_card = true;  // false: no time or share of a time
+};
+// What this study has for it.
+struct OwnFigures {
+  std::vector<std::optional<Range>> figures = {};  // empty: not known well enough, as too few samples were taken
+  std::string text = {};                           // "they take 2.99x"
+  std::string doubt = {};
+  std::vector<std::string> differences = {};  // besides the fields and the card: why they do not compare
+};
+// Adds the claim. It is not comparable if the card, a field or anything else differs, if the figures are in doubt, or
+// if the noise hides whether they agree; the reason says which. It is confirmed only if all figures are.
+void judge(StudyAnswer& answer, PublishedClaim claim, const Json& row, OwnFigures own);
 
 // The exponent of y over x between the first and the last of two or more points, on logarithmic axes; NaN for fewer.
 double exponent(std::span<const std::pair<double, double>> points);

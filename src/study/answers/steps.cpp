@@ -4,10 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <span>
 
+#include "ridgepoint/record.h"
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {
@@ -15,9 +18,16 @@ namespace {
 
 constexpr const char* kStepsTopic = "Training steps";
 
+// The rows of one mode and type, the smallest model first; those that have the batch and context of the first.
+Rows by_size(const StudyRows& rows, const char* mode, const char* dtype) {
+  const Rows all = rows_of(rows, StudyPart::sizes, {{"mode", mode}, {"dtype", dtype}});
+  if (all.empty()) return {};
+  return sorted_by(rows_like(all, *all.front(), {"batch", "context"}), "model.parameters");
+}
+
 StudyAnswer times_by_size(const StudyRows& rows) {
   StudyAnswer answer{kStepsTopic, "How long do a forward pass and a training step take, by size?"};
-  const Rows forwards = rows_of(rows, StudyPart::sizes, {{"mode", "forward"}, {"dtype", "fp32"}});
+  const Rows forwards = by_size(rows, "forward", "fp32");
   if (forwards.empty()) return unanswered(answer, StudyPart::sizes);
   const Rows all = rows_of(rows, StudyPart::sizes);
   for (const std::string& model : texts_of(all, "model.name")) {
@@ -37,102 +47,127 @@ StudyAnswer times_by_size(const StudyRows& rows) {
   answer.say("On {}, a forward pass of {} takes {} in fp32 (batch {}, context {}).", text_at(small, "device.name"),
              text_at(small, "model.name"), ms_at(small, kMedian), number_at(small, "batch"),
              number_at(small, "context"));
-  if (&small == &large) return answer;
-  const double growth = number_at(large, kMedian) / number_at(small, kMedian);
   const double more = number_at(large, "model.parameters") / number_at(small, "model.parameters");
+  if (&small == &large || !(more > 1)) return answer;
+  const double growth = number_at(large, kMedian) / number_at(small, kMedian);
   answer.say("A forward pass of {} takes {}: {} as long with {} the parameters, so the time grows {} the parameters.",
              text_at(large, "model.name"), ms_at(large, kMedian), times(growth), times(more),
              growth > 1.15 * more   ? "faster than"
              : growth < more / 1.15 ? "more slowly than"
-                                    : "as fast as");
+                                    : "about as fast as");
   return answer;
 }
 
 StudyAnswer backward_over_forward(const StudyRows& rows) {
   StudyAnswer answer{kStepsTopic, "How long is backward against forward?"};
   const Rows all = rows_of(rows, StudyPart::sizes);
-  std::vector<double> backward, both;
-  for (const auto& [forward, pair] : pairs_of(all, {{"mode", "forward"}, {"dtype", "fp32"}},
-                                              {{"mode", "forward_backward"}, {"dtype", "fp32"}}, {"model.name"})) {
-    const double of_both = number_at(*pair, kMedian) / number_at(*forward, kMedian);
-    if (has(of_both)) both.push_back(of_both);
+  std::vector<double> backward, operations, rates;
+  std::vector<double> both;       // over forward
+  std::optional<Range> interval;  // of all
+  bool has_intervals = true;
+  std::string in_doubt;
+  const Json* first = nullptr;
+  for (const auto& [forward, pair] :
+       pairs_of(all, {{"mode", "forward"}, {"dtype", "fp32"}}, {{"mode", "forward_backward"}, {"dtype", "fp32"}},
+                {"model.name", "batch", "context"})) {
     const double ratio = number_at(*pair, "phase_ms.backward") / number_at(*pair, "phase_ms.forward");
-    if (has(ratio)) backward.push_back(ratio);
     answer.add(StudyPart::sizes, "{}: forward {}, backward {}, ratio {}", workload(*pair),
                ms_at(*pair, "phase_ms.forward"), ms_at(*pair, "phase_ms.backward"), times(ratio));
+    if (has(ratio)) backward.push_back(ratio);
+    const double more = number_at(*pair, "flops_per_step") / number_at(*forward, "flops_per_step") - 1;
+    if (has(more / ratio)) operations.push_back(more), rates.push_back(more / ratio);
+    const Speedup against_both = speedup(*pair, *forward);
+    if (first == nullptr) first = forward;
+    if (in_doubt.empty()) in_doubt = against_both.doubt;
+    has_intervals &= against_both.interval.has_value();
+    both.push_back(against_both.ratio);
+    const Range range = against_both.interval.value_or(exactly(against_both.ratio));
+    interval = interval ? Range{std::min(interval->low, range.low), std::max(interval->high, range.high)} : range;
   }
-  if (backward.empty() || both.empty()) return unanswered(answer, StudyPart::sizes);
-  const auto [least, most] = std::ranges::minmax(backward);
-  answer.sentence = backward.size() == 1 ? fmt::format("Backward takes {} as long as forward.", times(least))
-                                         : fmt::format("Backward takes {} to {} as long as forward over the sizes.",
-                                                       times(least), times(most));
-  answer.sentence +=
-      most < 1.8 || least > 2.2
-          ? fmt::format(" Its products have twice the operations, so other work makes it {} than twice.",
-                        least > 2.2 ? "longer" : "shorter")
-      : least < 1.8 || most > 2.2
-          ? " Its products have twice the operations of forward's, and the time does not follow them at every size."
-          : " Its products have twice the operations of forward's, and the time follows them.";
-  std::ranges::sort(both);
-  const double passes = both[both.size() / 2];
-  answer.compare("unnamed_card", "Forward and backward together take about 3 times a forward pass.",
-                 agreement(passes > 2.5 && passes < 3.5), "Here they take {}.", times(passes));
+  if (backward.empty() || !has(both.front())) return unanswered(answer, StudyPart::sizes);
+  const auto range_of = [](const std::vector<double>& values) {
+    const auto [least, most] = std::ranges::minmax(values);
+    return Range{least, most};
+  };
+  answer.say("Backward takes {} as long as forward{}{}.", times(range_of(backward)),
+             backward.size() == 1 ? "" : " over the sizes", in_doubt);
+  if (!rates.empty())
+    answer.say("It has {} the operations, so it computes at {} the rate of forward.", times(range_of(operations)),
+               times(range_of(rates)));
+  judge(answer,
+        {.source = "unnamed_card",
+         .text = "Forward and backward together take about 3 times a forward pass.",
+         .figures = {{2.5, 3.5}},
+         .of = {{"batch", 4}, {"context", 256}}},
+        *first,
+        {.figures = {has_intervals ? interval : std::nullopt},
+         .text = fmt::format("they take {}", times(range_of(both))),
+         .doubt = in_doubt});
   return answer;
-}
-
-std::string phrase(Verdict verdict, double speedup) {
-  if (verdict == Verdict::faster) return fmt::format("{} as fast", times(speedup));
-  if (verdict == Verdict::slower) return fmt::format("slower ({} as fast)", times(speedup));
-  return fmt::format("no different beyond the noise ({} as fast)", times(speedup));
 }
 
 StudyAnswer low_precision(const StudyRows& rows) {
   StudyAnswer answer{kStepsTopic, "What does bf16 gain over fp32, and how does that depend on size?"};
-  const Rows all = rows_of(rows, StudyPart::sizes);
-  std::vector<std::pair<std::string, double>> gains;
-  std::string first;
-  for (const auto& [full, low] : pairs_of(all, {{"dtype", "fp32"}}, {{"dtype", "bf16"}}, {"mode", "model.name"})) {
-    const double speedup = number_at(*full, kMedian) / number_at(*low, kMedian);
-    const std::string words = phrase(compare(*full, *low), speedup);
+  const Rows all = sorted_by(rows_of(rows, StudyPart::sizes), "model.parameters");
+  std::vector<std::pair<const Json*, Speedup>> gains;  // of forward passes, the smallest model first
+  for (const auto& [full, low] :
+       pairs_of(all, {{"dtype", "fp32"}}, {{"dtype", "bf16"}}, {"mode", "model.name", "batch", "context"})) {
+    const Speedup gain = speedup(*full, *low);
     answer.add(StudyPart::sizes, "{}, {}: fp32 {}, bf16 {}; bf16 is {}", text_at(*full, "model.name"),
-               text_at(*full, "mode"), ms_at(*full, kMedian), ms_at(*low, kMedian), words);
-    if (text_at(*full, "mode") != "forward") continue;
-    gains.emplace_back(text_at(*full, "model.name"), speedup);
-    if (first.empty())
-      first = fmt::format("A forward pass of {} in bf16 is {} as in fp32.", text_at(*full, "model.name"), words);
+               text_at(*full, "mode"), ms_at(*full, kMedian), ms_at(*low, kMedian), words(gain));
+    if (text_at(*full, "mode") == "forward" && has(gain.ratio)) gains.emplace_back(full, gain);
   }
   if (gains.empty()) return unanswered(answer, StudyPart::sizes);
-  answer.sentence = first;
-  if (gains.size() > 1) {
-    const double change = gains.back().second / gains.front().second;
-    answer.say("For {} it is {}: the gain {} with size.", gains.back().first, times(gains.back().second),
-               change > 1.05       ? "grows"
-               : change < 1 / 1.05 ? "falls"
-                                   : "hardly changes");
-    answer.compare("unnamed_card",
-                   "bf16 makes a forward pass 1.73x as fast for small and 2.75x for xl: the gain grows with size.",
-                   agreement(change > 1.05), "Here the gain is {} for {} and {} for {}.", times(gains.front().second),
-                   gains.front().first, times(gains.back().second), gains.back().first);
-  }
+  const auto model_of = [](const auto& gain) { return text_at(*gain.first, "model.name"); };
+  const auto& [small, of_small] = gains.front();
+  answer.say("In bf16 instead of fp32 a forward pass of {} is {}.", model_of(gains.front()), words(of_small));
+  if (gains.size() == 1) return answer;
+  const Speedup& of_large = gains.back().second;
+  const bool is_known = of_small.interval && of_large.interval;
+  answer.say("Of {} it is {}.", model_of(gains.back()), words(of_large));
+  answer.say("{}", !is_known ? "There are too few iterations to compare the gains."
+                   : of_large.interval->low > of_small.interval->high ? "So the gain is larger for the larger model."
+                   : of_large.interval->high < of_small.interval->low ? "So the gain is smaller for the larger model."
+                                                                      : "The noise hides a difference of the gains.");
+  // The source has xl as its second model.
+  const auto xl = std::ranges::find_if(gains, [&](const auto& gain) { return model_of(gain) == "xl"; });
+  const auto& compared = xl == gains.end() ? gains.back() : *xl;
+  judge(answer,
+        {.source = "unnamed_card",
+         .text = "bf16 makes a forward pass 1.73x as fast for small and 2.75x for xl: the gain grows with size.",
+         .figures = {{1.64, 1.82}, {2.61, 2.89}},
+         .of = {{"model.name", "small"}, {"batch", 4}, {"context", 256}}},
+        *small,
+        {.figures = {of_small.interval, compared.second.interval},
+         .text = fmt::format("the gain is {} for {} and {} for {}", times(of_small.ratio), model_of(gains.front()),
+                             times(compared.second.ratio), model_of(compared)),
+         .doubt = of_small.doubt.empty() ? compared.second.doubt : of_small.doubt,
+         .differences = {xl == gains.end() ? fmt::format("another model ({}, not xl)", model_of(compared)) : ""}});
   return answer;
 }
 
 StudyAnswer contexts(const StudyRows& rows) {
   StudyAnswer answer{kStepsTopic, "How does the time grow with the context length?"};
   for (const char* mode : {"forward", "step"}) {
-    std::vector<std::pair<double, double>> points;
-    for (const Json* row : rows_of(rows, StudyPart::contexts, {{"mode", mode}})) {
+    Rows of_mode = rows_of(rows, StudyPart::contexts, {{"mode", mode}});
+    if (of_mode.empty()) continue;
+    of_mode = sorted_by(rows_like(of_mode, *of_mode.front(), {"model.name", "dtype", "batch"}), "context");
+    std::vector<std::pair<double, double>> points, operations;
+    std::string in_doubt;
+    for (const Json* row : of_mode) {
       points.emplace_back(number_at(*row, "context"), number_at(*row, kMedian));
-      answer.add(StudyPart::contexts, "{}, {}: {}", workload(*row), mode, ms(points.back().second));
+      operations.emplace_back(points.back().first, number_at(*row, "flops_per_step"));
+      answer.add(StudyPart::contexts, "{}, {}: {}", workload(*row), mode, ms_at(*row, kMedian));
+    }
+    for (const Json* end : {of_mode.front(), of_mode.back()}) {
+      if (in_doubt.empty()) in_doubt = doubt(*end);
     }
     const double power = exponent(points);
     if (!has(power)) continue;
-    answer.say("From {} to {} tokens the time of {} grows with the context to the power {:.2f}: {}.",
-               points.front().first, points.back().first,
-               mode == std::string_view("step") ? "a step" : "a forward pass", power,
-               power > 1.15  ? "attention, which grows with its square, already counts"
-               : power < 0.8 ? "more slowly than the tokens, so short sequences do not fill the machine"
-                             : "nearly with the tokens, as the products with weights do");
+    const double of_operations = exponent(operations);
+    answer.say("From {} to {} tokens the time of {} grows with the context to the power {:.2f}{}{}.",
+               points.front().first, points.back().first, pass_name(mode), power, in_doubt,
+               has(of_operations) ? fmt::format(", and its operations to the power {:.2f}", of_operations) : "");
   }
   return answer.sentence.empty() ? unanswered(answer, StudyPart::contexts) : answer;
 }
@@ -140,28 +175,40 @@ StudyAnswer contexts(const StudyRows& rows) {
 StudyAnswer spread(const StudyRows& rows) {
   StudyAnswer answer{kStepsTopic, "How much do the iterations vary?"};
   const Rows all = rows_of(rows, StudyPart::sizes);
-  const Json* worst = nullptr;
-  std::size_t doubtful = 0;
+  const Json *worst = nullptr, *least_known = nullptr;
+  std::size_t judged = 0, doubtful = 0;
+  bool has_intervals = true;
   std::map<std::string, std::vector<std::string>> by_verdict;
   for (const Json* row : all) {
-    if (!has(number_at(*row, "time_ms.cv"))) continue;
-    if (worst == nullptr || number_at(*row, "time_ms.cv") > number_at(*worst, "time_ms.cv")) worst = row;
+    const double cv = number_at(*row, "time_ms.cv"), half_width = number_at(*row, "time_ms.median_half_width");
+    if (!has(cv)) continue;
+    if (worst == nullptr || cv > number_at(*worst, "time_ms.cv")) worst = row;
+    has_intervals &= has(half_width);
+    if (has(half_width) &&
+        (least_known == nullptr || half_width > number_at(*least_known, "time_ms.median_half_width")))
+      least_known = row;
     const std::string verdict = text_at(*row, "timing.verdict");
+    judged += verdict.empty() ? 0 : 1;
     if (verdict.empty() || verdict == "steady") continue;
     ++doubtful;
     by_verdict[verdict].push_back(fmt::format("{}, {}", workload(*row), text_at(*row, "mode")));
   }
   if (worst == nullptr) return unanswered(answer, StudyPart::sizes);
-  const double cv = number_at(*worst, "time_ms.cv");
-  answer.say("The largest standard deviation is {} of the mean ({}, {}): {}.", percent(cv), workload(*worst),
-             text_at(*worst, "mode"),
-             cv < 0.02  ? "the iterations are steady"
-             : cv < 0.1 ? "differences of a few per cent need more iterations"
-                        : "small differences between rows of this study say nothing");
-  answer.sentence += doubtful == 0            ? " Every row has the verdict steady."
-                     : doubtful == all.size() ? " No row has the verdict steady."
-                     : doubtful == 1          ? fmt::format(" 1 of {} rows is not steady.", all.size())
-                                              : fmt::format(" {} of {} rows are not steady.", doubtful, all.size());
+  answer.say("The largest standard deviation is {} of the mean ({}, {}).", percent(number_at(*worst, "time_ms.cv")),
+             workload(*worst), text_at(*worst, "mode"));
+  if (!has_intervals) {
+    answer.say("Some rows have too few iterations for an interval of their median.");
+  } else {
+    answer.say("The 95 % interval of every median reaches at most {} to each side ({}, {}).",
+               percent(number_at(*least_known, "time_ms.median_half_width")), workload(*least_known),
+               text_at(*least_known, "mode"));
+  }
+  if (judged > 0) {
+    answer.say("{}", doubtful == 0        ? fmt::format("All {} rows that were judged are steady.", judged)
+                     : doubtful == judged ? fmt::format("None of {} rows is steady.", judged)
+                     : doubtful == 1      ? fmt::format("1 of {} rows is not steady.", judged)
+                                          : fmt::format("{} of {} rows are not steady.", doubtful, judged));
+  }
   for (const auto& [verdict, of_verdict] : by_verdict)
     answer.add(StudyPart::sizes, "{}: {}", verdict, fmt::join(of_verdict, "; "));
   return answer;
@@ -173,8 +220,7 @@ double first_over_others(const Json& row) {
   if (samples.size() < 3) return std::nan("");
   const double first = samples.front();
   samples.erase(samples.begin());
-  std::ranges::nth_element(samples, samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2));
-  return first / samples[samples.size() / 2];
+  return first / describe(samples).median;
 }
 
 double squared_deviations(std::span<const double> samples) {
@@ -193,9 +239,17 @@ double first_share_of_spread(const Json& row) {
 
 std::string iterations_text(std::int64_t count) { return fmt::format("{} iteration{}", count, count == 1 ? "" : "s"); }
 
+// How far the first iteration raises the mean: over the mean of the others, less 1.
+double excess_of_mean(const Json& row) {
+  const std::vector<double> samples = samples_of(row);
+  const double all = std::accumulate(samples.begin(), samples.end(), 0.0);
+  const auto count = static_cast<double>(samples.size());
+  return (all / count) / ((all - samples.front()) / (count - 1)) - 1;
+}
+
 StudyAnswer warmup(const StudyRows& rows) {
   StudyAnswer answer{kStepsTopic, "What does the warm-up change, and how much is enough?"};
-  const Rows all = rows_of(rows, StudyPart::warmup);
+  const Rows all = sorted_by(rows_of(rows, StudyPart::warmup), "warmup");
   const Json* cold = first_of(all, {{"warmup", 0}});
   if (cold == nullptr || !has(first_over_others(*cold))) return unanswered(answer, StudyPart::warmup);
   std::int64_t enough = -1;  // the least from which on the first iteration is like the others
@@ -206,29 +260,30 @@ StudyAnswer warmup(const StudyRows& rows) {
     answer.add(StudyPart::warmup,
                "{} of warm-up: mean {}, standard deviation {}, first iteration {} the median of the others",
                iterations_text(warmup), ms_at(*row, "time_ms.mean"), ms_at(*row, "time_ms.std"), times(first));
-    if (first >= 1.1) enough = -1;
-    if (enough < 0 && first < 1.1) enough = warmup;
+    const bool is_like = std::abs(first - 1) < 0.1;
+    if (!is_like) enough = -1;
+    if (enough < 0 && is_like) enough = warmup;
   }
   const double first = first_over_others(*cold);
-  const double excess = number_at(*cold, "time_ms.mean") / number_at(*cold, kMedian) - 1;
-  if (first >= 1.1) {
-    answer.say(
-        "Without a warm-up the first iteration takes {} as long as the others, which puts the mean {} above the "
-        "median.",
-        times(first), percent(excess));
-    answer.sentence +=
-        enough > 0       ? fmt::format(" After {} of warm-up the first timed one is within 10 % of the others.",
-                                       iterations_text(enough))
-        : all.size() > 1 ? " No measured warm-up brings the first timed one reliably within 10 % of the others."
-                         : "";
-  } else {
-    answer.say("Even without a warm-up the first iteration takes {} as long as the others, so here it changes little.",
-               times(first));
-  }
+  answer.say(
+      "Without a warm-up the first iteration takes {} the median of the others, which puts the mean {} {} the "
+      "mean of the others.",
+      times(first), percent(std::abs(excess_of_mean(*cold))), excess_of_mean(*cold) < 0 ? "below" : "above");
+  answer.say("{}", enough == 0  ? "It is within 10 % of the others with every warm-up that was measured."
+                   : enough > 0 ? fmt::format("From {} of warm-up on the first timed one is within 10 % of the others.",
+                                              iterations_text(enough))
+                                : "No measured warm-up brings the first timed one reliably within 10 % of the others.");
   const double share = first_share_of_spread(*cold);
-  answer.compare("unnamed_card", "Without a warm-up the first step dominates the spread.",
-                 agreement(first >= 1.1 && share >= 0.5),
-                 "Here it takes {} as long as the others, and makes {} of the variance.", times(first), percent(share));
+  // Dominates: it takes a tenth longer, and makes half of the variance.
+  judge(answer,
+        {.source = "unnamed_card",
+         .text = "Without a warm-up the first step dominates the spread.",
+         .figures = {{1.1, 1e9}, {0.5, 1}},
+         .of = {{"model.name", "2.35b"}, {"batch", 4}, {"context", 256}}},
+        *cold,
+        {.figures = {exactly(first), exactly(share)},
+         .text = fmt::format("it takes {} as long as the others, and makes {} of the variance", times(first),
+                             percent(share))});
   return answer;
 }
 
