@@ -67,10 +67,11 @@ class MemoryCommand : public Command {
     run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Memory";
-    CLI::Option* axis =
-        app.add_option("--axis", axis_, "the axis of the timeline: time or events [time; events on the null device]")
-            ->type_name("NAME")
-            ->group(kGroup);
+    CLI::Option* axis = app.add_option("--axis", axis_,
+                                       "the axis of the timeline: time, or events as pytorch.org/memory_viz puts them "
+                                       "side by side [time; events on the null device]")
+                            ->type_name("NAME")
+                            ->group(kGroup);
     offer(*axis, {"time", "events"}, Takes::one);
     app.add_option("--top", top_, "rows in the tables of modules and allocations; 0 shows all [10]")
         ->type_name("N")

@@ -121,7 +121,7 @@ MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, con
   if (report.before_backward) fill_contents(*report.before_backward);
   report.fragmentation = fragmentation_of(segments, report.contents.levels);
   report.leaks = find_leaks(snapshot, repetitions, lifetimes, stop_point);
-  judge_sawtooth(cycles, summary.allocator_us, work, report);
+  judge_sawtooth(cycles, history, lifetimes, summary.allocator_us, work, stop_point, report);
   for (OutOfMemoryEvent& failure : report.out_of_memory) {
     fill_contents(failure.held);
     failure.advice = advice_for(failure, snapshot.settings);

@@ -144,7 +144,7 @@ struct DeviceWork {
 };
 
 // The rise and fall of allocated memory that repeats. A viewer that draws one event beside the other shows a release of
-// many blocks at once as a long fall; so durations and slopes are given in time and in events.
+// many blocks at once as a long fall; so durations are given in time, in events and in the steps of such a viewer.
 struct Sawtooth {
   // allocator_bound: the time goes to requests to the device for segments. compute_bound: the device is always busy.
   // host_bound: it waits for the host. Where its work was not observed, the pace: one direction takes more than four
@@ -164,10 +164,11 @@ struct Sawtooth {
   // Means. From the low to the high, and from the high to the low.
   double rise_ms = 0, fall_ms = 0;
   double rise_events = 0, fall_events = 0;
-  std::uint64_t segment_requests = 0;  // of all events that count
-  std::uint64_t retries = 0;           // of them: directly after segments were given back
-  double allocator_share = 0;          // of the time, before events of segments
-  std::optional<double> busy_share;    // of the time, in which the device was busy
+  double rise_steps = 0, fall_steps = 0;  // of the axis of pytorch.org/memory_viz (ViewerAxis)
+  std::uint64_t segment_requests = 0;     // of all events that count
+  std::uint64_t retries = 0;              // of them: directly after segments were given back
+  double allocator_share = 0;             // of the time, before events of segments
+  std::optional<double> busy_share;       // of the time, in which the device was busy
   Verdict verdict = Verdict::none;
 };
 

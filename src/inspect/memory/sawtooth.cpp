@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/types/enum_names.h"
+#include "inspect/memory/timeline.h"
 
 namespace ridgepoint {
 namespace {
@@ -208,7 +209,8 @@ void search_levels(const MemoryHistory& history, const Lifetimes& lifetimes, con
   for (RunSearch& search : searches) search.finish();
 }
 
-double mean(const std::vector<MemoryCycle>& cycles, double (*figure)(const MemoryCycle&)) {
+template <typename Figure>
+double mean(const std::vector<MemoryCycle>& cycles, Figure figure) {
   double sum = 0;
   for (const MemoryCycle& cycle : cycles) sum += figure(cycle);
   return sum / static_cast<double>(cycles.size());
@@ -259,13 +261,20 @@ std::vector<MemoryCycle> find_cycles(const MemoryHistory& history, const Lifetim
   return {};
 }
 
-void judge_sawtooth(const std::vector<MemoryCycle>& cycles, double allocator_us, const std::optional<DeviceWork>& work,
+void judge_sawtooth(const std::vector<MemoryCycle>& cycles, const MemoryHistory& history, const Lifetimes& lifetimes,
+                    double allocator_us, const std::optional<DeviceWork>& work, const StopPoint& stop_point,
                     MemoryReport& report) {
   if (cycles.empty()) return;
   Sawtooth& sawtooth = report.sawtooth;
   sawtooth.cycles = cycles.size();
   sawtooth.rise_events = mean(cycles, [](const MemoryCycle& c) { return events_between(c.begin, c.peak_begin); });
   sawtooth.fall_events = mean(cycles, [](const MemoryCycle& c) { return events_between(c.peak_end, c.end); });
+  const ViewerAxis axis(history, lifetimes, stop_point);
+  const auto steps_between = [&](const TurningPoint& a, const TurningPoint& b) {
+    return static_cast<double>(axis.steps(b.at.moment)) - static_cast<double>(axis.steps(a.at.moment));
+  };
+  sawtooth.rise_steps = mean(cycles, [&](const MemoryCycle& c) { return steps_between(c.begin, c.peak_begin); });
+  sawtooth.fall_steps = mean(cycles, [&](const MemoryCycle& c) { return steps_between(c.peak_end, c.end); });
   sawtooth.height_bytes = mean(cycles, [](const MemoryCycle& c) {
     return static_cast<double>(c.peak_begin.allocated_bytes - std::min(c.begin.allocated_bytes, c.end.allocated_bytes));
   });

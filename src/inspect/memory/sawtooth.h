@@ -46,7 +46,8 @@ inline constexpr double kComputeBoundShare = 0.9;
 std::string_view name(Sawtooth::Verdict verdict);
 
 // Sets report.sawtooth, but for the requests that are already there.
-void judge_sawtooth(const std::vector<MemoryCycle>& cycles, double allocator_us, const std::optional<DeviceWork>& work,
+void judge_sawtooth(const std::vector<MemoryCycle>& cycles, const MemoryHistory& history, const Lifetimes& lifetimes,
+                    double allocator_us, const std::optional<DeviceWork>& work, const StopPoint& stop_point,
                     MemoryReport& report);
 
 }  // namespace ridgepoint

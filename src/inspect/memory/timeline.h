@@ -12,8 +12,24 @@
 
 namespace ridgepoint {
 
-// time: by the host's clock, which on a GPU says when blocks were asked for, not when kernels used them. events: one
-// allocation or release beside the other, as the common viewer of snapshots draws them.
+// The horizontal axis of the viewer at pytorch.org/memory_viz, which has steps instead of time. An allocation and a
+// release take one step; a release takes three more where a block that was allocated later is still live, because the
+// blocks above it slide down then. The viewer draws the 15,000 largest blocks, by what was requested; an event of any
+// other block takes one step. Blocks that are older than the history lie below all others. Events of segments, failed
+// requests and releases that were requested but not completed take none. (process_alloc_data() of MemoryViz.js.)
+class ViewerAxis {
+ public:
+  ViewerAxis(const MemoryHistory& history, const Lifetimes& lifetimes, const StopPoint& stop_point);
+
+  // Of the first `moment` events together.
+  std::uint64_t steps(std::size_t moment) const { return steps_[moment]; }
+
+ private:
+  std::vector<std::uint64_t> steps_;
+};
+
+// time: by the host's clock, which on a GPU says when blocks were asked for, not when kernels used them. events: the
+// steps of ViewerAxis.
 enum class TimelineAxis : std::uint8_t { time, events };
 std::string_view name(TimelineAxis axis);
 // The inverse of name(). Throws Error (usage) with the nearest name.
@@ -39,7 +55,7 @@ struct TimelineColumn {
 
 struct Timeline {
   TimelineAxis axis = TimelineAxis::time;
-  double length = 0;  // of all columns: milliseconds or events
+  double length = 0;  // of all columns: milliseconds or steps
   std::vector<TimelineColumn> columns;
 
   // Whether any column has bytes of the layer; the last one is drawn only then.

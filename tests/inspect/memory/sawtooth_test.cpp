@@ -66,6 +66,8 @@ TEST(SawtoothOfRun, tells_time_from_events) {
   EXPECT_DOUBLE_EQ(sawtooth.fall_ms, 0.002);
   EXPECT_DOUBLE_EQ(sawtooth.rise_events, 3);
   EXPECT_DOUBLE_EQ(sawtooth.fall_events, 3);
+  EXPECT_DOUBLE_EQ(sawtooth.rise_steps, 3);
+  EXPECT_DOUBLE_EQ(sawtooth.fall_steps, 4 + 4 + 1);  // the oldest block is released first
   EXPECT_EQ(sawtooth.verdict, Sawtooth::Verdict::released_in_bursts);
   EXPECT_FALSE(sawtooth.busy_share);
 }

@@ -85,9 +85,23 @@ TEST(Timeline, has_no_phase_where_the_host_waits_after_it) {
 }
 
 TEST(Timeline, puts_one_event_beside_the_other) {
-  const Timeline timeline = Sample().timeline(TimelineAxis::events, 7);
+  const Timeline timeline = Sample().timeline(TimelineAxis::events, 6);
+  EXPECT_DOUBLE_EQ(timeline.length, 6) << "the segment takes no step";
+  EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(1, 3, 7, 7, 3, 1));
+}
+
+TEST(Timeline, stays_at_the_level_before_a_release_for_all_of_its_steps) {
+  MadeSnapshot made;
+  const auto add = [&](MemoryEventKind kind, std::uint64_t kib) {
+    made.event(kind, kib, {.size_bytes = kib * 1024, .rounding_bytes = 0});
+  };
+  add(MemoryEventKind::alloc, 1);
+  add(MemoryEventKind::alloc, 2);
+  add(MemoryEventKind::free, 1);
+  add(MemoryEventKind::free, 2);
+  const Timeline timeline = make_timeline(made.snapshot, analyse_memory(made.snapshot, 0), TimelineAxis::events, 7);
   EXPECT_DOUBLE_EQ(timeline.length, 7);
-  EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(0, 1, 3, 7, 7, 3, 1));
+  EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(1, 3, 3, 3, 3, 3, 2));
 }
 
 TEST(Timeline, never_loses_the_peak) {
@@ -111,6 +125,54 @@ TEST(Timeline, begins_after_the_warm_up) {
 TEST(Timeline, names_its_axes) {
   EXPECT_EQ(timeline_axis_from_name("events"), TimelineAxis::events);
   EXPECT_THAT([] { timeline_axis_from_name("tine"); }, ThrowsMessage<Error>(HasSubstr("time")));
+}
+
+// A history and the steps that each of its events takes in the viewer.
+class ViewedHistory {
+ public:
+  ViewedHistory& add(MemoryEventKind kind, std::uint64_t address, std::uint64_t bytes = 1024) {
+    made_.event(kind, address, {.size_bytes = bytes, .rounding_bytes = 0});
+    return *this;
+  }
+  std::vector<std::uint64_t> steps() const {
+    const MemoryHistory& history = history_of(made_.snapshot, 0);
+    const ViewerAxis axis(history, analyse_memory(made_.snapshot, 0).lifetimes, {});
+    std::vector<std::uint64_t> steps;
+    for (std::size_t i = 0; i < history.size(); ++i) steps.push_back(axis.steps(i + 1) - axis.steps(i));
+    return steps;
+  }
+
+ private:
+  MadeSnapshot made_;
+};
+
+TEST(ViewerAxis, moves_three_steps_more_where_blocks_above_a_released_one_slide_down) {
+  using enum MemoryEventKind;
+  ViewedHistory viewed;
+  viewed.add(segment_alloc, 64, 8192).add(alloc, 1).add(alloc, 2).add(alloc, 3);
+  viewed.add(MemoryEventKind::free, 2).add(MemoryEventKind::free, 3).add(alloc, 4).add(MemoryEventKind::free, 1);
+  viewed.add(free_requested, 4).add(alloc, 5).add(free_completed, 4).add(oom, 0).add(MemoryEventKind::free, 5);
+  EXPECT_THAT(viewed.steps(), ::testing::ElementsAre(0, 1, 1, 1, 4, 1, 1, 4, 0, 1, 4, 0, 1));
+}
+
+TEST(ViewerAxis, has_blocks_that_are_older_than_the_history_below_all_others) {
+  using enum MemoryEventKind;
+  ViewedHistory viewed;
+  viewed.add(alloc, 1).add(MemoryEventKind::free, 8).add(MemoryEventKind::free, 1).add(MemoryEventKind::free, 9);
+  EXPECT_THAT(viewed.steps(), ::testing::ElementsAre(1, 4, 1, 1));
+}
+
+TEST(ViewerAxis, draws_the_15000_largest_blocks_and_of_equal_ones_the_first) {
+  using enum MemoryEventKind;
+  ViewedHistory viewed;
+  viewed.add(alloc, 1, 512);
+  for (std::uint64_t i = 0; i <= 15'000; ++i) viewed.add(alloc, 100 + i);
+  viewed.add(MemoryEventKind::free, 1);             // too small
+  viewed.add(MemoryEventKind::free, 100);           // drawn, below others
+  viewed.add(MemoryEventKind::free, 100 + 14'999);  // drawn; the one above it is one too many
+  viewed.add(MemoryEventKind::free, 100 + 15'000);
+  const std::vector<std::uint64_t> steps = viewed.steps();
+  EXPECT_THAT(std::vector(steps.end() - 4, steps.end()), ::testing::ElementsAre(1, 4, 1, 1));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class Chart {
   std::string scale() const {
     const bool is_time = timeline_.axis == TimelineAxis::time;
     const std::string end = is_time ? fmt::format("{} ms", format_ms(timeline_.length))
-                                    : fmt::format("{} events", static_cast<std::int64_t>(timeline_.length));
+                                    : fmt::format("{} steps", static_cast<std::int64_t>(timeline_.length));
     const std::string begin = "0";
     const std::size_t width = timeline_.columns.size();
     return begin + std::string(width - std::min(width, begin.size() + end.size()), ' ') + end;
@@ -100,10 +100,10 @@ Table timeline_chart(const Timeline& timeline) {
     const std::string_view between = i == 0 ? "" : i + 1 < kMemoryLayerCount ? "   " : "\n";
     table.remark += fmt::format("{}{}{}{}", between, kMemoryLayers[i].shade, kNoBreak, kMemoryLayers[i].name);
   }
-  table.remark += fmt::format(
-      "\n{} reserved. Each column has the highest level of its stretch. The axis is {}", kReserved,
-      timeline.axis == TimelineAxis::time ? "time by the host's clock."
-                                          : "events, one allocation or release beside the other, not time.");
+  table.remark +=
+      fmt::format("\n{} reserved. Each column has the highest level of its stretch. The axis is {}", kReserved,
+                  timeline.axis == TimelineAxis::time ? "time by the host's clock."
+                                                      : "steps of the viewer at pytorch.org/memory_viz, not time.");
   return table;
 }
 

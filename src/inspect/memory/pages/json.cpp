@@ -120,6 +120,8 @@ Json json_of(const Sawtooth& sawtooth) {
           {"fall_ms", sawtooth.fall_ms},
           {"rise_events", sawtooth.rise_events},
           {"fall_events", sawtooth.fall_events},
+          {"rise_steps", sawtooth.rise_steps},
+          {"fall_steps", sawtooth.fall_steps},
           {"segment_requests", sawtooth.segment_requests},
           {"allocator_retries", sawtooth.retries},
           {"allocator_share", sawtooth.allocator_share},

@@ -72,8 +72,12 @@ std::string ratio(double rise, double fall) {
 
 std::string counts_of(const Sawtooth& sawtooth) {
   const std::string each = format_bytes(static_cast<std::uint64_t>(sawtooth.height_bytes / sawtooth.rise_events));
-  return fmt::format("{:.0f} events up ({} an event), {:.0f} down, {}", sawtooth.rise_events, each,
-                     sawtooth.fall_events, ratio(sawtooth.rise_events, sawtooth.fall_events));
+  return fmt::format(
+      "In events: {:.0f} up ({} an event), {:.0f} down, {}. On the axis of the viewer at pytorch.org/memory_viz, where "
+      "the release of a block that is not the newest takes four steps and any other event one: {:.0f} up, {:.0f} down, "
+      "{}.\n",
+      sawtooth.rise_events, each, sawtooth.fall_events, ratio(sawtooth.rise_events, sawtooth.fall_events),
+      sawtooth.rise_steps, sawtooth.fall_steps, ratio(sawtooth.rise_steps, sawtooth.fall_steps));
 }
 
 }  // namespace
@@ -176,7 +180,7 @@ std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std
                         slope(sawtooth.height_bytes, sawtooth.rise_ms), format_ms(sawtooth.fall_ms),
                         slope(sawtooth.height_bytes, sawtooth.fall_ms), ratio(sawtooth.rise_ms, sawtooth.fall_ms));
   }
-  text += fmt::format("In events, the axis of the common viewer: {}.\n", counts_of(sawtooth));
+  text += counts_of(sawtooth);
   text += sawtooth.segment_requests == 0
               ? "The allocator made no request to the device. "
               : fmt::format(

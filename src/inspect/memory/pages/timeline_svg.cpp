@@ -84,8 +84,8 @@ class Picture {
     canvas_.line(Line::axis, kLeft, kBottom, kRight, kBottom);
     const bool is_time = timeline_.axis == TimelineAxis::time;
     canvas_.text(kLeft + kPlotWidth / 2, kBottom + 42,
-                 is_time ? "ms by the host's clock" : "events (allocations and releases), not time", Anchor::middle,
-                 Ink::quiet);
+                 is_time ? "ms by the host's clock" : "steps of the viewer at pytorch.org/memory_viz, not time",
+                 Anchor::middle, Ink::quiet);
   }
 
   // A strip above the plot. Each phase has a shade, which the legend names: some are too short for their names.

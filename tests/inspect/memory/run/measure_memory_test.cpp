@@ -340,6 +340,8 @@ void expect_same(const Sawtooth& of_run, const Sawtooth& of_file) {
   EXPECT_EQ(of_run.fall_ms, of_file.fall_ms);
   EXPECT_EQ(of_run.rise_events, of_file.rise_events);
   EXPECT_EQ(of_run.fall_events, of_file.fall_events);
+  EXPECT_EQ(of_run.rise_steps, of_file.rise_steps);
+  EXPECT_EQ(of_run.fall_steps, of_file.fall_steps);
   EXPECT_EQ(of_run.segment_requests, of_file.segment_requests);
   EXPECT_EQ(of_run.retries, of_file.retries);
   EXPECT_EQ(of_run.allocator_share, of_file.allocator_share);
