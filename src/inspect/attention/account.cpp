@@ -12,12 +12,15 @@
 #include "memory/memory_trace.h"
 #include "ops/layout.h"
 #include "predict/formula.h"
+#include "ridgepoint/error.h"
 #include "run/session/run_record.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr std::int64_t kRoundingBytes = 512;
+// A plan may fit once and not again; forecasts follow it until it repeats, which takes two or three iterations.
+constexpr std::int64_t kMostIterations = 100;
 
 // The usual names of forward results. Decomposed attention has no scopes.
 struct KnownResult {
@@ -59,28 +62,32 @@ std::string describe_result(const Graph& graph, const Node& node, std::size_t ou
   return scope.empty() ? text : text + " of " + scope;
 }
 
-std::string component_of(const Graph& graph, const Block& block) {
-  const Node& node = graph.node(block.source.node);
-  if (!block.source.output) return "workspace";
-  const Value value = node.outputs[*block.source.output];
+std::string component_of(const Graph& graph, const BlockSource& source) {
+  const Node& node = graph.node(source.node);
+  if (!source.output) return "workspace";
+  const Value value = node.outputs[*source.output];
   if (node.op == Op::input) return input_name(node);
   for (const Output& output : graph.outputs()) {
     if (view_root(graph, output.value) == value) return output.name;
   }
-  return describe_result(graph, node, *block.source.output);
+  return describe_result(graph, node, *source.output);
+}
+
+// What is asked for.
+AccountLine request_of(const Graph& graph, const BlockSource& source, std::uint64_t requested_bytes) {
+  AccountLine line;
+  line.component = component_of(graph, source);
+  line.predicted_bytes = static_cast<std::int64_t>(requested_bytes);
+  if (!source.output) return line;
+  const TensorType& type = graph.type(graph.node(source.node).outputs[*source.output]);
+  line.shape = shape_in_symbols(type.shape);
+  line.formula = bytes_formula(type);
+  line.predicted_bytes = static_cast<std::int64_t>(type.bytes());
+  return line;
 }
 
 AccountLine line_of(const Graph& graph, const Block& block) {
-  AccountLine line;
-  line.component = component_of(graph, block);
-  if (block.source.output) {
-    const TensorType& type = graph.type(graph.node(block.source.node).outputs[*block.source.output]);
-    line.shape = shape_in_symbols(type.shape);
-    line.formula = bytes_formula(type);
-    line.predicted_bytes = static_cast<std::int64_t>(type.bytes());
-  } else {
-    line.predicted_bytes = static_cast<std::int64_t>(block.life->requested_bytes());
-  }
+  AccountLine line = request_of(graph, block.source, block.life->requested_bytes());
   line.measured_bytes = static_cast<std::int64_t>(block.life->bytes);
   const std::int64_t rounded =
       std::max((line.predicted_bytes + kRoundingBytes - 1) / kRoundingBytes, std::int64_t{1}) * kRoundingBytes;
@@ -112,19 +119,33 @@ class Lines {
     return moment;
   }
 
-  // The node for which memory was allocated last before the moment.
-  std::string where(std::size_t moment) const {
-    std::uint32_t origin = kNoOrigin;
+  // The contents when the last request of the history failed.
+  AccountMoment at_failure(const MemoryContents& held) const {
+    const MemoryHistory& history = recorded_.snapshot.histories.front();
+    const MemoryHistory::Request& request = history.request(history.added_event(history.added() - 1).request);
+    const bool is_arena = request.origin == kNoOrigin;
+    AccountMoment moment = at(held, "out of memory, " + (is_arena ? "before the first op" : where(request.origin)));
+    moment.refused = is_arena ? AccountLine{.component = "arena of all tensors",
+                                            .predicted_bytes = static_cast<std::int64_t>(request.size_bytes)}
+                              : request_of(graph_, recorded_.sources[request.origin], request.size_bytes);
+    return moment;
+  }
+
+  AccountMoment at_peak(const MemoryContents& contents) const {
+    std::uint32_t origin = kNoOrigin;  // of the block that was allocated last
     for (const BlockLife& life : analysis_.lifetimes.recorded) {
-      if (life.begin <= moment) origin = life.origin;
+      if (life.begin <= contents.at.moment) origin = life.origin;
     }
+    return at(contents, "peak, " + where(origin));
+  }
+
+ private:
+  std::string where(std::uint32_t origin) const {
     const Node& node = graph_.node(recorded_.sources[origin].node);
     const std::string& scope = graph_.scope_name(node);
     return "in " + std::string(name(node.phase)) + " at " + std::string(name(node.op)) +
            (scope.empty() ? "" : " of " + scope);
   }
-
- private:
   std::size_t place_of(NodeId id) const {
     return static_cast<std::size_t>(std::ranges::find(graph_.order(), id) - graph_.order().begin());
   }
@@ -138,9 +159,10 @@ std::vector<AccountMoment> moments_of(const RecordedMemory& recorded, const Grap
   const MemoryAnalysis analysis = analyse_memory(recorded.snapshot, 0);
   const MemoryReport& report = analysis.report;
   const Lines lines(recorded, analysis, graph);
+  if (!report.out_of_memory.empty()) return {lines.at_failure(report.out_of_memory.front().held)};
   std::vector<AccountMoment> moments;
   if (report.before_backward) moments.push_back(lines.at(*report.before_backward, "before backward"));
-  moments.push_back(lines.at(report.contents, "peak, " + lines.where(report.contents.at.moment)));
+  moments.push_back(lines.at_peak(report.contents));
   return moments;
 }
 
@@ -152,12 +174,19 @@ AttentionAccount account_for_attention(const AttentionConfig& config) {
   record_outcome(account.run, [&] {
     Session session(run, {}, account.run);
     const ProgramPlan plan = session.plan();
-    session.require_room(plan, session.forecast(plan));
-    MemoryTrace trace(HistoryRecorder::most_events(plan, 1));
-    Program program = session.make(plan, &trace);
+    const std::size_t available_bytes = session.available_bytes();
+    MemoryTrace trace(HistoryRecorder::most_events(plan, kMostIterations));
     HistoryRecorder recorder(plan, trace);
-    recorder.iterate(program);
-    account.moments = moments_of(recorder.finish(0, session.computes()), program.graph());
+    try {
+      session.require_room(plan, session.forecast(plan));
+      Program program = session.make(plan, &trace);
+      recorder.iterate(program);
+      account.moments = moments_of(recorder.finish(0, session.computes()), plan.graph());
+    } catch (const OutOfMemory&) {
+      if (trace.size() == 0) recorder.walk(available_bytes, kMostIterations);
+      account.moments = moments_of(recorder.finish(0, false), plan.graph());
+      throw;
+    }
   });
   return account;
 }

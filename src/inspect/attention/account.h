@@ -1,8 +1,9 @@
-// The tensors that one call of attention allocates before backward and at the peak, each with its size by formula and
-// the size of its block.
+// The tensors that one call of attention allocates before backward and at the peak, or when a request fails, each with
+// its size by formula and the size of its block.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,10 @@ namespace ridgepoint {
 
 struct AccountLine {
   std::string component;             // "q", "weights", "log-sum-exp", "workspace"
-  std::string shape;                 // in symbols: "B H S D"; empty for a workspace
-  std::string formula;               // the size in bytes: "4 B H S^2"
+  std::string shape = {};            // in symbols: "B H S D"; empty for a workspace
+  std::string formula = {};          // the size in bytes: "4 B H S^2"
   std::int64_t predicted_bytes = 0;  // by the formula
-  std::int64_t measured_bytes = 0;   // of its block
+  std::int64_t measured_bytes = 0;   // of its block; 0 for a request that fails
   // measured - predicted is the sum of these: a block is a multiple of 512 bytes, and a remainder that is too small to
   // split off stays in the block.
   std::int64_t rounding_bytes = 0;
@@ -24,10 +25,11 @@ struct AccountLine {
 };
 
 struct AccountMoment {
-  std::string name;  // "before backward", "peak, at matmul of scores"
+  std::string name;  // "before backward", "peak, in backward at matmul", "out of memory, in forward at softmax"
   std::vector<AccountLine> lines;
-  std::int64_t allocated_bytes = 0;  // by the allocator; the sum of measured_bytes
-  std::int64_t reserved_bytes = 0;   // in segments, free blocks included
+  std::int64_t allocated_bytes = 0;         // by the allocator; the sum of measured_bytes
+  std::int64_t reserved_bytes = 0;          // in segments, free blocks included
+  std::optional<AccountLine> refused = {};  // out of memory: the request that failed
 };
 
 struct AttentionAccount {
@@ -36,8 +38,9 @@ struct AttentionAccount {
   std::vector<AccountMoment> moments;
 };
 
-// Accounts for the first run of forward and backward. If the run fails, the record has the status and there are no
-// moments.
+// Accounts for the first run of forward and backward. If it does not fit, the record has the status, and the one moment
+// is that of the request that fails: of the run, or of its plan on a null device with the memory that is available. If
+// it fails otherwise, there are no moments.
 AttentionAccount account_for_attention(const AttentionConfig& config);
 
 }  // namespace ridgepoint

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "core/text/units.h"
@@ -48,6 +49,11 @@ Cells account_cells(const AccountLine& line) {
           line.predicted_bytes, line.measured_bytes,   difference_text(line)};
 }
 
+// The request that fails has no block.
+Cells refused_cells(const AccountLine& line, Cell difference) {
+  return {line.component, text_cell(line.shape), text_cell(line.formula), line.predicted_bytes, Cell(), difference};
+}
+
 // The values of the symbols in shapes and formulas.
 std::string sizes_of(const AttentionProblem& p) {
   std::string text = fmt::format("B {}, H {}, S {}, D {}", p.batch, p.heads, p.queries, p.head_size());
@@ -75,6 +81,7 @@ Table account_for_people(const AttentionAccount& account, const AccountMoment& m
   }
   AccountLine total{"total", "", "", predicted, moment.allocated_bytes, rounding, unsplit};
   table.add(account_cells(total));
+  if (moment.refused) table.add(refused_cells(*moment.refused, "does not fit"));
   table.note =
       fmt::format("{} allocated; {} reserved, {} of it free for reuse", bytes_text(moment.allocated_bytes),
                   bytes_text(moment.reserved_bytes), bytes_text(moment.reserved_bytes - moment.allocated_bytes));
@@ -122,6 +129,12 @@ Table accounts_for_files(std::span<const AttentionAccount> accounts) {
                     line.rounding_bytes, line.unsplit_bytes, moment.allocated_bytes, moment.reserved_bytes});
         table.add(std::move(row));
       }
+      if (!moment.refused) continue;
+      Cells row = begin;
+      row.emplace_back(moment.name);
+      std::ranges::move(refused_cells(*moment.refused, Cell()), std::back_inserter(row));
+      row.insert(row.end(), {Cell(), moment.allocated_bytes, moment.reserved_bytes});
+      table.add(std::move(row));
     }
     if (account.moments.empty()) {
       begin.resize(table.columns.size());

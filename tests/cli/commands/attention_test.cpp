@@ -272,10 +272,23 @@ TEST(AttentionCommand, fails_where_nothing_can_run) {
   }
 }
 
-TEST(AttentionCommand, accounts_for_nothing_where_nothing_fits) {
-  const ProgramResult result = toy_attention({"--account", "--attention", "flash", "--memory-limit", "1KiB"}, "null");
-  EXPECT_EQ(result.exit_code, 4);
-  EXPECT_THAT(result.output, HasSubstr("oom"));
+TEST(AttentionCommand, accounts_for_what_is_held_where_a_request_fails) {
+  const std::vector<std::string> words = {"--account", "--attention",    "naive", "--sequence",
+                                          "1024",      "--memory-limit", "44MiB"};
+  const ProgramResult table = toy_attention(words, "null");
+  EXPECT_EQ(table.exit_code, 4);
+  EXPECT_THAT(table.output, AllOf(HasSubstr("(out of memory, in backward at "), HasSubstr("does not fit\n"),
+                                  HasSubstr("\ntotal "), HasSubstr("\noom ")));
+  std::vector<std::string> for_files = words;
+  for_files.insert(for_files.end(), {"--format", "json"});
+  std::int64_t held = 0, refused = 0;
+  for (const Json& row : Json::parse(toy_attention(for_files, "null").output)) {
+    EXPECT_EQ(row["status"], "oom");
+    if (row["measured_bytes"].is_null()) refused += row["predicted_bytes"].get<std::int64_t>();
+    if (!row["measured_bytes"].is_null()) held += row["measured_bytes"].get<std::int64_t>();
+    EXPECT_GE(row["allocated_bytes"].get<std::int64_t>(), held);
+  }
+  EXPECT_EQ(refused, std::int64_t{4} * 2 * 1024 * 1024);
 }
 
 TEST(AttentionCommand, calls_nothing_measured_that_is_planned) {

@@ -142,12 +142,40 @@ TEST(AttentionAccount, says_where_the_peak_is) {
   }
 }
 
-TEST(AttentionAccount, of_a_run_that_does_not_fit_is_its_failure) {
-  AttentionConfig config = config_of(AttentionVariant::composite);
+TEST(AttentionAccount, of_a_run_that_does_not_fit_has_the_request_that_fails) {
+  constexpr std::int64_t kSquare = 4 * 8 * 1024 * 1024, kMiB = 1 << 20;
+  for (const std::string device : {"null", "cpu"}) {
+    AttentionConfig config = config_of(AttentionVariant::naive, device);
+    config.problem = {.batch = 8, .heads = 1, .d_model = 64, .queries = 1024, .keys = 1024};
+    config.problem.variant = AttentionVariant::naive;
+    config.device_options.memory_limit_bytes = 90 * kMiB;
+    const AttentionAccount account = account_for_attention(config);
+    EXPECT_EQ(account.run.status, RunStatus::oom);
+    ASSERT_THAT(account.moments, SizeIs(1));
+    const AccountMoment& moment = account.moments.front();
+    EXPECT_EQ(moment.name, "out of memory, in forward at exp of softmax");
+    // q, k, v and the gradient of o take 8 MiB, in one segment of 20.
+    EXPECT_THAT(components(moment),
+                ::testing::ElementsAre("q", "k", "v", "grad.o", "scores", "row maxima", "shifted scores"));
+    EXPECT_EQ(line_of(moment, "scores").measured_bytes, kSquare);
+    ASSERT_TRUE(moment.refused);
+    EXPECT_EQ(moment.refused->component, "exponentials");
+    EXPECT_EQ(moment.refused->formula, "4 B H S^2");
+    EXPECT_EQ(moment.refused->predicted_bytes, kSquare);
+    EXPECT_EQ(moment.refused->predicted_bytes, account.run.error.requested_bytes);
+    EXPECT_LE(moment.reserved_bytes, 90 * kMiB);
+  }
+}
+
+TEST(AttentionAccount, of_an_arena_that_does_not_fit_asks_for_all_at_once) {
+  AttentionConfig config = config_of(AttentionVariant::composite, "null");
+  config.compile.level = Compile::full;
   config.device_options.memory_limit_bytes = 1 << 10;
   const AttentionAccount account = account_for_attention(config);
-  EXPECT_EQ(account.run.status, RunStatus::oom);
-  EXPECT_THAT(account.moments, SizeIs(0));
+  ASSERT_THAT(account.moments, SizeIs(1));
+  EXPECT_THAT(account.moments.front().lines, SizeIs(0));
+  EXPECT_EQ(account.moments.front().refused->component, "arena of all tensors");
+  EXPECT_EQ(account.moments.front().refused->predicted_bytes, account.run.error.requested_bytes);
 }
 
 }  // namespace

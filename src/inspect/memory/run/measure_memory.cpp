@@ -101,7 +101,7 @@ class Run {
         compare_ranks();
       });
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::out_of_memory) keep_failure(plan, available, recorder, trace);
+      if (error.kind() == ErrorKind::out_of_memory) keep_failure(available, recorder, trace);
       throw;
     }
     // Fusion may put the sum into a node with others.
@@ -138,16 +138,9 @@ class Run {
     found_.ranks = config_.group != nullptr ? gather_memory(*config_.group, mine) : std::vector{mine};
   }
 
-  void keep_failure(const ProgramPlan& plan, std::size_t available_bytes, HistoryRecorder& recorder,
-                    MemoryTrace& trace) {
+  void keep_failure(std::size_t available_bytes, HistoryRecorder& recorder, const MemoryTrace& trace) {
     const bool has_run = trace.size() > 0;
-    if (!has_run) {
-      try {
-        Program walk(plan, make_null_device(plan.device(), available_bytes), {.memory_trace = &trace});
-        for (std::int64_t i = 0; i < config_.warmup + config_.steps; ++i) recorder.iterate(walk);
-      } catch (const OutOfMemory&) {
-      }
-    }
+    if (!has_run) recorder.walk(available_bytes, config_.warmup + config_.steps);
     found_.snapshot =
         recorder.finish(static_cast<std::size_t>(config_.warmup), has_run && session_.computes()).snapshot;
     found_.memory = analyse_memory(found_.snapshot, 0);

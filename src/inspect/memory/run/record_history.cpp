@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "backends/null/null_device.h"
 #include "interchange/snapshot/write_snapshot.h"
 #include "ir/scope.h"
 #include "memory/segment_sizes.h"
@@ -77,7 +78,7 @@ class Origins {
     }
   }
 
-  // Of a block that the event allocates. Events come in their order.
+  // Of a block that the event allocates, or fails to allocate. Events come in their order.
   std::uint32_t of_block(const MemoryEvent& event) {
     if (event.node == kNoNode) return kNoOrigin;
     const Node& node = graph_.node(NodeId{event.node});
@@ -230,6 +231,7 @@ class SnapshotBuilder {
       blocks_[event.address] = {&event, origin};
       return origin;
     }
+    if (event.kind == MemoryEventKind::oom) return origins_.of_block(event);
     if (event.kind != MemoryEventKind::free) return origins_.of(event.node, std::nullopt);
     const auto block = blocks_.find(event.address);
     const std::uint32_t origin = block->second.origin;
@@ -311,7 +313,7 @@ std::size_t HistoryRecorder::most_events(const ProgramPlan& plan, std::size_t it
   return 4 * blocks + 2 * blocks * iterations;
 }
 
-HistoryRecorder::HistoryRecorder(const ProgramPlan& plan, const MemoryTrace& trace)
+HistoryRecorder::HistoryRecorder(const ProgramPlan& plan, MemoryTrace& trace)
     : plan_(plan), trace_(trace), marker_(std::make_unique<Marker>(plan, trace)) {}
 
 HistoryRecorder::~HistoryRecorder() = default;
@@ -321,6 +323,14 @@ void HistoryRecorder::iterate(Program& program) {
   program.run();
   program.synchronize();
   marker_->close_run();
+}
+
+void HistoryRecorder::walk(std::size_t memory_bytes, std::int64_t iterations) {
+  try {
+    Program walk(plan_, make_null_device(plan_.device(), memory_bytes), {.memory_trace = &trace_});
+    for (std::int64_t i = 0; i < iterations; ++i) iterate(walk);
+  } catch (const OutOfMemory&) {
+  }
 }
 
 RecordedMemory HistoryRecorder::finish(std::size_t warmup, bool has_clock) const {

@@ -38,13 +38,15 @@ class HistoryRecorder {
   static std::size_t most_events(const ProgramPlan& plan, std::size_t iterations);
 
   // The trace must outlive the recorder.
-  HistoryRecorder(const ProgramPlan& plan, const MemoryTrace& trace);
+  HistoryRecorder(const ProgramPlan& plan, MemoryTrace& trace);
   ~HistoryRecorder();
   HistoryRecorder(const HistoryRecorder&) = delete;
   HistoryRecorder& operator=(const HistoryRecorder&) = delete;
 
   // Runs a program of the plan once and waits for it.
   void iterate(Program& program);
+  // Records so many iterations of the plan on a null device with so much memory, or those until a request fails.
+  void walk(std::size_t memory_bytes, std::int64_t iterations);
   // `warmup`: how many of the iterations do not count. Without a clock, on a device that computes nothing, each event
   // is a microsecond.
   RecordedMemory finish(std::size_t warmup, bool has_clock) const;
@@ -53,7 +55,7 @@ class HistoryRecorder {
   class Marker;
 
   ProgramPlan plan_;
-  const MemoryTrace& trace_;
+  MemoryTrace& trace_;
   std::unique_ptr<Marker> marker_;
 };
 
