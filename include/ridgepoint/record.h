@@ -199,6 +199,7 @@ struct AttentionCallSection {
 // What a run would need, whether it fits, and how long an iteration would take.
 struct PlanSection {
   std::optional<std::string> as;               // whose allocations: ridgepoint, torch, torch-fused
+  std::optional<bool> keep_output;             // of PyTorch: the loop holds the output of the iteration before
   std::optional<std::string> card;             // whose memory the run is to fit in; empty: a limit, or nothing
   std::optional<std::int64_t> capacity_bytes;  // that the run may take
   std::optional<bool> fits;

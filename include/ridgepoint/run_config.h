@@ -53,6 +53,7 @@ struct RunConfig {
   bool choose_sharding = false, choose_bucket = false;
   std::optional<Network> network = {};  // between ranks, for predicted times; empty: the links of the card
   PlanAs plan_as = PlanAs::ridgepoint;  // plan: whose memory is predicted
+  bool keeps_output = false;            // of PyTorch: its loop holds the output of the iteration before
 
   bool chooses_parallel() const { return compile.parallel.is_parallel() && (choose_sharding || choose_bucket); }
 };

@@ -139,10 +139,14 @@ std::string anomaly_cell(const Record& record) {
   return step(record).detect_anomaly ? "checked for NaN and infinity" : nothing();
 }
 
-// Whether the allocator follows from the compile level.
+std::string keep_output_cell(const Record& record) {
+  return plan(record).keep_output.value_or(false) ? "output kept" : nothing();
+}
+
 // A plan for a card says the card.
 bool is_for_card(const Record& record) { return plan(record).card.has_value() && is_predicted(record); }
 
+// Whether the allocator follows from the compile level.
 bool has_default_allocator(const Record& record) { return record.allocator == default_allocator(record.compile); }
 
 std::string half_width_cell(const Record& record) {

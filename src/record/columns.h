@@ -43,6 +43,7 @@ struct Option {
   std::string_view group = {};         // of the help
   std::string_view value = {};         // the word for its value; empty: by the values that it takes
   std::string_view initial = {};       // the value without the option; empty: none
+  std::string_view alone = {};         // the value of the option without one; empty: it needs one
   std::string_view of_config = {};     // the same for a model of a config.json; empty: as for others
   std::string_view without = {};       // what the run has then, for the help
   std::int64_t least = 1, most = std::numeric_limits<std::int64_t>::max();  // of whole numbers

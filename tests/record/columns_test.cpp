@@ -47,8 +47,8 @@ std::pair<Json, Json> two_values(const Setting& setting, const Json& now) {
   };
   if (const auto found = chosen.find(setting.path); found != chosen.end()) return found->second;
   if (now.is_boolean()) return {true, false};
-  const bool is_flag = setting.path == "causal" || setting.path == "cold_cache" || setting.path == "detect_anomaly";
-  if (is_flag) return {true, false};
+  const std::vector<std::string_view> flags = {"causal", "cold_cache", "detect_anomaly", "keep_output"};
+  if (std::ranges::find(flags, setting.path) != flags.end()) return {true, false};
   if (setting.kind == Kind::text) return {"one", "two"};
   return {3, 5};
 }
@@ -58,7 +58,7 @@ Record record_with(const Setting& setting) {
   const std::vector<std::string_view> of_calls = {"keys", "causal", "window", "soft_cap", "model.kv_heads"};
   const bool is_of_calls = setting.path.empty() || std::ranges::find(of_calls, setting.path) != of_calls.end();
   Record record = is_of_calls ? attention_record() : sample_record();
-  if (setting.path == "as" || setting.path == "card") {
+  if (setting.path == "as" || setting.path == "card" || setting.path == "keep_output") {
     record.experiment = Experiment::plan;
     record.plan.emplace();
   }

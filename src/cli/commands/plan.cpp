@@ -73,6 +73,8 @@ class Plan : public Command {
            "ridgepoint plan --model xl --memory-limit 40GiB --fit context --attention composite,flash\n"
            "ridgepoint plan --model 2.7b --context 128,256,512 --mode forward,training_forward,step --dtype fp32,bf16\n"
            "ridgepoint plan --model 2.7b --as ridgepoint,torch --attention flash --dtype bf16 --card h100\n"
+           "ridgepoint plan --model large --batch 32 --mode training_forward --as torch --card a100 --keep-output "
+           "false,true\n"
            "ridgepoint plan --model llama-3.2-3b --context 2048 --dtype bf16 --card h100 --fit batch\n"
            "ridgepoint plan --model xl --dtype bf16 --compile full --card h200 --parallel data=64 --shard "
            "none,optimizer --network \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"\n"
@@ -220,7 +222,7 @@ class Plan : public Command {
       "batch",          "dtype",      "compile",      "allocator", "attention", "checkpoint",
       "segment",        "loss-chunk", "mode",         "optimizer", "momentum",  "weight-decay",
       "master-weights", "accumulate", "frozen",       "lora",      "parallel",  "shard",
-      "network",        "as"};
+      "network",        "as",         "keep-output"};
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;

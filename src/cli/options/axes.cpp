@@ -232,6 +232,7 @@ const std::vector<Setter>& setters() {
       {"steps", numbers([](D& d, Int v) { d.config.steps = v; })},
       {"mode", names([](D& d, Text v) { d.config.compile.mode = mode_from_name(v); })},
       {"as", names([](D& d, Text v) { d.config.plan_as = plan_as_from_name(v); })},
+      {"keep-output", names([](D& d, Text v) { d.config.keeps_output = v == "true"; })},
       {"optimizer", names([](D& d, Text v) { d.config.compile.optimizer.kind = optimizer_from_name(v); })},
       {"momentum", reals(1, "the momentum is at least 0 and less than 1", [](D& d, double v) { d.momentum = v; })},
       {"weight-decay", reals(HUGE_VAL, "the weight decay is at least 0", [](D& d, double v) { d.weight_decay = v; })},

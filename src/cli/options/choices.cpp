@@ -58,6 +58,7 @@ OptionText text_of(const Setting& setting, const Option& option) {
                   .value = std::string(option.value),
                   .help = std::string(option.help),
                   .initial = std::string(option.initial),
+                  .alone = std::string(option.alone),
                   .of_config = std::string(option.of_config),
                   .without = std::string(option.without),
                   .names = setting.accepted()};

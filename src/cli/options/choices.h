@@ -30,6 +30,7 @@ struct OptionText {
   std::string value;      // the word for its value: NAME, N, SIZE, X
   std::string help;       // with the names that it takes
   std::string initial;    // the value without the option; empty: none
+  std::string alone;      // the value of the option without one; empty: it needs one
   std::string of_config;  // the same for a model of a config.json; empty: as for others
   std::string without;    // what the run has then
   std::vector<std::string_view> names = {};

@@ -87,6 +87,13 @@ void check_patterns(const Graph& graph, std::string_view flag, const CompileOpti
   }
 }
 
+void require_output_is_kept_by_torch(const RunConfig& config) {
+  require(
+      !config.keeps_output || config.plan_as != PlanAs::ridgepoint,
+      "--keep-output is about a loop in PyTorch, and this engine frees what an iteration leaves before the next one "
+      "begins; add --as torch, or leave --keep-output out");
+}
+
 // Completes the configuration of a draft that has its workload by the options of training and of ranks.
 void settle_training(RunDraft& draft) {
   settle_optimizer(draft);
@@ -206,6 +213,7 @@ RunConfig finish(RunDraft draft) {
           fmt::format("--mode step updates parameters, and the workload '{}' has none; use forward or backward",
                       draft.workload));
   settle_training(draft);
+  require_output_is_kept_by_torch(draft.config);
   return std::move(draft.config);
 }
 
@@ -222,6 +230,7 @@ void RunOptions::add_to(CLI::App& app) {
   for (Axis& axis : axes_) {
     CLI::Option* option = app.add_option(axis.text.flags, axis.given, axis.text.full_help());
     option->type_name(axis.text.value)->group(axis.text.group);
+    if (!axis.text.alone.empty()) option->expected(0, 1)->default_str(axis.text.alone);
     if (axis.takes_list) offer(*option, axis.text.names, Takes::list);
     axis.option = option;
   }

@@ -104,7 +104,7 @@ class Process {
     kernels_.enter(MemoryCategory::data, Thread::python);
     tokens_ = kernels_.empty({training.batch, training.model.context}, DType::int64);
     // The families take the tokens as labels.
-    if (has_loss() && training.model.architecture.family.empty()) targets_ = kernels_.copy(tokens_);
+    if (has_loss() && !is_family()) targets_ = kernels_.copy(tokens_);
   }
 
   MemoryForecast iterate() {
@@ -126,20 +126,31 @@ class Process {
 
  private:
   bool has_loss() const { return runs_backward(training_.mode); }
+  bool is_family() const { return !training_.model.architecture.family.empty(); }
 
   // The loss in modes with backward, otherwise the logits.
   Tensor forward() {
     phase(Phase::forward, MemoryCategory::activation, Thread::python);
     functions_.set_grad_enabled(training_.mode != Mode::forward);
     functions_.enter_autocast();
-    Tensor result = has_loss() ? model_->loss(tokens_, targets_, [this] { begin_loss(); }) : model_->forward(tokens_);
+    Tensor logits;
+    Tensor result = has_loss() ? model_->loss(tokens_, targets_, [&](const Tensor& made) { begin_loss(made, logits); })
+                               : model_->forward(tokens_);
     functions_.exit_autocast();
+    if (training_.keeps_output) {
+      if (logits.is_defined()) kept_logits_ = std::move(logits);
+      (has_loss() ? kept_loss_ : kept_logits_) = result;
+    }
     if (scaler_) result = scaler_->scale(result);
     if (training_.mode != Mode::forward) found_.before_backward_bytes = allocator_.use().allocated_bytes;
     return result;
   }
 
-  void begin_loss() { phase(Phase::loss, MemoryCategory::activation, Thread::python); }
+  // A family returns its logits together with its loss: in `returned`, until then.
+  void begin_loss(const Tensor& logits, Tensor& returned) {
+    if (training_.keeps_output) (is_family() ? returned : kept_logits_) = logits;
+    phase(Phase::loss, MemoryCategory::activation, Thread::python);
+  }
 
   void phase(Phase phase, MemoryCategory category, Thread thread) {
     end_phase();
@@ -172,6 +183,7 @@ class Process {
   OptimizerStep optimizer_;
   std::optional<GradScaler> scaler_;
   Tensor tokens_, targets_;
+  Tensor kept_logits_, kept_loss_;
   MemoryForecast found_;
 };
 
@@ -260,6 +272,7 @@ torch::Training training_of(const RunConfig& config, const std::optional<std::st
           .optimizer = config.compile.optimizer,
           .fuses_optimizer = config.plan_as == PlanAs::torch_fused,
           .checkpoints = config.compile.checkpoint == Checkpoint::block,
+          .keeps_output = config.keeps_output,
           .cublas_workspace_bytes = cublas_workspace_bytes(card)};
 }
 

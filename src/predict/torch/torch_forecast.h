@@ -24,8 +24,11 @@ struct Training {
   Mode mode = Mode::step;
   Precision precision = Precision::fp32;  // tf32 allocates what fp32 does
   OptimizerOptions optimizer = {};
-  bool fuses_optimizer = false;            // AdamW(fused=True), one kernel for all parameters; otherwise foreach
-  bool checkpoints = false;                // every layer, of a family of docs/models.md
+  bool fuses_optimizer = false;  // AdamW(fused=True), one kernel for all parameters; otherwise foreach
+  bool checkpoints = false;      // every layer, of a family of docs/models.md
+  // The loop assigns what it computes to variables, which hold it until the next iteration has its own: logits = and
+  // loss = of a preset, outputs = with both of a family.
+  bool keeps_output = false;
   std::size_t cublas_workspace_bytes = 0;  // of each handle
 };
 

@@ -20,7 +20,7 @@ class TransformerModule final : public Module {
   const std::vector<Tensor>& parameters() const override { return parameters_; }
   Tensor forward(const Tensor& tokens) override;
   // cross_entropy(logits.view(-1, V).float(), targets.view(-1))
-  Tensor loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) override;
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const LossBegins& begin_loss) override;
 
  private:
   struct Attention {
@@ -85,9 +85,9 @@ Tensor TransformerModule::forward(const Tensor& tokens) {
   return f_.linear(norm(x, final_norm_), head_);
 }
 
-Tensor TransformerModule::loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) {
+Tensor TransformerModule::loss(const Tensor& tokens, const Tensor& targets, const LossBegins& begin_loss) {
   const Tensor logits = forward(tokens);
-  begin_loss();
+  begin_loss(logits);
   const Tensor rows = f_.view(logits, {tokens.elements(), config_.vocab});
   return f_.cross_entropy(f_.to(rows, DType::fp32), *targets.viewed_as({tokens.elements()}));
 }

@@ -104,6 +104,7 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     section.card = limit.card;
     section.capacity_bytes = limit.capacity_bytes;
     section.as = name(config.plan_as);
+    if (config.keeps_output) section.keep_output = true;
     const Prediction prediction = predict(config, limit, watch, record);
     describe_rates(config, record);
     record_memory(record, prediction.forecast);

@@ -303,6 +303,9 @@ TEST(PlanCommand, refuses_what_makes_no_sense) {
   expect_plan_refused({"--checkpoint", "blocks"}, "did you mean 'block'?");
   expect_plan_refused({"--checkpoint", "none,auto"}, "--checkpoint auto needs a memory to fit in");
   expect_plan_refused({"--as", "pytorch"}, "did you mean 'torch'?");
+  expect_plan_refused({"--keep-output"}, "add --as torch, or leave --keep-output out");
+  expect_plan_refused({"--as", "ridgepoint,torch", "--keep-output", "true"}, "add --as torch");
+  expect_plan_refused({"--as", "torch", "--keep-output", "yes"}, "'yes' is unknown");
 }
 
 TEST(PlanCommand, has_a_row_for_what_is_not_modelled_of_pytorch_and_goes_on) {
@@ -371,6 +374,22 @@ TEST(PlanCommand, plans_as_pytorch_would) {
   }
   // No plan of Ridgepoint stands behind a row of PyTorch.
   EXPECT_TRUE(rows[1]["memory_bytes"]["liveness_lower_bound"].is_null());
+}
+
+// A study says that forward of this fails on 80 GB; once it fits.
+TEST(PlanCommand, keeps_the_output_of_the_iteration_before) {
+  const std::vector<std::string> words = {"--model", "large", "--batch", "32",   "--mode",        "training_forward",
+                                          "--as",    "torch", "--card",  "a100", "--keep-output", "false,true"};
+  const nlohmann::json rows = rows_of(words);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["fits"], true);
+  EXPECT_TRUE(rows[0]["keep_output"].is_null());
+  EXPECT_EQ(rows[1]["fits"], false);
+  EXPECT_EQ(rows[1]["keep_output"], true);
+  EXPECT_THAT(plan(words).output, HasSubstr("output kept"));
+  const ProgramResult alone = plan({"--keep-output", "--as", "torch", "--model", "tiny"});
+  EXPECT_EQ(alone.exit_code, 0) << alone.error;
+  EXPECT_THAT(alone.output, HasSubstr("output kept"));
 }
 
 TEST(PlanCommand, fits_the_largest_batch_of_pytorch) {

@@ -37,17 +37,21 @@ class RecordingAllocator : public Allocator {
   void set_trace(MemoryTrace* /*trace*/) override {}
 
   std::size_t live_blocks() const { return live_.size(); }
+  std::int64_t peak_bytes() const { return peak_bytes_; }
   std::vector<std::int64_t> last_phases(std::size_t count) const {
     return {events_.begin() + static_cast<std::ptrdiff_t>(phases_[phases_.size() - count]), events_.end()};
   }
 
  private:
   void record(std::int64_t bytes) {
+    live_bytes_ += bytes;
+    peak_bytes_ = std::max(peak_bytes_, live_bytes_);
     if (std::abs(bytes) > kLargestScalarBytes) events_.push_back(bytes);
   }
 
   std::optional<MemoryCategory> left_out_;
   std::uintptr_t last_address_ = 0;
+  std::int64_t live_bytes_ = 0, peak_bytes_ = 0;
   std::map<std::uintptr_t, std::int64_t> live_;
   std::vector<std::int64_t> events_;
   std::vector<std::size_t> phases_;

@@ -96,6 +96,21 @@ INSTANTIATE_TEST_SUITE_P(Families, TorchTransformers,
                                            "qwen2_checkpoint", "qwen3_checkpoint", "gemma2_checkpoint",
                                            "olmo2_checkpoint", "gpt2_checkpoint"));
 
+// outputs = model(tokens, labels=tokens)
+TEST(TorchTransformersPeak, has_the_logits_of_the_iteration_before_where_they_are_kept) {
+  const Recording recording = read_recording(source_folder() / "tests/golden/transformers_memory/llama.txt");
+  Training training = training_of_family(recording);
+  training.mode = Mode::forward_backward;
+  const auto peak = [&](bool keeps_output) {
+    training.keeps_output = keeps_output;
+    RecordingAllocator allocator;
+    run(training, allocator);
+    EXPECT_EQ(allocator.live_blocks(), 0U);
+    return allocator.peak_bytes();
+  };
+  EXPECT_EQ(peak(true) - peak(false), 4 * training.batch * training.model.context * training.model.vocab);
+}
+
 RunConfig config_of(const TransformerConfig& model, ridgepoint::Checkpoint checkpoint = ridgepoint::Checkpoint::none) {
   RunConfig config;
   config.device = "null";

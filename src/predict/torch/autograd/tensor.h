@@ -73,6 +73,9 @@ Sizes contiguous_strides(const Sizes& sizes);
 Sizes with_last(Sizes sizes, std::int64_t last);  // another size of the last axis
 std::int64_t elements_of(const Sizes& sizes);
 
+// Called where forward ends.
+using LossBegins = std::function<void(const Tensor& logits)>;
+
 // A language model as a training script calls it.
 class Module {
  public:
@@ -81,8 +84,8 @@ class Module {
   virtual const std::vector<Tensor>& parameters() const = 0;
   // tokens int64 [B,S] -> logits [B,S,V]
   virtual Tensor forward(const Tensor& tokens) = 0;
-  // The mean cross-entropy, a scalar. Calls `begin_loss` where forward ends.
-  virtual Tensor loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) = 0;
+  // The mean cross-entropy, a scalar.
+  virtual Tensor loss(const Tensor& tokens, const Tensor& targets, const LossBegins& begin_loss) = 0;
 };
 
 class Functions;

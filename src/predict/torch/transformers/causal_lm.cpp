@@ -84,10 +84,10 @@ Tensor CausalLm::logits(const Tensor& hidden) {
 
 Tensor CausalLm::forward(const Tensor& tokens) { return logits(hidden_states(tokens)); }
 
-Tensor CausalLm::loss(const Tensor& tokens, const Tensor& /*targets*/, const std::function<void()>& begin_loss) {
+Tensor CausalLm::loss(const Tensor& tokens, const Tensor& /*targets*/, const LossBegins& begin_loss) {
   const Tensor hidden = hidden_states(tokens);
   const Tensor logits = this->logits(hidden);
-  begin_loss();
+  begin_loss(logits);
   Tensor wide = f_.to(logits, DType::fp32);
   const Tensor padded = data({tokens.sizes[0], tokens.sizes[1] + 1}, DType::int64);
   const Tensor shifted = data(tokens.sizes, DType::int64);

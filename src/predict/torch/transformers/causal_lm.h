@@ -22,7 +22,7 @@ class CausalLm final : public Module {
   const std::vector<Tensor>& parameters() const override { return parameters_; }
   Tensor forward(const Tensor& tokens) override;
   // ForCausalLMLoss with the tokens as labels, shifted by one position. `targets` is not read.
-  Tensor loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) override;
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const LossBegins& begin_loss) override;
 
  private:
   // Undefined tensors stand for what a family lacks.
