@@ -203,24 +203,29 @@ StudyAnswer sawtooth(const StudyRows& rows) {
   const double in_time = rise / fall;
   const double in_events =
       number_at(*row, "memory.sawtooth.rise_events") / number_at(*row, "memory.sawtooth.fall_events");
+  const double in_steps =  // rows of earlier versions have none
+      number_at(*row, "memory.sawtooth.rise_steps") / number_at(*row, "memory.sawtooth.fall_steps");
+  const std::string in_viewer =
+      has(in_steps) ? fmt::format(", and {} to 1 on the axis of pytorch.org/memory_viz", digits(in_steps)) : "";
   std::string verdict = text_at(*row, "memory.sawtooth.verdict");
   std::ranges::replace(verdict, '_', '-');
   answer.say(
-      "Memory rises for {} and falls for {}: {} to 1 in time, {} to 1 in events. The device is busy {} of the "
+      "Memory rises for {} and falls for {}: {} to 1 in time, {} to 1 in events{}. The device is busy {} of the "
       "time; the loop is {}.",
-      ms(rise), ms(fall), digits(in_time), digits(in_events), percent(number_at(*row, "memory.sawtooth.busy_share")),
-      verdict.empty() ? "not judged" : verdict);
+      ms(rise), ms(fall), digits(in_time), digits(in_events), in_viewer,
+      percent(number_at(*row, "memory.sawtooth.busy_share")), verdict.empty() ? "not judged" : verdict);
   answer.add(StudyPart::memory_forward_loop, "{}: {} cycles of {}", workload(*row),
              number_at(*row, "memory.sawtooth.cycles"), bytes_at(*row, "memory.sawtooth.height_bytes"));
-  judge(answer,
-        {.source = "rtx_a4500_20gb",
-         .text = "Rise and fall last about equally long.",
-         .figures = {{1 / 1.5, 1.5}},
-         .of = {{"dtype", "bf16"}}},
-        *row,
-        {.figures = {exactly(in_time)},
-         .text = fmt::format("it is {} to 1 in time and {} to 1 in events", digits(in_time), digits(in_events)),
-         .differences = {"the source does not state its axis"}});
+  judge(
+      answer,
+      {.source = "rtx_a4500_20gb",
+       .text = "Rise and fall last about equally long.",
+       .figures = {{1 / 1.5, 1.5}},
+       .of = {{"dtype", "bf16"}}},
+      *row,
+      {.figures = {exactly(has(in_steps) ? in_steps : in_time)},
+       .text = fmt::format("it is {} to 1 in time, {} to 1 in events{}", digits(in_time), digits(in_events), in_viewer),
+       .differences = {"the source does not state its axis"}});
   return answer;
 }
 
