@@ -137,6 +137,8 @@ TEST(Answers, give_the_ratio_of_rise_and_fall_and_the_verdict) {
                        {"fall_ms", fall},
                        {"rise_events", 30},
                        {"fall_events", 10},
+                       {"rise_steps", 30},
+                       {"fall_steps", 25},
                        {"busy_share", 0.5},
                        {"cycles", 3},
                        {"height_bytes", 1000},
@@ -144,11 +146,12 @@ TEST(Answers, give_the_ratio_of_rise_and_fall_and_the_verdict) {
     return answer({{StudyPart::memory_forward_loop, {row}}}, "In repeated forward");
   };
   EXPECT_THAT(loop(10, 1, "host_bound").sentence,
-              AllOf(HasSubstr("10 to 1 in time, 3 to 1 in events"), HasSubstr("host-bound")));
+              AllOf(HasSubstr("10 to 1 in time, 3 to 1 in events, and 1.2 to 1 on the axis of pytorch.org/memory_viz"),
+                    HasSubstr("host-bound")));
   EXPECT_THAT(loop(1, 1, "compute_bound").sentence, AllOf(HasSubstr("1 to 1 in time"), HasSubstr("compute-bound")));
   EXPECT_EQ(loop(1, 1, "compute_bound").elsewhere.at(0).verdict, Verdict::not_comparable);
   EXPECT_THAT(loop(10, 1, "host_bound").elsewhere.at(0).reason,
-              AllOf(HasSubstr("it is 10 to 1 in time and 3 to 1 in events"), HasSubstr("another card (a processor"),
+              AllOf(HasSubstr("it is 10 to 1 in time, 3 to 1 in events, and 1.2 to 1 on the axis"), HasSubstr("another card (a processor"),
                     HasSubstr("the source does not state its axis")));
 }
 
