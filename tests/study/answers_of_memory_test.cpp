@@ -151,8 +151,8 @@ TEST(Answers, give_the_ratio_of_rise_and_fall_and_the_verdict) {
   EXPECT_THAT(loop(1, 1, "compute_bound").sentence, AllOf(HasSubstr("1 to 1 in time"), HasSubstr("compute-bound")));
   EXPECT_EQ(loop(1, 1, "compute_bound").elsewhere.at(0).verdict, Verdict::not_comparable);
   EXPECT_THAT(loop(10, 1, "host_bound").elsewhere.at(0).reason,
-              AllOf(HasSubstr("it is 10 to 1 in time, 3 to 1 in events, and 1.2 to 1 on the axis"), HasSubstr("another card (a processor"),
-                    HasSubstr("the source does not state its axis")));
+              AllOf(HasSubstr("it is 10 to 1 in time, 3 to 1 in events, and 1.2 to 1 on the axis"),
+                    HasSubstr("another card (a processor"), HasSubstr("the source does not state its axis")));
 }
 
 TEST(Answers, weigh_checkpointing) {

@@ -104,9 +104,9 @@ void settle_training(RunDraft& draft) {
                       name(precision)));
   require(compile.accumulate == 1 || runs_backward(compile.mode),
           fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
-  require(compile.checkpoint_segment == 1 || has_segments(compile.checkpoint),
-          fmt::format("--segment groups the blocks of --checkpoint block and nested, not of {}",
-                      name(compile.checkpoint)));
+  require(
+      compile.checkpoint_segment == 1 || has_segments(compile.checkpoint),
+      fmt::format("--segment groups the blocks of --checkpoint block and nested, not of {}", name(compile.checkpoint)));
   const bool is_chosen = draft.config.choose_sharding;
   const bool shards = compile.parallel.shard != Sharding::none;
   require((!shards && !is_chosen) || compile.parallel.is_parallel(),

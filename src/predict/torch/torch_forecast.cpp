@@ -237,9 +237,8 @@ void require_checkpoints(const RunConfig& config) {
   require(checkpoint == Checkpoint::block && config.compile.checkpoint_segment == 1,
           fmt::format("--as {}: transformers checkpoints each layer, which is --checkpoint block; it has no {}",
                       name(config.plan_as),
-                      checkpoint == Checkpoint::block
-                          ? fmt::format("--segment {}", config.compile.checkpoint_segment)
-                          : fmt::format("--checkpoint {}", name(checkpoint))));
+                      checkpoint == Checkpoint::block ? fmt::format("--segment {}", config.compile.checkpoint_segment)
+                                                      : fmt::format("--checkpoint {}", name(checkpoint))));
 }
 
 // What transformers computes in a way that is not modelled.
