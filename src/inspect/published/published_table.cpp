@@ -180,7 +180,7 @@ std::string cut_kernel(const std::string& name) {
   const std::size_t arguments = name.find('<');
   if (arguments == std::string::npos || name.find('(') == std::string::npos) return name;
   const std::string function = name.substr(0, arguments);
-  const std::string cut = function.substr(function.find_last_of(" :") + 1);
+  std::string cut = function.substr(function.find_last_of(" :") + 1);
   constexpr std::string_view kFunctor = "Functor";
   const std::size_t functor = name.rfind(kFunctor);
   if (functor == std::string::npos) return cut;
