@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "ridgepoint/graph.h"
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {
@@ -120,10 +121,11 @@ StudyAnswer matmul_share(const StudyRows& rows) {
       "Matrix products take {} of the kernel time of a forward pass{} and {} of the kernel time of a training step{}.",
       percent(in_forward), doubt(*forward), percent(in_step), doubt(*step));
   std::vector<std::string> phases;
-  for (const char* phase : {"forward", "loss", "recompute", "backward", "optimizer"}) {
+  for (std::size_t i = 0; i < kPhaseCount; ++i) {
+    const std::string_view phase = name(static_cast<Phase>(i));
     std::map<std::string, double> of_phase = shares_of(*step, phase);
     double all = 0;
-    for (const auto& [name, share] : of_phase) all += share;
+    for (const auto& [kernels, share] : of_phase) all += share;
     if (all >= 0.005)
       phases.push_back(
           fmt::format("{} of {} ({} of the step)", percent(of_phase["matmul"] / all), phase, percent(all)));

@@ -78,10 +78,8 @@ std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Cond
   std::vector<std::pair<const Json*, const Json*>> pairs;
   const Rows others = rows_of(rows, second);
   for (const Json* row : rows_of(rows, first)) {
-    const auto other = std::ranges::find_if(others, [&](const Json* each) {
-      return std::ranges::all_of(equal, [&](std::string_view path) { return field(*row, path) == field(*each, path); });
-    });
-    if (other != others.end()) pairs.emplace_back(row, *other);
+    const Rows like = rows_like(others, *row, equal);
+    if (!like.empty()) pairs.emplace_back(row, like.front());
   }
   return pairs;
 }
