@@ -113,7 +113,7 @@ TEST(Program, takes_other_names_of_options_and_values) {
   EXPECT_EQ(row["parallel"]["data"], 4);
   EXPECT_EQ(row["parallel"]["shard"], "parameters");
   expect_usage_error({"plan", "--fsdp"}, "did you mean '--shard parameters'?");
-  expect_usage_error({"study", "--card", "h100"}, "unknown option '--card'; bench, compare, plan");
+  expect_usage_error({"precision", "--card", "h100"}, "unknown option '--card'; bench, compare, plan");
 }
 
 TEST(Program, refuses_an_option_given_twice) {
