@@ -43,6 +43,16 @@ Rows policies(const StudyRows& rows) {
   return like;
 }
 
+// Of the rows whose peak is within 1 % of the lowest, the one with the least time.
+const Json& best_of(const Rows& rows) {
+  const auto peak = [](const Json* row) { return number_at(*row, kPeak); };
+  const auto time = [](const Json* row) { return number_at(*row, is_planned(*row) ? "predicted_ms" : kMedian); };
+  const double lowest = peak(*std::ranges::min_element(rows, {}, peak));
+  Rows low;
+  std::ranges::copy_if(rows, std::back_inserter(low), [&](const Json* row) { return peak(row) <= 1.01 * lowest; });
+  return **std::ranges::min_element(low, {}, time);
+}
+
 StudyAnswer savings(const StudyRows& rows) {
   StudyAnswer answer{kCheckpointingTopic, "What does checkpointing save, and what does it cost?"};
   const Rows all = policies(rows);
@@ -53,7 +63,7 @@ StudyAnswer savings(const StudyRows& rows) {
                time_of(*row), bytes_at(*row, kPeak), bytes_at(*row, "memory_bytes.before_backward"),
                flops(number_at(*row, "recomputed_flops")));
   }
-  const Json& least = **std::ranges::min_element(all, {}, [](const Json* row) { return number_at(*row, kPeak); });
+  const Json& least = best_of(all);
   if (&least == &none) {
     answer.say("No policy lowers the peak of {} at this size.", workload(none));
     return answer;
@@ -65,18 +75,19 @@ StudyAnswer savings(const StudyRows& rows) {
   return answer;
 }
 
-// Of segments of one policy, the one with the lowest peak and the next smaller and larger ones that were run.
+// Of segments of one policy, the best and the next smaller and larger ones that were run.
 void say_best_segment(StudyAnswer& answer, const Rows& all, const char* policy) {
   const Rows segments = sorted_by(rows_of(all, {{"checkpoint", policy}}), kSegment);
   if (segments.size() < 2) return;
-  const auto best = std::ranges::min_element(segments, {}, [](const Json* row) { return number_at(*row, kPeak); });
+  const auto best = std::ranges::find(segments, &best_of(segments));
   const auto figures = [](const Json& row) {
-    return fmt::format("{:.0f} ({}, {})", number_at(row, kSegment), bytes_at(row, kPeak), time_of(row));
+    const double blocks = number_at(row, kSegment);
+    return fmt::format("{:.0f} block{} ({}, {})", blocks, blocks == 1 ? "" : "s", bytes_at(row, kPeak), time_of(row));
   };
   std::vector<std::string> neighbours;
   if (best != segments.begin()) neighbours.push_back(figures(**std::prev(best)));
   if (std::next(best) != segments.end()) neighbours.push_back(figures(**std::next(best)));
-  answer.say("With '{}' the lowest peak has segments of {} blocks; beside it are {}.", policy, figures(**best),
+  answer.say("With '{}' the best segment has {}; its neighbours have {}.", policy, figures(**best),
              fmt::join(neighbours, " and "));
   for (const Json* row : segments)
     answer.add(StudyPart::checkpointing, "{}: peak {}, {}", policy_of(*row), bytes_at(*row, kPeak), time_of(*row));
@@ -86,6 +97,7 @@ StudyAnswer segments(const StudyRows& rows) {
   StudyAnswer answer{kCheckpointingTopic, "How many blocks should a checkpointed segment have, one level and nested?"};
   const Rows all = policies(rows);
   for (const char* policy : {"block", "nested"}) say_best_segment(answer, all, policy);
+  if (!answer.sentence.empty()) answer.say("The best has the least time of those within 1 % of the lowest peak.");
   return answer.sentence.empty() ? unanswered(answer, StudyPart::checkpointing) : answer;
 }
 

@@ -96,6 +96,11 @@ StudyAnswer peaks_by_context(const StudyRows& rows) {
   }
   if (answer.evidence.empty()) return unanswered(answer, StudyPart::memory_peaks);
   if (answer.sentence.empty()) answer.say("{}.", answer.evidence.back().text);
+  for (const Json& row : rows.at(StudyPart::memory_peaks)) {
+    if (text_at(row, "status") != "oom" || !has(number_at(row, "memory_bytes.planned_peak"))) continue;
+    answer.add(StudyPart::memory_peaks, "{}, {}: out of memory; it needs {}", workload(row), text_at(row, "mode"),
+               bytes_at(row, "memory_bytes.planned_peak"));
+  }
   return answer;
 }
 
@@ -199,7 +204,9 @@ StudyAnswer sawtooth(const StudyRows& rows) {
   const Json* row = found.empty() ? nullptr : found.front();
   const double rise = row == nullptr ? std::nan("") : number_at(*row, "memory.sawtooth.rise_ms");
   const double fall = row == nullptr ? std::nan("") : number_at(*row, "memory.sawtooth.fall_ms");
-  if (!has(rise) || !has(fall) || fall <= 0) return unanswered(answer, StudyPart::memory_forward_loop);
+  const bool has_time = has(rise) && has(fall) && fall > 0;
+  const bool has_events = row != nullptr && number_at(*row, "memory.sawtooth.fall_events") > 0;
+  if (!has_events || !(has_time || is_planned(*row))) return unanswered(answer, StudyPart::memory_forward_loop);
   const double in_time = rise / fall;
   const double in_events =
       number_at(*row, "memory.sawtooth.rise_events") / number_at(*row, "memory.sawtooth.fall_events");
@@ -209,13 +216,17 @@ StudyAnswer sawtooth(const StudyRows& rows) {
       has(in_steps) ? fmt::format(", and {} to 1 on the axis of pytorch.org/memory_viz", digits(in_steps)) : "";
   std::string verdict = text_at(*row, "memory.sawtooth.verdict");
   std::ranges::replace(verdict, '_', '-');
+  answer.add(StudyPart::memory_forward_loop, "{}: {} cycles of {}", workload(*row),
+             number_at(*row, "memory.sawtooth.cycles"), bytes_at(*row, "memory.sawtooth.height_bytes"));
+  if (!has_time) {
+    answer.say("Memory rises and falls {} to 1 in events{}.", digits(in_events), in_viewer);
+    return answer;
+  }
   answer.say(
       "Memory rises for {} and falls for {}: {} to 1 in time, {} to 1 in events{}. The device is busy {} of the "
       "time; the loop is {}.",
       ms(rise), ms(fall), digits(in_time), digits(in_events), in_viewer,
       percent(number_at(*row, "memory.sawtooth.busy_share")), verdict.empty() ? "not judged" : verdict);
-  answer.add(StudyPart::memory_forward_loop, "{}: {} cycles of {}", workload(*row),
-             number_at(*row, "memory.sawtooth.cycles"), bytes_at(*row, "memory.sawtooth.height_bytes"));
   judge(
       answer,
       {.source = "rtx_a4500_20gb",

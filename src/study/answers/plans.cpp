@@ -18,9 +18,26 @@ std::string memory_of(const Json& row) {
                      bytes_at(row, "capacity_bytes"));
 }
 
+bool are_planned(const std::vector<Json>& rows) { return std::ranges::all_of(rows, is_planned); }
+
 }  // namespace
 
 bool is_planned(const Json& row) { return text_at(row, "device.kind") == "null" || text_at(row, "device") == "null"; }
+
+void mark_planned(StudyAnswer& answer, const StudyRows& rows) {
+  for (const StudyEvidence& evidence : answer.evidence) {
+    const auto part = rows.find(evidence.part);
+    if (part == rows.end() || !are_planned(part->second)) continue;
+    const std::string card = text_at(part->second.front(), "device.name");
+    return answer.say("These figures are planned{}, not measured.", card.empty() ? "" : " for " + card);
+  }
+}
+
+bool is_about_planned(const StudyAnswer& answer, const StudyRows& rows) {
+  if (!answer.missing) return false;
+  const auto part = rows.find(*answer.missing);
+  return part != rows.end() && are_planned(part->second);
+}
 
 StudyRows measured_rows(const StudyRows& rows, bool or_planned) {
   StudyRows kept;
@@ -36,7 +53,7 @@ StudyRows measured_rows(const StudyRows& rows, bool or_planned) {
 std::vector<StudyAnswer> about_plans(const StudyRows& rows) {
   StudyAnswer answer{"Plans", "What is planned instead of measured, and what does the plan predict?"};
   std::size_t count = 0;
-  std::vector<std::string> cards, parts;
+  std::vector<std::string> cards, parts, problems;
   const auto note = [](std::vector<std::string>& names, std::string name) {
     if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   };
@@ -46,6 +63,7 @@ std::vector<StudyAnswer> about_plans(const StudyRows& rows) {
       ++count;
       note(cards, text_at(row, "device.name"));
       note(parts, std::string(name(part)));
+      note(problems, text_at(row, "predicted_problem"));
       if (has(number_at(row, "predicted_ms")))
         answer.add(part, "{}, {}, compile {}, checkpoint {}: {} ({} to {}), {}", workload(row), text_at(row, "mode"),
                    text_at(row, "compile"), text_at(row, "checkpoint"), ms_at(row, "predicted_ms"),
@@ -55,8 +73,8 @@ std::vector<StudyAnswer> about_plans(const StudyRows& rows) {
   if (count == 0) return {};
   answer.say("{} row{} planned{}, not measured: of {}.", count, count == 1 ? " is" : "s are",
              cards.empty() ? "" : fmt::format(" for {}", fmt::join(cards, ", ")), fmt::join(parts, ", "));
-  if (!answer.evidence.empty())
-    answer.say("A predicted time has the range in which the times of measured rows lay; memory is exact.");
+  if (!answer.evidence.empty()) answer.say("Memory is exact; a time is predicted, and has its range behind it.");
+  for (const std::string& problem : problems) answer.say("{}", problem);
   return {answer};
 }
 

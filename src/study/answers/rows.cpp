@@ -258,17 +258,26 @@ namespace ridgepoint {
 std::vector<StudyAnswer> answer_questions(const StudyRows& rows) {
   // The planned memory of a run is exact, so it answers where nothing was measured; a time must be measured.
   const StudyRows measured = answers::measured_rows(rows, false), known = answers::measured_rows(rows, true);
+  StudyRows of_attention = measured;
+  for (const StudyPart part : {StudyPart::attention_limit, StudyPart::accounting})
+    if (known.contains(part)) of_attention[part] = known.at(part);
   std::vector<StudyAnswer> all;
-  const auto add = [&](std::vector<StudyAnswer> answers) { std::ranges::move(answers, std::back_inserter(all)); };
+  const auto add = [&](std::vector<StudyAnswer> answers) {
+    for (StudyAnswer& answer : answers) {
+      if (answers::is_about_planned(answer, rows)) continue;
+      answers::mark_planned(answer, rows);
+      all.push_back(std::move(answer));
+    }
+  };
   add(answers::about_steps(measured));
   add(answers::about_kernels(measured));
   add(answers::about_precision(measured));
   add(answers::about_memory(known));
-  add(answers::about_attention(measured));
+  add(answers::about_attention(of_attention));
   add(answers::about_compilation(measured));
   add(answers::about_checkpointing(known));
   add(answers::about_ranks(measured));
-  add(answers::about_plans(rows));
+  std::ranges::move(answers::about_plans(rows), std::back_inserter(all));
   return all;
 }
 

@@ -37,6 +37,10 @@ std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Cond
 bool is_planned(const Json& row);
 // The rows that were measured. With `or_planned` the planned rows of a part that has no others too.
 StudyRows measured_rows(const StudyRows& rows, bool or_planned);
+// Says that the figures are planned, if all rows of a part that they come from are.
+void mark_planned(StudyAnswer& answer, const StudyRows& rows);
+// Whether the question has no answer because the rows of its part are planned.
+bool is_about_planned(const StudyAnswer& answer, const StudyRows& rows);
 
 // The rows whose fields have the values of `row`; the rows in ascending order of a number.
 Rows rows_like(const Rows& rows, const Json& row, std::initializer_list<std::string_view> equal);

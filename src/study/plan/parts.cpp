@@ -10,6 +10,8 @@
 namespace ridgepoint::plan {
 namespace {
 
+using Without = StudyCommand::WithoutCard;
+
 void add_sizes(Planner& planner) {
   std::vector<Choice> sizes;
   for (const std::string& model : planner.edition().models) {
@@ -35,7 +37,8 @@ void add_warmup(Planner& planner) {
                                       iterations),
          .rows = 1,
          .seconds = start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
-                    planner.iteration_seconds(model, Mode::forward) * static_cast<double>(iterations.total())});
+                    planner.iteration_seconds(model, Mode::forward) * static_cast<double>(iterations.total()),
+         .without_card = Without::is_left_out});
   }
   planner.add_each(StudyPart::warmup, "Warm-up: each row in a new process", 0.06, std::move(commands));
 }
@@ -59,7 +62,8 @@ void add_profile(Planner& planner) {
         planner.words("profile", {"--model", model, "--mode", "forward,step", "--context", std::to_string(context)});
     StudyCommand command{.arguments = with_iterations(words, planner.iterations()),
                          .rows = 2,
-                         .seconds = start_seconds(machine) + 2 * initial_seconds(machine, config)};
+                         .seconds = start_seconds(machine) + 2 * initial_seconds(machine, config),
+                         .without_card = Without::is_left_out};
     for (const Mode mode : {Mode::forward, Mode::step})
       command.seconds += iterations * iteration_seconds(machine, config, mode, 4, context, DType::fp32);
     return command;
@@ -173,8 +177,9 @@ void add_collectives(Planner& planner) {
                        std::to_string(planner.settings().ranks),
                        "--size",
                        std::string(machine.is_gpu() ? edition.message_sizes : edition.message_sizes_of_cpu)};
-  planner.add_each(StudyPart::collectives, "Collectives between ranks", 0.03,
-                   {{.arguments = words, .rows = 0, .seconds = start_seconds(machine) + 5}});
+  planner.add_each(
+      StudyPart::collectives, "Collectives between ranks", 0.03,
+      {{.arguments = words, .rows = 0, .seconds = start_seconds(machine) + 5, .without_card = Without::is_left_out}});
 }
 
 // Ranks of a processor share its cores, and one rank then runs alone.
@@ -215,16 +220,16 @@ void add_steps(Planner& planner) {
 
 void add_precision(Planner& planner) {
   planner.add_each(StudyPart::accumulation, "Sums of a thousand terms", 0.01,
-                   {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1, .is_on_host = true}});
+                   {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs}});
   std::vector<StudyCommand> autocast;
   for (const char* dtype : {"fp16", "bf16"})
     autocast.push_back(
-        {.arguments = {"precision", "--autocast", dtype}, .rows = 0, .seconds = 0.1, .is_on_host = true});
+        {.arguments = {"precision", "--autocast", dtype}, .rows = 0, .seconds = 0.1, .without_card = Without::runs});
   planner.add_each(StudyPart::autocast, "Types under autocast", 0.01, std::move(autocast));
   const std::string device = planner.settings().is_plan() ? "cpu" : planner.machine().device;
   const Words error = {"precision", "--error", "--dtype", "fp32,bf16,fp16", "--device", device};
   planner.add_each(StudyPart::precision_error, "Errors against double precision", 0.03,
-                   {{.arguments = error, .rows = 0, .seconds = 1, .is_on_host = true}});
+                   {{.arguments = error, .rows = 0, .seconds = 1, .without_card = Without::runs}});
 }
 
 void add_memory(Planner& planner) {

@@ -99,7 +99,8 @@ struct StudyCommand {
   double seconds = 0;                  // predicted
   std::int64_t bytes = 0;              // that it needs at the least; 0: not known
   std::int64_t ranks = 1;              // that it runs on
-  bool is_on_host = false;             // whether it needs no card
+  enum class WithoutCard : std::uint8_t { is_planned, is_left_out, runs };
+  WithoutCard without_card = WithoutCard::is_planned;
 };
 
 struct StudyPartPlan {

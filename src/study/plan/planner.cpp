@@ -167,15 +167,14 @@ StudyCommand Planner::memory(const std::string& model, std::int64_t context, con
 }
 
 bool Planner::fits(const StudyCommand& command) const {
-  if (settings_.is_plan()) return command.is_on_host;
+  if (settings_.is_plan()) return command.without_card == StudyCommand::WithoutCard::runs;
   return command.seconds <= left_ && command.ranks <= settings_.ranks &&
          (machine_.is_gpu() || command.bytes < machine_.memory_bytes);
 }
 
 std::optional<StudyCommand> Planner::planned(const StudyCommand& command) const {
-  if (planned_card_.empty()) return std::nullopt;
+  if (planned_card_.empty() || command.without_card != StudyCommand::WithoutCard::is_planned) return std::nullopt;
   const std::string& verb = command.arguments.front();
-  if (verb != "bench" && verb != "memory" && verb != "attention") return std::nullopt;
   const bool predicts_time = verb == "bench";
   StudyCommand twin{
       .arguments = {predicts_time ? "plan" : verb, "--card", planned_card_}, .rows = command.rows, .seconds = 0.2};
