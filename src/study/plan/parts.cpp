@@ -65,7 +65,7 @@ void add_profile(Planner& planner) {
                          .seconds = start_seconds(machine) + 2 * initial_seconds(machine, config),
                          .without_card = Without::is_left_out};
     for (const Mode mode : {Mode::forward, Mode::step})
-      command.seconds += iterations * iteration_seconds(machine, config, mode, 4, context, DType::fp32);
+      command.seconds += iterations * planner.iteration_seconds(model, mode, context);
     return command;
   };
   std::vector<StudyCommand> commands;

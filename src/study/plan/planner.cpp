@@ -110,8 +110,15 @@ Words Planner::compared_models() const {
   return models;
 }
 
-double Planner::iteration_seconds(const std::string& model, Mode mode) const {
-  return plan::iteration_seconds(machine_, config_of(model), mode, 4, edition_.context, DType::fp32);
+double Planner::iteration_seconds(const std::string& model, Mode mode, std::int64_t context, DType dtype) const {
+  constexpr std::int64_t kBatch = 4;
+  TransformerConfig config = config_of(model);
+  config.context = context > 0 ? context : edition_.context;
+  const auto [flops, is_new] = flops_.try_emplace({model, mode, config.context});
+  if (is_new) flops->second = static_cast<double>(Transformer(config, kBatch).flops(mode));
+  const double launches =
+      machine_.is_gpu() ? static_cast<double>(config.layers) * kLaunchesOfLayer * kLaunchSeconds : 0;
+  return std::max(flops->second / rate(machine_, dtype), launches);
 }
 
 Words Planner::words(const char* command, const Words& more) const {
@@ -138,7 +145,7 @@ StudyCommand Planner::bench(const BenchSweep& sweep) const {
                        .bytes = state_bytes(parameter_count(model), sweep.modes)};
   for (const Mode mode : sweep.modes) {
     for (const DType dtype : sweep.dtypes) {
-      const double iteration = plan::iteration_seconds(machine_, model, mode, 4, context, dtype);
+      const double iteration = iteration_seconds(sweep.model, mode, context, dtype);
       command.seconds += static_cast<double>(sweep.repeats) *
                          (initial_seconds(machine_, model) + iteration * static_cast<double>(iterations_.total()));
     }
@@ -162,7 +169,7 @@ StudyCommand Planner::memory(const std::string& model, std::int64_t context, con
       .bytes = state_bytes(parameter_count(config), modes)};
   for (const Mode mode : modes)
     for (const DType dtype : {DType::fp32, DType::bf16})
-      command.seconds += 2 * plan::iteration_seconds(machine_, config, mode, 4, context, dtype);
+      command.seconds += 2 * iteration_seconds(model, mode, context, dtype);
   return command;
 }
 
@@ -223,14 +230,6 @@ Words with_iterations(Words words, const StudyIterations& iterations) {
 }
 
 double start_seconds(const StudyMachine& machine) { return machine.is_gpu() ? 2.5 : 1; }
-
-double iteration_seconds(const StudyMachine& machine, TransformerConfig model, Mode mode, std::int64_t batch,
-                         std::int64_t context, DType dtype) {
-  model.context = context;
-  const auto flops = static_cast<double>(Transformer(model, batch).flops(mode));
-  const double launches = machine.is_gpu() ? static_cast<double>(model.layers) * kLaunchesOfLayer * kLaunchSeconds : 0;
-  return std::max(flops / rate(machine, dtype), launches);
-}
 
 double initial_seconds(const StudyMachine& machine, const TransformerConfig& model) {
   constexpr double kParametersPerSecond = 5e7;

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/transformer.h"
@@ -62,8 +64,9 @@ class Planner {
   TransformerConfig config_of(const std::string& model) const;
   // The large model, and the main one if it is another.
   Words compared_models() const;
-  // Predicted, of one iteration of batch 4 at the edition's context in fp32.
-  double iteration_seconds(const std::string& model, Mode mode) const;
+  // Predicted, of one iteration of batch 4. Context 0: that of the edition.
+  double iteration_seconds(const std::string& model, Mode mode, std::int64_t context = 0,
+                           DType dtype = DType::fp32) const;
 
   // A command line with the device and the limits of the settings, and what they replace of the model.
   Words words(const char* command, const Words& more) const;
@@ -95,6 +98,8 @@ class Planner {
   double limit_seconds_ = 0;  // of the parts that all studies have
   double left_ = 0;           // seconds
   std::vector<StudyPartPlan> plan_;
+  // Of models, modes and contexts: a graph is built to count the operations.
+  mutable std::map<std::tuple<std::string, Mode, std::int64_t>, double> flops_;
 };
 
 // "fp32,bf16": the names of a list of enums.
@@ -111,10 +116,7 @@ Words with_iterations(Words words, const StudyIterations& iterations);
 // Of one process, before its first row.
 double start_seconds(const StudyMachine& machine);
 
-// One iteration of a model.
-double iteration_seconds(const StudyMachine& machine, TransformerConfig model, Mode mode, std::int64_t batch,
-                         std::int64_t context, DType dtype);
-// Its initial values.
+// The initial values of a model.
 double initial_seconds(const StudyMachine& machine, const TransformerConfig& model);
 
 // One call of attention with one head.

@@ -200,8 +200,7 @@ TEST(Edition, plans_for_the_card_of_its_course_what_a_laptop_cannot_run) {
               ::testing::Each(::testing::AnyOf("tiny", "22.7m")));
   for (const StudyPartPlan& part : plan) {
     for (const StudyCommand& command : part.commands) {
-      const bool is_planned = std::ranges::find(command.arguments, "--card") != command.arguments.end();
-      if (is_planned) EXPECT_THAT(command.arguments, Not(Contains("--device"))) << name(part.part);
+      EXPECT_THAT(command.arguments, Not(::testing::IsSupersetOf({"--card", "--device"}))) << name(part.part);
     }
   }
 }
@@ -219,7 +218,7 @@ TEST(Edition, without_a_card_runs_nothing_on_one) {
   settings.card = card.name;
   for (const StudyPartPlan& part : plan_study(card, settings)) {
     for (const StudyCommand& command : part.commands) {
-      if (command.arguments.front() != "precision") EXPECT_THAT(command.arguments, Contains("B200")) << name(part.part);
+      EXPECT_THAT(command.arguments, ::testing::AnyOf(Contains("B200"), Contains("precision"))) << name(part.part);
     }
   }
 }
