@@ -102,11 +102,11 @@ void add_timeline(Planner& planner, StudyPart part, const char* title, Mode mode
 
 // Calls of attention over sequence lengths.
 struct Calls {
-  Words options;
-  Lengths widths = {64};
+  Words variants;
   Lengths sequences;
+  Lengths widths = {64};
   std::int64_t batch = 8;
-  bool stores_scores = true;
+  Words options = {};        // further ones
   std::int64_t repeats = 1;  // rows that the options make of one
 };
 
@@ -125,22 +125,25 @@ std::vector<StudyCommand> command_lines(const Planner& planner, const Calls& cal
       machine.is_gpu() ? StudyIterations{5, planner.edition().attention_steps} : StudyIterations{1, 5};
   std::vector<StudyCommand> commands;
   for (const std::int64_t sequence : calls.sequences) {
-    const auto call_of = [&](std::int64_t width) -> AttentionCall {
-      return {.batch = calls.batch, .width = width, .sequence = sequence, .stores_scores = calls.stores_scores};
-    };
-    Words all = calls.options;
+    std::vector<AttentionCall> rows;
+    for (const std::string& variant : calls.variants) {
+      for (const std::int64_t width : calls.widths)
+        rows.push_back(
+            {.batch = calls.batch, .width = width, .sequence = sequence, .stores_scores = variant != "flash"});
+    }
+    Words all = {"--attention", fmt::format("{}", fmt::join(calls.variants, ","))};
+    all.insert(all.end(), calls.options.begin(), calls.options.end());
     all.insert(all.end(), {"--d-model", fmt::format("{}", fmt::join(calls.widths, ",")), "--sequence",
                            std::to_string(sequence), "--batch", std::to_string(calls.batch), "--heads", "1"});
-    if (scores_exceed_memory(machine, call_of(calls.widths.front()))) {
+    if (std::ranges::any_of(rows, [&](const AttentionCall& row) { return scores_exceed_memory(machine, row); })) {
       const Words limit = host_memory_limit(planner);
       all.insert(all.end(), limit.begin(), limit.end());
     }
     StudyCommand command{.arguments = with_iterations(planner.words("attention", all), iterations),
-                         .rows = static_cast<std::int64_t>(calls.widths.size()) * calls.repeats,
+                         .rows = std::ssize(rows) * calls.repeats,
                          .seconds = start_seconds(machine) / 2};
-    for (const std::int64_t width : calls.widths) {
-      command.seconds += static_cast<double>(calls.repeats) * attention_seconds(machine, call_of(width), iterations);
-    }
+    for (const AttentionCall& row : rows)
+      command.seconds += static_cast<double>(calls.repeats) * attention_seconds(machine, row, iterations);
     commands.push_back(std::move(command));
   }
   return commands;
@@ -242,37 +245,33 @@ void add_memory(Planner& planner) {
 // Tiled attention over long sequences, in the edition's number types and beside its other variants.
 void add_flash(Planner& planner) {
   const Edition& edition = planner.edition();
-  const std::vector<DType>& dtypes = edition.flash_dtypes;
-  const Words& variants = edition.flash_variants;
-  const Words options = {"--attention", fmt::format("{}", fmt::join(variants, ",")), "--dtype", joined_names(dtypes),
-                         "--causal",    edition.is_flash_causal ? "true" : "false"};
   planner.add_each(StudyPart::flash, "Tiled attention over long sequences", 0.06,
-                   command_lines(planner, {.options = options,
-                                           .widths = edition.flash_widths,
+                   command_lines(planner, {.variants = edition.flash_variants,
                                            .sequences = edition.flash_sequences,
+                                           .widths = edition.flash_widths,
                                            .batch = edition.flash_batch,
-                                           .stores_scores = variants != Words{"flash"},
-                                           .repeats = std::ssize(dtypes) * std::ssize(variants)}));
+                                           .options = {"--dtype", joined_names(edition.flash_dtypes), "--causal",
+                                                       edition.is_flash_causal ? "true" : "false"},
+                                           .repeats = std::ssize(edition.flash_dtypes)}));
 }
 
 void add_attention(Planner& planner) {
   const Edition& edition = planner.edition();
   planner.add_each(
       StudyPart::attention_grid, "Attention: widths by sequence lengths", 0.12,
-      command_lines(planner,
-                    {.options = {"--attention", "naive"}, .widths = edition.widths, .sequences = edition.sequences}));
+      command_lines(planner, {.variants = {"naive"}, .sequences = edition.sequences, .widths = edition.widths}));
   add_limit(planner);
   add_accounting(planner);
   planner.add_each(
       StudyPart::ladder, "Variants that keep three, two, one and no matrices of scores", 0.06,
-      command_lines(planner, {.options = {"--attention", "naive,composite,softmax,weights,recompute,flash"},
+      command_lines(planner, {.variants = {"naive", "composite", "softmax", "weights", "recompute", "flash"},
                               .sequences = planner.machine().is_gpu() ? Lengths{1024, 4096, 8192, 16384}
-                                                                      : Lengths{256, 1024, 4096},
-                              .repeats = 6}));
+                                                                      : Lengths{256, 1024, 4096}}));
   add_flash(planner);
   planner.add_each(StudyPart::compiled_attention, "Attention, compiled and not", 0.05,
-                   command_lines(planner, {.options = {"--attention", "composite", "--compile", "off,full"},
+                   command_lines(planner, {.variants = {"composite"},
                                            .sequences = {256, 1024, 4096, 16384},
+                                           .options = {"--compile", "off,full"},
                                            .repeats = 2}));
 }
 

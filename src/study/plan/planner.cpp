@@ -140,7 +140,8 @@ Words Planner::words(const char* command, const Words& more) const {
 StudyCommand Planner::bench(const BenchSweep& sweep) const {
   const TransformerConfig model = config_of(sweep.model);
   const std::int64_t context = sweep.context > 0 ? sweep.context : edition_.context;
-  StudyCommand command{.rows = static_cast<std::int64_t>(sweep.modes.size() * sweep.dtypes.size()) * sweep.repeats,
+  StudyCommand command{.arguments = {},
+                       .rows = static_cast<std::int64_t>(sweep.modes.size() * sweep.dtypes.size()) * sweep.repeats,
                        .seconds = start_seconds(machine_),
                        .bytes = state_bytes(parameter_count(model), sweep.modes)};
   for (const Mode mode : sweep.modes) {
