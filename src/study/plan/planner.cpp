@@ -202,7 +202,9 @@ std::optional<StudyCommand> Planner::planned(const StudyCommand& command) const 
 
 void Planner::add(StudyPart part, std::string title, double share, std::vector<Choice> choices) {
   StudyPartPlan part_plan{part, std::move(title), {}};
-  left_ += share * limit_seconds_;
+  double spent = 0;
+  for (const StudyPartPlan& earlier : plan_) spent += earlier.seconds();
+  left_ = std::min(left_ + share * limit_seconds_, settings_.limit_seconds - spent);
   for (Choice& choice : choices) {
     auto taken = std::ranges::find_if(choice, [&](const StudyCommand& command) { return fits(command); });
     std::optional<StudyCommand> instead;  // of all rows of the choice, unless they are measured
