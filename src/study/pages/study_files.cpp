@@ -42,7 +42,7 @@ void check_records(const StudyRows& all) {
 constexpr std::array kPublishedParts = {StudyPart::sizes, StudyPart::contexts, StudyPart::attention_grid,
                                         StudyPart::compiled_attention};
 
-constexpr std::size_t kMostEvents = 6000;  // of a timeline: some 500 KB of the page
+constexpr std::size_t kMostEvents = 4000;  // of a timeline: some 800 KB of the page
 
 // What the page does not show, for its size: unknown values, and of memory what its lists of allocations repeat.
 Json without_unknown(const Json& value) {
