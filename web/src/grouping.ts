@@ -74,12 +74,18 @@ export function groupRecords(files: readonly ReportFile[]): Experiment[] {
   return [...groups.values()].map(({ command, part, records }) => makeExperiment(command, records, part));
 }
 
+// The word that stands for a number of the field.
+function wordOf(value: unknown, { words }: Field): string | undefined {
+  return words?.find(([number]) => number === value)?.[1];
+}
+
 // A setting as words: "context 256", "step", "causal".
-export function settingText(record: JsonObject, { path, label, kind, phrase = "{}" }: Field): string {
+export function settingText(record: JsonObject, field: Field): string {
+  const { path, label, kind, phrase = "{}" } = field;
   const value = at(record, path);
   if (value === null || value === "") return "";
   if (typeof value === "boolean" && phrase === "{}") return value ? label : `not ${label}`;
-  const text = typeof value === "boolean" ? (value ? "on" : "off") : (kind === "bytes" || kind === "amount") && typeof value === "number" ? formatOne(kind, value) : String(value);
+  const text = wordOf(value, field) ?? (typeof value === "boolean" ? (value ? "on" : "off") : (kind === "bytes" || kind === "amount") && typeof value === "number" ? formatOne(kind, value) : String(value));
   return phrase.replace("{}", () => text);
 }
 
@@ -89,9 +95,9 @@ export function labelOf(record: JsonObject, fields: readonly Field[]): string {
 
 // Settings with their names: "device cpu, model tiny, batch 4".
 export function namedSettings(record: JsonObject, fields: readonly Field[]): string {
-  return fields.map(({ path, label, kind }) => {
-    const value = at(record, path);
-    return `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
+  return fields.map((field) => {
+    const { path, label, kind } = field, value = at(record, path), word = wordOf(value, field);
+    return `${label} ${word !== undefined ? word : typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
   }).join(", ");
 }
 

@@ -41,6 +41,13 @@ test("headings name ranks and what they share, and amounts have three digits", (
   assert.equal(labelOf(sizes!.records[0]!, sizes!.varying), "8.19 G parameters");
 });
 
+test("buckets of one gradient and of all are said in words", () => {
+  const bucket = (bucket_bytes: number, overlap: boolean) => record({ parallel: { data: 2, bucket_bytes, overlap } });
+  const [ways] = groupRecords([fileOf("a", [bucket(1, false), bucket(2 ** 62, false), bucket(1 << 20, true)])]);
+  assert.deepEqual(ways!.records.map((each) => labelOf(each, ways!.varying)),
+    ["overlap off, buckets of one gradient", "overlap off, buckets of all gradients", "overlap on, buckets of 1 MiB"]);
+});
+
 test("published figures are a setting of their own", () => {
   const [experiment] = groupRecords([fileOf("a", [record({})]), { ...fileOf("paper", [record({})]), is_published: true }]);
   assert.deepEqual(experiment!.varying.map(({ path }) => path), ["published"]);
