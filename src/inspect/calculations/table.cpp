@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
 #include <vector>
 
 #include "inspect/calculations/calculations.h"
-#include "ops/rule.h"
 #include "predict/time/network.h"
 #include "ridgepoint/optimizer.h"
 
