@@ -18,6 +18,7 @@
 #include "cli/terminal/run_rows.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
+#include "inspect/calculations/page.h"
 #include "predict/cards/datasheet.h"
 #include "run/session/plan_run.h"
 
@@ -74,6 +75,7 @@ class Plan : public Command {
            "none,optimizer --network \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"\n"
            "ridgepoint plan --model 2.7b --dtype bf16 --compile full --card a100 --parallel data=8,bucket=auto --shard "
            "auto\n"
+           "ridgepoint plan --model 2.7b --context 512 --dtype bf16 --card h100 --parallel data=8 --explain\n"
            "ridgepoint plan --model llama-3.2-1b --as torch-fused --attention flash --dtype bf16 --checkpoint "
            "none,block\n"
            "ridgepoint plan --model path/to/config.json --config-override num_hidden_layers=4\n"
@@ -96,7 +98,12 @@ class Plan : public Command {
            "PyTorch's eager mode instead: composite attention is plain ops in Python, softmax torch.softmax(), "
            "flash scaled_dot_product_attention(); bf16 is autocast. For models read from a config.json it predicts "
            "transformers 5: flash is attn_implementation=\"sdpa\", naive, composite and softmax are \"eager\", and "
-           "--checkpoint block is gradient_checkpointing_enable().";
+           "--checkpoint block is gradient_checkpointing_enable(). "
+           "--explain writes down what a step on several ranks sends, takes and stores, with data, sharded parameters "
+           "and tensor parallelism, from how many tokens on communication hides, and what activation checkpointing "
+           "saves. Each is a formula, the same with figures, and what this engine plans. Rates of cards are those of "
+           "their datasheets, and rates of links those that long messages reach. docs/calculations.md has the "
+           "sources.";
   }
 
   void add_options(CLI::App& app) override {
@@ -110,6 +117,10 @@ class Plan : public Command {
             ->type_name("NAME")
             ->group(kGroup);
     offer(*fit, fit_names(), Takes::one);
+    app.add_flag("--explain", explains_,
+                 "print the formulas of a step on several ranks with their figures, instead of plans; needs --card, "
+                 "and takes 8 ranks without --parallel")
+        ->group("Calculations");
     run_options_.add_to(app);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, Experiment::plan);
@@ -118,7 +129,9 @@ class Plan : public Command {
   int run() override {
     const std::vector<MemoryLimit> cards = limits();
     const FitSize* fit = fit_size();
+    if (explains_) check_explain();
     const std::vector<RunDraft> drafts = run_options_.drafts();
+    if (explains_) return explain_rows(drafts, cards);
     for (const RunDraft& draft : drafts) {
       if (fit != nullptr) require_setting(draft.workload, fit->name);
     }
@@ -153,6 +166,47 @@ class Plan : public Command {
   }
 
  private:
+  void check_explain() const {
+    require(!cards_.empty(), "--explain divides by the rates of a card; name one, as --card h100");
+    require(fit_.empty(), "--explain calculates with given sizes; leave --fit out");
+    require(!run_options_.given("--shard"), "--explain has every sharding; leave --shard out");
+    require(output_options_.columns.empty(),
+            "--columns chooses figures of plans, and --explain prints others; leave --columns out");
+  }
+
+  int explain_rows(const std::vector<RunDraft>& drafts, const std::vector<MemoryLimit>& cards) {
+    constexpr std::int64_t kUsualRanks = 8;  // of a machine
+    std::vector<Explanation> explanations;
+    std::vector<RunConfig> configs;
+    std::vector<RowOutline> rows;
+    for (const RunDraft& draft : drafts) {
+      require(!run_options_.given("--parallel") || draft.config.compile.parallel.is_parallel(),
+              "--explain is about several ranks; give more, as --parallel data=8, or leave --parallel out");
+      for (const MemoryLimit& card : cards) {
+        RunDraft on_ranks = on_card(draft, card);
+        ParallelOptions& parallel = on_ranks.config.compile.parallel;
+        if (!parallel.is_parallel()) parallel.data = kUsualRanks;
+        configs.push_back(finish(std::move(on_ranks)));
+        rows.push_back({outline(configs.back()).description, 1});
+      }
+    }
+    PageWriter writer(output_options_,
+                      [&](Format format, std::size_t) { return tables::explanation_page(explanations, format); });
+    run_rows(rows, [&](std::size_t row, Progress& progress) {
+      const MemoryLimit& card = cards[row % cards.size()];
+      std::optional<Explanation> explanation =
+          explain(configs[row], *find_datasheet(*card.card), *card.capacity_bytes, shown_on(progress));
+      progress.clear();
+      if (!explanation) return false;
+      explanations.push_back(std::move(*explanation));
+      writer.item_added();
+      return true;
+    });
+    writer.finish();
+    require_complete(explanations.size(), rows.size(), output_options_.path);
+    return kExitOk;
+  }
+
   bool is_limited() const { return !cards_.empty() || run_options_.given("--memory-limit"); }
 
   // One for each card; without cards one that only --memory-limit may fill.
@@ -220,6 +274,7 @@ class Plan : public Command {
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;
+  bool explains_ = false;
 };
 
 }  // namespace

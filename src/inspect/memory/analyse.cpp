@@ -76,6 +76,18 @@ std::vector<MemoryCycle> cycles_of(const Snapshot& snapshot, const MemoryHistory
   return cycles_between(begins, history, lifetimes, stop_point);
 }
 
+// When backward begins, or without one at the end of the iteration of the peak, where a run still has what it saved.
+std::optional<BlockContents> block_of_iteration(const Snapshot& snapshot, const MemoryReport& report,
+                                                const Lifetimes& lifetimes, const StopPoint& stop_point) {
+  const std::size_t moment = (report.before_backward ? *report.before_backward : report.contents).at.moment;
+  const auto iteration = std::ranges::find_if(report.phases, [&](const MemoryPhase& phase) {
+    return phase.depth == 0 && phase.begin.moment < moment && moment <= phase.end.moment;
+  });
+  if (iteration == report.phases.end()) return std::nullopt;
+  return contents_of_block(snapshot, lifetimes, report.before_backward ? moment : iteration->end.moment,
+                           iteration->begin.moment, iteration->end.moment, stop_point);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> devices_of(const Snapshot& snapshot) {
@@ -119,6 +131,7 @@ MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, con
       std::ranges::any_of(report.contents.groups, [](const MemoryGroup& group) { return !group.phase.empty(); });
   for (PhasePeak& peak : report.phase_peaks) fill_contents(peak.contents);
   if (report.before_backward) fill_contents(*report.before_backward);
+  if (report.has_modules) report.block = block_of_iteration(snapshot, report, lifetimes, stop_point);
   report.fragmentation = fragmentation_of(segments, report.contents.levels);
   report.leaks = find_leaks(snapshot, repetitions, lifetimes, stop_point);
   judge_sawtooth(cycles, history, lifetimes, summary.allocator_us, work, stop_point, report);

@@ -8,7 +8,9 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/memory_category.h"
 #include "ir/scope.h"
+#include "ridgepoint/graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -56,7 +58,7 @@ struct Blocks {
 // Blocks in the order in which they were allocated first, summed up by kind and then by group.
 class Groups {
  public:
-  explicit Groups(const Snapshot& snapshot) : snapshot_(snapshot) {}
+  explicit Groups(const Snapshot& snapshot, Layers layers = Layers::added_up) : snapshot_(snapshot), layers_(layers) {}
 
   void add(const BlockLife& life, bool is_held) {
     const auto [found, is_new] = numbers_.try_emplace(Kind{life.origin, life.category, life.bytes}, kinds_.size());
@@ -94,16 +96,49 @@ class Groups {
     OriginPlace place = place_of(snapshot_, kind.origin);
     return {.category = std::string(category_name(snapshot_, kind.category)),
             .phase = snapshot_.texts[origin.phase],
-            .module = with_layers_added_up(place.module),
+            .module = layers_ == Layers::added_up ? with_layers_added_up(place.module) : std::move(place.module),
             .op = std::move(place.op),
             .source = std::move(place.source),
             .formula = snapshot_.texts[origin.formula]};
   }
 
   const Snapshot& snapshot_;
+  Layers layers_;
   std::map<Kind, std::size_t> numbers_;
   std::vector<std::pair<Kind, Blocks>> kinds_;
 };
+
+// By origin the block of its module; `forward`: those with ops that run forward, in their order.
+struct BlockNames {
+  std::vector<std::string> by_origin;
+  std::vector<std::string> forward;
+};
+
+BlockNames block_names(const Snapshot& snapshot) {
+  BlockNames names;
+  for (std::uint32_t i = 0; i < snapshot.origins.size(); ++i) {
+    const OriginPlace place = place_of(snapshot, i);
+    const std::string& block = names.by_origin.emplace_back(block_of(place.module));
+    const bool runs_forward =
+        snapshot.texts[snapshot.origins[i].phase] == name(Phase::forward) && !role_from_name(place.op);
+    if (runs_forward && !block.empty() && std::ranges::find(names.forward, block) == names.forward.end())
+      names.forward.push_back(block);
+  }
+  return names;
+}
+
+// The most bytes at one moment of some lives.
+std::uint64_t highest_level(const std::vector<const BlockLife*>& lives, std::uint64_t (*bytes)(const BlockLife&)) {
+  std::vector<std::pair<std::uint32_t, std::int64_t>> changes;
+  for (const BlockLife* life : lives) {
+    changes.emplace_back(life->begin, static_cast<std::int64_t>(bytes(*life)));
+    changes.emplace_back(life->freed, -static_cast<std::int64_t>(bytes(*life)));
+  }
+  std::ranges::sort(changes);
+  std::int64_t level = 0, highest = 0;
+  for (const auto& [moment, change] : changes) highest = std::max(highest, level += change);
+  return static_cast<std::uint64_t>(highest);
+}
 
 void sort_largest_first(std::vector<MemoryShare>& shares) {
   std::ranges::stable_sort(shares, [](const MemoryShare& a, const MemoryShare& b) {
@@ -170,6 +205,35 @@ void fill(const Snapshot& snapshot, const Lifetimes& lifetimes, const StopPoint&
   sort_largest_first(contents.categories);
   sort_largest_first(contents.origins);
   std::ranges::stable_sort(contents.groups, std::greater<>(), &MemoryGroup::bytes);
+}
+
+std::optional<BlockContents> contents_of_block(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t moment,
+                                               std::size_t begin, std::size_t end, const StopPoint& stop_point) {
+  const BlockNames blocks = block_names(snapshot);
+  if (blocks.forward.empty()) return std::nullopt;
+  BlockContents found{.name = blocks.forward[blocks.forward.size() / 2]};
+  Groups saved(snapshot, Layers::apart);
+  std::vector<const BlockLife*> gradients;
+  lifetimes.for_each(stop_point, [&](const BlockLife& life) {
+    if (blocks.by_origin[life.origin] != found.name) return;
+    const std::string_view category = category_name(snapshot, life.category);
+    if (category == name(MemoryCategory::activation) && life.is_allocated(moment)) saved.add(life, true);
+    const bool is_of_iteration = life.freed > begin && life.begin <= end;
+    if (category == name(MemoryCategory::gradient) && is_of_iteration) gradients.push_back(&life);
+  });
+  MemoryShare& sum = found.saved.categories.emplace_back(std::string(name(MemoryCategory::activation)));
+  for (MemoryRequest& request : saved.named()) {
+    sum.bytes += request.group.bytes;
+    sum.blocks += request.group.blocks;
+    found.saved.groups.push_back(std::move(request.group));
+  }
+  std::ranges::stable_sort(found.saved.groups, std::greater<>(), &MemoryGroup::bytes);
+  if (!gradients.empty()) {
+    found.gradient_bytes = highest_level(gradients, [](const BlockLife& life) { return life.bytes; });
+    found.requested_gradient_bytes =
+        highest_level(gradients, [](const BlockLife& life) { return life.requested_bytes(); });
+  }
+  return sum.bytes > 0 || found.gradient_bytes ? std::optional(std::move(found)) : std::nullopt;
 }
 
 std::vector<MemoryRequest> requests_between(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t begin,

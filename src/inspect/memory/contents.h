@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,11 @@ std::string_view category_name(const Snapshot& snapshot, std::uint8_t category);
 
 // Sets what is allocated at contents.at; its levels stay.
 void fill(const Snapshot& snapshot, const Lifetimes& lifetimes, const StopPoint& stop_point, MemoryContents& contents);
+
+// Of a run of ours: what a block has saved at the moment, and its gradients from `begin` until `end`, where the
+// iteration has a backward. Empty where no module is a block, or the block has neither.
+std::optional<BlockContents> contents_of_block(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t moment,
+                                               std::size_t begin, std::size_t end, const StopPoint& stop_point);
 
 // What is allocated after the moment `begin`, until `end`, the groups of the largest blocks first; `held` is how many
 // of them are live at `moment`.

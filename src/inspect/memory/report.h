@@ -71,6 +71,22 @@ struct MemoryContents {
   }
 };
 
+// One block of a model, the middle one of those that run forward: layers.16.
+struct BlockContents {
+  std::string name = {};
+  // What it saves for backward, when backward begins; without a backward, at the end of the iteration. Modules have
+  // their numbers. Only groups and categories are set.
+  MemoryContents saved = {};
+  // The most at one moment of the iteration, in blocks and as requested; empty without backward.
+  std::optional<std::uint64_t> gradient_bytes = {}, requested_gradient_bytes = {};
+
+  std::uint64_t requested_saved_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const MemoryGroup& group : saved.groups) bytes += group.bytes - group.rounding_bytes;
+    return bytes;
+  }
+};
+
 // One occurrence of an annotation.
 struct MemoryPhase {
   std::string name;
@@ -195,6 +211,7 @@ struct MemoryReport {
   std::vector<MemoryPhase> phases;                // in the order of their begins
   std::vector<PhasePeak> phase_peaks;             // in the order in which they first begin
   std::optional<MemoryContents> before_backward;  // where the phases of backward begin for the first time
+  std::optional<BlockContents> block;             // of a run of ours with blocks that saves something for backward
   Fragmentation fragmentation;
   MemoryLeaks leaks;
   std::vector<OutOfMemoryEvent> out_of_memory;

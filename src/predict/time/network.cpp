@@ -134,9 +134,11 @@ std::optional<Network> network_of_card(std::optional<double> link_bytes_per_seco
 
 bool has_fast_links(const Network& network) { return network.inside.bytes_per_second > kFastestPcie; }
 
-double collective_seconds(const Network& network, const Graph& graph, const Node& node) {
-  const std::int64_t ranks = node.attributes.get<std::int64_t>("ranks");
-  if (ranks == 1) return 0;
+double share_inside(const Network& network, Op op) {
+  return has_fast_links(network) && op != Op::all_reduce ? kShareOfOthersOnNvlink : kShareInside;
+}
+
+Ring ring_of(const Network& network, std::int64_t ranks, Op op) {
   const std::int64_t machines = (ranks - 1) / network.ranks_on_machine + 1;
   if (machines > 1 && !network.between) {
     throw Error(fmt::format("{} ranks need {} machines of {}, and the network has no links between machines; add them: "
@@ -144,20 +146,25 @@ double collective_seconds(const Network& network, const Graph& graph, const Node
                             ranks, machines, network.ranks_on_machine),
                 ErrorKind::usage);
   }
-  const bool sums_for_all = node.op == Op::all_reduce;
-  const double share = has_fast_links(network) && !sums_for_all ? kShareOfOthersOnNvlink : kShareInside;
-  double rate = share * network.inside.bytes_per_second;
-  double message = network.inside.latency_seconds;
-  double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * message;
+  Ring ring{.bytes_per_second = share_inside(network, op) * network.inside.bytes_per_second,
+            .message_seconds = network.inside.latency_seconds};
+  double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * ring.message_seconds;
   if (machines > 1) {
     const auto links = static_cast<double>(ranks - (machines - 1) * network.ranks_on_machine);  // of the last machine
-    rate = std::min(rate, kShareBetween * links * network.between->bytes_per_second);
-    message = std::max(message, network.between->latency_seconds);
+    ring.bytes_per_second = std::min(ring.bytes_per_second, kShareBetween * links * network.between->bytes_per_second);
+    ring.message_seconds = std::max(ring.message_seconds, network.between->latency_seconds);
     latency += levels_of_tree(machines) * network.between->latency_seconds;
   }
-  if (sums_for_all) latency *= 2;
-  const double sending = wire_bytes(graph, node) / rate;
-  return kLaunchSeconds + latency + sending + 2 * std::sqrt(message * sending);
+  ring.overhead_seconds = kLaunchSeconds + (op == Op::all_reduce ? 2 * latency : latency);
+  return ring;
+}
+
+double collective_seconds(const Network& network, const Graph& graph, const Node& node) {
+  const std::int64_t ranks = node.attributes.get<std::int64_t>("ranks");
+  if (ranks == 1) return 0;
+  const Ring ring = ring_of(network, ranks, node.op);
+  const double sending = wire_bytes(graph, node) / ring.bytes_per_second;
+  return ring.overhead_seconds + sending + 2 * std::sqrt(ring.message_seconds * sending);
 }
 
 }  // namespace ridgepoint

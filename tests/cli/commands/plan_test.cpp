@@ -336,6 +336,38 @@ TEST(PlanCommand, refuses_what_makes_no_sense) {
   expect_plan_refused({"--as", "torch", "--keep-output", "yes"}, "'yes' is unknown");
 }
 
+TEST(PlanCommand, explains_a_step_on_several_ranks) {
+  const nlohmann::json rows = rows_of({"--model", "tiny", "--card", "h100,a100", "--explain"});
+  ASSERT_FALSE(rows.empty());
+  EXPECT_EQ(rows[0]["key"], "symbol.N");
+  EXPECT_EQ(rows[0]["value"], 8) << "without --parallel";
+  const auto sent = std::ranges::find(rows, "data_parallel.bytes", [](const auto& row) { return row["key"]; });
+  ASSERT_NE(sent, rows.end());
+  EXPECT_EQ((*sent)["formula"], "2 (N-1)/N (G + 4)");
+  EXPECT_EQ((*sent)["value"], 20'906'375);
+  EXPECT_EQ((*sent)["planned"], rows_of({"--model", "tiny", "--parallel", "data=8"})[0]["parallel"]["wire_bytes"]);
+  EXPECT_EQ(std::ranges::count(rows, "A100 80GB SXM", [](const auto& row) { return row["card"]; }) * 2,
+            static_cast<std::ptrdiff_t>(rows.size()));
+  EXPECT_THAT(plan({"--model", "tiny", "--card", "h100", "--explain", "--parallel", "data=4"}).output,
+              AllOf(HasSubstr("4 ranks"), HasSubstr("Parameters sharded (FSDP, ZeRO 3)"), HasSubstr(", equal")));
+}
+
+TEST(PlanCommand, refuses_what_it_does_not_explain) {
+  const auto explain = [](std::vector<std::string> arguments, const std::string& part) {
+    arguments.insert(arguments.end(), {"--model", "tiny", "--explain"});
+    expect_plan_refused(arguments, part);
+  };
+  explain({}, "--explain divides by the rates of a card; name one, as --card h100");
+  explain({"--card", "h100", "--fit", "batch"}, "leave --fit out");
+  explain({"--card", "h100", "--as", "torch"}, "leave --as out");
+  explain({"--card", "h100", "--shard", "optimizer"}, "leave --shard out");
+  explain({"--card", "h100", "--columns", "wire_bytes"}, "leave --columns out");
+  explain({"--card", "h100", "--parallel", "data=1"}, "give more, as --parallel data=8");
+  explain({"--card", "rtx 4090"}, "name them, as --network");
+  explain({"--card", "h100", "--parallel", "data=16"}, "the network has no links between machines");
+  expect_plan_refused({"--workload", "toy", "--card", "h100", "--explain"}, "leave --workload out");
+}
+
 TEST(PlanCommand, has_a_row_for_what_is_not_modelled_of_pytorch_and_goes_on) {
   const ProgramResult mixed = plan({"--model", "tiny", "--as", "ridgepoint,torch", "--lora", "r=4"});
   EXPECT_EQ(mixed.exit_code, 0) << mixed.error;

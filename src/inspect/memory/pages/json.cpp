@@ -71,6 +71,20 @@ Json before_backward_json(const MemoryReport& report) {
   return report.before_backward ? json_of(*report.before_backward) : Json(nullptr);
 }
 
+Json block_json(const MemoryReport& report) {
+  if (!report.block) return nullptr;
+  const BlockContents& block = *report.block;
+  const auto optional = [](const std::optional<std::uint64_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); };
+  Json json = {{"name", block.name},
+               {"saved_bytes", block.saved.bytes_of(name(MemoryCategory::activation))},
+               {"requested_saved_bytes", block.requested_saved_bytes()},
+               {"gradient_bytes", optional(block.gradient_bytes)},
+               {"requested_gradient_bytes", optional(block.requested_gradient_bytes)},
+               {"saved", Json::array()}};
+  for (const MemoryGroup& group : block.saved.groups) json["saved"].push_back(json_of(group));
+  return json;
+}
+
 Json json_of(const MemoryPhase& phase) {
   return {{"name", phase.name},
           {"depth", phase.depth},
@@ -159,6 +173,7 @@ Json memory_json(const MemoryRun& run) {
   memory["events"] = report.events;
   memory["phases"] = json_of_phase_peaks(report);
   memory["before_backward"] = before_backward_json(report);
+  memory["block"] = block_json(report);
   memory["largest_allocations"] = Json::array();
   for (const MemoryRequest& request : run.requests) {
     Json group = json_of(request.group);
@@ -197,6 +212,7 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
   for (const MemoryGroup& group : report.contents.groups) json["groups"].push_back(json_of(group));
   json["phase_peaks"] = json_of_phase_peaks(report);
   json["before_backward"] = before_backward_json(report);
+  json["block"] = block_json(report);
   json["phases"] = Json::array();
   for (std::size_t i = 0; i < report.phases.size() && i < kMostPhases; ++i) {
     json["phases"].push_back(json_of(report.phases[i]));

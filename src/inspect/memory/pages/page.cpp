@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/memory_category.h"
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
@@ -89,6 +90,7 @@ class Sections {
         saved("Saved for backward, before it begins", *report_.before_backward);
       else if (run_ != nullptr && run_->run.mode == Mode::training_forward)
         saved("Saved for backward, at the peak", peak);
+      if (report_.block) of_block(*report_.block);
       add("At the peak, by op and module", group_table(peak, std::nullopt, top_));
     }
     if (run_ != nullptr) {
@@ -104,14 +106,25 @@ class Sections {
     if (!table.rows.empty()) add(title, std::move(table));
   }
 
+  void of_block(const BlockContents& block) {
+    add(fmt::format("Saved for backward by one block, {}", block.name),
+        group_table(block.saved, name(MemoryCategory::activation), fewer_rows()));
+    tables_.back().remark = block_sentence(block);
+  }
+
+  // Of a table that stands beside larger ones.
+  std::size_t fewer_rows() const {
+    constexpr std::size_t kFewer = 5;
+    return top_ == SIZE_MAX ? top_ : std::min(kFewer, top_);
+  }
+
   void of_failures() {
     const std::size_t shown = std::min(report_.out_of_memory.size(), top_);
     for (std::size_t i = 0; i < shown; ++i) {
       const OutOfMemoryEvent& failure = report_.out_of_memory[i];
       add(fmt::format("Out of memory {} of {}", i + 1, report_.out_of_memory.size()), category_table(failure.held));
       tables_.back().remark = failure_sentence(failure, report_.begin_us);
-      constexpr std::size_t kMostFrames = 5;
-      const std::size_t rows = std::min(kMostFrames, top_);
+      const std::size_t rows = fewer_rows();
       if (report_.has_modules) {
         add("Held then, by op and module", group_table(failure.held, std::nullopt, rows));
       } else {

@@ -36,6 +36,7 @@ Table leak_table(const MemoryLeaks& leaks, std::size_t top);
 std::string device_sentence(const Record& record);
 std::string viewer_sentence(const MemoryReport& report);
 std::string residual_sentence(const MemoryRun& run);
+std::string block_sentence(const BlockContents& block);
 std::string history_sentence(const MemoryReport& report);
 std::string fragmentation_sentence(const MemoryReport& report);
 std::string leak_sentence(const MemoryLeaks& leaks);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/memory_category.h"
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "inspect/memory/pages/parts.h"
@@ -106,6 +107,21 @@ std::string residual_sentence(const MemoryRun& run) {
 }
 
 std::string_view name(Basis basis) { return kBasisNames[basis]; }
+
+std::string block_sentence(const BlockContents& block) {
+  const auto size = [](std::uint64_t bytes, std::uint64_t requested) {
+    const std::string text = format_bytes(bytes), before = format_bytes(requested);
+    return text == before ? text : fmt::format("{} ({} requested)", text, before);
+  };
+  const std::uint64_t saved = block.saved.bytes_of(name(MemoryCategory::activation));
+  std::string text =
+      saved > 0 ? fmt::format("{} saves {} for backward.", block.name, size(saved, block.requested_saved_bytes()))
+                : fmt::format("{} saves nothing for backward.", block.name);
+  if (block.gradient_bytes)
+    text += fmt::format(" The gradients of its parameters have {}.",
+                        size(*block.gradient_bytes, *block.requested_gradient_bytes));
+  return text;
+}
 
 std::string history_sentence(const MemoryReport& report) {
   if (report.history_complete) return "The history is complete: every live block has its allocation in it.";

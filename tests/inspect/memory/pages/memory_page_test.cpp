@@ -56,6 +56,17 @@ TEST(MemoryPage, has_every_part_of_a_run) {
   }
 }
 
+TEST(MemoryPage, shows_what_one_block_saves) {
+  const MemoryRun run = run_on("null");
+  const std::string page = shown(run);
+  EXPECT_THAT(page, AllOf(HasSubstr("Saved for backward by one block, layers.1"), HasSubstr("layers.1.attn.rope"),
+                          HasSubstr("layers.1 saves 33.5 KiB (32.5 KiB requested) for backward. The gradients of"),
+                          HasSubstr("KiB (8.62 KiB requested).")));
+  EXPECT_EQ(count(page, "others; --top 0 shows all"), 3U);
+  EXPECT_EQ(count(shown(run, Format::table, {.top = 0}), "others; --top 0 shows all"), 0U);
+  EXPECT_THAT(shown(run_on("null", Mode::forward)), Not(HasSubstr("by one block")));
+}
+
 TEST(MemoryPage, says_what_the_common_viewer_counts) {
   const MemoryRun run = run_on("null");
   EXPECT_THAT(shown(run), HasSubstr(fmt::format("draws requested bytes; its peak is {}.",
@@ -122,6 +133,12 @@ TEST(MemoryPage, has_all_figures_in_json) {
   EXPECT_EQ(highest, json["memory_bytes"]["peak_allocated"].get<std::size_t>());
   EXPECT_EQ(memory["before_backward"]["allocated_bytes"], json["memory_bytes"]["before_backward"]);
   EXPECT_EQ(memory["residual_activation"]["formula"], "4 B S D");
+  EXPECT_EQ(memory["block"]["name"], "layers.1");
+  std::size_t saved = 0;
+  for (const nlohmann::json& group : memory["block"]["saved"]) saved += group["bytes"].get<std::size_t>();
+  EXPECT_EQ(memory["block"]["saved_bytes"], saved);
+  EXPECT_EQ(memory["block"]["gradient_bytes"], 4 * (4 * 16 * 16 + 3 * 16 * 24) + 2 * 512) << "norms are rounded";
+  EXPECT_EQ(memory["block"]["requested_gradient_bytes"], 4 * (4 * 16 * 16 + 3 * 16 * 24 + 2 * 16));
   EXPECT_EQ(memory["largest_allocations"][0]["formula"], "4 B S V");
   EXPECT_EQ(memory["sawtooth"]["allocator_retries"], 0);
 }

@@ -170,6 +170,51 @@ TEST(MeasureMemory, knows_the_size_of_the_residual_stream) {
   }
 }
 
+// By hand, of fp32 and plain attention: 8 results of B S D (two norms, query and key after their rotation, value,
+// heads, two residual sums), 4 of B S F, exponentials and weights, a number a row of both norms and of softmax.
+TEST(MeasureMemory, knows_what_one_block_saves_to_the_byte) {
+  constexpr std::int64_t kTokens = 4 * 256, kTinyWidth = 128, kTinyFeedForward = 384, kTinyHeads = 4;
+  constexpr std::int64_t kScores = kTinyHeads * kTokens * 256;
+  const std::int64_t saved = 4 * (8 * kTokens * kTinyWidth + 4 * kTokens * kTinyFeedForward + 2 * kScores +
+                                  2 * kTokens + kTinyHeads * kTokens);
+  const std::int64_t gradients = 4 * (4 * kTinyWidth * kTinyWidth + 3 * kTinyWidth * kTinyFeedForward + 2 * kTinyWidth);
+  for (const Mode mode : {Mode::training_forward, Mode::forward_backward, Mode::step}) {
+    RunConfig config = run_of({.mode = mode});
+    config.device = "null";
+    config.workload = std::make_shared<Transformer>(transformer_preset("tiny"), 4);
+    const MemoryRun run = memory_of_run(config);
+    ASSERT_TRUE(run.memory.report.block) << name(mode);
+    const BlockContents& block = *run.memory.report.block;
+    EXPECT_EQ(block.name, "layers.1");
+    EXPECT_EQ(block.saved.bytes_of("activation"), saved) << name(mode);
+    EXPECT_EQ(block.gradient_bytes.value_or(0), runs_backward(mode) ? gradients : 0) << name(mode);
+    EXPECT_EQ(block.saved.groups[0].module, "layers.1.attn.softmax");
+    EXPECT_EQ(block.saved.groups[0].bytes, 4 * kScores);
+  }
+}
+
+// Blocks are alike, so each saves a third; with fusion, of weights that are stored in bf16 too.
+TEST(MeasureMemory, has_groups_of_a_block_that_add_up_to_the_share_of_its_layer) {
+  for (const Compile level : kAllCompiles) {
+    const MemoryRun run = memory_of_run(run_of({.mode = Mode::step, .precision = Precision::bf16, .level = level}));
+    std::uint64_t of_layers = 0;
+    for (const MemoryGroup& group : run.memory.report.before_backward->groups)
+      of_layers += group.category == "activation" && group.module.starts_with("layers.*") ? group.bytes : 0;
+    ASSERT_TRUE(run.memory.report.block) << name(level);
+    const BlockContents& block = *run.memory.report.block;
+    EXPECT_EQ(block.name, "layers.1") << name(level);
+    std::uint64_t of_block = 0;
+    for (const MemoryGroup& group : block.saved.groups) of_block += group.bytes;
+    EXPECT_EQ(of_block, block.saved.bytes_of("activation"));
+    // The last layer does not save what only the next one would read, and fusion joins nodes of neighbours.
+    EXPECT_NEAR(static_cast<double>(of_layers), static_cast<double>(kLayers * of_block), 5e3) << name(level);
+  }
+}
+
+TEST(MeasureMemory, has_no_block_where_nothing_is_saved_for_backward) {
+  EXPECT_FALSE(memory_of_run(run_of({.mode = Mode::forward})).memory.report.block);
+}
+
 TEST(MeasureMemory, has_phases_that_tile_each_iteration) {
   const MemoryRun run = memory_of_run(run_of({.mode = Mode::step, .checkpoint = Checkpoint::block}));
   const std::vector<MemoryPhase>& phases = run.memory.report.phases;
