@@ -56,7 +56,20 @@ TEST(Answers, give_the_residual_activation_and_the_largest_allocations) {
   const StudyRows rows = {{StudyPart::memory_step, {history({moment("forward", 1, 1)})}}};
   EXPECT_EQ(sentence(rows, "How large is one activation"),
             "It has 256.0 KiB (262144 bytes): 4 B S D, for 4 x 256 x 64 elements.");
-  EXPECT_EQ(sentence(rows, "What are the largest"), "The largest are 1.00 MiB by matmul in lm_head (4 B S V).");
+  EXPECT_EQ(
+      sentence(rows, "What are the largest"),
+      "The largest of small, 4 x 256, fp32 is 1.00 MiB, activation, made by matmul of lm_head at a.cpp:1 (4 B S V).");
+}
+
+TEST(Answers, say_where_the_largest_allocations_come_from) {
+  Json row = history(Json::array({moment("forward", 1, 1)}));
+  row["memory"]["largest_allocations"].push_back(
+      {{"module", "layers.3.attn.softmax"}, {"op", "softmax"}, {"phase", "backward"}, {"block_bytes", 524288}});
+  row["memory"]["largest_allocations"].push_back({{"category", "workspace"}, {"block_bytes", 1024}});
+  EXPECT_THAT(
+      sentence({{StudyPart::memory_step, {row}}}, "What are the largest"),
+      HasSubstr("Then come 512.0 KiB, made in backward by softmax of layers.3.attn.softmax; 1.00 KiB, workspace, "
+                "made by the allocator."));
 }
 
 TEST(Answers, take_members_of_any_type) {

@@ -171,12 +171,18 @@ StudyAnswer residual(const StudyRows& rows) {
   return answer;
 }
 
+// "5.00 MiB, gradient, made in backward by matmul of lm_head at rules/matmul.cpp:66 (4 V D)", without what is not
+// known.
 std::string described_allocation(const Json& allocation) {
-  const std::string formula = text_at(allocation, "formula");  // a workspace has none
-  return fmt::format("{} by {} in {}{}", bytes_at(allocation, "block_bytes"),
-                     text_at(allocation, "op").empty() ? "the allocator" : text_at(allocation, "op"),
-                     text_at(allocation, "module").empty() ? "no module" : text_at(allocation, "module"),
-                     formula.empty() ? "" : " (" + formula + ")");
+  const auto with = [&](std::string_view before, const char* path, std::string_view after = "") {
+    std::string text = text_at(allocation, path);
+    std::ranges::replace(text, '_', path == std::string_view("category") ? ' ' : '_');
+    return text.empty() ? "" : fmt::format("{}{}{}", before, text, after);
+  };
+  const bool is_of_op = !text_at(allocation, "op").empty();
+  return fmt::format("{}{}, made{}{}{}{}{}", bytes_at(allocation, "block_bytes"), with(", ", "category"),
+                     with(" in ", "phase"), is_of_op ? with(" by ", "op") : " by the allocator", with(" of ", "module"),
+                     with(" at ", "source"), with(" (", "formula", ")"));
 }
 
 StudyAnswer largest(const StudyRows& rows) {
@@ -184,14 +190,15 @@ StudyAnswer largest(const StudyRows& rows) {
   const Json* row = step_history(rows);
   if (row == nullptr || field(*row, "memory.largest_allocations").empty())
     return unanswered(answer, StudyPart::memory_step);
+  constexpr std::size_t kInSentence = 3, kShown = 10;
   std::vector<std::string> first;
   for (const Json& allocation : field(*row, "memory.largest_allocations")) {
-    if (answer.evidence.size() == 10) break;
-    answer.add(StudyPart::memory_step, "{}, {}, {}", described_allocation(allocation), text_at(allocation, "category"),
-               text_at(allocation, "source"));
-    if (first.size() < 3) first.push_back(described_allocation(allocation));
+    if (answer.evidence.size() < kShown) answer.add(StudyPart::memory_step, "{}", described_allocation(allocation));
+    if (first.size() < kInSentence) first.push_back(described_allocation(allocation));
   }
-  answer.say("The largest are {}.", fmt::join(first, "; "));
+  answer.say("The largest of {} is {}.", workload(*row), first.front());
+  first.erase(first.begin());
+  if (!first.empty()) answer.say("Then come {}.", fmt::join(first, "; "));
   return answer;
 }
 

@@ -40,6 +40,13 @@ void add_warmup(Planner& planner) {
                     planner.iteration_seconds(model, Mode::forward) * static_cast<double>(iterations.total()),
          .without_card = Without::is_left_out});
   }
+  // Where the time of the first call goes.
+  commands.push_back({.arguments = planner.words("bench", {"--model", model, "--mode", "forward", "--context",
+                                                           std::to_string(planner.edition().context), "--first-call"}),
+                      .rows = 1,
+                      .seconds = 2 * start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
+                                 planner.iteration_seconds(model, Mode::forward),
+                      .without_card = Without::is_left_out});
   planner.add_each(StudyPart::warmup, "Warm-up: each row in a new process", 0.06, std::move(commands));
 }
 
@@ -223,14 +230,20 @@ void add_steps(Planner& planner) {
 
 void add_precision(Planner& planner) {
   planner.add_each(StudyPart::accumulation, "Sums of a thousand terms", 0.01,
-                   {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs}});
+                   {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs},
+                    {.arguments = {"precision", "--term", "100", "--count", "1000"},
+                     .rows = 0,
+                     .seconds = 0.1,
+                     .without_card = Without::runs}});
   std::vector<StudyCommand> autocast;
   for (const char* dtype : {"fp16", "bf16"})
-    autocast.push_back(
-        {.arguments = {"precision", "--autocast", dtype}, .rows = 0, .seconds = 0.1, .without_card = Without::runs});
+    autocast.push_back({.arguments = {"precision", "--autocast", dtype, "--detail"},
+                        .rows = 0,
+                        .seconds = 0.1,
+                        .without_card = Without::runs});
   planner.add_each(StudyPart::autocast, "Types under autocast", 0.01, std::move(autocast));
   const std::string device = planner.settings().is_plan() ? "cpu" : planner.machine().device;
-  const Words error = {"precision", "--error", "--dtype", "fp32,bf16,fp16", "--device", device};
+  const Words error = {"precision", "--error", "--dtype", "fp32,bf16,fp16", "--low-norms", "--device", device};
   planner.add_each(StudyPart::precision_error, "Errors against double precision", 0.03,
                    {{.arguments = error, .rows = 0, .seconds = 1, .without_card = Without::runs}});
 }
