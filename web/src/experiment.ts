@@ -74,11 +74,11 @@ function phaseChart(experiment: Experiment, prefix: string, title: string): HTML
   return known.length === 0 || known.length > 60 ? null : stackedBars(title, "ms", phases, known);
 }
 
-const kWhen = "timestamp";  // the last column
+const kLast = ["error.message", "timestamp"];  // columns
 
 function cellOf(record: JsonObject, { path }: Field): Value {
   const value = at(record, path);
-  if (path === kWhen && typeof value === "string") return value.replace("T", " ").replace("Z", "");
+  if (path === "timestamp" && typeof value === "string") return value.replace("T", " ").replace("Z", "");
   if (path === "build.revision") return shownRevision(String(value ?? ""));
   return typeof value === "object" ? null : value;
 }
@@ -86,7 +86,7 @@ function cellOf(record: JsonObject, { path }: Field): Value {
 function recordTable(experiment: Experiment): HTMLElement {
   const { records, varying, constant } = experiment;
   const isBad = records.some((record) => statusOf(record) !== "ok");
-  const fields = [...varying, ...(isBad ? [{ path: "status", label: "status", kind: "text" } as Field] : []), ...experiment.measured.filter(({ path }) => path !== kWhen), ...experiment.measured.filter(({ path }) => path === kWhen)];
+  const fields = [...varying, ...(isBad ? [{ path: "status", label: "status", kind: "text" } as Field] : []), ...[false, true].flatMap((isLast) => experiment.measured.filter(({ path }) => kLast.includes(path) === isLast))];
   const isCountOnly = varying.length === 0 && records.length > 0 && !isBad;
   const named = isCountOnly ? constant.filter(({ path }) => path === "mode" || path === "model.name").reverse() : [];
   const columns: Column[] = [...named, ...fields].map((field) =>

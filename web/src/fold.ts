@@ -12,7 +12,7 @@ export function section(id: string, title: string, note: string, ...parts: Part[
   return el("section", { id }, fold("h2", title, note, ...parts));
 }
 
-const closed = (selector: string) => [...document.querySelectorAll<HTMLDetailsElement>(`${selector}:not([open])`)];
+const closed = (selector: string) => [...document.querySelectorAll<HTMLDetailsElement>(`:is(${selector}):not([open])`)];
 
 function openTarget(): void {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

@@ -22,8 +22,7 @@ export function keyOf(record: JsonObject, path: string): string {
 }
 
 function saysNothing(record: JsonObject, path: string): boolean {
-  const value = at(record, path);
-  return value === null || value === "" || (path.startsWith("model.") && value === 0);
+  return keyOf(record, path) === "" || (path.startsWith("model.") && at(record, path) === 0);
 }
 
 // Whether `path` has one value for all records that agree in the settings `others`.

@@ -19,16 +19,22 @@ export interface Limit {
   value: number;
 }
 
-const kLimits = [["capacity_bytes", "capacity"], ["device.total_memory_bytes", "capacity"], ["device.memory_limit_bytes", "memory limit"]] as const;
+// In the order in which they count: a plan's device has no memory, its card has.
+const kLimits = [["device.memory_limit_bytes", "memory limit"], ["capacity_bytes", "capacity"], ["device.total_memory_bytes", "capacity"]] as const;
 const kMostLimits = 3;
+
+export function limitOf(record: JsonObject): Limit | null {
+  for (const [path, name] of kLimits) {
+    const value = numberAt(record, path);
+    if (value !== null && value > 0) return { label: `${name} ${formatOne("bytes", value)}`, value };
+  }
+  return null;
+}
 
 // Each limit that the rows know, unless they are many.
 export function limitsOf(records: readonly JsonObject[]): Limit[] {
-  const found = new Map<number, string>();
-  for (const [path, name] of kLimits) {
-    for (const value of records.map((record) => numberAt(record, path))) if (value !== null && value > 0 && !found.has(value)) found.set(value, `${name} ${formatOne("bytes", value)}`);
-  }
-  return found.size > kMostLimits ? [] : [...found].map(([value, label]) => ({ label, value }));
+  const found = new Map(records.flatMap((record) => limitOf(record) ?? []).map((limit) => [limit.value, limit]));
+  return found.size > kMostLimits ? [] : [...found.values()];
 }
 
 // The end of a linear axis, which reaches the limits that are near enough to leave room for the data, and those beyond.

@@ -72,9 +72,9 @@ function timeTable(caption: string, rows: readonly JsonObject[], names: [string,
 
 function phasesByClass(record: JsonObject): HTMLElement | null {
   const rows = objectsAt(record, "profile.classes");
-  if (rows.length === 0) return null;
   const classes = [...new Set(rows.map((row) => textAt(row, "class")))];
   const found = phases.filter((phase) => rows.some((row) => textAt(row, "phase") === phase));
+  if (found.length === 0) return null;
   const bars = found.map((phase) => ({
     label: phase,
     parts: classes.map((name) => {

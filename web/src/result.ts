@@ -6,6 +6,7 @@ import { settings } from "./fields";
 import { section } from "./fold";
 import { counted, formatOne, type Kind, listed } from "./format";
 import { type Experiment, isPublished, keyOf, ranksOf, shownRevision, statusOf } from "./grouping";
+import { limitOf } from "./plane";
 import { sortableTable } from "./table";
 
 export interface Figure {
@@ -32,9 +33,11 @@ function configurationOf(record: JsonObject): string {
   return [model, attention, dtype, batch && `batch ${batch}`, context && `context ${context}`, ["", "off", "false"].includes(compile) ? "" : "compiled", ...ranksOf(record)].filter((text) => text !== "").join(", ");
 }
 
-// Larger models come first, of one model the faster row, of attention the larger workload.
-const weightsOf = (record: JsonObject) =>
-  [number(record, "model.parameters"), keyOf(record, "command") === "attention" ? number(record, "context") * number(record, "model.d_model") : 0, number(record, "tokens_per_second"), -number(record, "forward_ms.median")];
+// Larger models come first, of one model the faster row, of attention and plans the longer sequence.
+const weightsOf = (record: JsonObject) => {
+  const length = ["attention", "plan"].includes(keyOf(record, "command")) ? number(record, "context") : 0;
+  return [number(record, "model.parameters"), length, number(record, "model.d_model"), number(record, "tokens_per_second"), -number(record, "forward_ms.median")];
+};
 
 function outweighs(a: JsonObject, b: JsonObject): boolean {
   const [left, right] = [weightsOf(a), weightsOf(b)];
@@ -55,7 +58,7 @@ function main(label: string, path: string, kind: Kind, isMeant: Filter, noteOf: 
   return (rows) => {
     const row = heaviest(rows.filter(({ record }) => isMeant(record) && number(record, path) > 0));
     if (row === null) return null;
-    const note = [noteOf(row.record), ...(kind === "bytes" ? [] : doubtOf(row.record))].filter((text) => text !== "").join(" ");
+    const note = [noteOf(row.record), ...(["ms", "share"].includes(kind) ? doubtOf(row.record) : [])].filter((text) => text !== "").join(" ");
     return { label, value: formatOne(kind, number(row.record, path)), note, configuration: configurationOf(row.record), section: row.section };
   };
 }
@@ -87,14 +90,15 @@ function ratio(label: string, setting: string, from: string, isTo: (value: strin
 
 const perSecond = (path: string) => (record: JsonObject) => (number(record, path) > 0 ? formatOne("rate", number(record, path)).replace("/s", " tokens/s") : "");
 const ofCapacity = (path: string) => (record: JsonObject) => {
-  const capacity = number(record, "capacity_bytes") || number(record, "device.total_memory_bytes");
-  return capacity > 0 ? `${formatOne("share", number(record, path) / capacity)} of ${formatOne("bytes", capacity)}` : "";
+  const limit = limitOf(record);
+  return limit === null ? "" : `${formatOne("share", number(record, path) / limit.value)} of ${formatOne("bytes", limit.value)}`;
 };
 const ofCeiling = (record: JsonObject) => (number(record, "ceiling_share") > 0 ? `${formatOne("share", number(record, "ceiling_share"))} of the measured ceiling` : "");
 
 const [kPeak, kReserved] = ["memory_bytes.peak_allocated", "memory_bytes.peak_reserved"];
 const isStep = ofMode("step"), isAttention = ofCommand("attention");
 const isPlanned: Filter = (record) => ofCommand("plan")(record) && keyOf(record, "fits") !== "false";
+const isOfModel: Filter = (record) => isStep(record) || isPlanned(record) || ofCommand("memory")(record);
 
 // In the order in which one asks for them; the first that have rows are shown.
 const kRules: readonly Rule[] = [
@@ -105,15 +109,17 @@ const kRules: readonly Rule[] = [
   ratio("Speed-up by compilation", "compile", "off", (value) => value !== "off", "time_ms.median", "ms", isStep),
   main("Forward pass", "time_ms.median", "ms", ofMode("forward"), perSecond("tokens_per_second")),
   main("Attention, forward", "forward_ms.median", "ms", isAttention),
-  ratio("Speed-up by flash, forward", "attention", "naive", (value) => value === "flash", "forward_ms.median", "ms", isAttention),
+  ratio("Speed-up by flash", "attention", "naive", (value) => value === "flash", "forward_ms.median", "ms", isAttention),
   ratio("Memory saved by flash", "attention", "naive", (value) => value === "flash", kPeak, "bytes", isAttention),
   main("Longest sequence", "context", "count", isAttention),
-  main("Peak memory of attention", kPeak, "bytes", isAttention, ofCapacity(kPeak)),
+  main("Peak memory", kPeak, "bytes", isAttention, ofCapacity(kPeak)),
   main("Predicted step", "predicted_ms", "ms", isPlanned, perSecond("predicted_tokens_per_second")),
-  main("Planned peak", kReserved, "bytes", ofCommand("plan"), ofCapacity(kReserved)),
-  main("Memory before backward", "memory_bytes.before_backward", "bytes", ofCommand("memory")),
+  main("Planned peak", kReserved, "bytes", isPlanned, ofCapacity(kReserved)),
+  main("Room left", "room_bytes", "bytes", isPlanned),
+  main("Longest sequence that fits", "context", "count", isPlanned),
+  main("Memory before backward", "memory_bytes.before_backward", "bytes", isOfModel),
   main("Peak memory", kPeak, "bytes", ofCommand("memory"), ofCapacity(kPeak)),
-  main("Memory of the peak at least", "memory_bytes.liveness_lower_bound", "bytes", ofCommand("memory")),
+  main("Least possible peak", "memory_bytes.liveness_lower_bound", "bytes", isOfModel),
 ];
 const kMostFigures = 5;
 
@@ -138,13 +144,13 @@ function countsOf(values: readonly string[], order: readonly (readonly [string, 
 export function verdictsOf(answers: readonly Answer[], experiments: readonly Experiment[]): Verdicts[] {
   const rows = ownRows(experiments).map(({ record }) => record);
   const claims = answers.flatMap(({ elsewhere }) => elsewhere.map(({ verdict }) => verdict));
-  const states = rows.map((record) => (keyOf(record, "fits") === "false" ? "does not fit" : (numberAt(record, "threads_waiting") ?? 0) >= 0.1 ? "waited" : statusOf(record)));
+  const states = rows.map((record) => (keyOf(record, "fits") === "false" ? "does not fit" : statusOf(record)));
   const all = [
     { about: counted(claims.length, "published statement"), section: "answers", counts: countsOf(claims, [["confirmed", "good"], ["contradicted", "bad"], ["not comparable", "plain"]]) },
     { about: counted(rows.length, "row"), section: "rows", counts: countsOf(states, [["ok", "good", "finished"], ["oom", "bad", "out of memory"], ["does not fit", "bad", "planned that do not fit"],
-      ["waited", "bad", "whose threads waited for a processor"], ["unsupported", "bad"], ["error", "bad", "failed"]]) },
-    { about: "Timing", section: "rows", counts: countsOf(rows.map((record) => keyOf(record, "timing.verdict")),
-      [["steady", "good"], ...kInDoubt.map((verdict) => [verdict, "bad", `~ ${verdict}`] as const), ...["drifting", "bimodal", "outliers"].map((verdict) => [verdict, "plain", `~ ${verdict}`] as const)]) },
+      ["unsupported", "bad"], ["error", "bad", "failed"]]) },
+    { about: "Timing", section: "rows", counts: countsOf([...rows.map((record) => keyOf(record, "timing.verdict")), ...rows.map((record) => (number(record, "threads_waiting") >= 0.1 ? "waited" : ""))],
+      [["steady", "good"], ...kInDoubt.map((verdict) => [verdict, "bad", `~ ${verdict}`] as const), ...["drifting", "bimodal", "outliers"].map((verdict) => [verdict, "plain", `~ ${verdict}`] as const), ["waited", "bad", "with threads that waited for a processor"]]) },
   ];
   return all.filter(({ counts }) => counts.length > 0);
 }
@@ -156,8 +162,7 @@ export function deviceOf(record: JsonObject): string {
 }
 
 function subject(records: readonly JsonObject[]): string {
-  const memory = (record: JsonObject) => (number(record, "device.total_memory_bytes") > 0 ? `, ${formatOne("bytes", number(record, "device.total_memory_bytes"))}` : "");
-  const devices = distinct(records.map((record) => deviceOf(record) && `${deviceOf(record)}${memory(record)}`));
+  const devices = distinct(records.map((record) => [keyOf(record, "device.name") || keyOf(record, "device.kind"), limitOf(record)?.label ?? ""].filter((text) => text !== "").join(", ")));
   const models = distinct([...records].sort((a, b) => number(a, "model.parameters") - number(b, "model.parameters")).map((record) => keyOf(record, "model.name")));
   const days = records.map((record) => textAt(record, "timestamp").slice(0, 10).replaceAll("-", "\u2011")).filter((day) => day !== "").sort();
   return [devices.join("; "), models.length === 0 ? "" : models.length === 1 ? `model ${models[0]!}` : `models ${listed(models)}`, days[0] ?? ""].filter((text) => text !== "").join(" · ");

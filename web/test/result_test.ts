@@ -37,8 +37,8 @@ test("published statements, rows and timings are counted by their verdicts", () 
 });
 
 test("a linear axis reaches limits that leave room for the data", () => {
-  const limits = limitsOf([step(1), step(1, { capacity_bytes: 2 ** 35, device: {} })]);
-  assert.deepEqual(limits.map(({ label }) => label), ["capacity 32 GiB", "capacity 16 GiB"]);
+  const limits = limitsOf([step(1), step(1, { capacity_bytes: 2 ** 35, device: { total_memory_bytes: 2 ** 60 } })]);
+  assert.deepEqual(limits.map(({ label }) => label), ["capacity 16 GiB", "capacity 32 GiB"]);
   const { end, within, beyond } = reachOf(2 ** 33, limits);
   assert.deepEqual([end > 2 ** 34 && end < 2 ** 35, within.length, beyond.length], [true, 1, 1]);
 });
