@@ -143,3 +143,9 @@ test("rows that do not fit are marked and keep their place", () => {
   const points = facetsOf(experiment, sweptSetting(experiment)!, "time_ms.median")[0]!.curves[0]!.points;
   assert.deepEqual(points.map(({ y, isOom }) => [y, isOom]), [[1, false], [1, false], [null, true]]);
 });
+
+test("a setting that does not apply to some rows does not tell rows apart", () => {
+  const model = (name: string, trainable: number | null) => ({ name, trainable_parameters: trainable });
+  const { varying } = makeExperiment("bench", [record({ mode: "forward", model: model("a", null) }), record({ model: model("a", 9) }), record({ model: model("b", 7) })]);
+  assert.deepEqual(varying.map(({ path }) => path), ["model.name", "mode"]);
+});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "inspect/published/published_rows.h"
 #include "report/report_page.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/record.h"
@@ -74,7 +75,7 @@ Json published_record(const Record& record, const PublishedBeside& published) {
   Json figures = {
       {"schema", kRecordSchema},
       {"command", name(record.experiment)},
-      {"engine", published.study},
+      {"engine", study_words(published.study)},
       {"compares", published.label},
       {"mode", name(record.mode)},
       {"dtype", name(record.dtype)},
@@ -148,7 +149,7 @@ Json answers_json(const std::vector<StudyAnswer>& answers) {
       evidence.push_back({{"part", name(each.part)}, {"text", each.text}});
     Json elsewhere = Json::array();
     for (const StudyClaim& claim : answer.elsewhere) {
-      elsewhere.push_back({{"source", claim.source},
+      elsewhere.push_back({{"source", study_words(claim.source)},
                            {"text", claim.text},
                            {"verdict", verdict_words(claim.verdict)},
                            {"reason", claim.reason}});

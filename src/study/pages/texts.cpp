@@ -9,6 +9,7 @@
 
 #include "core/text/text.h"
 #include "core/text/units.h"
+#include "inspect/published/published_rows.h"
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 #include "tables/table/wrap.h"
@@ -136,7 +137,7 @@ std::string answer_text(const StudyAnswer& answer, std::size_t columns) {
   for (std::size_t i = 0; i < shown; ++i) text += item(answer.evidence[i].text, columns);
   if (const std::size_t more = answer.evidence.size() - shown; more > 0) text += fmt::format("    and {} more\n", more);
   for (const StudyClaim& claim : answer.elsewhere) {
-    text += item(fmt::format("Published ({}): {} {}. {}", claim.source, claim.text,
+    text += item(fmt::format("Published ({}): {} {}. {}", study_words(claim.source), claim.text,
                              capitalised(verdict_words(claim.verdict)), claim.reason),
                  columns);
   }
@@ -201,7 +202,7 @@ std::string answers_markdown(const StudyDocument& document) {
     if (answer.elsewhere.empty()) continue;
     text += "\nPublished studies:\n\n";
     for (const StudyClaim& claim : answer.elsewhere)
-      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, without_format(claim.text),
+      text += fmt::format("- {}: {} **{}**: {}\n", study_words(claim.source), without_format(claim.text),
                           verdict_words(claim.verdict), without_format(claim.reason));
   }
   return text;
