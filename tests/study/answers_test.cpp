@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/parallel.h"
 #include "study/answer_rows.h"
 
 namespace ridgepoint {
@@ -408,6 +409,25 @@ TEST(Answers, weigh_sharding) {
   EXPECT_THAT(of(ranks_row("optimizer", 100, 95, 0.9, 2048)),
               HasSubstr("so the noise hides which is faster (gradients and parameters not measured)."));
   EXPECT_EQ(of(ranks_row("optimizer", 90, 95, 0.9, 5000)), "No sharding lowers the peak of small.");
+}
+
+TEST(Answers, compare_the_ways_to_sum_gradients) {
+  const auto way = [](bool overlap, std::int64_t bucket, double ms) {
+    Json row = ranks_row("none", ms, 90, 0.5, 4096);
+    row["parallel"]["overlap"] = overlap;
+    row["parallel"]["bucket_bytes"] = bucket;
+    return row;
+  };
+  const auto of = [&](double flat_ms) {
+    return sentence(
+        {{StudyPart::data_parallel,
+          {way(false, kEachGradient, 120), way(false, kAllGradients, flat_ms), way(true, 10'000'000, 100)}}},
+        "How should gradients be summed");
+  };
+  EXPECT_THAT(of(120), AllOf(HasSubstr("takes 120.0 ms with gradients one by one behind backward"),
+                             HasSubstr("as one message behind backward it is 0.99"), HasSubstr("the noise hides"),
+                             HasSubstr("in buckets of 9.54 MiB beside backward it is 1.20x as fast")));
+  EXPECT_THAT(of(130), HasSubstr("as one message behind backward it is 1.08x as long"));
 }
 
 TEST(Answers, say_what_collectives_reach) {

@@ -319,7 +319,10 @@ class StudyCommandLine : public Command {
     require(settings_.like.empty() || settings_.models.empty(),
             fmt::format("--model: {} names its models; leave one of the two options out", settings_.like));
     for (const StudyPart part : parts_) {
-      const bool needs_ranks = (part == StudyPart::ranks && settings_.like.empty()) || part == StudyPart::collectives;
+      const bool has_edition = !settings_.like.empty();
+      require(has_edition || part != StudyPart::data_parallel,
+              "--only: data_parallel is a part of the editions of the exercise; add --like");
+      const bool needs_ranks = (part == StudyPart::ranks && !has_edition) || part == StudyPart::collectives;
       require(!needs_ranks || settings_.ranks > 1,
               fmt::format("--only: {} need several ranks; add --ranks 2", ridgepoint::name(part)));
     }

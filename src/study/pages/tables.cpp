@@ -30,7 +30,8 @@ std::vector<std::string> columns_of(StudyPart part) {
       return {"forward_ms", "backward_ms", "before_backward", "peak_allocated", "peak_reserved", "timing"};
     case StudyPart::checkpointing:
       return {"median", "phase_ms.recompute", "before_backward", "peak_allocated", "recomputed_flops", "timing"};
-    case StudyPart::ranks: return {"slowest_rank", "alone", "efficiency", "hidden", "peak_allocated", "timing"};
+    case StudyPart::ranks:
+    case StudyPart::data_parallel: return {"slowest_rank", "alone", "efficiency", "hidden", "peak_allocated", "timing"};
     default: return {};
   }
 }

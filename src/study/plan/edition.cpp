@@ -37,7 +37,8 @@ const std::vector<Edition>& course_editions() {
               .profiled_models = {"small", "large"},
               .memory_models = {"2.7b"},
               .timeline_model = "2.7b",
-              .profiled_contexts = {128, 512, 1024}}),
+              .profiled_contexts = {128, 512, 1024},
+              .parallel_model = "xl"}),
       course({.name = "cs336-2026",
               .card = "B200",
               .models = {"small", "medium", "large", "xl-2026", "10b"},
@@ -52,7 +53,8 @@ const std::vector<Edition>& course_editions() {
               .memory_contexts = {128, 2048},
               .segments = {1, 2, 3, 4, 6, 8, 16},
               .nested_segments = {4, 8, 16},
-              .checkpointed_context = 2048}),
+              .checkpointed_context = 2048,
+              .parallel_model = "xl-2026"}),
   };
   return editions;
 }

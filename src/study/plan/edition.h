@@ -48,7 +48,8 @@ struct Edition {
   Lengths flash_widths = {64};
   Lengths flash_sequences = {1024, 4096, 8192, 16384, 32768, 65536};
 
-  std::int64_t ranks = 1;  // of data parallelism
+  std::int64_t ranks = 1;           // of data parallelism
+  std::string parallel_model = {};  // whose gradients are summed in several ways; empty: of none
   // Of collectives, as --size takes them: on a GPU, and on a processor.
   std::string_view message_sizes = "1KiB:1GiB:*4";
   std::string_view message_sizes_of_cpu = "1KiB:16MiB:*4";

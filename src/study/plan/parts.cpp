@@ -197,15 +197,15 @@ double slowdown(const Planner& planner) {
   return 1 + (planner.machine().is_gpu() ? 1 : static_cast<double>(planner.settings().ranks));
 }
 
-// A row for each of `shardings`, which there are `count` of.
-StudyCommand sharded(const Planner& planner, const std::string& model, const char* shardings, std::int64_t count) {
+// A training step on several ranks: a row for each value of `more`, which there are `count` of.
+StudyCommand step_on_ranks(const Planner& planner, const std::string& model, const Words& more, std::int64_t count) {
   const bool is_gpu = planner.machine().is_gpu();
-  const std::string ranks = std::to_string(planner.ranks());
+  Words all = {"--compile", is_gpu ? "full" : "fuse", "--ranks", std::to_string(planner.ranks())};
+  all.insert(all.end(), more.begin(), more.end());
   StudyCommand command = planner.bench({.model = model,
                                         .modes = {Mode::step},
                                         .dtypes = {is_gpu ? DType::bf16 : DType::fp32},
-                                        .more = {"--compile", is_gpu ? "full" : "fuse", "--parallel", "data=" + ranks,
-                                                 "--shard", shardings, "--ranks", ranks},
+                                        .more = std::move(all),
                                         .repeats = count});
   command.ranks = planner.ranks();
   command.seconds *= slowdown(planner);
@@ -213,12 +213,25 @@ StudyCommand sharded(const Planner& planner, const std::string& model, const cha
 }
 
 void add_sharding(Planner& planner) {
+  const std::string data = fmt::format("data={}", planner.ranks());
   std::vector<Choice> choices;
   for (const std::string& model : planner.compared_models()) {
-    choices.push_back({sharded(planner, model, "none,optimizer,gradients,parameters", 4),
-                       sharded(planner, model, "none,optimizer", 2)});
+    choices.push_back(
+        {step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer,gradients,parameters"}, 4),
+         step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer"}, 2)});
   }
   planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.14, std::move(choices));
+}
+
+// Gradients one by one and as one message, behind backward; one by one and in buckets, beside it.
+void add_data_parallel(Planner& planner) {
+  const std::string& model = planner.edition().parallel_model;
+  if (model.empty()) return;
+  const std::string data = fmt::format("data={}", planner.ranks());
+  const Words ways = {"--parallel", data + ",overlap=off,bucket=each,all", "--parallel",
+                      data + ",bucket=each,1MB:1000MB:*10"};
+  planner.add_each(StudyPart::data_parallel, "Gradients one by one, as one message, and in buckets", 0.06,
+                   {step_on_ranks(planner, model, ways, 7)});
 }
 
 void add_steps(Planner& planner) {
@@ -327,7 +340,9 @@ void add_policies(Planner& planner) {
 
 void add_ranks(Planner& planner) {
   if (planner.settings().ranks > 1) add_collectives(planner);
-  if (planner.ranks() > 1) add_sharding(planner);
+  if (planner.ranks() == 1) return;
+  add_sharding(planner);
+  add_data_parallel(planner);
 }
 
 }  // namespace

@@ -39,12 +39,13 @@ enum class StudyPart : std::uint8_t {
   checkpointing,        // bench: checkpoint policies
   collectives,          // collectives: time and bandwidth over sizes; with --ranks alone
   ranks,                // bench: several ranks against one, by what they share; with --ranks alone
+  data_parallel,        // bench: gradients one by one, as one message, in buckets; like an edition alone
 };
 inline constexpr auto kStudyPartNames = enum_names<StudyPart>(
     "devices", "sizes", "warmup", "contexts", "profile", "accumulation", "autocast", "precision_error", "memory_peaks",
     "memory_step", "memory_forward_loop", "attention_grid", "attention_limit", "accounting", "ladder", "flash",
-    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks");
-inline constexpr StudyPart kLastStudyPart = StudyPart::ranks;
+    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks", "data_parallel");
+inline constexpr StudyPart kLastStudyPart = StudyPart::data_parallel;
 constexpr std::string_view name(StudyPart part) { return kStudyPartNames[part]; }
 
 // Whether its rows are records (docs/record.md).

@@ -71,7 +71,7 @@ std::vector<std::string> values(const StudyPartPlan& part, const std::string& op
 TEST(StudyPlan, has_every_part_once_and_in_order) {
   for (const StudyMachine& machine : {laptop(), large_card()}) {
     const Plan plan = quick_plan(machine, 2);
-    ASSERT_EQ(plan.size(), kStudyPartNames.all().size());
+    ASSERT_EQ(plan.size(), kStudyPartNames.all().size() - 1) << "without the part of editions";
     EXPECT_EQ(quick_plan(machine).size(), plan.size() - 2) << "without the parts of several ranks";
     for (std::size_t i = 0; i < plan.size(); ++i) {
       EXPECT_EQ(plan[i].part, static_cast<StudyPart>(i));
@@ -210,6 +210,12 @@ TEST(Edition, plans_ranks_that_the_machine_does_not_have) {
   const StudyPartPlan ranks = find(plan_study(card, like("cs336-2025", "cuda")), StudyPart::ranks);
   EXPECT_THAT(values_of(ranks, "--parallel", true), ::testing::Each("data=2"));
   EXPECT_THAT(values_of(ranks, "--model", false), ::testing::IsEmpty());
+  StudySettings two = like("cs336-2025", "cuda");
+  two.ranks = 2;
+  const Plan measured = plan_study(card, two);
+  EXPECT_EQ(values_of(find(measured, StudyPart::data_parallel), "--parallel", false),
+            std::vector<std::string>{"data=2,overlap=off,bucket=each,all"});
+  EXPECT_LE(seconds(measured), 1200);
 }
 
 TEST(Edition, without_a_card_runs_nothing_on_one) {
