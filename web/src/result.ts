@@ -155,7 +155,7 @@ export function verdictsOf(answers: readonly Answer[], experiments: readonly Exp
   return all.filter(({ counts }) => counts.length > 0);
 }
 
-export function deviceOf(record: JsonObject): string {
+function deviceOf(record: JsonObject): string {
   const kind = keyOf(record, "device.kind"), name = keyOf(record, "device.name"), card = keyOf(record, "card");
   const device = name === "" || name === kind ? kind : `${kind} (${name})`;
   return card !== "" && card !== name ? `${device}, card ${card}` : device;
