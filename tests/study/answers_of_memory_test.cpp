@@ -169,6 +169,24 @@ TEST(Answers, give_the_ratio_of_rise_and_fall_and_the_verdict) {
                     HasSubstr("another card (a processor"), HasSubstr("the source does not state its axis")));
 }
 
+TEST(Answers, say_what_a_block_saves) {
+  const auto of = [](double largest, Json gradients) {
+    Json row = bench_row("small", 1e6, "step", "fp32", 100);
+    row["memory"]["block"] = {
+        {"name", "layers.6"},
+        {"saved_bytes", 1000},
+        {"gradient_bytes", std::move(gradients)},
+        {"saved",
+         {{{"op", "exp"}, {"module", "layers.6.attn.softmax"}, {"formula", "4 B H S^2"}, {"bytes", largest}}}}};
+    return answer({{StudyPart::memory_step, {row}}}, "What does one block save");
+  };
+  EXPECT_EQ(of(600, 512).sentence,
+            "layers.6 of small, 4 x 256, fp32 saves 1000 B for backward, 60 % of it in the 1 largest below. Its "
+            "gradients have 512 B.");
+  EXPECT_THAT(of(600, 512).evidence.front().text, HasSubstr("exp in layers.6.attn.softmax (4 B H S^2): 600 B, 60 %"));
+  EXPECT_THAT(of(300, nullptr).sentence, AllOf(HasSubstr("30 % of it"), Not(HasSubstr("gradients"))));
+}
+
 TEST(Answers, weigh_checkpointing) {
   const auto policies = [](double block_ms, double block_peak) {
     Json none = bench_row("small", 1e6, "step", "fp32", 100);

@@ -34,7 +34,7 @@ StudyRows sizes(double large_forward_ms, double bf16_of_small = 50, double bf16_
 
 TEST(Answers, say_which_part_has_no_rows) {
   const std::vector<StudyAnswer> all = answer_questions({});
-  EXPECT_EQ(all.size(), 39U);
+  EXPECT_EQ(all.size(), 40U);
   for (const StudyAnswer& each : all) {
     EXPECT_THAT(each.sentence, StartsWith("This study cannot say: its part '")) << each.question;
     EXPECT_THAT(each.evidence, IsEmpty()) << each.question;

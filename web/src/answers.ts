@@ -7,9 +7,9 @@ import { counted } from "./format";
 const kVerdicts: { [verdict: string]: string } = { confirmed: "good", contradicted: "bad" };
 const kOpenEvidence = 4;  // more lines are behind a line that opens them
 
-// No line ends between a figure and its unit.
+// No line ends between a figure and its unit, or inside a mark of timing.
 export function withUnitsHeld(text: string): string {
-  return text.replace(/(\d) (?=(?:%|ms|s|B|KiB|MiB|GiB|Mflop|Gflop|tokens)(?:[\s,;:.()]|$))/g, "$1\u00a0");
+  return text.replace(/(\d) (?=(?:%|ms|s|B|KiB|MiB|GiB|Mflop|Gflop|tokens)(?:[\s,;:.()]|$))/g, "$1\u00a0").replaceAll("~ ", "~\u00a0");
 }
 
 function evidenceList(answer: Answer): HTMLElement | null {

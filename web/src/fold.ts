@@ -14,7 +14,8 @@ export function section(id: string, title: string, note: string, ...parts: Part[
 
 const closed = (selector: string) => [...document.querySelectorAll<HTMLDetailsElement>(`:is(${selector}):not([open])`)];
 
-function openTarget(): void {
+// Opens what the address names.
+export function openTarget(): void {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (target === null) return;
   for (let node: Element | null = target.querySelector(":scope > details") ?? target; node !== null; node = node.parentElement) {
@@ -23,7 +24,7 @@ function openTarget(): void {
   target.scrollIntoView();
 }
 
-// Call it before charts listen to printing: they then have their width. A page of one section has nothing to fold.
+// Call it before charts listen to printing: they then have their width.
 export function startFolds(): void {
   let opened: HTMLDetailsElement[] = [];
   const setOpen = (isOpen: boolean) => { for (const details of opened) details.open = isOpen; };
@@ -32,12 +33,6 @@ export function startFolds(): void {
   addEventListener("hashchange", openTarget);
   // A second click on a link changes no address.
   addEventListener("click", ({ target }) => { if (target instanceof Element && target.closest("a[href^='#']") !== null) setTimeout(openTarget); });
-}
-
-export function openFirst(): void {
-  const folded = closed(".fold");
-  if (folded.length === 1) folded[0]!.open = true;
-  openTarget();
 }
 
 export function foldButton(): HTMLElement {

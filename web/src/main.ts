@@ -3,7 +3,7 @@ import type { ReportData, ReportFile, StudyPart } from "./data";
 import { el } from "./dom";
 import { answersSection } from "./answers";
 import { experimentSection, partRowsSection, precisionSection } from "./experiment";
-import { foldButton, openFirst, startFolds } from "./fold";
+import { foldButton, openTarget, startFolds } from "./fold";
 import { type Experiment, groupRecords, shownRevision } from "./grouping";
 import { Formulas } from "./levels";
 import { memoryParts, memorySection } from "./memory";
@@ -53,7 +53,7 @@ function build(data: ReportData): void {
   ].filter((section) => section !== null);
   const skip = el("a", { class: "skip", href: `#${sections[0]!.id}` }, `Skip to ${sections[0]!.querySelector("h2")!.textContent}`);
   document.body.replaceChildren(skip, top, contents(sections), el("main", {}, ...sections), el("footer", {}, shownRevision(data.made_by)));
-  openFirst();
+  openTarget();
 }
 
 build(JSON.parse(document.getElementById("ridgepoint-data")!.textContent ?? "") as ReportData);

@@ -155,7 +155,7 @@ export function verdictsOf(answers: readonly Answer[], experiments: readonly Exp
   return all.filter(({ counts }) => counts.length > 0);
 }
 
-export function deviceOf(record: JsonObject): string {
+function deviceOf(record: JsonObject): string {
   const kind = keyOf(record, "device.kind"), name = keyOf(record, "device.name"), card = keyOf(record, "card");
   const device = name === "" || name === kind ? kind : `${kind} (${name})`;
   return card !== "" && card !== name ? `${device}, card ${card}` : device;
@@ -165,7 +165,7 @@ function subject(records: readonly JsonObject[]): string {
   const devices = distinct(records.map((record) => [keyOf(record, "device.name") || keyOf(record, "device.kind"), limitOf(record)?.label ?? ""].filter((text) => text !== "").join(", ")));
   const models = distinct([...records].sort((a, b) => number(a, "model.parameters") - number(b, "model.parameters")).map((record) => keyOf(record, "model.name")));
   const days = records.map((record) => textAt(record, "timestamp").slice(0, 10).replaceAll("-", "\u2011")).filter((day) => day !== "").sort();
-  return [devices.join("; "), models.length === 0 ? "" : models.length === 1 ? `model ${models[0]!}` : `models ${listed(models)}`, days[0] ?? ""].filter((text) => text !== "").join(" · ");
+  return [devices.join("; "), models.length === 0 ? "" : models.length < 3 ? `model ${listed(models)}` : `${models.length} models from ${models[0]!} to ${models[models.length - 1]!}`, days[0] ?? ""].filter((text) => text !== "").join(" · ");
 }
 
 export function resultSection(data: ReportData, experiments: readonly Experiment[]): HTMLElement {

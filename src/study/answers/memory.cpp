@@ -202,6 +202,27 @@ StudyAnswer largest(const StudyRows& rows) {
   return answer;
 }
 
+StudyAnswer saved_by_block(const StudyRows& rows) {
+  StudyAnswer answer{kMemoryTopic,
+                     "What does one block save for backward, by which ops, and how large are its gradients?"};
+  const Json* row = step_history(rows);
+  const double saved = row == nullptr ? std::nan("") : number_at(*row, "memory.block.saved_bytes");
+  if (!(saved > 0)) return unanswered(answer, StudyPart::memory_step);
+  constexpr std::size_t kShown = 5;
+  double of_shown = 0;
+  for (const Json& group : field(*row, "memory.block.saved")) {
+    if (answer.evidence.size() == kShown) break;
+    of_shown += number_at(group, "bytes");
+    answer.add(StudyPart::memory_step, "{} in {} ({}): {}, {}", text_at(group, "op"), text_at(group, "module"),
+               text_at(group, "formula"), bytes_at(group, "bytes"), percent(number_at(group, "bytes") / saved));
+  }
+  answer.say("{} of {} saves {} for backward, {} of it in the {} largest below.", text_at(*row, "memory.block.name"),
+             workload(*row), bytes(saved), percent(of_shown / saved), answer.evidence.size());
+  if (const double gradients = number_at(*row, "memory.block.gradient_bytes"); has(gradients))
+    answer.say("Its gradients have {}.", bytes(gradients));
+  return answer;
+}
+
 std::string digits(double ratio) { return ratio < 10 ? fmt::format("{:.2g}", ratio) : fmt::format("{:.0f}", ratio); }
 
 StudyAnswer sawtooth(const StudyRows& rows) {
@@ -250,7 +271,7 @@ StudyAnswer sawtooth(const StudyRows& rows) {
 }  // namespace
 
 std::vector<StudyAnswer> about_memory(const StudyRows& rows) {
-  return {peak_phase(rows), peaks_by_context(rows), mixed_precision(rows),
+  return {peak_phase(rows), peaks_by_context(rows), mixed_precision(rows), saved_by_block(rows),
           residual(rows),   largest(rows),          sawtooth(rows)};
 }
 

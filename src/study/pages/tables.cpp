@@ -140,6 +140,22 @@ std::vector<StudyRowGroup> by_moment(const std::vector<Json>& rows) {
   return groups;
 }
 
+// The rows of calculations by topic, the part of their key before the dot.
+std::vector<StudyRowGroup> by_topic(const std::vector<Json>& rows) {
+  std::vector<StudyRowGroup> groups;
+  for (const Json& row : rows) {
+    const std::string key = text_at(row, "key");
+    std::string caption = key.substr(0, key.find('.'));
+    std::ranges::replace(caption, '_', ' ');
+    if (groups.empty() || groups.back().caption != caption) groups.push_back({std::move(caption), {}});
+    Json shown = Json::object();
+    for (const char* column : {"symbol", "what", "formula", "figures", "value", "unit", "planned"})
+      shown[column] = field(row, column);
+    groups.back().rows.push_back(std::move(shown));
+  }
+  return groups;
+}
+
 std::vector<Table> profile_tables(const std::vector<Json>& rows) {
   std::vector<Table> tables;
   for (const Json& row : rows) {
@@ -271,6 +287,7 @@ std::vector<StudyRowGroup> shown_rows(const StudyDocument& document, const Study
   const std::vector<Json>& rows = document.rows.at(part.part);
   if (part.part == StudyPart::devices) return devices(rows);
   if (part.part == StudyPart::accounting) return by_moment(rows);
+  if (part.part == StudyPart::calculations) return by_topic(rows);
   std::vector<StudyRowGroup> groups;
   std::size_t taken = 0;
   for (const StudyLogEntry& entry : document.log) {

@@ -201,9 +201,11 @@ std::string answers_markdown(const StudyDocument& document) {
                           name(evidence.part));
     if (answer.elsewhere.empty()) continue;
     text += "\nPublished studies:\n\n";
-    for (const StudyClaim& claim : answer.elsewhere)
-      text += fmt::format("- {}: {} **{}**: {}\n", study_words(claim.source), without_format(claim.text),
-                          verdict_words(claim.verdict), without_format(claim.reason));
+    for (const StudyClaim& claim : answer.elsewhere) {
+      const std::string_view words = study_words(claim.source);
+      text += fmt::format("- {0}{1}{0}: {2} **{3}**: {4}\n", words == claim.source ? "`" : "", words,
+                          without_format(claim.text), verdict_words(claim.verdict), without_format(claim.reason));
+    }
   }
   return text;
 }

@@ -338,6 +338,18 @@ void add_policies(Planner& planner) {
   add_checkpointing(planner, dtype);
 }
 
+// Of eight cards like the one that is measured or planned, by formula.
+void add_calculations(Planner& planner) {
+  const Edition& edition = planner.edition();
+  if (edition.parallel_model.empty() || planner.planned_card().empty()) return;
+  const Words words = {
+      "plan",       "--explain", "--card",    planner.planned_card(),          "--model", edition.parallel_model,
+      "--batch",    "4",         "--context", std::to_string(edition.context), "--dtype", "bf16",
+      "--parallel", "data=8"};
+  planner.add_each(StudyPart::calculations, "What ranks send and keep, by formula", 0.01,
+                   {{.arguments = words, .rows = 0, .seconds = 1, .without_card = Without::runs}});
+}
+
 void add_ranks(Planner& planner) {
   if (planner.settings().ranks > 1) add_collectives(planner);
   if (planner.ranks() == 1) return;
@@ -354,6 +366,7 @@ void add_parts(Planner& planner) {
   add_attention(planner);
   add_policies(planner);
   add_ranks(planner);
+  add_calculations(planner);
 }
 
 }  // namespace ridgepoint::plan

@@ -40,12 +40,13 @@ enum class StudyPart : std::uint8_t {
   collectives,          // collectives: time and bandwidth over sizes; with --ranks alone
   ranks,                // bench: several ranks against one, by what they share; with --ranks alone
   data_parallel,        // bench: gradients one by one, as one message, in buckets; like an edition alone
+  calculations,         // plan --explain: what ranks send and keep, by formula; like an edition alone
 };
 inline constexpr auto kStudyPartNames = enum_names<StudyPart>(
     "devices", "sizes", "warmup", "contexts", "profile", "accumulation", "autocast", "precision_error", "memory_peaks",
     "memory_step", "memory_forward_loop", "attention_grid", "attention_limit", "accounting", "ladder", "flash",
-    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks", "data_parallel");
-inline constexpr StudyPart kLastStudyPart = StudyPart::data_parallel;
+    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks", "data_parallel", "calculations");
+inline constexpr StudyPart kLastStudyPart = StudyPart::calculations;
 constexpr std::string_view name(StudyPart part) { return kStudyPartNames[part]; }
 
 // Whether its rows are records (docs/record.md).
@@ -57,7 +58,8 @@ constexpr bool has_records(StudyPart part) {
     case StudyPart::precision_error:
     case StudyPart::attention_limit:
     case StudyPart::accounting:
-    case StudyPart::collectives: return false;
+    case StudyPart::collectives:
+    case StudyPart::calculations: return false;
     default: return true;
   }
 }

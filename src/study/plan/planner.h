@@ -58,6 +58,7 @@ class Planner {
   const StudyIterations& iterations() const { return iterations_; }
   std::int64_t ranks() const { return std::max(settings_.ranks, edition_.ranks); }  // that are measured or planned
   const std::string& main_model() const { return main_model_; }                     // of most parts
+  const std::string& planned_card() const { return planned_card_; }                 // empty: nothing is planned
   const std::string& large_model() const { return large_model_; }                   // of compilation and checkpointing
 
   // With the fields that the settings replace.
