@@ -84,7 +84,7 @@ TEST(ParallelChoices, say_that_sums_do_not_overlap) {
   beside.training_step->parallel.overlap = true;
   behind.training_step->parallel.overlap = false;
   EXPECT_THAT(records_caption(std::vector{old, beside}), Not(HasSubstr("overlap")));
-  EXPECT_THAT(records_caption(std::vector{behind}), HasSubstr("overlap off"));
+  EXPECT_THAT(text_of({behind}), HasSubstr("overlap off"));
   EXPECT_FALSE(varies(std::vector{old, beside}, *find_setting("overlap")));
   EXPECT_TRUE(varies(std::vector{beside, behind}, *find_setting("overlap")));
 }

@@ -2,9 +2,10 @@
 // are means because differentiate_outputs begins with 1 / ranks. Gradients are summed in buckets, each an all_reduce
 // that stands directly after the node that makes the last gradient of the bucket, so that it runs while backward goes
 // on. Small gradients, as those of norms, are in the last bucket. A gradient that backward makes in bf16 or fp16 is
-// summed in that type, unless options.parallel has another. The updates of the optimizer stand in the order in which
-// their gradients are summed: while the last sum runs, there are updates that do not wait for it. Without overlap all
-// sums stand behind backward, and the launch behind them waits for all.
+// summed in that type, unless options.parallel has another. Casts and parts of sums stand behind backward, which would
+// wait for the sums otherwise. The updates of the optimizer stand in the order in which their gradients are summed:
+// while the last sum runs, there are updates that do not wait for it. Without overlap all sums stand behind backward,
+// and the launch behind them waits for all.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -39,13 +40,14 @@ class GradientReducer {
     find_positions();
     const std::vector<std::vector<Value>> made = buckets();
     for (const std::vector<Value>& bucket : made) reduce(bucket, &bucket == &made.back());
+    insert_behind_backward();
     replace_in_optimizer();
-    order_updates();
     replace_in_outputs();
+    order_updates();
     graph_.set_insertion_at_end();
     // Parts and casts of gradients, of which those of the sums are read now.
     erase_unused(graph_, [&](const Node& node) { return reduced_.contains(node.outputs[0]); });
-    return !reduced_.empty();
+    return !sums_.empty();
   }
 
  private:
@@ -84,7 +86,8 @@ class GradientReducer {
   void find_positions() {
     position_ = positions(graph_);
     for (const NodeId id : graph_.order()) {
-      if (graph_.node(id).phase == Phase::backward) {
+      // The losses of micro-batches may be added behind backward.
+      if (graph_.node(id).phase == Phase::backward || (local_loss_ && id == graph_.producer(*local_loss_))) {
         behind_backward_.reset();
       } else if (!behind_backward_) {
         behind_backward_ = id;
@@ -137,21 +140,22 @@ class GradientReducer {
     Attributes& attributes = graph_.node(graph_.producer(sums[0])).attributes;
     attributes.set("bucket", ++bucket_);
     if (!options_.overlap) attributes.set(kExposed, true);
-    for (std::size_t i = 0; i < bucket.size(); ++i) reduced_[bucket[i]] = cast_to_type_of(bucket[i], sums[i]);
+    for (std::size_t i = 0; i < bucket.size(); ++i) sums_[bucket[i]] = sums[i];
     if (has_loss) loss_ = sums.back();
   }
 
-  // Without overlap everything goes behind backward, in the order in which it is made.
   void insert_after(NodeId id) {
+    if (!options_.overlap) return insert_behind_backward();
     graph_.set_phase(Phase::backward);
     graph_.set_scope("");
-    if (options_.overlap) {
-      insert_behind(graph_, id);
-    } else if (behind_backward_) {
-      graph_.set_insertion_before(*behind_backward_);
-    } else {
-      graph_.set_insertion_at_end();
-    }
+    insert_behind(graph_, id);
+  }
+
+  // Behind all that was made there before.
+  void insert_behind_backward() {
+    graph_.set_phase(Phase::backward);
+    graph_.set_scope("");
+    behind_backward_ ? graph_.set_insertion_before(*behind_backward_) : graph_.set_insertion_at_end();
   }
 
   Value cast_for_network(Value value) {
@@ -165,12 +169,20 @@ class GradientReducer {
     return graph_.type(sum).dtype == dtype ? sum : cast(graph_, sum, dtype);
   }
 
-  // The sum of a gradient, or the part or cast of a sum, which is made directly after it.
+  // The sum of a gradient in its type, or the part or cast of a sum.
   Value reduced(Value value) {
     if (const auto found = reduced_.find(value); found != reduced_.end()) return found->second;
+    if (const auto sum = sums_.find(value); sum != sums_.end()) {
+      graph_.set_scope("");
+      return reduced_[value] = cast_to_type_of(value, sum->second);
+    }
+    if (const std::optional<Value> low = low_source(graph_, value)) {
+      const auto sum = sums_.find(*low);  // of a low gradient, which may have the type of the cast already
+      if (sum != sums_.end() && graph_.type(sum->second).dtype == graph_.type(value).dtype)
+        return reduced_[value] = sum->second;
+    }
     const Node& producer = graph_.producer_node(value);
     const Value whole = reduced(producer.inputs[0]);
-    insert_after(graph_.producer(whole));
     graph_.set_scope(graph_.scope_name(producer));
     const NodeId made = make_node(graph_, producer.op, {whole}, producer.attributes);
     for (std::size_t i = 0; i < producer.outputs.size(); ++i) {
@@ -229,8 +241,8 @@ class GradientReducer {
   std::optional<Value> local_loss_, loss_;
   std::vector<std::size_t> position_;      // by node
   std::optional<NodeId> behind_backward_;  // the first node behind the last of backward
-  std::map<Value, Value> reduced_;
-  std::int64_t bucket_ = 0;  // counted from 1, for messages
+  std::map<Value, Value> sums_, reduced_;  // by gradient; and by part or cast of one
+  std::int64_t bucket_ = 0;                // counted from 1, for messages
 };
 
 }  // namespace

@@ -139,8 +139,8 @@ TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
 }
 
 TEST_F(Ranks, sum_gradients_in_all_ways_of_one_command) {
-  const Words ways = {"--ranks", "2", "--parallel", "data=2,overlap=off,bucket=each,all", "--parallel",
-                      "data=2,bucket=each,4KiB"};
+  const Words ways = {
+      "--ranks", "2", "--parallel", "data=2,overlap=off,bucket=each,all", "--parallel", "data=2,bucket=each,4KiB"};
   const ProgramResult run =
       run_program(joined(joined(joined({"bench"}, kModel), ways), {"--steps", "3", "--format", "json"}));
   ASSERT_EQ(run.exit_code, 0) << run.error;
@@ -149,7 +149,7 @@ TEST_F(Ranks, sum_gradients_in_all_ways_of_one_command) {
   for (const json& row : rows) {
     EXPECT_EQ(row["parallel"]["wire_bytes"], rows[0]["parallel"]["wire_bytes"]);
     EXPECT_EQ(row["memory_bytes"]["planned_peak"], row["memory_bytes"]["peak_allocated"]);
-    if (row["parallel"]["overlap"] == false) EXPECT_LT(row["parallel"]["hidden"], 0.01);
+    EXPECT_TRUE(row["parallel"]["overlap"] == true || row["parallel"]["hidden"] < 0.01);
   }
   EXPECT_EQ(rows[1]["parallel"]["collectives"], 1);
   EXPECT_EQ(rows[0]["parallel"]["collectives"], rows[2]["parallel"]["collectives"]);

@@ -185,10 +185,50 @@ TEST(ReduceGradients, sums_behind_backward_with_no_launch_beside_where_nothing_m
       EXPECT_EQ(beside == 0, !way.overlap) << name(shard);
       EXPECT_EQ(of_backward_behind == 0, !way.overlap) << name(shard);
       if (shard != Sharding::none) continue;  // each of its sums may be two
-      if (way.bucket_bytes == kAllGradients) EXPECT_EQ(sums, 1U);
-      if (way.bucket_bytes == kEachGradient) EXPECT_EQ(sums, summed - 1) << "the loss goes with the last";
+      EXPECT_EQ(sums == 1, way.bucket_bytes == kAllGradients);
+      // The loss goes with the last of them.
+      EXPECT_EQ(sums == summed - 1, way.bucket_bytes == kEachGradient);
     }
   }
+}
+
+CompileOptions summed_in_fp32(CompileOptions options) {
+  options.parallel.reduce_dtype = DType::fp32;
+  return options;
+}
+
+// Neither the type of a sum nor the one in which the optimizer reads it holds up backward.
+TEST(ReduceGradients, lets_no_launch_wait_before_the_last_sum_begins) {
+  for (const Compile level : {Compile::off, Compile::full}) {
+    CompileOptions plain{.mode = Mode::step, .precision = Precision::bf16, .level = level, .verify = true};
+    plain.parallel.data = 2;
+    for (CompileOptions options : {plain, summed_in_fp32(plain)}) {
+      options.parallel.bucket_bytes = kEachGradient;
+      const ProgramPlan plan(Transformer(kToy, kBatch).build(), open_device("null"), {.compile = options});
+      bool waits = false;
+      for (const PlanStep& step : plan.execution().steps) {
+        const bool is_sum = plan.graph().node(step.node).op == Op::all_reduce;
+        EXPECT_FALSE(is_sum && waits);
+        waits = waits || !step.waits.empty();
+      }
+      EXPECT_TRUE(waits);
+    }
+  }
+}
+
+TEST(ShardOptimizer, divides_low_gradients_that_are_summed_in_fp32) {
+  const auto parts = [](CompileOptions options) {
+    options.parallel.shard = Sharding::optimizer;
+    const ProgramPlan plan(Transformer(kToy, kBatch).build(), open_device("null"), {.compile = options});
+    std::size_t count = 0;
+    for (const NodeId id : plan.graph().order()) {
+      if (plan.graph().node(id).op == Op::reduce_scatter) count += plan.graph().node(id).outputs.size();
+    }
+    return count;
+  };
+  CompileOptions plain{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full, .verify = true};
+  plain.parallel.data = 2;
+  EXPECT_EQ(parts(summed_in_fp32(plain)), parts(plain));
 }
 
 // The bytes of the sums of each bucket.
@@ -267,6 +307,8 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{.runs = CollectiveRuns::in_wait, .compile = behind({})},
         Setting{.ranks = 3, .runs = CollectiveRuns::in_wait, .compile = behind(small_buckets())},
         Setting{.compile = behind(small_buckets({.precision = Precision::bf16}))},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = behind(summed_in_fp32(small_buckets({.precision = Precision::bf16})))},
         Setting{.runs = CollectiveRuns::in_wait,
                 .compile = behind({.precision = Precision::bf16, .level = Compile::full, .keep = {.gradients = true}})},
         Setting{.runs = CollectiveRuns::in_wait,
@@ -362,6 +404,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Setting{.compile = {.precision = Precision::bf16, .level = Compile::full}},
                       Setting{.runs = CollectiveRuns::in_wait,
                               .compile = small_buckets({.precision = Precision::fp16, .level = Compile::fuse})},
+                      Setting{.runs = CollectiveRuns::in_wait,
+                              .compile = summed_in_fp32({.precision = Precision::bf16, .level = Compile::full})},
+                      Setting{.compile = summed_in_fp32({.precision = Precision::bf16, .master_weights = false})},
+                      Setting{
+                          .runs = CollectiveRuns::in_wait,
+                          .compile = sharded(summed_in_fp32({.precision = Precision::bf16, .level = Compile::full}))},
                       Setting{.compile = {.precision = Precision::bf16, .checkpoint = Checkpoint::block}},
                       Setting{.runs = CollectiveRuns::in_wait, .compile = small_buckets(), .micro_batches = 3},
                       Setting{.ranks = 6, .device = "reference", .compile = small_buckets({.level = Compile::fuse})}));
