@@ -15,8 +15,8 @@
 
 namespace ridgepoint {
 
-// Tensors of one call of attention by name, in any floating type: q and do have the elements of [B,H,S,D] in their order,
-// k and v of [B,N,K,D]; o those of q, lse of [B,H,S], and dq, dk and dv of q, k and v.
+// Tensors of one call of attention by name, in any floating type: q and do have the elements of [B,H,S,D] in their
+// order, k and v of [B,N,K,D]; o those of q, lse of [B,H,S], and dq, dk and dv of q, k and v.
 using AttentionTensors = std::map<std::string, HostTensor>;
 
 struct Deviation {
