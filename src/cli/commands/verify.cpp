@@ -147,8 +147,8 @@ void add_deviations(const GivenCall& call, const SafetensorsFile& reference, con
     const auto last = each.names.end() - 1;
     const std::string names =
         fmt::format("{}{}{}", fmt::join(each.names.begin(), last, ", "), each.names.size() == 1 ? "" : " and ", *last);
-    comparison.remarks[names] = fmt::format("{} agree{} with {}{}", names, each.names.size() == 1 ? "s" : "", each.text,
-                                            each.is_of_all ? "" : " (compared in one head alone)");
+    comparison.causes.push_back(fmt::format("{} agree{} with {}{}", names, each.names.size() == 1 ? "s" : "", each.text,
+                                            each.is_of_all ? "" : " (compared in one head alone)"));
   }
 }
 

@@ -28,6 +28,7 @@ struct Steps {
   double gradient_scale = 1;                          // of the scores' gradient, for dq and dk
   bool subtracts_rows = true;                         // rowsum(do o) from the gradient of the weights
   enum class LogSumExp : std::uint8_t { whole, maximum, without_maximum, of_base_2 } lse = LogSumExp::whole;
+  bool backward_reads_lse = false;  // as it is written, and not the right one
 };
 
 Steps steps_of(const AttentionProblem& problem) {
@@ -79,7 +80,7 @@ double forward_row(const Steps& steps, const Group& group, std::int64_t query, c
   const auto [first, end] = seen_by(steps, query, steps.causal);
   const std::int64_t tile = steps.tile > 0 ? steps.tile : std::max<std::int64_t>(group.keys, 1);
   double maximum = kLowest, sum = 0;
-  for (std::int64_t begin = first - first % tile; begin < end; begin += tile) {
+  for (std::int64_t begin = first - first % tile; first < end && begin < end; begin += tile) {
     Numbers scores;
     for (std::int64_t key = std::max(begin, first); key < std::min(begin + tile, end); ++key)
       scores.push_back(score(steps, group, q, key));
@@ -101,7 +102,7 @@ double forward_row(const Steps& steps, const Group& group, std::int64_t query, c
         : steps.lse == Steps::LogSumExp::without_maximum ? std::log(sum)
         : steps.lse == Steps::LogSumExp::of_base_2       ? whole / std::log(2.0)
                                                          : whole;
-  return whole;
+  return steps.backward_reads_lse ? lse : whole;
 }
 
 // Adds what a query gives to dq, dk and dv.
@@ -224,10 +225,17 @@ Candidates candidates_of(const AttentionProblem& problem) {
       [](Steps& s) { s.divides = false; });
   add(all, usual, "attention whose backward does not subtract rowsum(do o) from do v^T",
       [](Steps& s) { s.subtracts_rows = false; });
-  for (const auto& [text, kind] : {std::pair("the maximum of each row alone", Steps::LogSumExp::maximum),
-                                   {"the logarithm of the sum, without the maximum", Steps::LogSumExp::without_maximum},
-                                   {"the log-sum-exp by logarithms of base 2", Steps::LogSumExp::of_base_2}}) {
-    add(all, usual, text, [&](Steps& s) { s.lse = kind; });
+  for (const bool is_read : {false, true}) {
+    for (const auto& [text, kind] :
+         {std::pair("the maximum of each row alone", Steps::LogSumExp::maximum),
+          {"the logarithm of the sum, without the maximum", Steps::LogSumExp::without_maximum},
+          {"the log-sum-exp by logarithms of base 2", Steps::LogSumExp::of_base_2}}) {
+      add(all, usual, is_read ? fmt::format("attention whose lse is {}, and whose backward reads that", text) : text,
+          [&](Steps& s) {
+            s.lse = kind;
+            s.backward_reads_lse = is_read;
+          });
+    }
   }
   add_tiles(all, usual);
   return all;

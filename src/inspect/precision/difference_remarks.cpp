@@ -24,7 +24,7 @@ std::string remark_on_numbers(const NamedDifference& of, Numbers theirs) {
   const auto is_none = [](double x) { return !std::isfinite(x); };
   const auto first = std::ranges::find_if(theirs, is_none);
   if (first == theirs.end()) return "";
-  return fmt::format("{}: {} NaN or infinite in the file, the first at {}", of.name,
+  return fmt::format("{} NaN or infinite in the file, the first at {}",
                      counted(std::ranges::count_if(theirs, is_none), of.shape.elements()),
                      element_name(of.shape, first - theirs.begin()));
 }
@@ -66,7 +66,7 @@ std::string remark_on_factor(const NamedDifference& of, const HostTensor& ours, 
   const TensorDifference rest = compare_tensors(ours, divided, of.tolerance);
   if (rest.tolerance_ratio > 1) return "";
   const double error = std::max(1e-6, 10 * rest.relative_l2);
-  return fmt::format("{} is {}; divided by that, it agrees", of.name, words_of_factor(factor, error, sizes));
+  return words_of_factor(factor, error, sizes) + "; divided by that, it agrees";
 }
 
 // "[0:1, 2, 96:128]": the smallest box that has every element beyond tolerance.
@@ -99,7 +99,7 @@ std::string remark_on_place(const NamedDifference& of, Numbers ours, Numbers the
   }
   const std::int64_t beyond = of.difference.beyond;
   if (is_whole && zeros < beyond) return "";
-  return fmt::format("{}: {} beyond tolerance{}{}", of.name, counted(beyond, shape.elements()),
+  return fmt::format("{} beyond tolerance{}{}", counted(beyond, shape.elements()),
                      is_whole      ? ""
                      : beyond == 1 ? fmt::format(", at [{}]", fmt::join(box, ", "))
                                    : fmt::format(", all in [{}]", fmt::join(box, ", ")),

@@ -8,7 +8,7 @@
 
 namespace ridgepoint::tables {
 
-// A sentence on a tensor of the file that is beyond tolerance, without its full stop; `ours` is what it should be. The
+// What to say behind the name of a tensor that is beyond tolerance and a colon; `ours` is what it should be. The
 // numbers prove it: a factor is named if the file's tensor, divided by it, is within tolerance. Empty if every element
 // differs, by no factor.
 std::string remark_on(const NamedDifference& of, const HostTensor& ours, const HostTensor& theirs,

@@ -59,12 +59,12 @@ constexpr OptionalGroup kOptionalGroups[] = {
 
 // Tells which results the file lacks: a problem for each, and a note for each optional group.
 void add_missing(Comparison& comparison, const std::map<std::string, HostTensor>& results,
-                 const SafetensorsFile& reference) {
+                 const SafetensorsFile& reference, const std::set<std::string>& known) {
   const std::string file = reference.path().string();
   const std::vector<std::string> names = reference.names();
   std::vector<std::string_view> others;  // that may be misspelt
   for (const std::string& name : names) {
-    if (!results.contains(name)) others.push_back(name);
+    if (!results.contains(name) && !known.contains(name)) others.push_back(name);
   }
   for (const auto& [name, tensor] : results) {
     if (reference.contains(name)) continue;
@@ -77,6 +77,24 @@ void add_missing(Comparison& comparison, const std::map<std::string, HostTensor>
     std::string note = fmt::format("'{}' has no {}, so nothing was compared with it", file, group->names);
     if (comparison.notes.empty() || comparison.notes.back() != note) comparison.notes.push_back(std::move(note));
   }
+}
+
+// "grad.a, grad.b and 2 more: 8 times what it should be": a sentence for all tensors of which the same is said.
+std::vector<std::string> grouped_remarks(const Comparison& comparison) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;
+  for (const auto& [name, remark] : comparison.remarks) {
+    const auto group = std::ranges::find(groups, remark, &std::pair<std::string, std::vector<std::string>>::first);
+    (group == groups.end() ? groups.emplace_back(remark, std::vector<std::string>()) : *group).second.push_back(name);
+  }
+  std::vector<std::string> texts;
+  for (auto& [remark, names] : groups) {
+    const std::size_t more = names.size() > kShown ? names.size() - kShown : 0;
+    names.resize(names.size() - more);
+    texts.push_back(
+        fmt::format("{}{}: {}", fmt::join(names, ", "), more == 0 ? "" : fmt::format(" and {} more", more), remark));
+  }
+  return texts;
 }
 
 }  // namespace
@@ -100,7 +118,7 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
   constexpr std::string_view kGradient = "grad.", kParameter = "param.";  // in this order in the map
   Comparison comparison;
   const std::string file = reference.path().string();
-  add_missing(comparison, results, reference);
+  add_missing(comparison, results, reference, known);
   std::set<std::string> zero_gradients;  // the parameters
   for (const auto& [name, tensor] : results) {
     if (!reference.contains(name)) continue;
@@ -159,7 +177,8 @@ Page comparison_page(const Comparison& comparison) {
                scientific(d.relative_l2), element_name(shape, d.worst_element), beyond_cell(d)});
   }
   table.note = (comparison.within_tolerance() ? "The file agrees. " : "") + sentence_on(*worst);
-  for (const auto& [name, remark] : comparison.remarks) table.note += "\n" + remark + ".";
+  for (const std::string& remark : grouped_remarks(comparison)) table.note += "\n" + remark + ".";
+  for (const std::string& cause : comparison.causes) table.note += "\n" + cause + ".";
   return page;
 }
 

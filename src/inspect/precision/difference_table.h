@@ -27,6 +27,7 @@ using NamedSizes = std::vector<std::pair<std::string, double>>;
 struct Comparison {
   std::vector<NamedDifference> differences;    // in the order of the results
   std::map<std::string, std::string> remarks;  // on tensors beyond tolerance, by name (difference_remarks.h)
+  std::vector<std::string> causes;             // sentences on tensors that have no remark, without their full stops
   std::vector<std::string> problems;           // one line for each missing or mis-shaped tensor
   std::vector<std::string> notes;              // one line for each tensor that is not compared
   bool within_tolerance() const;               // false if there are problems

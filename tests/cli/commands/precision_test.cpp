@@ -39,10 +39,10 @@ TEST(PrecisionCommand, prints_the_published_sums_in_every_form) {
     EXPECT_EQ(result.exit_code, 0) << result.error;
     EXPECT_THAT(result.output, AllOf(HasSubstr("10.00013351"), HasSubstr(" 9.95312500"), HasSubstr("10.00213623")));
   }
-  EXPECT_THAT(
-      precision({"--format", "csv"}).output,
-      AllOf(StartsWith("statement,sum_dtype,term_dtype,result,relative_error\nfp32 += fp32,fp32,fp32,10.000133"),
-            HasSubstr("\"fp32 += fp32, compensated\"")));
+  EXPECT_THAT(precision({"--format", "csv"}).output,
+              AllOf(StartsWith("statement,sum_dtype,term_dtype,terms,term,result,relative_error\n"
+                               "fp32 += fp32,fp32,fp32,1000,0.01,10.000133"),
+                    HasSubstr("\"fp32 += fp32, compensated\"")));
   const Json rows = Json::parse(precision({"--format", "json"}).output);
   EXPECT_EQ(rows[1]["statement"], "fp16 += fp16");
   EXPECT_EQ(rows[1]["result"], 9.953125);

@@ -114,7 +114,7 @@ TEST_F(VerifyAttention, names_one_wrong_element_and_a_factor_of_one_tensor) {
   const ProgramResult result = verify(all);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.output, AllOf(HasSubstr("o: 1 of 96 elements is beyond tolerance, at [1, 5, 1]."),
-                                   HasSubstr("dv is 3 times what it should be; divided by that, it agrees."),
+                                   HasSubstr("dv: 3 times what it should be; divided by that, it agrees."),
                                    HasSubstr("in the file and"), Not(HasSubstr("agree with attention"))));
 }
 

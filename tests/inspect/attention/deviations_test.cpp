@@ -87,6 +87,24 @@ TEST(Deviations, name_what_is_wrong_in_each_tensor) {
   EXPECT_EQ(all[1].text, "the log-sum-exp by logarithms of base 2");
 }
 
+// exp(score - lse / ln 2) is a weight times exp(lse - lse / ln 2), a factor of the row, as a larger gradient of o has
+// it.
+TEST(Deviations, follow_a_wrong_log_sum_exp_into_backward) {
+  const HostTensor right = results().at("lse");
+  AttentionTensors given = inputs();
+  for (std::size_t i = 0; i < 24 * 4; ++i) {
+    const double lse = right.as<double>()[i / 4];
+    given["do"].as<double>()[i] *= std::exp(lse - lse / std::numbers::ln2);
+  }
+  AttentionTensors found = results(given);
+  found["lse"] = times(right, 1 / std::numbers::ln2);
+  const std::vector<Deviation> all = search(found);
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].text,
+            "attention whose lse is the log-sum-exp by logarithms of base 2, and whose backward reads that");
+  EXPECT_THAT(all[0].names, ElementsAre("dk", "dq", "dv", "lse"));
+}
+
 // Tiles of 4 keys in which o is the sum of what each tile gives, by the maximum known then.
 HostTensor without_rescaling() {
   const AttentionTensors given = inputs();
