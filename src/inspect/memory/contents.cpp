@@ -221,7 +221,7 @@ std::optional<BlockContents> contents_of_block(const Snapshot& snapshot, const L
     const bool is_of_iteration = life.freed > begin && life.begin <= end;
     if (category == name(MemoryCategory::gradient) && is_of_iteration) gradients.push_back(&life);
   });
-  MemoryShare sum{.name = std::string(name(MemoryCategory::activation))};
+  MemoryShare sum{std::string(name(MemoryCategory::activation)), "", 0, 0};
   for (MemoryRequest& request : saved.named()) {
     sum.bytes += request.group.bytes;
     sum.blocks += request.group.blocks;
