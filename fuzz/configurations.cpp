@@ -102,6 +102,9 @@ Configuration configuration_of(std::uint64_t seed) {
     options.parallel.bucket_bytes = choose.of(std::array<std::int64_t, 3>{1, 4096, kBucketBytes});
     if (choose.one_in(4)) options.parallel.reduce_dtype = DType::fp32;
     if (choose.one_in(2)) made.collectives = testing::CollectiveRuns::in_wait;
+    Choice of_sums(~seed);  // apart, so that a seed keeps its other draws
+    options.parallel.overlap = !of_sums.one_in(3);
+    if (of_sums.one_in(8)) options.parallel.bucket_bytes = kAllGradients;
   }
   // Those of several micro-batches or ranks are not those of one batch.
   options.keep.activations = options.accumulate * options.parallel.data == 1 && choose.one_in(3);
@@ -123,8 +126,8 @@ std::string text_of(const Configuration& made) {
   if (options.lora) text += fmt::format(", lora {}", to_text(*options.lora));
   if (options.accumulate > 1) text += fmt::format(", accumulate {}", options.accumulate);
   if (options.parallel.is_parallel())
-    text += fmt::format(", {} ranks, shard {}, bucket {}", options.parallel.data, name(options.parallel.shard),
-                        options.parallel.bucket_bytes);
+    text += fmt::format(", {} ranks, shard {}, bucket {}, overlap {}", options.parallel.data,
+                        name(options.parallel.shard), options.parallel.bucket_bytes, options.parallel.overlap);
   if (options.keep.results) text += ", keeps results";
   if (options.keep.gradients) text += ", keeps gradients";
   if (options.keep.activations) text += ", keeps activations";

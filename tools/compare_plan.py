@@ -48,7 +48,9 @@ def training_words(record):
 def rank_words(parallel, options):
     if parallel["data"] is None:
         return []
-    keys = {"data": parallel["data"], "bucket": parallel["bucket_bytes"], "reduce": parallel["reduce_dtype"] or "auto"}
+    overlap = "off" if parallel.get("overlap") is False else "on"
+    keys = {"data": parallel["data"], "bucket": parallel["bucket_bytes"], "reduce": parallel["reduce_dtype"] or "auto",
+            "overlap": overlap}
     words = ["--parallel", ",".join(f"{key}={value}" for key, value in keys.items()), "--shard", parallel["shard"]]
     return words + (["--network", options.network] if options.network else [])
 

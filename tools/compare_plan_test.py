@@ -64,6 +64,8 @@ class ComparePlan(unittest.TestCase):
     def test_ranks_are_planned_as_they_ran(self):
         ranks = ["--parallel", "data=2,bucket=64KiB,reduce=fp32", "--ranks", "2", "--shard", "none,optimizer,parameters"]
         self.assertEqual(self.compare(records_of(STEP + ranks)).stdout, "3 runs agree to the byte, 0 differ.\n")
+        ways = ["--parallel", "data=2,overlap=off,bucket=each,all", "--ranks", "2", "--shard", "none,optimizer"]
+        self.assertEqual(self.compare(records_of(STEP + ways)).stdout, "4 runs agree to the byte, 0 differ.\n")
 
 
 if __name__ == "__main__":

@@ -22,9 +22,8 @@ async function page() {
   const script = await bundle({ entryPoints: ["src/main.ts"], format: "iife" });
   const style = await bundle({ entryPoints: ["src/style.css"] });
   if (/<\/script|<!--/i.test(script) || /<\/style/i.test(style)) throw new Error("the bundle would end its own element");
-  const license = readFileSync(join(here, "node_modules/uplot/LICENSE"), "utf8").trim();
-  const parts = { license, script, style, script_hash: hash(script), style_hash: hash(style) };
-  return readFileSync(join(here, "src/template.html"), "utf8").replace(/@(license|script|style|script_hash|style_hash)@/g, (_, name) => parts[name]);
+  const parts = { script, style, script_hash: hash(script), style_hash: hash(style) };
+  return readFileSync(join(here, "src/template.html"), "utf8").replace(/@(script|style|script_hash|style_hash)@/g, (_, name) => parts[name]);
 }
 
 const [mode, folder] = process.argv.slice(2);

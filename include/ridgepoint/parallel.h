@@ -14,6 +14,9 @@ namespace ridgepoint {
 // than with the 25 MiB of PyTorch's DistributedDataParallel, because fewer collectives hold up fewer kernels, and as
 // fast as with 128 MiB. With larger ones the last bucket is late.
 inline constexpr std::int64_t kBucketBytes = std::int64_t{64} << 20;
+// A bucket that any gradient fills, and one that no gradients fill: each gradient is summed by itself, or all at once.
+inline constexpr std::int64_t kEachGradient = 1;
+inline constexpr std::int64_t kAllGradients = std::int64_t{1} << 62;
 
 // What each rank keeps of the whole. none: everything. optimizer: a part of the states of the optimizer, and of fp32
 // parameters beside bf16 or fp16 ones (ZeRO stage 1). gradients: also of gradients, each of which is freed during
@@ -26,6 +29,10 @@ inline constexpr std::array kAllShardings = {Sharding::none, Sharding::optimizer
 std::string_view name(Sharding sharding);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Sharding sharding_from_name(std::string_view text);
+// Whether a rank has all gradients as a whole when backward has ended.
+constexpr bool keeps_gradients(Sharding sharding) {
+  return sharding == Sharding::none || sharding == Sharding::optimizer;
+}
 
 struct ParallelOptions {
   // Data parallelism: the ranks have the same parameters and different batches. The loss and the gradients are means
@@ -37,6 +44,8 @@ struct ParallelOptions {
   // The type in which gradients are summed over ranks. Empty: that in which backward made them.
   std::optional<DType> reduce_dtype = {};
   std::int64_t bucket_bytes = kBucketBytes;
+  // Sums run beside backward. Without it they begin when backward has ended, and no kernel runs beside them.
+  bool overlap = true;
 
   bool is_parallel() const { return data > 1; }
   friend bool operator==(const ParallelOptions&, const ParallelOptions&) = default;

@@ -138,6 +138,7 @@ struct ParallelSection {
   std::optional<std::int64_t> data;          // the ranks of data parallelism; empty: one rank
   std::optional<std::string> shard;          // what each rank keeps a part of: none, optimizer, gradients, parameters
   std::optional<std::string> reduce_dtype;   // in which gradients are summed; empty: that of backward
+  std::optional<bool> overlap;               // gradients are summed beside backward, not behind it
   std::optional<std::int64_t> bucket_bytes;  // the least bytes of a bucket of gradients
   // Where shard or bucket_bytes was chosen: why, and from what. One of the trials is the choice.
   std::optional<std::string> choice;

@@ -245,7 +245,8 @@ void check_values(CLI::App& app) {
     if (takes_value) {
       for (const std::string& value : values) check_value(*option, flag, value);
     }
-    const bool takes_several = option->get_items_expected_max() > 1;
+    const bool takes_several =
+        option->get_items_expected_max() > 1 || option->get_multi_option_policy() == CLI::MultiOptionPolicy::Join;
     if (values.size() < 2 || takes_several) continue;
     const bool takes_list = choices_of(*option).takes_list;
     const std::string list = takes_list ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";

@@ -38,6 +38,13 @@ Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
   }
 }
 
+// The op, computed as its decomposition on every device.
+const Node& plain_attention(Graph& graph, Value q, Value k, Value v, const AttentionForm& form) {
+  Attributes attributes = attributes_of(form);
+  attributes.set(kPlainAttribute, true);
+  return graph.node(make_node(graph, Op::attention, {q, k, v}, attributes));
+}
+
 [[noreturn]] void fail(const std::string& message) { throw Error(message, ErrorKind::usage); }
 
 Shape query_shape(const AttentionProblem& p) {
@@ -46,6 +53,13 @@ Shape query_shape(const AttentionProblem& p) {
 Shape key_shape(const AttentionProblem& p) {
   const Dim heads(p.key_heads(), p.key_heads() == p.heads ? 'H' : 'N');
   return {{p.batch, 'B'}, heads, {p.keys, p.keys == p.queries ? 'S' : 'K'}, {p.head_size(), 'D'}};
+}
+
+AttentionForm form_of(const AttentionProblem& p) {
+  return {.scale = 1.0 / std::sqrt(static_cast<double>(p.head_size())),
+          .causal = p.causal,
+          .window = p.has_window() ? p.window : 0,
+          .soft_cap = p.soft_cap};
 }
 
 void validate_form(const AttentionProblem& p) {
@@ -87,11 +101,7 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
 
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form) {
   if (variant == AttentionVariant::flash) return attention(graph, q, k, v, form).first;
-  if (variant == AttentionVariant::recompute) {
-    Attributes attributes = attributes_of(form);
-    attributes.set(kPlainAttribute, true);
-    return graph.node(make_node(graph, Op::attention, {q, k, v}, attributes)).outputs[0];
-  }
+  if (variant == AttentionVariant::recompute) return plain_attention(graph, q, k, v, form).outputs[0];
   const Shape shape = graph.type(q).shape;
   const std::int64_t group = heads_per_key_head(shape, graph.type(k).shape);
   const KeyHeads heads(graph, group);
@@ -161,12 +171,14 @@ Graph build_attention_problem(const AttentionProblem& problem) {
   const Value q = input(graph, "q", {dtype, query_shape(problem)}, Role::data);
   const Value k = input(graph, "k", {dtype, key_shape(problem)}, Role::data);
   const Value v = input(graph, "v", {dtype, key_shape(problem)}, Role::data);
-  graph.add_output("o", build_attention(graph, problem.variant, q, k, v,
-                                        {.scale = 1.0 / std::sqrt(static_cast<double>(problem.head_size())),
-                                         .causal = problem.causal,
-                                         .window = problem.has_window() ? problem.window : 0,
-                                         .soft_cap = problem.soft_cap}));
+  graph.add_output("o", build_attention(graph, problem.variant, q, k, v, form_of(problem)));
   return graph;
+}
+
+Value build_log_sum_exp(Graph& graph, const AttentionProblem& problem, Value q, Value k, Value v) {
+  const AttentionForm form = form_of(problem);
+  return problem.variant == AttentionVariant::flash ? attention(graph, q, k, v, form).second
+                                                    : plain_attention(graph, q, k, v, form).outputs[1];
 }
 
 CompileOptions compile_options(const AttentionProblem& problem, Mode mode) {

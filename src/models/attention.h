@@ -61,6 +61,9 @@ double backward_flops(const AttentionProblem& problem);
 // The forward graph: inputs "q" [B,H,S,D], "k" and "v" [B,N,K,D] in matmul_dtype(precision), output "o" [B,H,S,D]. Mode
 // backward adds the input "grad.o" with o's type, and the outputs "grad.q", "grad.k" and "grad.v".
 Graph build_attention_problem(const AttentionProblem& problem);
+// The log-sum-exp of each row of scores, [B,H,S], for the inputs of such a graph. Flash attention computes both in one
+// node; another variant has temporaries of size S x S, so this has them, too.
+Value build_log_sum_exp(Graph& graph, const AttentionProblem& problem, Value q, Value k, Value v);
 
 CompileOptions compile_options(const AttentionProblem& problem, Mode mode);
 

@@ -116,7 +116,7 @@ struct TransformerConfig {
   std::int64_t kv_heads() const { return architecture.kv_heads > 0 ? architecture.kv_heads : heads; }
 };
 
-// tiny, 22.7m, small, medium, large, xl, 2.35b and 2.7b, in this order.
+// In ascending order of their parameters. docs/model.md lists them.
 const std::vector<TransformerConfig>& transformer_presets();
 // Throws Error (usage) with the most similar name, or all names.
 TransformerConfig transformer_preset(std::string_view name);

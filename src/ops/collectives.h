@@ -16,6 +16,9 @@ inline constexpr std::string_view kInto = "into";
 // its operands are freed; without it, launches wait for it where they read its results.
 inline constexpr std::string_view kInFlight = "in_flight";
 
+// The attribute of a collective that no launch runs beside, where it is true: the next one that is no collective waits.
+inline constexpr std::string_view kExposed = "exposed";
+
 // The most bytes of a tensor that GPUs' copy engines scatter: as much memory has what other ranks send.
 inline constexpr std::size_t kMostBytesOfCopiedScatter = std::size_t{64} << 20;
 

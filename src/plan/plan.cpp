@@ -1,6 +1,7 @@
 #include "plan/plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -245,7 +246,10 @@ class Planner {
         wait_for(writes[made.buffer], i);
         wait_for(reads[made.buffer], i);
       }
-      if (op_class(graph_.node(step.node).op) != OpClass::collective) continue;
+      if (op_class(graph_.node(step.node).op) != OpClass::collective) {
+        wait_for_exposed(i);
+        continue;
+      }
       wait_for_overdue(i);
       for (const Operand& use : step.inputs) reads[use.buffer].push_back(i);
       for (const Operand& made : step.outputs) writes[made.buffer].push_back(i);
@@ -264,6 +268,14 @@ class Planner {
       if (behind >= node.attributes.get_or<std::int64_t>(kInFlight, INT64_MAX)) overdue.push_back(running_[i]);
     }
     wait_for(overdue, next);
+  }
+
+  void wait_for_exposed(std::size_t next) {
+    std::vector<std::size_t> exposed;
+    std::ranges::copy_if(running_, std::back_inserter(exposed), [&](std::size_t collective) {
+      return graph_.node(plan_.steps[collective].node).attributes.get_or(kExposed, false);
+    });
+    wait_for(exposed, next);
   }
 
   // Step `waiting` waits for those of the collectives that still run.

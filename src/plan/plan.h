@@ -33,7 +33,7 @@ struct Operand {
 
 // One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it. A collective runs
 // beside the launches that follow it: its buffers stay allocated until the first step that reads its results, or that
-// writes over its operands, which waits for it.
+// writes over its operands, which waits for it. For an exposed one (ops/collectives.h) the next launch waits.
 struct PlanStep {
   NodeId node;
   std::vector<Operand> inputs;

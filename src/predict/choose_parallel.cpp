@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <tuple>
 
 #include "core/text/units.h"
@@ -63,8 +64,10 @@ class ParallelSearch {
  private:
   std::vector<Sharding> shardings() const {
     if (!problem_.chooses_sharding) return {problem_.options.shard};
-    if (problem_.mode != Mode::step) return {Sharding::none, Sharding::parameters};  // the others divide the optimizer
-    return {kAllShardings.begin(), kAllShardings.end()};
+    std::vector<Sharding> all(kAllShardings.begin(), kAllShardings.end());
+    if (problem_.mode != Mode::step) all = {Sharding::none, Sharding::parameters};  // the others divide the optimizer
+    if (!problem_.options.overlap) std::erase_if(all, std::not_fn(keeps_gradients));
+    return all;
   }
 
   void attempt(const ParallelOptions& options) {

@@ -118,10 +118,17 @@ std::string shard_cell(const Record& record) {
   return shard == "none" ? nothing() : shard;
 }
 
+constexpr Word kBucketWords[] = {{kEachGradient, "one gradient"}, {kAllGradients, "all gradients"}};
+
 // Empty where they have the usual size.
 std::string bucket_cell(const Record& record) {
-  const std::optional<std::int64_t>& bytes = step(record).parallel.bucket_bytes;
-  return bytes.value_or(kBucketBytes) == kBucketBytes ? nothing() : bytes_cell(bytes);
+  const std::int64_t bytes = step(record).parallel.bucket_bytes.value_or(kBucketBytes);
+  return bytes == kBucketBytes ? nothing() : bucket_bytes_cell(bytes);
+}
+
+std::string overlap_cell(const Record& record) {
+  const std::optional<bool>& overlap = step(record).parallel.overlap;
+  return overlap ? (*overlap ? "on" : "off") : nothing();
 }
 
 std::string warmup_cell(const Record& record) { return is_predicted(record) ? nothing() : exact(record.warmup); }
@@ -410,6 +417,11 @@ bool is_attention_call(const Record& record) { return record.experiment == Exper
 bool is_preset(const Record& record) { return !is_attention_call(record) && record.model.name != "custom"; }
 
 std::string bytes_cell(const std::optional<std::int64_t>& bytes) { return written(Kind::bytes, bytes); }
+
+std::string bucket_bytes_cell(std::int64_t bytes) {
+  const auto* word = std::ranges::find(kBucketWords, bytes, &Word::number);
+  return word == std::end(kBucketWords) ? bytes_cell(bytes) : std::string(word->text);
+}
 
 std::string timing_mark(const Record& record) {
   const TimingVerdict verdict = record.timing.verdict.value_or(TimingVerdict::steady);

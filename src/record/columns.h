@@ -53,6 +53,11 @@ struct Option {
   std::string_view name() const { return names.substr(0, names.find(',')); }
 };
 
+struct Word {
+  std::int64_t number;
+  std::string_view text;
+};
+
 // What a run was asked for.
 struct Setting {
   // Where tables have it. In the columns, where it varies, and in the summary line above them, where it does not.
@@ -77,7 +82,8 @@ struct Setting {
   bool (*is_derived)(const Record&) = nullptr;    // whether a record's value follows from that setting alone
   std::string (*shown)(const Record&) = nullptr;  // the cell, where that is not the value as its kind is written
   std::vector<std::string_view> (*choices)() =
-      nullptr;  // what the option takes, where the member's type does not say it
+      nullptr;                       // what the option takes, where the member's type does not say it
+  std::span<const Word> words = {};  // that stand for some of its numbers
   Option option = {};
   Option call_option = {};      // of `attention`, where its option differs
   std::string_view about = {};  // for docs/record.md
@@ -150,6 +156,8 @@ bool is_preset(const Record& record);
 
 // 1.5 GiB, or a dash.
 std::string bytes_cell(const std::optional<std::int64_t>& bytes);
+// The same of the size of a bucket, or the word for it.
+std::string bucket_bytes_cell(std::int64_t bytes);
 // Whether a verdict is on all times of a row (its cause, or the number of samples), not on the samples alone that were
 // judged.
 constexpr bool is_of_whole_row(TimingVerdict verdict) {

@@ -309,7 +309,7 @@ std::optional<Table> parallel_choice_table(std::span<const Record> records) {
       Cells cells;
       for (const Setting* setting : settings) cells.emplace_back(setting->cell(record));
       const double ms = section.tried_ms[i];
-      cells.insert(cells.end(), {section.tried_shard[i], bytes_cell(section.tried_bucket_bytes[i]),
+      cells.insert(cells.end(), {section.tried_shard[i], bucket_bytes_cell(section.tried_bucket_bytes[i]),
                                  bytes_cell(section.tried_peak_reserved[i]), fits_cell(section, i),
                                  std::isfinite(ms) ? format_ms(ms) : std::string(kNothing),
                                  is_chosen(section, i) ? "*" : std::string(kNothing)});

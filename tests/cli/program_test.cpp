@@ -113,15 +113,15 @@ TEST(Program, takes_other_names_of_options_and_values) {
   EXPECT_EQ(row["parallel"]["data"], 4);
   EXPECT_EQ(row["parallel"]["shard"], "parameters");
   expect_usage_error({"plan", "--fsdp"}, "did you mean '--shard parameters'?");
-  expect_usage_error({"study", "--card", "h100"}, "unknown option '--card'; bench, compare, plan");
+  expect_usage_error({"precision", "--card", "h100"}, "unknown option '--card'; bench, compare, plan");
 }
 
 TEST(Program, refuses_an_option_given_twice) {
   expect_usage_error({"bench", "--batch", "1", "--batch", "2"}, "--batch is given 2 times; give it once: --batch 1,2");
   expect_usage_error({"bench", "--format", "csv", "--format", "json"}, "--format is given 2 times; give it once\n");
-  expect_usage_error({"bench", "--parallel", "data=8", "--parallel", "data=64"},
-                     "--parallel is given 2 times; give it once\n");
-  expect_usage_error({"plan", "--parallel", "data=8,data=64"}, "'data=8,data=64' has data twice");
+  expect_usage_error({"bench", "--lora", "r=8", "--lora", "r=16"}, "--lora is given 2 times; give it once\n");
+  expect_usage_error({"plan", "--parallel", "data=8,data=64"},
+                     "'data=8,data=64' has data twice; write the values of a sweep as data=A,B");
   expect_usage_error({"bench", "--detect-anomaly", "--detect-anomaly"}, "--detect-anomaly is given 2 times");
   expect_usage_error({"attention", "--pivot", "dtype", "--pivot", "mask"}, "--pivot is given 2 times");
   expect_usage_error({"devices", "--threads", "1", "--threads", "2"}, "--threads is given 2 times");

@@ -13,8 +13,9 @@ namespace {
 
 TEST(Presets, have_the_documented_parameter_counts) {
   const std::pair<const char*, std::int64_t> expected[] = {
-      {"tiny", 2'986'624},    {"22.7m", 22'696'448}, {"small", 128'625'408},   {"medium", 423'183'360},
-      {"large", 969'411'840}, {"xl", 1'998'235'200}, {"2.35b", 2'357'814'400}, {"2.7b", 3'406'809'600}};
+      {"tiny", 2'986'624},        {"22.7m", 22'696'448},  {"small", 128'625'408},   {"medium", 423'183'360},
+      {"large", 969'411'840},     {"xl", 1'998'235'200},  {"2.35b", 2'357'814'400}, {"2.7b", 3'406'809'600},
+      {"xl-2026", 3'406'809'600}, {"10b", 12'832'823'808}};
   for (const auto& [name, parameters] : expected)
     EXPECT_EQ(parameter_count(transformer_preset(name)), parameters) << name;
 }
@@ -69,7 +70,9 @@ TEST(Presets, name_the_nearest_for_an_unknown_one_or_all) {
     transformer_preset("gpt2");
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "unknown model 'gpt2'; available: tiny, 22.7m, small, medium, large, xl, 2.35b, 2.7b");
+    EXPECT_STREQ(error.what(),
+                 "unknown model 'gpt2'; available: tiny, 22.7m, small, medium, large, xl, 2.35b, 2.7b, "
+                 "xl-2026, 10b");
   }
 }
 

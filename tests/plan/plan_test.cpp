@@ -293,6 +293,22 @@ TEST_F(Plan, frees_the_operands_of_collectives_of_which_few_may_be_in_flight) {
   EXPECT_THAT(plan.steps[step(2)].release, ::testing::Contains(plan.values[operands[0].id].buffer));
 }
 
+TEST_F(Plan, waits_for_all_exposed_collectives_before_the_next_launch) {
+  const std::vector<Value> operands = {exp(graph, x), exp(graph, x)};
+  std::vector<Value> sums;
+  for (const Value operand : operands) {
+    sums.push_back(all_reduce(graph, {operand}, 2)[0]);
+    graph.node(graph.producer(sums.back())).attributes.set("exposed", true);
+    graph.add_output(std::to_string(sums.size()), sums.back());
+  }
+  const Value other = neg(graph, x);
+  graph.add_output("other", other);
+  const ExecutionPlan plan = make_plan(graph);
+  const std::size_t first = step_of(plan, graph.producer(sums[0])), second = step_of(plan, graph.producer(sums[1]));
+  EXPECT_TRUE(plan.steps[second].waits.empty());
+  EXPECT_EQ(plan.steps[step_of(plan, graph.producer(other))].waits, (std::vector{first, second}));
+}
+
 TEST_F(Plan, sums_over_ranks_in_the_storage_of_the_operand) {
   const Value a = exp(graph, x);
   const Value b = exp(graph, a);

@@ -114,6 +114,12 @@ TEST_F(ChooseParallel, does_not_divide_an_optimizer_that_the_mode_lacks) {
   }
 }
 
+TEST_F(ChooseParallel, keeps_gradients_whole_where_they_are_summed_behind_backward) {
+  problem_.chooses_sharding = true;
+  problem_.options.overlap = false;
+  EXPECT_THAT(shardings(choose()), ElementsAre(Sharding::none, Sharding::optimizer));
+}
+
 TEST_F(ChooseParallel, takes_the_bucket_with_the_least_time) {
   problem_.chooses_bucket = true;
   problem_.options.shard = Sharding::gradients;

@@ -47,7 +47,8 @@ std::pair<Json, Json> two_values(const Setting& setting, const Json& now) {
   };
   if (const auto found = chosen.find(setting.path); found != chosen.end()) return found->second;
   if (now.is_boolean()) return {true, false};
-  const std::vector<std::string_view> flags = {"causal", "cold_cache", "detect_anomaly", "keep_output"};
+  const std::vector<std::string_view> flags = {"causal", "cold_cache", "detect_anomaly", "keep_output",
+                                               "parallel.overlap"};
   if (std::ranges::find(flags, setting.path) != flags.end()) return {true, false};
   if (setting.kind == Kind::text) return {"one", "two"};
   return {3, 5};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "record/record_table.h"
+#include "ridgepoint/parallel.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
@@ -71,6 +72,21 @@ TEST(ParallelChoices, say_the_size_of_buckets_where_it_is_not_the_usual_one) {
   EXPECT_THAT(records_caption(std::vector{record}), Not(HasSubstr("buckets")));
   record.training_step->parallel.bucket_bytes = 128 * kMiB;
   EXPECT_THAT(text_of({record}), HasSubstr("buckets of 128.0 MiB"));
+  record.training_step->parallel.bucket_bytes = kEachGradient;
+  EXPECT_THAT(text_of({record}), HasSubstr("buckets of one gradient"));
+  record.training_step->parallel.tried_bucket_bytes = {kAllGradients, kAllGradients};
+  EXPECT_THAT(text_of({record}), HasSubstr("none       all gradients"));
+}
+
+// Sums overlap, also in records that do not say so.
+TEST(ParallelChoices, say_that_sums_do_not_overlap) {
+  Record old = chosen_record(4, "none"), beside = old, behind = old;
+  beside.training_step->parallel.overlap = true;
+  behind.training_step->parallel.overlap = false;
+  EXPECT_THAT(records_caption(std::vector{old, beside}), Not(HasSubstr("overlap")));
+  EXPECT_THAT(records_caption(std::vector{behind}), HasSubstr("overlap off"));
+  EXPECT_FALSE(varies(std::vector{old, beside}, *find_setting("overlap")));
+  EXPECT_TRUE(varies(std::vector{beside, behind}, *find_setting("overlap")));
 }
 
 }  // namespace

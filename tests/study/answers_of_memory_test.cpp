@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Verdict = StudyClaim::Verdict;
 using testing::answer;
@@ -55,7 +56,20 @@ TEST(Answers, give_the_residual_activation_and_the_largest_allocations) {
   const StudyRows rows = {{StudyPart::memory_step, {history({moment("forward", 1, 1)})}}};
   EXPECT_EQ(sentence(rows, "How large is one activation"),
             "It has 256.0 KiB (262144 bytes): 4 B S D, for 4 x 256 x 64 elements.");
-  EXPECT_EQ(sentence(rows, "What are the largest"), "The largest are 1.00 MiB by matmul in lm_head (4 B S V).");
+  EXPECT_EQ(
+      sentence(rows, "What are the largest"),
+      "The largest of small, 4 x 256, fp32 is 1.00 MiB, activation, made by matmul of lm_head at a.cpp:1 (4 B S V).");
+}
+
+TEST(Answers, say_where_the_largest_allocations_come_from) {
+  Json row = history(Json::array({moment("forward", 1, 1)}));
+  row["memory"]["largest_allocations"].push_back(
+      {{"module", "layers.3.attn.softmax"}, {"op", "softmax"}, {"phase", "backward"}, {"block_bytes", 524288}});
+  row["memory"]["largest_allocations"].push_back({{"category", "workspace"}, {"block_bytes", 1024}});
+  EXPECT_THAT(
+      sentence({{StudyPart::memory_step, {row}}}, "What are the largest"),
+      HasSubstr("Then come 512.0 KiB, made in backward by softmax of layers.3.attn.softmax; 1.00 KiB, workspace, "
+                "made by the allocator."));
 }
 
 TEST(Answers, take_members_of_any_type) {
@@ -165,11 +179,73 @@ TEST(Answers, weigh_checkpointing) {
     block["memory_bytes"]["peak_allocated"] = block_peak;
     return sentence({{StudyPart::checkpointing, {none, block}}}, "What does checkpointing save");
   };
-  EXPECT_THAT(policies(130, 600), AllOf(HasSubstr("'block' has the lowest peak: 600 B instead of 1000 B (40 % less)"),
-                                        HasSubstr("for a step that is 1.30x as long")));
+  EXPECT_THAT(
+      policies(130, 600),
+      AllOf(HasSubstr("'block' has the lowest peak of small, 4 x 256, fp32: 600 B instead of 1000 B (40 % less)"),
+            HasSubstr("In return a training step is 1.30x as long")));
   EXPECT_THAT(policies(100, 600), HasSubstr("so the noise hides which is faster"));
   EXPECT_THAT(policies(80, 600), HasSubstr("1.25x as fast")) << "which is no noise";
   EXPECT_THAT(policies(130, 1100), HasSubstr("No policy lowers the peak"));
+}
+
+Json segments_row(std::string_view policy, Json blocks, double gib, double ms) {
+  Json row = bench_row("small", 1e6, "forward_backward", "bf16", ms);
+  row["checkpoint"] = policy;
+  row["checkpoint_segment"] = std::move(blocks);
+  row["memory_bytes"]["peak_allocated"] = gib * (std::int64_t{1} << 30);
+  return row;
+}
+
+TEST(Answers, name_the_best_segment_and_its_neighbours) {
+  const auto answer_of = [](double of_two, double of_four) {
+    return sentence({{StudyPart::checkpointing,
+                      {segments_row("none", nullptr, 30, 100), segments_row("block", 4, of_four, 130),
+                       segments_row("block", 1, 20, 120), segments_row("block", 2, of_two, 125)}}},
+                    "How many blocks should a checkpointed segment have");
+  };
+  EXPECT_THAT(answer_of(18, 19),
+              HasSubstr("With 'block' the best segment has 2 blocks (18.0 GiB, 125.0 ms); its neighbours "
+                        "have 1 block (20.0 GiB, 120.0 ms) and 4 blocks (19.0 GiB, 130.0 ms)"));
+  EXPECT_THAT(answer_of(21, 22), HasSubstr("has 1 block (20.0 GiB, 120.0 ms); its neighbours have 2 blocks (21.0"));
+  EXPECT_THAT(answer_of(21, 22), Not(HasSubstr("nested")));
+  EXPECT_THAT(answer_of(19.9, 22), HasSubstr("the best segment has 1 block")) << "half a percent more, in less time";
+}
+
+Json planned_row(Json row, double predicted_ms) {
+  row["command"] = "plan";
+  row["device"] = {{"kind", "null"}, {"name", "H100 SXM"}};
+  for (const char* key : {"time_ms", "phase_ms", "timing"}) row[key] = nullptr;
+  row["predicted_ms"] = predicted_ms;
+  row["predicted_low_ms"] = 0.9 * predicted_ms;
+  row["predicted_high_ms"] = 1.6 * predicted_ms;
+  row["capacity_bytes"] = std::int64_t{80} << 30;
+  row["fits"] = true;
+  return row;
+}
+
+TEST(Answers, take_times_from_measured_rows_alone) {
+  const Json measured = bench_row("small", 1e6, "forward", "fp32", 100);
+  const Json planned = planned_row(bench_row("large", 4e6, "forward", "fp32", 100), 900);
+  const StudyRows both = {{StudyPart::sizes, {measured, planned}}};
+  EXPECT_THAT(sentence(both, "How long do"), AllOf(HasSubstr("small takes 100.0 ms"), Not(HasSubstr("large"))));
+  for (const StudyAnswer& each : answer_questions({{StudyPart::sizes, {planned}}}))
+    EXPECT_FALSE(each.question.starts_with("How long do")) << "the plans have their own answer";
+  const StudyAnswer plans = answer(both, "What is planned instead of measured");
+  EXPECT_THAT(plans.sentence, HasSubstr("1 row is planned for H100 SXM, not measured: of sizes."));
+  EXPECT_THAT(plans.evidence.front().text, HasSubstr("900.0 ms (810.0 ms to 1440 ms)"));
+  const std::vector<StudyAnswer> all = answer_questions({{StudyPart::sizes, {measured}}});
+  EXPECT_NE(all.back().topic, "Plans") << "nothing is planned";
+}
+
+TEST(Answers, take_memory_from_planned_rows_where_nothing_was_measured) {
+  const auto planned = [](Json row, double ms) { return planned_row(std::move(row), ms); };
+  const StudyRows rows = {
+      {StudyPart::checkpointing,
+       {planned(segments_row("none", nullptr, 30, 1), 100), planned(segments_row("block", 1, 20, 1), 125)}}};
+  EXPECT_THAT(
+      sentence(rows, "What does checkpointing save"),
+      AllOf(HasSubstr("20.0 GiB instead of 30.0 GiB"), HasSubstr("takes 125.0 ms instead of 100.0 ms by the plan"),
+            Not(HasSubstr("nan")), HasSubstr("These figures are planned for H100 SXM, not measured.")));
 }
 
 Json statistics(double ms) {
@@ -267,8 +343,8 @@ TEST(Answers, compare_the_account_with_the_measurement) {
                     "What does attention allocate");
   };
   EXPECT_THAT(account(100),
-              AllOf(HasSubstr("50 % of it in 1 matrix of scores"), HasSubstr("the measured bytes exactly")));
-  EXPECT_THAT(account(90), HasSubstr("10 % off the measured bytes"));
+              AllOf(HasSubstr("50 % of it in 1 matrix of scores"), HasSubstr("the bytes of the allocator exactly")));
+  EXPECT_THAT(account(90), HasSubstr("10 % off the bytes of the allocator"));
 }
 
 TEST(Answers, confirm_published_memory_of_attention_only_by_its_figure) {

@@ -61,7 +61,7 @@ TEST(Answers, leave_out_classes_without_a_share) {
   Json& classes = rows[StudyPart::profile][0]["profile"]["classes"];
   for (int i = 0; i < 100; ++i) classes.push_back({{"phase", "forward"}, {"class", "class " + std::to_string(i)}});
   const std::vector<StudyEvidence> evidence = answer(rows, "Which kernels besides").evidence;
-  EXPECT_EQ(evidence.at(0).text, "forward: softmax 10 %");
+  EXPECT_EQ(evidence.at(0).text, "small, 4 x 256, fp32, forward: softmax 10 %");
 }
 
 TEST(Answers, compare_kernels_with_the_clock) {
@@ -88,7 +88,10 @@ TEST(Answers, name_the_longest_kernel_of_both_modes) {
   EXPECT_THAT(sentence(rows, "Which kernel takes"), AllOf(HasSubstr("gemm (3 calls, 80 % of the kernel time)"),
                                                           HasSubstr("It is the same in a training step")));
   rows[StudyPart::profile][1]["profile"]["kernels"][1]["time_ms"] = 70;
-  EXPECT_THAT(sentence(rows, "Which kernel takes"), HasSubstr("it is another one: adamw"));
+  EXPECT_THAT(sentence(rows, "Which kernel takes"), HasSubstr("It is another one in a training step: adamw"));
+  rows[StudyPart::profile][1]["profile"]["kernels"][0]["calls"] = 9;
+  EXPECT_EQ(answer(rows, "Which kernel takes").evidence.at(0).text,
+            "small, 4 x 256, fp32: gemm (3 calls in the forward pass, 9 in the step)");
 }
 
 TEST(Answers, give_the_share_of_products_by_phase) {
@@ -163,6 +166,80 @@ TEST(Answers, say_what_the_optimizer_and_idle_time_take) {
   rows[StudyPart::profile][1]["profile"]["idle"][0]["time_ms"] = 29;
   EXPECT_THAT(sentence(rows, "How far is a step"),
               HasSubstr("idle 30 % of the time, most of it by the cause 'host late'"));
+}
+
+// Profiles of small and large at 128 and 512 tokens, the large and long ones first.
+StudyRows four_profiles() {
+  StudyRows rows;
+  for (const bool is_large : {true, false}) {
+    for (const int context : {512, 128}) {
+      StudyRows one = profiles(is_large ? 0.7 : 0.6, context == 512 ? 0.2 : 0.1);
+      for (Json& row : one[StudyPart::profile]) {
+        row["context"] = context;
+        row["model"] = testing::model(is_large ? "large" : "small", is_large ? 4e6 : 1e6);
+        rows[StudyPart::profile].push_back(row);
+      }
+    }
+  }
+  return rows;
+}
+
+TEST(Answers, speak_of_every_profile) {
+  StudyRows rows = four_profiles();
+  const auto all = [&](int row) -> Json& { return rows[StudyPart::profile].at(row)["profile"]; };
+  EXPECT_EQ(
+      sentence(rows, "Which kernel takes"),
+      "In a forward pass it is gemm in 4 of 4 configurations (3 calls, 80 % of the kernel time). It is the same in "
+      "a training step: gemm in 4 of 4 configurations (3 calls, 60 % of the kernel time).");
+  all(1)["kernels"][1]["time_ms"] = 70;
+  all(1)["kernels"][1]["calls"] = 21;
+  EXPECT_THAT(sentence(rows, "Which kernel takes"),
+              HasSubstr("It is the same in 3 of 4 configurations in a training step: gemm in 3 of 4 configurations (3 "
+                        "calls, 60 % of the kernel time), adamw in 1 of 4 configurations (21 calls, 30 %"));
+  EXPECT_THAT(answer(rows, "Which kernel takes").evidence.at(0).text, HasSubstr("small, 4 x 128, fp32: gemm"));
+
+  EXPECT_THAT(sentence(rows, "What share of the time do matrix"),
+              AllOf(HasSubstr("80 % of the kernel time of a forward pass over 4 configurations"),
+                    HasSubstr("and 60 % to 70 % of the kernel time of a training step over 4 configurations."),
+                    Not(HasSubstr("Within the step"))));
+  EXPECT_EQ(
+      sentence(rows, "Which kernels besides"),
+      "In a forward pass softmax kernels take the most in 4 of 4 configurations, 10 % to 20 %. In a training step "
+      "optimizer kernels take the most in 4 of 4 configurations, 30 %.");
+  all(0)["classes"].erase(1);
+  EXPECT_THAT(sentence(rows, "Which kernels besides"),
+              HasSubstr("softmax kernels take the most in 3 of 4 configurations"));
+
+  all(2)["time"]["kernels_ms"] = 90;
+  EXPECT_THAT(sentence(rows, "Does the time of the kernels"),
+              HasSubstr("The kernels of a forward pass take -10.0 % to -2.0 % against the iteration timed without the "
+                        "profiler over 4 configurations; with"));
+  EXPECT_EQ(answer(rows, "Does the time of the kernels").elsewhere.at(0).verdict, Verdict::not_comparable)
+      << "no context of the claim";
+  rows[StudyPart::profile][2]["timing"]["verdict"] = "disturbed";
+  EXPECT_THAT(sentence(rows, "Does the time of the kernels"), HasSubstr("configurations (~ in doubt in 1 of 4); with"));
+}
+
+TEST(Answers, give_the_range_of_softmax_the_optimizer_and_idle_time) {
+  StudyRows rows = four_profiles();
+  int index = 0;
+  for (Json& row : rows[StudyPart::profile]) {
+    row["profile"]["attention"] = attention_parts(index < 4 ? 5 : 0.5)[StudyPart::profile][0]["profile"]["attention"];
+    row["profile"]["time"]["idle_ms"] = ++index;
+    row["profile"]["classes"].back()["share_of_kernel_time"] = 0.05 * index;
+  }
+  EXPECT_EQ(
+      sentence(rows, "Inside attention"),
+      "The two products take 4.00x to 40x the time of softmax, with 200x its operations; softmax is 2.4 % to 20 % of "
+      "the time of attention over 4 configurations. Softmax moves 953.7 MiB at 0.20x to 2.00x the copy rate of main "
+      "memory, so a part of them comes from the cache where it is more than 1x.");
+  EXPECT_THAT(
+      sentence(rows, "What share of a step"),
+      HasSubstr("Over 4 configurations the optimizer takes 10 % to 40 % of the kernel time of a step. At the most "
+                "it (adamw) takes 30.00 ms, 40 % of the kernel time of a step of small, 4 x 128, fp32."));
+  EXPECT_EQ(sentence(rows, "How far is a step"),
+            "At the measured rates of the machine 15 % of the time of a step could be saved over 4 configurations. The "
+            "device is idle 2.0 % to 8.0 % of the time.");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/parallel.h"
 #include "study/answer_rows.h"
 
 namespace ridgepoint {
@@ -33,7 +34,7 @@ StudyRows sizes(double large_forward_ms, double bf16_of_small = 50, double bf16_
 
 TEST(Answers, say_which_part_has_no_rows) {
   const std::vector<StudyAnswer> all = answer_questions({});
-  EXPECT_EQ(all.size(), 33U);
+  EXPECT_EQ(all.size(), 39U);
   for (const StudyAnswer& each : all) {
     EXPECT_THAT(each.sentence, StartsWith("This study cannot say: its part '")) << each.question;
     EXPECT_THAT(each.evidence, IsEmpty()) << each.question;
@@ -123,6 +124,35 @@ TEST(Answers, say_what_the_first_iteration_costs_and_how_much_warmup_is_enough) 
   const StudyRows fast = {{StudyPart::warmup, {warmup_row(0, 50)}}};
   EXPECT_THAT(sentence(fast, "What does the warm-up"),
               AllOf(HasSubstr("takes 0.50x"), HasSubstr("10 % below"), HasSubstr("No measured warm-up")));
+}
+
+Json first_call(const Json& parts) {
+  Json row = warmup_row(0, 100);
+  for (const char* statistic : {"mean", "median"}) row["time_ms"][statistic] = nullptr;
+  row["time_ms"]["samples"] = Json::array();
+  row["first_call_ms"] = parts;
+  return row;
+}
+
+TEST(Answers, sort_the_parts_of_a_first_call_by_time) {
+  const char* question = "Why is the first iteration slow?";
+  const Json call = first_call(
+      {{"total", 1000}, {"context", 0.5}, {"kernels", 700.5}, {"first_run", 250}, {"memory", 49}, {"plan", 0}});
+  const StudyRows rows = {{StudyPart::warmup, {call, warmup_row(0, 600), warmup_row(5, 100)}}};
+  EXPECT_EQ(
+      sentence(rows, question),
+      "From the start of the process to the end of a forward pass of small, 4 x 256, fp32 it takes 1000 ms. The "
+      "largest parts are kernels 700.5 ms (70 %), first run 250.0 ms (25 %), memory 49.00 ms (4.9 %). The first run "
+      "itself takes 2.50x the median of iterations behind a warm-up of 5, 100.0 ms.");
+  EXPECT_EQ(answer(rows, question).evidence.at(0).text,
+            "kernels 700.5 ms (70 %): kernels are made or awaited, and their code is loaded");
+  const StudyRows other = {{StudyPart::warmup, {first_call({{"total", 100}, {"first_run", 99}, {"kernels", 1}})}}};
+  EXPECT_THAT(sentence(other, question), AllOf(HasSubstr("parts are first run 99.00 ms (99 %), kernels"),
+                                               Not(HasSubstr("the median of iterations"))));
+  // The row of the first call has no iterations, and says nothing of the warm-up.
+  EXPECT_THAT(sentence(rows, "What does the warm-up"), HasSubstr("takes 6.00x the median of the others"));
+  EXPECT_THAT(sentence(other, "What does the warm-up"), StartsWith("This study cannot say"));
+  EXPECT_THAT(sentence({{StudyPart::warmup, {warmup_row(0, 600)}}}, question), StartsWith("This study cannot say"));
 }
 
 TEST(Answers, take_the_median_of_an_even_number_of_iterations_between_the_middle_two) {
@@ -261,6 +291,70 @@ TEST(Answers, say_whether_layer_norm_is_an_exception_under_autocast) {
               AllOf(HasSubstr("The loss is in fp16"), HasSubstr("Matrix products have results in fp32")));
 }
 
+// A sum of a thousand terms of 100.
+Json large_sum(std::string_view statement, const Json& result, const Json& error) {
+  return {{"statement", statement}, {"terms", 1000}, {"term", 100.0}, {"result", result}, {"relative_error", error}};
+}
+
+TEST(Answers, say_when_a_sum_overflows_fp16) {
+  const char* question = "When does fp16 overflow";
+  StudyRows rows = {{StudyPart::accumulation,
+                     {sum("fp32 += fp32", 10.0001, 1e-5), sum("fp16 += fp16", 9.95, 4.7e-3),
+                      sum("fp32 += fp16", 10.002, 2e-4), large_sum("fp16 += fp16", nullptr, nullptr),
+                      large_sum("fp32 += fp16", 100000.0, 0.0), large_sum("bf16 += bf16", 32768.0, 0.672)}}};
+  EXPECT_EQ(
+      sentence(rows, question),
+      "1000 terms of 100 are 100000, and the largest number of fp16 is 65504: their sum in fp16 is no finite number. "
+      "With the same terms in fp16 and the sum in fp32 it is 100000, with a relative error of 0. In bf16 it is "
+      "32768, with a relative error of 0.67.");
+  EXPECT_THAT(sentence(rows, "What becomes of a sum"), HasSubstr("in fp16 9.95000")) << "of small terms";
+  rows[StudyPart::accumulation][3]["result"] = 2048;
+  EXPECT_THAT(sentence(rows, question), HasSubstr("their sum in fp16 is 2048."));
+  rows[StudyPart::accumulation][3]["terms"] = 100;
+  EXPECT_THAT(sentence(rows, question), StartsWith("This study cannot say")) << "10000 is no overflow";
+}
+
+TEST(Answers, name_the_types_of_the_tensors_of_a_step) {
+  const char* question = "Which type have parameters";
+  StudyRows rows = autocast("fp32");
+  std::vector<Json>& all = rows[StudyPart::autocast];
+  all[1]["operands"] = "fp16";
+  EXPECT_EQ(sentence(rows, question),
+            "Where products multiply fp16: parameters fp32, first layer (fc1 fp16), norm (ln fp32), loss fp32.");
+  all.insert(all.begin() + 3, Json{{"part", "forward"}, {"module", "fc2"}, {"op", "matmul"}, {"result", "fp16"}});
+  all.push_back({{"part", "backward"}, {"module", "fc2"}, {"op", "matmul"}, {"result", "fp16"}});
+  all.push_back({{"part", "gradient"}, {"module", "fc1.weight"}, {"result", "bf16"}});
+  const std::vector<Json> other = autocast("bf16", "bf16")[StudyPart::autocast];
+  all.insert(all.end(), other.begin(), other.end());
+  EXPECT_EQ(sentence(rows, question),
+            "Where products multiply fp16: parameters fp32, first layer (fc1 fp16), norm (ln fp32), logits (fc2 fp16), "
+            "loss fp32, gradients of parameters bf16. Of one model: parameters fp32, first layer (fc1 bf16), norm (ln "
+            "bf16), loss fp32.");
+  EXPECT_EQ(answer(rows, question).evidence.at(1).text, "Where products multiply fp16: backward: fc2 matmul fp16");
+}
+
+TEST(Answers, compare_errors_with_norms_in_either_type) {
+  const char* question = "Does layer norm still need fp32";
+  const auto rows = [](const Json& low_forward) {
+    return StudyRows{{StudyPart::precision_error,
+                      {{{"module", "ln"},
+                        {"bf16.forward", 0.004},
+                        {"bf16_low_norms.forward", low_forward},
+                        {"bf16.gradient", 0.007},
+                        {"bf16_low_norms.gradient", 0.0084}}}}};
+  };
+  EXPECT_EQ(
+      sentence(rows(0.005), question),
+      "Norms in bf16 instead of fp32 change the largest error against double precision: that of a module's result "
+      "from 0.004 to 0.005 (1.25x), that of a module's gradients from 0.007 to 0.0084 (1.20x).");
+  EXPECT_THAT(sentence(rows(0.4), question), HasSubstr("from 0.004 to 0.4 (100x)"));
+  EXPECT_THAT(sentence(rows(nullptr), question), AllOf(Not(HasSubstr("result")), HasSubstr("gradients")));
+  StudyRows without = rows(0.005);
+  without[StudyPart::precision_error][0].erase("bf16_low_norms.forward");
+  without[StudyPart::precision_error][0].erase("bf16_low_norms.gradient");
+  EXPECT_THAT(sentence(without, question), StartsWith("This study cannot say"));
+}
+
 TEST(Answers, order_the_types_by_their_errors) {
   const auto rows = [](double bf16, double fp16) {
     return StudyRows{{StudyPart::precision_error,
@@ -315,6 +409,25 @@ TEST(Answers, weigh_sharding) {
   EXPECT_THAT(of(ranks_row("optimizer", 100, 95, 0.9, 2048)),
               HasSubstr("so the noise hides which is faster (gradients and parameters not measured)."));
   EXPECT_EQ(of(ranks_row("optimizer", 90, 95, 0.9, 5000)), "No sharding lowers the peak of small.");
+}
+
+TEST(Answers, compare_the_ways_to_sum_gradients) {
+  const auto way = [](bool overlap, std::int64_t bucket, double ms) {
+    Json row = ranks_row("none", ms, 90, 0.5, 4096);
+    row["parallel"]["overlap"] = overlap;
+    row["parallel"]["bucket_bytes"] = bucket;
+    return row;
+  };
+  const auto of = [&](double flat_ms) {
+    return sentence(
+        {{StudyPart::data_parallel,
+          {way(false, kEachGradient, 120), way(false, kAllGradients, flat_ms), way(true, 10'000'000, 100)}}},
+        "How should gradients be summed");
+  };
+  EXPECT_THAT(of(120), AllOf(HasSubstr("takes 120.0 ms with gradients one by one behind backward"),
+                             HasSubstr("as one message behind backward it is 0.99"), HasSubstr("the noise hides"),
+                             HasSubstr("in buckets of 9.54 MiB beside backward it is 1.20x as fast")));
+  EXPECT_THAT(of(130), HasSubstr("as one message behind backward it is 1.08x as long"));
 }
 
 TEST(Answers, say_what_collectives_reach) {

@@ -28,7 +28,7 @@ export function binaryTicks(min: number, max: number, most = 9): number[] {
   return ticks.length >= 2 ? ticks : [min, max];
 }
 
-// The swept values themselves where all are few, otherwise powers of two, and otherwise logTicks.
+// The swept values themselves where all are few, otherwise powers of two or every other value, and otherwise logTicks.
 export function sweepTicks(values: readonly number[], most = 9): number[] {
   const distinct = [...new Set(values)].sort((a, b) => a - b);
   if (distinct.length <= most) return distinct;
@@ -37,7 +37,16 @@ export function sweepTicks(values: readonly number[], most = 9): number[] {
     const stride = Math.ceil(powers.length / most);
     return powers.filter((_, place) => (powers.length - 1 - place) % stride === 0);
   }
+  if (distinct.length <= 2 * most) return distinct.filter((_, place) => (distinct.length - 1 - place) % 2 === 0);
   return logTicks(distinct[0]!, distinct[distinct.length - 1]!, most);
+}
+
+// Multiples of 1, 2 or 5 times a power of ten within the range, at most `most` of them.
+export function linearTicks(min: number, max: number, most = 8): number[] {
+  const least = (max - min) / most, power = 10 ** Math.floor(Math.log10(least));
+  const step = ([1, 2, 5, 10].find((factor) => factor * power >= least * (1 - 1e-9)) ?? 10) * power;
+  const first = Math.ceil(min / step - 1e-9), count = Math.floor(max / step + 1e-9) - first + 1;
+  return Array.from({ length: count }, (_, place) => Number(((first + place) * step).toPrecision(12)));
 }
 
 // The range of a logarithmic axis: the values, and a little room at both ends.

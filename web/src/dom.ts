@@ -28,24 +28,21 @@ export function svg(tag: string, attributes: Attributes = {}, ...children: Child
   return element;
 }
 
-// Makes one stop of the Tab key of controls that belong together; arrow keys go from one to the next. Call the result
-// when they have changed.
-export function oneTabStop(container: HTMLElement, selector: string): () => void {
-  const controls = () => [...container.querySelectorAll<HTMLElement>(selector)];
+// Makes one stop of the Tab key of controls that belong together; arrow keys go from one to the next.
+export function oneTabStop(container: HTMLElement | SVGElement, selector: string): void {
+  const controls = () => [...container.querySelectorAll<HTMLElement | SVGElement>(selector)];
   const choose = (chosen: Element | null | undefined) => {
     for (const control of controls()) control.tabIndex = control === chosen ? 0 : -1;
   };
   container.addEventListener("focusin", ({ target }) => choose((target as Element).closest(selector)));
   container.addEventListener("keydown", (event) => {
     const all = controls(), place = all.findIndex((control) => control === document.activeElement);
-    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[(event as KeyboardEvent).key];
     if (place < 0 || step === undefined) return;
     event.preventDefault();
     all[(place + step + all.length) % all.length]!.focus();
   });
-  const reset = () => choose(controls()[0]);
-  reset();
-  return reset;
+  choose(controls()[0]);
 }
 
 let lastId = 0;

@@ -2,11 +2,13 @@
 import { at, type JsonObject, numberAt, type ReportFile, type StudyPart } from "./data";
 import { el } from "./dom";
 import { type Field, measures, phases } from "./fields";
-import { formatOne, type Kind } from "./format";
+import { section } from "./fold";
+import { counted, formatOne, type Kind } from "./format";
 import { attentionGrid } from "./grid";
-import { type Experiment, keyOf, labelOf, isPublished, namedSettings, statusOf } from "./grouping";
+import { type Experiment, keyOf, labelOf, isPublished, namedSettings, shownRevision, statusOf } from "./grouping";
 import { intervals } from "./intervals";
 import { type BarRow, stackedBars } from "./bars";
+import { limitsOf } from "./plane";
 import { type Mark, scatter } from "./scatter";
 import { type CurvePoint, facetsOf, kMostCurves, sweptSetting } from "./sweep";
 import { type Column, sortableTable, type Value } from "./table";
@@ -49,13 +51,14 @@ function curveCharts(experiment: Experiment): HTMLElement[] {
     const field = measures.find((each) => each.path === path)!;
     for (const facet of facetsOf(experiment, axis, path)) {
       const series = facet.curves.map(({ label, points }, place) => ({
-        label, style: styleOf(label, place), isJoined: true, isDashed: isPublished(points[0]!.record),
+        label, style: styleOf(label, place), isJoined: true, isPublished: isPublished(points[0]!.record),
         marks: points.filter(({ y, isOom }) => y !== null || isOom).map((point) => markOf(point, axis, field)),
       }));
       const isOom = facet.curves.some(({ points }) => points.some((point) => point.isOom));
       charts.push(scatter({
         title: `${title} against ${axis.label}${facet.label === "" ? "" : `: ${facet.label}`}${isOom ? " (× does not fit in memory)" : ""}`,
-        xLabel: axis.label, xKind: axis.path === "model.parameters" ? "amount" : "number", xTicks: "swept", yLabel: field.label, yKind: field.kind, series, roofs: [], alternative: null,
+        xLabel: axis.label, xKind: axis.path === "model.parameters" ? "amount" : "number", xTicks: "swept", yLabel: title[0]!.toLowerCase() + title.slice(1), yKind: field.kind, series, roofs: [],
+        limits: field.kind === "bytes" ? limitsOf(facet.curves.flatMap(({ points }) => points.map(({ record }) => record))) : [],
       }));
     }
   }
@@ -71,20 +74,23 @@ function phaseChart(experiment: Experiment, prefix: string, title: string): HTML
   return known.length === 0 || known.length > 60 ? null : stackedBars(title, "ms", phases, known);
 }
 
+const kLast = ["error.message", "timestamp"];  // columns
+
 function cellOf(record: JsonObject, { path }: Field): Value {
   const value = at(record, path);
   if (path === "timestamp" && typeof value === "string") return value.replace("T", " ").replace("Z", "");
+  if (path === "build.revision") return shownRevision(String(value ?? ""));
   return typeof value === "object" ? null : value;
 }
 
 function recordTable(experiment: Experiment): HTMLElement {
   const { records, varying, constant } = experiment;
   const isBad = records.some((record) => statusOf(record) !== "ok");
-  const fields = [...varying, ...(isBad ? [{ path: "status", label: "status", kind: "text" } as Field] : []), ...experiment.measured];
+  const fields = [...varying, ...(isBad ? [{ path: "status", label: "status", kind: "text" } as Field] : []), ...[false, true].flatMap((isLast) => experiment.measured.filter(({ path }) => kLast.includes(path) === isLast))];
   const isCountOnly = varying.length === 0 && records.length > 0 && !isBad;
   const named = isCountOnly ? constant.filter(({ path }) => path === "mode" || path === "model.name").reverse() : [];
   const columns: Column[] = [...named, ...fields].map((field) =>
-    ({ label: field.label, kind: field.kind, values: records.map((record) => cellOf(record, field)) }));
+    ({ label: field.label, kind: field.kind, values: records.map((record) => cellOf(record, field)), isKey: varying.includes(field) }));
   return sortableTable(`Rows of ${experiment.command}`, columns);
 }
 
@@ -105,21 +111,23 @@ export function experimentSection(experiment: Experiment, more: readonly HTMLEle
     phaseChart(experiment, "phase_ms", "Time by phase"), phaseChart(experiment, "predicted_phase_ms", "Predicted time by phase"),
     ...(command === "bench" ? [intervals(experiment)] : []), ...(command === "attention" ? [attentionGrid(experiment)] : []),
   ];
-  return el("section", { id: experiment.id }, el("h2", {}, experiment.title), commandLines(experiment.part),
+  const published = records.filter(isPublished).length;
+  const note = published === 0 ? counted(records.length, "row") : `${counted(records.length - published, "row")}, ${published} published`;
+  return section(experiment.id, experiment.title, note, commandLines(experiment.part),
     shared === "" ? null : el("p", { class: "shared" }, shared),
     varying.length === 0 || records.length < 2 ? null : el("p", {}, `The rows differ in ${varying.map(({ label }) => label).join(", ")}.`),
     charts.length > 0 ? el("div", { class: "charts" }, ...charts) : null, ...elements, ...more, recordTable(experiment));
 }
 
 // The section of a part of a study whose rows are no records.
-export function rowsSection(part: StudyPart, files: readonly ReportFile[]): HTMLElement | null {
+export function partRowsSection(part: StudyPart, files: readonly ReportFile[]): HTMLElement | null {
   const tables = files.flatMap(({ rows, caption }) => rowTables(rows, caption || part.title, true));
-  return tables.length === 0 ? null : el("section", { id: part.id }, el("h2", {}, part.title), commandLines(part), ...tables);
+  return tables.length === 0 ? null : section(part.id, part.title, counted(files.reduce((sum, { rows }) => sum + rows.length, 0), "row"), commandLines(part), ...tables);
 }
 
 export function precisionSection(rows: readonly JsonObject[]): HTMLElement | null {
   if (rows.length === 0) return null;
-  return el("section", { id: "precision" }, el("h2", {}, "precision"), ...rowTables(rows, "Relative errors against double precision", false));
+  return section("precision", "precision", counted(rows.length, "row"), ...rowTables(rows, "Relative errors against double precision", false));
 }
 
 function kindOf(key: string): Kind {

@@ -1,69 +1,71 @@
 // Time by module as nested blocks: a block is as wide as its time, and stands below the module that contains it. A
 // block is a button that makes it as wide as the view, unless it is too narrow for a pointer.
 import { type Block, blocksOf } from "./blocks";
+import { Chart, type Drawing, textNode, textWidth } from "./chart";
 import type { JsonObject } from "./data";
-import { el, oneTabStop } from "./dom";
+import { el, oneTabStop, svg } from "./dom";
 import { formatOne } from "./format";
-import { onThemeChange, seriesColour } from "./theme";
+import { seriesColour } from "./theme";
 import { tableBehind } from "./table";
 
 const kLeastShare = 0.002;  // narrower blocks are left out of the view
 const kLeastButton = 24;    // pixels
+const kBlock = 26, kRow = 28;
 
 class Flame {
-  readonly root: HTMLElement;
-  private readonly view = el("div", { class: "flame" });
+  readonly chart: Chart;
   private readonly back: HTMLButtonElement;
-  private readonly resetTabStop: () => void;
-  private focus: Block | null = null;
   private readonly total: number;
+  private focus: Block | null = null;
 
   constructor(private readonly blocks: readonly Block[], alternative: HTMLElement) {
     this.total = blocks.filter(({ level }) => level === 0).reduce((sum, { time }) => sum + time, 0);
-    this.back = el("button", { type: "button", click: () => this.zoom(null) }, "Show everything");
-    this.root = el("figure", { class: "chart" }, el("figcaption", {}, "Kernel time of a step by module: a block is as wide as its time"),
-      el("p", { class: "help" }, "A click makes a block as wide as the view. ", this.back), this.view, alternative);
-    this.resetTabStop = oneTabStop(this.view, "button");
-    onThemeChange(() => this.draw());
-    new ResizeObserver(() => this.draw()).observe(this.root);
-    this.draw();
+    this.back = el("button", { type: "button", hidden: true, click: () => this.zoom(null) }, "Show everything");
+    this.chart = new Chart({ title: "Kernel time of a step by module: a block is as wide as its time", help: "", legend: [], alternative,
+      controls: el("p", { class: "shared" }, "A click makes a block as wide as the view. ", this.back), draw: (width) => this.draw(width) });
+    for (const name of ["role", "aria-label"]) this.chart.plot.removeAttribute(name);
+    this.chart.plot.classList.add("flame");
+    this.chart.redraw();
+    this.chart.plot.addEventListener("click", ({ target }) => this.press(target as Element));
+    this.chart.plot.addEventListener("keydown", (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); this.press(event.target as Element); } });
+  }
+
+  private press(target: Element): void {
+    const path = target.closest("[role=button]")?.getAttribute("data-path");
+    if (path != null) this.zoom(this.blocks.find((block) => block.path === path)!);
   }
 
   private zoom(block: Block | null): void {
     this.focus = block;
-    this.draw();
-    if (block !== null) this.view.querySelector<HTMLElement>("[aria-current]")?.focus();
+    this.back.hidden = block === null;
+    this.chart.redraw();
+    if (block !== null) this.chart.plot.querySelector<SVGElement>("[aria-current]")?.focus();
   }
 
-  private draw(): void {
-    const [from, width] = this.focus === null ? [0, this.total] : [this.focus.begin, this.focus.time];
+  private draw(width: number): Drawing {
+    const [from, time] = this.focus === null ? [0, this.total] : [this.focus.begin, this.focus.time];
     const colours = new Map(this.blocks.filter(({ level }) => level === 0).map(({ path }, place) => [path, place]));
     let top = "", deepest = 0;
-    const shown: HTMLElement[] = [];
+    const nodes: SVGElement[] = [];
     for (const block of this.blocks) {
       if (block.level === 0) top = block.path;
-      const begin = Math.max(block.begin, from), end = Math.min(block.begin + block.time, from + width);
-      if (end - begin < kLeastShare * width) continue;
+      const begin = Math.max(block.begin, from), end = Math.min(block.begin + block.time, from + time);
+      if (end - begin < kLeastShare * time) continue;
       deepest = Math.max(deepest, block.level);
-      shown.push(this.element(block, (begin - from) / width, (end - begin) / width, seriesColour(colours.get(top)!)));
+      nodes.push(this.node(block, (width * (begin - from)) / time, (width * (end - begin)) / time, seriesColour(colours.get(top)!)));
     }
-    this.view.style.height = `${(deepest + 1) * 1.7}rem`;
-    this.view.replaceChildren(...shown);
-    this.resetTabStop();
-    this.back.hidden = this.focus === null;
+    const group = svg("g", {}, ...nodes);
+    oneTabStop(group, "[role=button]");
+    return { height: (deepest + 1) * kRow, nodes: [group] };
   }
 
-  private element(block: Block, left: number, width: number, colour: string): HTMLElement {
+  private node(block: Block, x: number, width: number, colour: string): SVGElement {
     const text = `${block.path}: ${formatOne("ms", block.time)}, ${formatOne("share", block.time / this.total)}`;
-    const name = block.isOp ? "block op" : "block";
-    const element = width * this.view.clientWidth < kLeastButton ? el("div", { class: name, title: text }) :
-      el("button", { type: "button", class: name, title: text, "aria-label": text, click: () => this.zoom(block) }, block.name);
-    if (block === this.focus) element.setAttribute("aria-current", "true");
-    element.style.left = `${100 * left}%`;
-    element.style.width = `${100 * width}%`;
-    element.style.top = `${block.level * 1.7}rem`;
-    element.style.borderTopColor = colour;
-    return element;
+    const y = block.level * kRow, isButton = width >= kLeastButton;
+    const fits = [block.name, block.name.slice(0, Math.floor((block.name.length * (width - 16)) / textWidth(block.name))) + "…"].find((name) => name.length > 1 && textWidth(name) <= width - 8);
+    const role = isButton ? { role: "button", "aria-label": text, "data-path": block.path, ...(block === this.focus ? { "aria-current": "true" } : {}) } : {};
+    return svg("g", { class: "block", ...role }, svg("title", {}, text), svg("rect", { x, y, width, height: kBlock, fill: block.isOp ? "var(--band-2)" : "var(--band-1)", stroke: "var(--page)" }),
+      svg("rect", { x, y, width, height: 3, fill: colour }), isButton && fits !== undefined ? textNode(fits, x + 4, y + 18) : null);
   }
 }
 
@@ -74,5 +76,5 @@ export function flame(scopes: readonly JsonObject[]): HTMLElement | null {
     { label: "module or op", kind: "text", values: blocks.map(({ path }) => path), indents: blocks.map(({ level }) => level) },
     { label: "time", kind: "ms", values: blocks.map(({ time }) => time) },
     { label: "calls", kind: "count", values: blocks.map(({ calls }) => calls) }]);
-  return new Flame(blocks, alternative).root;
+  return new Flame(blocks, alternative).chart.root;
 }

@@ -37,10 +37,10 @@ function gridTable(experiment: Experiment, path: string): HTMLElement {
   };
   const caption = `${experiment.title}: ${kTitles[path] ?? field.label}, ${scale.unit}; darker is more, on a logarithmic scale`;
   return el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": caption }, el("table", {}, el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, others.map(({ label }) => label).join(", ")),
+    el("thead", {}, el("tr", {}, el("th", { scope: "col", class: "key" }, others.map(({ label }) => label).join(", ")),
       ...variants.map((variant) => el("th", { scope: "col", class: "number" }, variant)))),
     el("tbody", {}, ...[...rows].map(([label, of]) =>
-      el("tr", {}, el("th", { scope: "row" }, label), ...variants.map((variant) => cellOf(of.get(variant))))))));
+      el("tr", {}, el("th", { scope: "row", class: "key" }, label), ...variants.map((variant) => cellOf(of.get(variant))))))));
 }
 
 export function attentionGrid(experiment: Experiment): HTMLElement | null {

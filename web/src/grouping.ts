@@ -22,8 +22,7 @@ export function keyOf(record: JsonObject, path: string): string {
 }
 
 function saysNothing(record: JsonObject, path: string): boolean {
-  const value = at(record, path);
-  return value === null || value === "" || (path.startsWith("model.") && value === 0);
+  return keyOf(record, path) === "" || (path.startsWith("model.") && at(record, path) === 0);
 }
 
 // Whether `path` has one value for all records that agree in the settings `others`.
@@ -43,12 +42,15 @@ function isUnpublished(record: JsonObject, path: string): boolean {
 }
 
 export function varyingSettings(records: readonly JsonObject[]): Field[] {
-  const valuesOf = (path: string) => records.filter((record) => !isUnpublished(record, path)).map((record) => keyOf(record, path));
-  const varying = settings.filter(({ path }) => new Set(valuesOf(path)).size > 1);
+  // Without a value, a setting that follows another does not apply: forward has no trainable parameters.
+  const valuesOf = ({ path, follows }: Field) =>
+    records.filter((record) => !isUnpublished(record, path) && (follows === undefined || !saysNothing(record, path))).map((record) => keyOf(record, path));
+  const varying = settings.filter((field) => new Set(valuesOf(field)).size > 1);
   const paths = new Set(varying.map(({ path }) => path));
   return varying.filter(({ path, follows }) => {
     if (path === "file") return !isGivenBy(records, path, varying.filter((other) => other.path !== "file"));
-    return follows === undefined || !paths.has(follows) || !isGivenBy(records, path, varying.filter((each) => each.path === follows));
+    const known = records.filter((record) => !saysNothing(record, path));
+    return follows === undefined || !paths.has(follows) || !isGivenBy(known, path, varying.filter((each) => each.path === follows));
   });
 }
 
@@ -58,7 +60,7 @@ export function makeExperiment(command: string, records: JsonObject[], part: Stu
   const isConstant = ({ path }: Field) => path !== "file" && !saysNothing(first, path) &&
     records.every((record) => isUnpublished(record, path) || keyOf(record, path) === keyOf(first, path));
   const isKnown = ({ path }: Field) => records.some((record) => !saysNothing(record, path));
-  return { id: part?.id ?? command, title: part?.title ?? command, part, command, records, varying, constant: settings.filter(isConstant), measured: measures.filter(isKnown) };
+  return { id: part?.id ?? command, title: part?.title ?? command, part, command, records, varying, constant: settings.filter((field) => field.path !== "build.revision" && isConstant(field)), measured: measures.filter(isKnown) };
 }
 
 // In the order in which commands or parts first appear. Each record gets the name of its file.
@@ -74,12 +76,23 @@ export function groupRecords(files: readonly ReportFile[]): Experiment[] {
   return [...groups.values()].map(({ command, part, records }) => makeExperiment(command, records, part));
 }
 
+// The word that stands for a number of the field.
+function wordOf(value: unknown, { words }: Field): string | undefined {
+  return words?.find(([number]) => number === value)?.[1];
+}
+
+// A revision as a reader wants it.
+export function shownRevision(text: string): string {
+  return text.replace(/-dirty\b/, " with local changes");
+}
+
 // A setting as words: "context 256", "step", "causal".
-export function settingText(record: JsonObject, { path, label, kind, phrase = "{}" }: Field): string {
+export function settingText(record: JsonObject, field: Field): string {
+  const { path, label, kind, phrase = "{}" } = field;
   const value = at(record, path);
   if (value === null || value === "") return "";
   if (typeof value === "boolean" && phrase === "{}") return value ? label : `not ${label}`;
-  const text = typeof value === "boolean" ? (value ? "on" : "off") : (kind === "bytes" || kind === "amount") && typeof value === "number" ? formatOne(kind, value) : String(value);
+  const text = wordOf(value, field) ?? (typeof value === "boolean" ? (value ? "on" : "off") : (kind === "bytes" || kind === "amount") && typeof value === "number" ? formatOne(kind, value) : shownRevision(String(value)));
   return phrase.replace("{}", () => text);
 }
 
@@ -89,9 +102,9 @@ export function labelOf(record: JsonObject, fields: readonly Field[]): string {
 
 // Settings with their names: "device cpu, model tiny, batch 4".
 export function namedSettings(record: JsonObject, fields: readonly Field[]): string {
-  return fields.map(({ path, label, kind }) => {
-    const value = at(record, path);
-    return `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
+  return fields.map((field) => {
+    const { path, label, kind } = field, value = at(record, path), word = wordOf(value, field);
+    return `${label} ${word !== undefined ? word : typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
   }).join(", ");
 }
 

@@ -1,9 +1,12 @@
 // Rows compared: median, the middle half of the samples, and their range, on one axis.
 import { at, type JsonObject, numberAt } from "./data";
-import { el } from "./dom";
+import { rowChart } from "./bars";
+import { svg } from "./dom";
 import { formatOne } from "./format";
 import { type Experiment, labelOf } from "./grouping";
+import { type Axis, linearAxis, logAxis } from "./plane";
 import { tableBehind } from "./table";
+import { seriesColour } from "./theme";
 
 export interface Interval {
   label: string;
@@ -37,30 +40,27 @@ function quartilesOf(record: JsonObject): number[] {
 }
 
 // A logarithmic axis where the medians differ by more than a factor of five, otherwise a linear one from 0.
-function placeOf(rows: readonly Interval[]): { place: (value: number) => number; isLog: boolean } {
+function axisOf(rows: readonly Interval[]): Axis {
   const least = Math.min(...rows.map(({ min }) => min)), most = Math.max(...rows.map(({ max }) => max));
-  if (most / least <= 5) return { place: (value) => (100 * value) / most, isLog: false };
-  const [from, to] = [Math.log(least / 1.1), Math.log(most)];
-  return { place: (value) => (100 * (Math.log(value) - from)) / (to - from), isLog: true };
+  return most / least <= 5 ? linearAxis("time", "ms", [0, most]) : logAxis("time", "ms", [least / 1.1, most]);
 }
 
 export function intervals(experiment: Experiment): HTMLElement | null {
   const rows = intervalsOf(experiment);
   if (rows.length < 2 || rows.length > kMostRows) return null;
-  const { place, isLog } = placeOf(rows);
-  const span = (name: string, from: number, to: number) => {
-    const element = el("span", { class: name });
-    element.style.left = `${place(from)}%`;
-    element.style.width = `${Math.max(0, place(to) - place(from))}%`;
-    return element;
-  };
-  const lines = rows.map((row) => el("div", { class: "bar-row" }, el("span", { class: "bar-label" }, row.label),
-    el("div", { class: "interval", "aria-hidden": "true" }, span("range", row.min, row.max), span("half", row.low, row.high), span("median", row.median, row.median)),
-    el("span", { class: "bar-total" }, formatOne("ms", row.median))));
-  const title = `Time of an iteration: median, the middle half of the samples (box) and their range (line)${isLog ? ", on a logarithmic axis" : ", on an axis from 0"}`;
   const column = (label: string, key: Exclude<keyof Interval, "label">, kind: "ms" | "number" = "ms") => ({ label, kind, values: rows.map((row) => row[key]) });
-  const table = tableBehind("The figures of this chart, with ratios", "Intervals", () => [
+  const alternative = tableBehind("The figures of this chart, with ratios", "Intervals", () => [
     { label: "row", kind: "text", values: rows.map(({ label }) => label) }, column("min", "min"), column("25 %", "low"), column("median", "median"),
     column("75 %", "high"), column("max", "max"), column("to the first row", "ratio", "number")]);
-  return el("figure", { class: "chart" }, el("figcaption", {}, title), el("div", { class: "bars" }, ...lines), table);
+  const colour = seriesColour(0);
+  return rowChart({
+    title: "Time of an iteration: median, the middle half of the samples (box) and their range (line)", axis: axisOf(rows), legend: [], alternative,
+    rows: rows.map(({ label, min, low, median, high, max }) => ({
+      label, total: formatOne("ms", median),
+      draw: (x, y, height) => [
+        svg("rect", { x: x(min), y: y + height / 2 - 1, width: x(max) - x(min), height: 2, fill: colour }),
+        svg("rect", { x: x(low), y: y + 3, width: Math.max(2, x(high) - x(low)), height: height - 6, fill: colour, opacity: 0.55 }),
+        svg("rect", { x: x(median) - 1.5, y, width: 3, height, fill: "var(--text)" })],
+    })),
+  });
 }

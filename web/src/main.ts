@@ -2,52 +2,58 @@
 import type { ReportData, ReportFile, StudyPart } from "./data";
 import { el } from "./dom";
 import { answersSection } from "./answers";
-import { experimentSection, precisionSection, rowsSection } from "./experiment";
-import { type Experiment, groupRecords } from "./grouping";
+import { experimentSection, partRowsSection, precisionSection } from "./experiment";
+import { foldButton, openFirst, startFolds } from "./fold";
+import { type Experiment, groupRecords, shownRevision } from "./grouping";
 import { Formulas } from "./levels";
 import { memoryParts, memorySection } from "./memory";
-import { overview } from "./overview";
+import { limitsOf } from "./plane";
 import { profileParts, profileSection } from "./profile";
+import { resultSection, rowsSection } from "./result";
 import { startTheme, themeButton } from "./theme";
 import { timeline } from "./timeline";
 
 function contents(sections: readonly HTMLElement[]): HTMLElement {
   const links = sections.map((section) => el("li", {}, el("a", { href: `#${section.id}` }, section.querySelector("h2")!.textContent)));
-  return el("nav", { "aria-label": "Contents" }, el("ul", {}, ...links));
+  const details = el("details", {}, el("summary", {}, `Contents: ${sections.length} sections`), el("ul", { click: () => { details.open = false; } }, ...links));
+  return el("nav", { "aria-label": "Contents" }, details);
 }
 
-const timelinesOf = (files: readonly ReportFile[], formulas: Formulas) =>
-  files.filter((file) => file.timeline !== null && file.timeline.time_ms.length > 0)
-    .map((file) => timeline(`Memory of ${file.name}, by category`, file.timeline!, formulas));
+// Beside the timelines are the limits of memory of the runs that wrote them.
+function timelinesOf(files: readonly ReportFile[], formulas: Formulas): HTMLElement[] {
+  const limits = limitsOf(files.flatMap(({ records }) => records).filter(({ command }) => command === "memory"));
+  return files.filter((file) => file.timeline !== null && file.timeline.time_ms.length > 0)
+    .map((file) => timeline(`Memory of ${file.name}, by category`, file.timeline!, formulas, limits));
+}
 
 // The section of a part of a study: all that its files have.
 function partSection(part: StudyPart, files: readonly ReportFile[], experiments: readonly Experiment[], formulas: Formulas): HTMLElement | null {
   const own = files.filter((file) => file.part?.id === part.id);
   const experiment = experiments.find((each) => each.part?.id === part.id);
-  if (experiment === undefined) return rowsSection(part, own);
+  if (experiment === undefined) return partRowsSection(part, own);
   const more = [...timelinesOf(own, formulas), ...(experiment.command === "profile" ? profileParts(experiment) : memoryParts([experiment]))];
   return experimentSection(experiment, more);
 }
 
 function build(data: ReportData): void {
   document.title = data.title;
+  startFolds();
   startTheme();
   const experiments = groupRecords(data.files);
   const formulas = new Formulas(experiments.flatMap(({ records }) => records));
-  const main = el("main", {});
-  const top = el("header", {}, el("h1", {}, data.title), themeButton());
+  const top = el("header", {}, el("h1", {}, data.title), el("div", {}, foldButton(), themeButton()));
   const partless = data.files.filter(({ part }) => part === null);
   const commands = experiments.filter(({ part }) => part === null);
   const parts = [...new Map(data.files.flatMap(({ part }) => (part === null ? [] : [[part.id, part] as const]))).values()];
   const sections = [
-    answersSection(data.answers), overview(data, experiments), ...commands.map((experiment) => experimentSection(experiment)),
+    resultSection(data, experiments), answersSection(data.answers), ...commands.map((experiment) => experimentSection(experiment)),
     profileSection(commands.find(({ command }) => command === "profile")), memorySection(commands, timelinesOf(partless, formulas)),
     ...parts.map((part) => partSection(part, data.files, experiments, formulas)),
-    precisionSection(partless.flatMap((file) => file.rows)),
+    precisionSection(partless.flatMap((file) => file.rows)), rowsSection(data, experiments),
   ].filter((section) => section !== null);
   const skip = el("a", { class: "skip", href: `#${sections[0]!.id}` }, `Skip to ${sections[0]!.querySelector("h2")!.textContent}`);
-  document.body.replaceChildren(skip, top, contents(sections), main, el("footer", {}, data.made_by));
-  main.append(...sections);
+  document.body.replaceChildren(skip, top, contents(sections), el("main", {}, ...sections), el("footer", {}, shownRevision(data.made_by)));
+  openFirst();
 }
 
 build(JSON.parse(document.getElementById("ridgepoint-data")!.textContent ?? "") as ReportData);

@@ -1,48 +1,36 @@
-// Points and lines on a canvas. A series has a colour and a shape, so that colour is not all that tells it apart.
+// Points and lines of a series. A series has a colour, a shape and a pattern of dashes, so that colour is not all that
+// tells it apart, and one that lies on another shows through its gaps.
+import { svg } from "./dom";
+import { seriesColour } from "./theme";
 
 export type Shape = "dot" | "oom" | "hollow";
 
 const kSides = [0, 4, 3, 5];  // of series 0, 1, 2, 3, 4, ...: a circle, a square, a triangle, a pentagon
+const kDashes = ["", "9 4", "2 3", "9 3 2 3", "5 3", "14 4", "9 3 2 3 2 3", "1 4"];
 
-function outline(context: CanvasRenderingContext2D, series: number, x: number, y: number, radius: number): void {
-  const sides = kSides[series % kSides.length]!;
-  context.beginPath();
-  if (sides === 0) {
-    context.arc(x, y, radius, 0, 2 * Math.PI);
-    return;
-  }
-  for (let corner = 0; corner < sides; ++corner) {
+function corners(sides: number, x: number, y: number, radius: number): string {
+  return Array.from({ length: sides }, (_, corner) => {
     const angle = -Math.PI / 2 + (2 * Math.PI * (corner + (sides === 4 ? 0.5 : 0))) / sides;
-    const r = radius * 1.2;
-    if (corner === 0) context.moveTo(x + r * Math.cos(angle), y + r * Math.sin(angle));
-    else context.lineTo(x + r * Math.cos(angle), y + r * Math.sin(angle));
-  }
-  context.closePath();
+    return `${(x + 1.2 * radius * Math.cos(angle)).toFixed(1)},${(y + 1.2 * radius * Math.sin(angle)).toFixed(1)}`;
+  }).join(" ");
 }
 
-export function drawMark(
-  context: CanvasRenderingContext2D, shape: Shape, series: number, x: number, y: number, radius: number, colour: string,
-): void {
-  context.strokeStyle = context.fillStyle = colour;
-  context.lineWidth = radius / 2;
+export function markNode(shape: Shape, style: number, x: number, y: number, radius: number): SVGElement {
+  const colour = seriesColour(style);
   if (shape === "oom") {
-    context.beginPath();
-    context.moveTo(x - radius, y - radius);
-    context.lineTo(x + radius, y + radius);
-    context.moveTo(x + radius, y - radius);
-    context.lineTo(x - radius, y + radius);
-    context.stroke();
-    return;
+    return svg("path", { d: `M${x - radius},${y - radius}l${2 * radius},${2 * radius}m0,${-2 * radius}l${-2 * radius},${2 * radius}`, stroke: colour, "stroke-width": radius / 2, fill: "none" });
   }
-  outline(context, series, x, y, radius);
-  if (shape === "dot") context.fill();
-  else context.stroke();
+  const paint = shape === "dot" ? { fill: colour, stroke: "var(--page)", "stroke-width": 0.8 } : { fill: "none", stroke: colour, "stroke-width": 1.8 };
+  const sides = kSides[style % kSides.length]!;
+  return sides === 0 ? svg("circle", { cx: x, cy: y, r: radius, ...paint }) : svg("polygon", { points: corners(sides, x, y, radius), ...paint });
 }
 
-export function drawLine(context: CanvasRenderingContext2D, points: readonly [number, number][], colour: string, width: number): void {
-  context.beginPath();
-  points.forEach(([x, y], place) => (place === 0 ? context.moveTo(x, y) : context.lineTo(x, y)));
-  context.strokeStyle = colour;
-  context.lineWidth = width;
-  context.stroke();
+// Published figures have thin lines.
+export function lineNode(points: readonly [number, number][], style: number, isThin: boolean): SVGElement {
+  return svg("polyline", { points: points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" "), fill: "none", stroke: seriesColour(style),
+    "stroke-width": isThin ? 1 : 1.8, "stroke-dasharray": kDashes[style % kDashes.length]! });
+}
+
+export function squareNode(colour: string): SVGElement {
+  return svg("rect", { x: 5, y: 0, width: 12, height: 12, rx: 2, fill: colour });
 }

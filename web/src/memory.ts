@@ -1,9 +1,10 @@
 // Where the memory of a run goes: what each phase's peak is made of, and the largest allocations.
 import { type JsonObject, numberAt, objectsAt, textAt } from "./data";
-import { el } from "./dom";
 import { categories, phases } from "./fields";
+import { section } from "./fold";
 import { type Experiment, keyOf, labelOf, ranksOf } from "./grouping";
 import { type BarRow, stackedBars } from "./bars";
+import { limitsOf } from "./plane";
 import { type Column, sortableTable } from "./table";
 
 const kMostRows = 40;
@@ -35,7 +36,7 @@ function peakCharts(experiment: Experiment): HTMLElement[] {
   if (records.length < 2 || records.length > kMostRows) return [];
   const rows = records.map((record) => ({ label: labelOf(record, varying), parts: byCategory(record, "peak_by_category") }));
   const known = rows.filter(({ parts }) => parts.some((part) => part !== null));
-  const charts = known.length > 0 ? [stackedBars("Memory at the highest peak, by category", "bytes", categories.map(words), known)] : [];
+  const charts = known.length > 0 ? [stackedBars("Memory at the highest peak, by category", "bytes", categories.map(words), known, limitsOf(records))] : [];
   const phased = records.some((record) => phases.some((phase) => numberAt(record, `peak_by_phase.${phase}`) !== null));
   if (!phased) return charts;
   const columns: Column[] = [{ label: "row", kind: "text", values: records.map((record) => labelOf(record, varying)) }];
@@ -55,7 +56,7 @@ export function memoryParts(experiments: readonly Experiment[]): HTMLElement[] {
       const rows = phaseRows(record);
       if (rows.length > 0) {
         const run = [keyOf(record, "model.name"), keyOf(record, "mode"), keyOf(record, "dtype"), `batch ${keyOf(record, "batch")}`, `context ${keyOf(record, "context")}`, ...ranksOf(record)];
-        parts.push(stackedBars(`Memory at the peak of each phase (${run.join(", ")})`, "bytes", categories.map(words), rows));
+        parts.push(stackedBars(`Memory at the peak of each phase (${run.join(", ")})`, "bytes", categories.map(words), rows, limitsOf([record])));
       }
       const table = allocationTable(record, label);
       if (table !== null) parts.push(table);
@@ -66,5 +67,5 @@ export function memoryParts(experiments: readonly Experiment[]): HTMLElement[] {
 
 export function memorySection(experiments: readonly Experiment[], timelines: readonly HTMLElement[]): HTMLElement | null {
   const parts = [...timelines, ...memoryParts(experiments)];
-  return parts.length === 0 ? null : el("section", { id: "where-memory-goes" }, el("h2", {}, "Where the memory goes"), ...parts);
+  return parts.length === 0 ? null : section("where-memory-goes", "Where the memory goes", "", ...parts);
 }

@@ -3,6 +3,7 @@ import { type JsonObject, numberAt, objectsAt, textAt } from "./data";
 import { el } from "./dom";
 import { flame } from "./flame";
 import { phases } from "./fields";
+import { section } from "./fold";
 import { counted, formatOne, type Kind } from "./format";
 import { type Experiment, labelOf } from "./grouping";
 import { stackedBars } from "./bars";
@@ -48,14 +49,14 @@ function roofline(record: JsonObject): HTMLElement | null {
   const { kernels, left } = kernelsOf(record);
   if (kernels.length === 0) return null;
   const series: MarkSeries[] = phases.map((phase, style) => ({
-    label: phase, isJoined: false, isDashed: false, style,
+    label: phase, isJoined: false, isPublished: false, style,
     marks: kernels.filter((kernel) => kernel.phase === phase).map((kernel): Mark =>
       ({ x: kernel.intensity, y: kernel.rate, shape: "dot", size: 0.6 + 12 * kernel.share, lines: kernel.lines })),
   }));
   const note = left === 0 ? "" : ` ${counted(left, "line")} of the table without operations (copies, fills) ${left === 1 ? "has" : "have"} no place here.`;
   return scatter({
     title: `Roofline: every kernel by module and op; larger marks take more time.${note}`, xLabel: "operations per byte", xKind: "number", xTicks: "decades",
-    yLabel: "rate", yKind: "flop_rate", series: series.filter(({ marks }) => marks.length > 0), roofs: roofsOf(record, kernels), alternative: null,
+    yLabel: "rate", yKind: "flop_rate", series: series.filter(({ marks }) => marks.length > 0), roofs: roofsOf(record, kernels), limits: [],
   });
 }
 
@@ -71,9 +72,9 @@ function timeTable(caption: string, rows: readonly JsonObject[], names: [string,
 
 function phasesByClass(record: JsonObject): HTMLElement | null {
   const rows = objectsAt(record, "profile.classes");
-  if (rows.length === 0) return null;
   const classes = [...new Set(rows.map((row) => textAt(row, "class")))];
   const found = phases.filter((phase) => rows.some((row) => textAt(row, "phase") === phase));
+  if (found.length === 0) return null;
   const bars = found.map((phase) => ({
     label: phase,
     parts: classes.map((name) => {
@@ -117,5 +118,5 @@ export function profileParts({ records, varying }: Experiment): HTMLElement[] {
 
 export function profileSection(experiment: Experiment | undefined): HTMLElement | null {
   const parts = experiment === undefined ? [] : profileParts(experiment);
-  return parts.length === 0 ? null : el("section", { id: "where-time-goes" }, el("h2", {}, "Where the time goes"), ...parts);
+  return parts.length === 0 ? null : section("where-time-goes", "Where the time goes", "", ...parts);
 }

@@ -25,7 +25,8 @@ export interface Facet {
 const kParameters = "model.parameters";
 // What the axis may be: the context if it has three values, otherwise the first of these that has the most.
 const kAxes = [...settings.filter(({ axis }) => axis === true).map(({ path }) => path), "device.memory_limit_bytes", kParameters];
-// What a reader compares within one chart comes last.
+// What a reader compares within one chart comes last, and published figures stay beside those of this program.
+const kFacetsLast = ["published", "engine"];
 const kFacetsFirst = ["file", "model.name", "model.d_model", "model.heads", "model.layers", "batch", "context", "keys", "causal", "mode",
   "device.name", "device.kind", "card"];
 // These do not tell curves apart where the axis decides them: a study limits the memory of long sequences alone.
@@ -89,5 +90,5 @@ export function facetsOf(experiment: Experiment, axis: Field, measure: string): 
 
 function rank(path: string): number {
   const place = kFacetsFirst.indexOf(path);
-  return place < 0 ? kFacetsFirst.length : place;
+  return place < 0 ? kFacetsFirst.length + Number(kFacetsLast.includes(path)) : place;
 }

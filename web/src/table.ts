@@ -9,6 +9,7 @@ export interface Column {
   kind: Kind;
   values: Value[];  // a value a row
   indents?: number[];  // levels of a tree in this column
+  isKey?: boolean;     // it says which row this is, as the first column always does
 }
 
 const kLongText = 48;    // characters; longer texts wrap
@@ -43,6 +44,51 @@ function textsOf(column: Column): { texts: string[]; unit: string; isNumeric: bo
     return typeof value === "number" && isNumeric ? formatNumber(value, scale) : String(value);
   });
   return { texts, unit: isNumeric ? scale.unit : "", isNumeric };
+}
+
+const kMostOfKeys = 0.45;  // of the width of a table
+
+// The leading key columns stay in view when a table is scrolled sideways: the first, and as many more as leave room.
+function holdKeys(box: HTMLElement, table: HTMLTableElement, rows: readonly HTMLTableRowElement[], keys: number): void {
+  const hold = () => {
+    const widths = [...table.tHead!.rows[0]!.cells].slice(0, keys).map(({ offsetWidth }) => offsetWidth);
+    let left = 0;
+    const lefts = widths.map((width, place) => (left += width) <= kMostOfKeys * box.clientWidth || place === 0 ? left - width : null);
+    for (const { cells } of [table.tHead!.rows[0]!, ...rows]) {
+      lefts.forEach((from, place) => {
+        cells[place]!.classList.toggle("key", from !== null);
+        cells[place]!.style.left = from === null ? "" : `${from}px`;
+      });
+    }
+  };
+  new ResizeObserver(hold).observe(table);
+}
+
+// Paper does not scroll: a table that is wider is printed in parts, each with the key columns.
+function splitForPrint(box: HTMLElement, table: HTMLTableElement, keys: number): void {
+  let parts: HTMLTableElement[] = [];
+  addEventListener("beforeprint", () => {
+    if (table.offsetWidth <= box.clientWidth) return;
+    const widths = [...table.tHead!.rows[0]!.cells].map(({ offsetWidth }) => offsetWidth);
+    const room = box.clientWidth - widths.slice(0, keys).reduce((sum, width) => sum + width, 0);
+    let part = 0, taken = 0;
+    const partOf = widths.slice(keys).map((width) => {
+      if (taken > 0 && taken + width > room) [part, taken] = [part + 1, 0];
+      taken += width;
+      return part;
+    });
+    parts = Array.from({ length: part + 1 }, (_, own) => {
+      const copy = table.cloneNode(true) as HTMLTableElement;
+      for (const { cells } of copy.rows) [...cells].slice(keys).forEach((cell, place) => { if (partOf[place] !== own) cell.remove(); });
+      return copy;
+    });
+    table.hidden = true;
+    box.append(...parts);
+  });
+  addEventListener("afterprint", () => {
+    for (const part of parts) part.remove();
+    [parts, table.hidden] = [[], false];
+  });
 }
 
 // Where a row begins with words that name it, these are its heading for screen readers.
@@ -82,6 +128,9 @@ export function sortableTable(caption: string, columns: readonly Column[], shown
   const table = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...headings)), body);
   oneTabStop(table.tHead!, "button");
   const box = el("div", { class: "table-box" }, table);
+  const firstOther = columns.findIndex(({ isKey }, place) => place > 0 && isKey !== true), keys = firstOther < 0 ? columns.length : firstOther;
+  holdKeys(box, table, rows, keys);
+  splitForPrint(box, table, keys);
   if (isOpen) return box;
   const more = el("button", { type: "button", class: "more" }, `Show all ${count} rows`);
   const open = () => { isOpen = true; fill(); more.remove(); };

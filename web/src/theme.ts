@@ -1,16 +1,16 @@
-// Light and dark: the system's preference until the reader chooses. Canvases are drawn again when it changes, and for
-// printing, which is light and as wide as paper.
+// Light and dark: the system's preference until the reader chooses. Charts are drawn again for printing, which is light
+// and as wide as paper.
 import { el } from "./dom";
 
 type Theme = "light" | "dark";
 const listeners = new Set<() => void>();
-const darkPreferred = matchMedia("(prefers-color-scheme: dark)");
+const darkPreferred = () => matchMedia("(prefers-color-scheme: dark)");
 let chosen: Theme | null = null;
 let isPrinting = false;
 
 function current(): Theme {
   if (isPrinting) return "light";
-  return chosen ?? (darkPreferred.matches ? "dark" : "light");
+  return chosen ?? (darkPreferred().matches ? "dark" : "light");
 }
 
 function show(): void {
@@ -23,18 +23,19 @@ export function onThemeChange(listener: () => void): void {
   listeners.add(listener);
 }
 
-// The value of a colour variable of style.css, for a canvas.
-export function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+// The text with the values of the colour variables of style.css, for a picture that has no style.
+export function withColours(text: string): string {
+  const style = getComputedStyle(document.documentElement);
+  return text.replace(/var\((--[\w-]+)\)/g, (_, name: string) => style.getPropertyValue(name).trim());
 }
 
 export const kSeriesColours = 8;
 export function seriesColour(index: number): string {
-  return colour(`series-${(index % kSeriesColours) + 1}`);
+  return `var(--series-${(index % kSeriesColours) + 1})`;
 }
 
 export function startTheme(): void {
-  darkPreferred.addEventListener("change", show);
+  darkPreferred().addEventListener("change", show);
   addEventListener("beforeprint", () => { isPrinting = true; show(); });
   addEventListener("afterprint", () => { isPrinting = false; show(); });
   show();

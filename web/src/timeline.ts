@@ -1,51 +1,50 @@
 // Allocated memory over time, stacked by category, with reserved memory and the phases. However long it is, it is
 // drawn from a few points a pixel, taken again whenever the view changes.
-import uPlot from "uplot";
-import { byteTicks, tickTexts } from "./axes";
+import { Chart, type Drawing, textNode, textWidth } from "./chart";
 import type { TimelineColumns } from "./data";
-import { el, freshId } from "./dom";
+import { el, freshId, svg } from "./dom";
 import { keepExtremes, lowerBound } from "./downsample";
 import { categories, phases } from "./fields";
 import { formatOne } from "./format";
-import { type ChartFrame, chartFrame, hideTip, showTip } from "./frame";
 import { type Formulas, type Levels, levelsOf } from "./levels";
+import { squareNode } from "./marks";
+import { type Limit, linearAxis, onMark, Plane, reachOf } from "./plane";
 import { type Column, tableBehind } from "./table";
-import { colour, onThemeChange, seriesColour } from "./theme";
+import { seriesColour } from "./theme";
 
 const kHeight = 380;
-const kPhaseHeight = 20;
-const kHelp = "Drag, plus or minus zoom; a double click or Escape shows everything; arrow keys go from event to event.";
+const kPhaseHeight = 17;
+const kHelp = "Drag, + or − to zoom, double click or Escape for everything; arrow keys go from event to event.";
 
-const phaseColour = (place: number) => colour(`phase-${place + 1}`);
+const phaseColour = (phase: string) => `var(--phase-${phases.indexOf(phase) + 1})`;
 
 type AxisName = "time" | "events";
 
 class Timeline {
+  readonly chart: Chart;
   private readonly levels: Levels;
-  private readonly frame: ChartFrame;
-  private readonly chart: uPlot;
+  private readonly allocated: Float64Array;
+  private readonly highest: number;
+  private readonly phases: string[];
+  private plane!: Plane;
   private axis: AxisName;
   private points: number[] = [];  // the events that are drawn
-  private range: [number, number] = [0, 1];
+  private range: [number, number];
   private current = -1;
 
-  constructor(title: string, private readonly columns: TimelineColumns, private readonly formulas: Formulas) {
+  constructor(title: string, private readonly columns: TimelineColumns, private readonly formulas: Formulas, private readonly limits: readonly Limit[]) {
     this.levels = levelsOf(columns);
+    this.allocated = this.levels.stacks[categories.length - 1]!;
+    this.highest = [this.levels.reserved, this.allocated].reduce((most, values) => values.reduce((a, b) => Math.max(a, b), most), 1);
     this.axis = this.levels.hasTimes ? "time" : "events";
-    const legend = categories.map((category, place) => ({ label: category.replaceAll("_", " "), colour: () => seriesColour(place) }));
-    legend.push({ label: "reserved", colour: () => colour("roof") });
-    phases.forEach((phase, place) => {
-      if (this.levels.stretches.some((each) => each.phase === phase)) legend.push({ label: phase, colour: () => phaseColour(place) });
-    });
-    this.frame = chartFrame(title, kHelp, legend, this.peaksTable());
-    if (this.levels.hasTimes) this.frame.root.insertBefore(this.axisChoice(), this.frame.root.children[1]!);
     this.range = this.everything();
-    this.chart = new uPlot(this.options(), this.sample(), this.frame.plot);
+    this.phases = phases.filter((phase) => this.levels.stretches.some((each) => each.phase === phase));
+    const legend = [...categories.map((category, place) => ({ label: category.replaceAll("_", " "), swatch: [squareNode(seriesColour(place))] })),
+      { label: "reserved", swatch: [svg("line", { x1: 0, x2: 22, y1: 6, y2: 6, stroke: "var(--roof)", "stroke-width": 2 })] },
+      ...this.phases.map((phase) => ({ label: phase, swatch: [squareNode(phaseColour(phase))] }))];
+    this.chart = new Chart({ title, help: kHelp, legend, controls: this.levels.hasTimes ? this.axisChoice() : null, alternative: this.peaksTable(), draw: (width) => this.draw(width) });
+    this.chart.redraw();
     this.listen();
-  }
-
-  get root(): HTMLElement {
-    return this.frame.root;
   }
 
   private get xs(): Float64Array {
@@ -62,119 +61,73 @@ class Timeline {
     const select = el("select", { id }, el("option", { value: "time" }, "time"), el("option", { value: "events" }, "events, one beside the other"));
     select.addEventListener("change", () => {
       this.axis = select.value === "events" ? "events" : "time";
-      this.chart.axes[0]!.label = this.axisLabel();
       this.view(...this.everything());
     });
     return el("p", {}, el("label", { for: id }, "The axis is "), select);
-  }
-
-  private axisLabel(): string {
-    return this.axis === "time" ? "time, ms" : "event";
-  }
-
-  private width(): number {
-    return Math.max(240, this.frame.plot.clientWidth);
-  }
-
-  // The drawn events of the view, and one at each side of it.
-  private sample(): uPlot.AlignedData {
-    const begin = Math.max(0, lowerBound(this.xs, this.range[0]) - 1);
-    const end = Math.min(this.xs.length, lowerBound(this.xs, this.range[1]) + 1);
-    const allocated = this.levels.stacks[categories.length - 1]!;
-    this.points = keepExtremes(this.xs, allocated, begin, end, this.width());
-    const pick = (values: Float64Array) => this.points.map((event) => values[event]!);
-    // From the largest sum to the smallest, so that each covers the one before it.
-    return [pick(this.xs), ...this.levels.stacks.map(pick).reverse(), pick(this.levels.reserved)];
-  }
-
-  private highest(): number {
-    let highest = 1;
-    for (const values of [this.levels.reserved, this.levels.stacks[categories.length - 1]!]) for (const value of values) highest = Math.max(highest, value);
-    return highest;
-  }
-
-  private options(): uPlot.Options {
-    const highest = this.highest();
-    const ticks = byteTicks(highest);
-    const { unit } = tickTexts("bytes", ticks);
-    const shared: uPlot.Axis = {
-      font: "12px system-ui, sans-serif", labelFont: "13px system-ui, sans-serif", labelSize: 22,
-      stroke: () => colour("text"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { stroke: () => colour("grid"), width: 1 },
-    };
-    const paths = uPlot.paths.stepped!({ align: 1 });
-    const areas = categories.map((_, place): uPlot.Series => {
-      const fill = () => seriesColour(categories.length - 1 - place);
-      return { paths, fill, stroke: fill, width: 0.5, points: { show: false } };
-    });
-    return {
-      width: this.width(), height: kHeight, legend: { show: false }, padding: [kPhaseHeight + 4, 16, 0, 0],
-      scales: { x: { time: false, range: () => this.range }, y: { range: () => [0, highest * 1.02] } },
-      axes: [{ ...shared, size: 28, label: this.axisLabel(), values: (_, splits) => splits.map((split) => String(split)) },
-        { ...shared, label: `memory, ${unit}`, size: 62, splits: () => ticks, values: (_, splits) => tickTexts("bytes", splits).texts }],
-      series: [{}, ...areas, { paths, stroke: () => colour("roof"), width: 1.5, points: { show: false } }],
-      cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false, bind: { dblclick: () => () => { this.view(...this.everything()); return null; } } },
-      hooks: { draw: [() => this.drawPhases()], setSelect: [(chart) => this.select(chart)] },
-    };
-  }
-
-  private select(chart: uPlot): void {
-    const { left, width } = chart.select;
-    if (width < 3) return;
-    const range: [number, number] = [chart.posToVal(left, "x"), chart.posToVal(left + width, "x")];
-    chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    this.view(...range);
   }
 
   private view(from: number, to: number): void {
     const [first, last] = this.everything();
     const least = (last - first) * 1e-7;
     this.range = [Math.max(first, from), Math.min(last, Math.max(to, from + least))];
-    this.chart.setData(this.sample(), true);
-    hideTip(this.frame);
+    this.chart.hideTip();
+    this.chart.redraw();
   }
 
-  private drawPhases(): void {
-    const { ctx, bbox } = this.chart;
-    const ratio = devicePixelRatio, height = kPhaseHeight * ratio, top = bbox.top - height;
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(bbox.left, top, bbox.width, bbox.height + height);
-    ctx.clip();
-    ctx.font = `${12 * ratio}px system-ui, sans-serif`;
-    ctx.textBaseline = "middle";
-    ctx.textAlign = "center";
-    this.levels.stretches.forEach(({ phase, iteration, begin, end }, place) => {
-      if (!phases.includes(phase)) return;
+  private draw(width: number): Drawing {
+    const { end, within, beyond } = reachOf(this.highest, this.limits);
+    const xAxis = this.axis === "time" ? linearAxis("time", "ms", this.range) : linearAxis("event", "count", this.range);
+    this.plane = new Plane(width, kHeight, kPhaseHeight + 6, xAxis, linearAxis("memory", "bytes", [0, end]));
+    // The drawn events of the view, and one at each side of it.
+    const first = Math.max(0, lowerBound(this.xs, this.range[0]) - 1), past = Math.min(this.xs.length, lowerBound(this.xs, this.range[1]) + 1);
+    this.points = keepExtremes(this.xs, this.allocated, first, past, width);
+    // From the largest sum to the smallest, so that each covers the one before it.
+    const areas = this.levels.stacks.map((values, place) => svg("path", { "data-series": place, d: `${this.steps(values)}V${this.plane.bottom}H${this.x(this.points[0]!)}Z`, fill: seriesColour(place) })).reverse();
+    const reserved = svg("path", { "data-series": categories.length, d: this.steps(this.levels.reserved), fill: "none", stroke: "var(--roof)", "stroke-width": 1.5 });
+    return { height: kHeight, nodes: this.plane.nodes([...areas, reserved, ...this.phaseNodes(), ...this.plane.limitNodes(within, beyond)], kPhaseHeight + 4) };
+  }
+
+  private x(event: number): string {
+    return this.plane.x(this.xs[event]!).toFixed(1);
+  }
+
+  private steps(values: Float64Array): string {
+    let path = "", level = "";
+    for (const event of this.points) {
+      const next = this.plane.y(values[event]!).toFixed(1);
+      if (next === level) continue;
+      path += path === "" ? `M${this.x(event)},${next}` : `H${this.x(event)}V${next}`;
+      level = next;
+    }
+    return `${path}H${this.x(this.points[this.points.length - 1]!)}`;
+  }
+
+  private phaseNodes(): SVGElement[] {
+    const { left: least, right: most, top } = this.plane;
+    return this.levels.stretches.flatMap(({ phase, iteration, begin, end }, place) => {
+      if (!this.phases.includes(phase)) return [];
       // After the last phase of an iteration the host waits.
       const ends = this.levels.stretches[place + 1]?.iteration === iteration ? end : end - 1;
-      const left = Math.max(bbox.left, this.chart.valToPos(this.xs[begin]!, "x", true));
-      const right = Math.min(bbox.left + bbox.width, this.chart.valToPos(this.xs[ends]!, "x", true));
-      if (right - left < 1.5 * ratio) return;
-      ctx.fillStyle = phaseColour(phases.indexOf(phase));
-      ctx.fillRect(left, top, right - left, height - 3 * ratio);
-      ctx.fillStyle = colour("text");
-      if (ctx.measureText(phase).width + 6 * ratio < right - left) ctx.fillText(phase, (left + right) / 2, top + (height - 3 * ratio) / 2);
+      const left = Math.max(least, this.plane.x(this.xs[begin]!)), right = Math.min(most, this.plane.x(this.xs[ends]!));
+      if (right - left < 1.5) return [];
+      const y = top - kPhaseHeight - 3, series = categories.length + 1 + this.phases.indexOf(phase);
+      const block = svg("rect", { "data-series": series, x: left, y, width: right - left, height: kPhaseHeight, fill: phaseColour(phase) });
+      return textWidth(phase) + 6 < right - left ? [block, textNode(phase, (left + right) / 2, y + 13, "middle")] : [block];
     });
-    ctx.restore();
   }
 
   private listen(): void {
-    const over = this.chart.over;
-    over.addEventListener("mousemove", (event) => this.show(this.eventNear(event.offsetX)));
-    over.addEventListener("mouseleave", () => hideTip(this.frame));
-    this.frame.plot.addEventListener("keydown", (event) => this.key(event));
-    this.frame.plot.addEventListener("blur", () => hideTip(this.frame));
-    const draw = () => {
-      this.chart.setSize({ width: this.width(), height: kHeight });
-      this.chart.setData(this.sample(), true);
-    };
-    onThemeChange(draw);
-    new ResizeObserver(draw).observe(this.frame.plot);
+    const { plot } = this.chart;
+    onMark(this.chart, () => this.plane, true, ([x, toX]) => this.view(this.plane.xValue(x), this.plane.xValue(toX)));
+    plot.addEventListener("pointermove", (event) => this.show(this.eventNear(event.clientX - plot.getBoundingClientRect().left)));
+    plot.addEventListener("dblclick", () => this.view(...this.everything()));
+    plot.addEventListener("keydown", (event) => this.key(event));
+    for (const name of ["pointerleave", "blur"]) plot.addEventListener(name, () => this.chart.hideTip());
   }
 
   // Of the events within two pixels the largest request, otherwise the last event before them.
-  private eventNear(offset: number): number {
-    const begin = lowerBound(this.xs, this.chart.posToVal(offset - 2, "x")), end = lowerBound(this.xs, this.chart.posToVal(offset + 2, "x"));
+  private eventNear(x: number): number {
+    const begin = lowerBound(this.xs, this.plane.xValue(x - 2)), end = lowerBound(this.xs, this.plane.xValue(x + 2));
     let best = Math.max(0, begin - 1);
     for (let event = begin; event < end; ++event) if (event === begin || this.columns.bytes[event]! > this.columns.bytes[best]!) best = event;
     return best;
@@ -194,9 +147,7 @@ class Timeline {
 
   private show(event: number): void {
     this.current = event;
-    const { offsetLeft, offsetTop } = this.chart.over;
-    const y = this.chart.valToPos(this.columns.allocated_bytes[event]!, "y");
-    showTip(this.frame, this.linesOf(event), this.chart.valToPos(this.xs[event]!, "x") + offsetLeft, y + offsetTop);
+    this.chart.showTip(this.linesOf(event), this.plane.x(this.xs[event]!), this.plane.y(this.columns.allocated_bytes[event]!));
   }
 
   private key(event: KeyboardEvent): void {
@@ -233,6 +184,6 @@ class Timeline {
   }
 }
 
-export function timeline(title: string, columns: TimelineColumns, formulas: Formulas): HTMLElement {
-  return new Timeline(title, columns, formulas).root;
+export function timeline(title: string, columns: TimelineColumns, formulas: Formulas, limits: readonly Limit[]): HTMLElement {
+  return new Timeline(title, columns, formulas, limits).chart.root;
 }

@@ -41,6 +41,13 @@ test("headings name ranks and what they share, and amounts have three digits", (
   assert.equal(labelOf(sizes!.records[0]!, sizes!.varying), "8.19 G parameters");
 });
 
+test("buckets of one gradient and of all are said in words", () => {
+  const bucket = (bucket_bytes: number, overlap: boolean) => record({ parallel: { data: 2, bucket_bytes, overlap } });
+  const [ways] = groupRecords([fileOf("a", [bucket(1, false), bucket(2 ** 62, false), bucket(1 << 20, true)])]);
+  assert.deepEqual(ways!.records.map((each) => labelOf(each, ways!.varying)),
+    ["overlap off, buckets of one gradient", "overlap off, buckets of all gradients", "overlap on, buckets of 1 MiB"]);
+});
+
 test("published figures are a setting of their own", () => {
   const [experiment] = groupRecords([fileOf("a", [record({})]), { ...fileOf("paper", [record({})]), is_published: true }]);
   assert.deepEqual(experiment!.varying.map(({ path }) => path), ["published"]);
@@ -135,4 +142,10 @@ test("rows that do not fit are marked and keep their place", () => {
   const experiment = makeExperiment("bench", rows);
   const points = facetsOf(experiment, sweptSetting(experiment)!, "time_ms.median")[0]!.curves[0]!.points;
   assert.deepEqual(points.map(({ y, isOom }) => [y, isOom]), [[1, false], [1, false], [null, true]]);
+});
+
+test("a setting that does not apply to some rows does not tell rows apart", () => {
+  const model = (name: string, trainable: number | null) => ({ name, trainable_parameters: trainable });
+  const { varying } = makeExperiment("bench", [record({ mode: "forward", model: model("a", null) }), record({ model: model("a", 9) }), record({ model: model("b", 7) })]);
+  assert.deepEqual(varying.map(({ path }) => path), ["model.name", "mode"]);
 });

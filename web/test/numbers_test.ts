@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { binaryTicks, byteTicks, logRange, logTicks, sweepTicks, tickTexts } from "../src/axes";
+import { binaryTicks, byteTicks, linearTicks, logRange, logTicks, sweepTicks, tickTexts } from "../src/axes";
 import { formatNumber, formatOne, listed, scaleOf } from "../src/format";
 import { sortedRows } from "../src/table";
 
@@ -33,9 +33,15 @@ test("axes of bytes have powers of two", () => {
   assert.deepEqual(binaryTicks(1, 1024, 6), [1, 4, 16, 64, 256, 1024]);
 });
 
+test("linear axes have multiples of 1, 2 or 5", () => {
+  assert.deepEqual(linearTicks(0, 55, 6), [0, 10, 20, 30, 40, 50]);
+  assert.deepEqual(linearTicks(0.31, 0.42, 5), [0.35, 0.4]);
+});
+
 test("a swept axis is labelled with what was swept", () => {
   assert.deepEqual(sweepTicks([256, 64, 128, 64]), [64, 128, 256]);
   assert.deepEqual(sweepTicks(Array.from({ length: 12 }, (_, place) => 2 ** place), 6), [2, 8, 32, 128, 512, 2048]);
+  assert.deepEqual(sweepTicks([129, 423, 969, 2000, 3410], 3), [129, 969, 3410]);
 });
 
 test("ticks share a unit", () => {

@@ -45,12 +45,6 @@ constexpr std::string_view kRankTimeColumns = ",predicted_communication,predicte
 constexpr std::string_view kRankColumns = ",wire_bytes";
 constexpr std::string_view kAutoColumns = ",recomputed_flops,checkpoint_blocks";
 
-std::vector<std::string_view> card_names() {
-  std::vector<std::string_view> names;
-  for (const Datasheet& sheet : datasheets()) names.push_back(sheet.card);
-  return names;
-}
-
 std::vector<std::string_view> fit_names() {
   std::vector<std::string_view> names;
   for (const FitSize& size : kFitSizes) names.push_back(size.name);

@@ -40,11 +40,13 @@ Table accumulation_table(std::int64_t count, double term) {
   table.columns = {{"statement", "statement"},
                    {"sum_dtype", "sum type", "{}", Align::by_content, 1},
                    {"term_dtype", "term type", "{}", Align::by_content, 1},
+                   {"terms", "terms", "{}", Align::by_content, 2},
+                   {"term", "term", "{}", Align::by_content, 2},
                    {"result", "result", "{:.8f}"},
                    {"relative_error", "relative error", "{:.2e}"}};
   for (const Accumulation& row : accumulate_in_each_type(count, term, stop_if_interrupted)) {
-    table.add({row.statement, std::string(ridgepoint::name(row.sum)), std::string(ridgepoint::name(row.term)),
-               row.result, row.error});
+    table.add({row.statement, std::string(ridgepoint::name(row.sum)), std::string(ridgepoint::name(row.term)), count,
+               term, row.result, row.error});
   }
   table.note =
       "Rounding the term adds one error; rounding the sum adds one error a step. A compensated (Kahan) sum adds what "

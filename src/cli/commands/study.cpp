@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cli/descriptions/command.h"
+#include "cli/options/card.h"
 #include "cli/options/choices.h"
 #include "cli/options/output.h"
 #include "cli/options/sweep.h"
@@ -38,6 +39,7 @@
 #include "study/folder.h"
 #include "study/pages/parts.h"
 #include "study/pages/study_files.h"
+#include "study/plan/edition.h"
 #include "study/plan/plan.h"
 
 namespace ridgepoint::cli {
@@ -199,6 +201,8 @@ class StudyCommandLine : public Command {
   std::string_view examples() const override {
     return "ridgepoint study\n"
            "ridgepoint study --quick --output quick\n"
+           "ridgepoint study --like cs336-2025 --device cuda --output h100\n"
+           "ridgepoint study --like cs336-2026 --plan-only --output b200\n"
            "ridgepoint study --device cuda --limit 20min --output h200\n"
            "ridgepoint study --device cuda --ranks 2 --output h200x2\n"
            "ridgepoint study --only devices,sizes,profile --model tiny\n"
@@ -209,8 +213,9 @@ class StudyCommandLine : public Command {
            "measured. A study that was stopped, in any way, goes on when the same command is given again. The folder "
            "has the rows (records), the tables, the pictures, the answers to the questions of the study with their "
            "evidence, a page (report.html), and README.md, which has the command line of everything. How many sizes "
-           "are "
-           "measured depends on the device and on --limit. docs/study.md explains it.";
+           "are measured depends on the device and on --limit. With --like, what the device cannot run within the "
+           "limit is planned for its card, or on a processor for the card of the course: memory, and the predicted "
+           "time of models. docs/study.md explains it.";
   }
 
   void add_options(CLI::App& app) override {
@@ -227,6 +232,22 @@ class StudyCommandLine : public Command {
            "also measure collectives and training steps on this number of ranks of this machine; 1: neither [1]")
         ->type_name("N")
         ->group(kMachine);
+    CLI::Option* card =
+        app.add_option("--card", card_,
+                       "run nothing: plan for this card, which this machine need not have: h100, \"rtx 4090\"")
+            ->type_name("NAME")
+            ->group(kMachine);
+    offer(*card, card_names(), Takes::one);
+    CLI::Option* like =
+        app.add_option("--like", settings_.like,
+                       fmt::format("the models, lengths and rows of an edition of the exercise of Stanford CS336, "
+                                   "assignment 2: {}",
+                                   fmt::join(edition_names(), ", ")))
+            ->type_name("NAME")
+            ->group(kStudy);
+    offer(*like, edition_names(), Takes::one);
+    app.add_flag("--plan-only", is_plan_only_, "run nothing: plan for --card, or for the card of the course")
+        ->group(kStudy);
     app.add_flag("--quick", settings_.is_quick, "measure less: fewer sizes and iterations")->group(kStudy);
     app.add_option("--limit", limit_,
                    "choose rows that take this long: 4min, 1h [15min; 20min on a GPU, 3min with --quick]")
@@ -265,9 +286,23 @@ class StudyCommandLine : public Command {
   }
 
  private:
+  // With --card or --plan-only.
+  void check_card() {
+    if (card_.empty() && !is_plan_only_) return;
+    require(settings_.device.empty(), "--card and --plan-only run nothing, and --device runs; leave one of them out");
+    std::string name = card_;
+    for (const Edition& edition : course_editions())
+      if (name.empty() && edition.name == settings_.like) name = edition.card;
+    require(!name.empty(), "--plan-only: name the card to plan for, as in --card h100, or an edition with --like");
+    const Datasheet& sheet = card_named(name);
+    settings_.card = sheet.card;
+    settings_.device = study_machine(sheet).device;
+  }
   Json checked_configuration() {
+    edition_named(settings_.like, {});
+    check_card();
     if (settings_.device.empty()) settings_.device = default_device_name();
-    require(settings_.device == "cpu" || settings_.device.starts_with("cuda"),
+    require(settings_.is_plan() || settings_.device == "cpu" || settings_.device.starts_with("cuda"),
             fmt::format("--device: a study runs on cpu or cuda, not on '{}'", settings_.device));
     require(settings_.threads >= 0, fmt::format("--threads: {} is too small; the least is 0", settings_.threads));
     require(settings_.ranks >= 1, fmt::format("--ranks: {} is too small; the least is 1", settings_.ranks));
@@ -281,8 +316,13 @@ class StudyCommandLine : public Command {
     check_models();
     parts_ = parsed_parts("--only", only_);
     left_out_ = parsed_parts("--without", without_);
+    require(settings_.like.empty() || settings_.models.empty(),
+            fmt::format("--model: {} names its models; leave one of the two options out", settings_.like));
     for (const StudyPart part : parts_) {
-      const bool needs_ranks = part == StudyPart::ranks || part == StudyPart::collectives;
+      const bool has_edition = !settings_.like.empty();
+      require(has_edition || part != StudyPart::data_parallel,
+              "--only: data_parallel is a part of the editions of the exercise; add --like");
+      const bool needs_ranks = (part == StudyPart::ranks && !has_edition) || part == StudyPart::collectives;
       require(!needs_ranks || settings_.ranks > 1,
               fmt::format("--only: {} need several ranks; add --ranks 2", ridgepoint::name(part)));
     }
@@ -295,6 +335,8 @@ class StudyCommandLine : public Command {
             {"memory_limit", settings_.memory_limit},
             {"quick", settings_.is_quick},
             {"limit_seconds", settings_.limit_seconds},
+            {"like", settings_.like},
+            {"card", settings_.card},
             {"models", settings_.models},
             {"config_override", settings_.config_overrides},
             {"only", only_},
@@ -318,6 +360,11 @@ class StudyCommandLine : public Command {
     return parts;
   }
   double default_limit() const { return settings_.is_quick ? 180 : settings_.device == "cpu" ? 900 : 1200; }
+  static std::vector<std::string_view> edition_names() {
+    std::vector<std::string_view> names;
+    for (const Edition& edition : course_editions()) names.push_back(edition.name);
+    return names;
+  }
 
   // Returns the lock on the folder.
   Descriptor open(const StudyFolder& folder, const Json& configuration) const {
@@ -341,7 +388,8 @@ class StudyCommandLine : public Command {
 
   void require_same(const Json& old, const Json& now) const {
     std::vector<std::string> differences;
-    const Json defaults = {{"config_override", ""}, {"ranks", 1}};  // of what studies of earlier versions lack
+    // Of what studies of earlier versions lack.
+    const Json defaults = {{"config_override", ""}, {"ranks", 1}, {"like", ""}, {"card", ""}};
     for (const auto& [key, value] : now.items()) {
       if (!old.contains(key) && defaults.value(key, Json()) == value) continue;
       if (old.value(key, Json()) != value)
@@ -358,7 +406,9 @@ class StudyCommandLine : public Command {
   void measure(const StudyFolder& folder, const Json& configuration) const {
     try {
       const std::optional<std::vector<StudyPartPlan>> noted = folder.manifest().plan();
-      if (noted) {
+      if (settings_.is_plan()) {
+        // The card is in the options.
+      } else if (noted) {
         require_same_device(folder);
       } else {
         const std::vector<StudyPartPlan> devices = {devices_part(settings_)};
@@ -391,7 +441,8 @@ class StudyCommandLine : public Command {
   }
 
   StudyMachine machine_of(const StudyFolder& folder) const {
-    StudyMachine machine = study_machine(folder.rows(StudyPart::devices), settings_.device);
+    StudyMachine machine = settings_.is_plan() ? study_machine(card_named(settings_.card))
+                                               : study_machine(folder.rows(StudyPart::devices), settings_.device);
     if (settings_.memory_limit_bytes > 0)
       machine.memory_bytes = std::min(machine.memory_bytes, settings_.memory_limit_bytes);
     return machine;
@@ -413,9 +464,9 @@ class StudyCommandLine : public Command {
   }
 
   StudySettings settings_;
-  std::string limit_, models_, only_, without_, output_ = "study";
+  std::string card_, limit_, models_, only_, without_, output_ = "study";
   std::vector<StudyPart> parts_, left_out_;
-  bool restarts_ = false, is_shown_only_ = false;
+  bool is_plan_only_ = false, restarts_ = false, is_shown_only_ = false;
 };
 
 }  // namespace

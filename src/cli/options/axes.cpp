@@ -31,6 +31,7 @@ struct Setter {
   std::string_view option;
   std::function<Changes(std::string_view text, const Setting& setting, const Option& option)> changes;
   bool takes_list = true;
+  bool is_repeated = false;
 };
 
 void check_choice(std::string_view value, const std::vector<std::string_view>& names) {
@@ -192,6 +193,8 @@ Axis::Change lora_of(std::string_view text) {
   return [options = lora_from_text(text)](D& draft) { draft.config.compile.lora = options; };
 }
 
+Changes divisions(std::string_view text, const Setting&, const Option&) { return divisions_of(text); }
+
 Axis::Change network_of(std::string_view text) {
   return [network = network_from_text(text)](D& draft) { draft.config.network = network; };
 }
@@ -240,7 +243,7 @@ const std::vector<Setter>& setters() {
       {"accumulate", numbers([](D& d, Int v) { d.config.compile.accumulate = v; })},
       {"frozen", single(frozen_of), false},
       {"lora", single(lora_of), false},
-      {"parallel", single(division_of), false},
+      {"parallel", divisions, false, true},
       {"shard", names([](D& d, Text v) {
          d.config.choose_sharding = v == "auto";
          if (!d.config.choose_sharding) d.config.compile.parallel.shard = sharding_from_name(v);
@@ -263,7 +266,8 @@ Axis axis_of(std::string_view name, Rows rows) {
   return {.text = text,
           .given = text.initial,
           .changes = [changes, &setting, &option](std::string_view words) { return changes(words, setting, option); },
-          .takes_list = setter.takes_list};
+          .takes_list = setter.takes_list,
+          .is_repeated = setter.is_repeated};
 }
 
 }  // namespace ridgepoint::cli

@@ -13,10 +13,15 @@
 
 namespace ridgepoint::cli {
 
+std::vector<std::string_view> card_names() {
+  std::vector<std::string_view> names;
+  for (const Datasheet& sheet : datasheets()) names.push_back(sheet.card);
+  return names;
+}
+
 const Datasheet& card_named(std::string_view name) {
   if (const Datasheet* sheet = find_datasheet(name)) return *sheet;
-  std::vector<std::string_view> cards;
-  for (const Datasheet& sheet : datasheets()) cards.push_back(sheet.card);
+  const std::vector<std::string_view> cards = card_names();
   std::string near = nearest(name, cards);
   // "h2000" is near the first word of "H200 SXM".
   for (std::size_t i = 0; i < cards.size() && near.empty(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "cli/options/run_options.h"
 #include "predict/cards/datasheet.h"
@@ -11,6 +12,8 @@ namespace ridgepoint::cli {
 
 inline constexpr std::string_view kKeptFree = "1GiB";  // of a card, for the CUDA context and other programs
 
+// The names of all cards, oldest first.
+std::vector<std::string_view> card_names();
 // The card of that name. Throws Error (usage), which suggests the nearest.
 const Datasheet& card_named(std::string_view name);
 

@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/options/sweep.h"
@@ -20,7 +23,6 @@ namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 20;
 constexpr std::string_view kAutomatic = "auto";
-constexpr std::string_view kKeys[] = {"data", "reduce", "bucket"};
 
 std::int64_t ranks_from(std::string_view text) {
   const std::int64_t ranks = parse_integer(text);
@@ -32,16 +34,25 @@ std::optional<DType> reduce_dtype_from(std::string_view text) {
   if (text == kAutomatic) return std::nullopt;
   if (text == "fp32") return DType::fp32;
   if (text == "bf16") return DType::bf16;
-  throw Error(fmt::format("reduce: '{}' is unknown; available: auto, fp32, bf16", text), ErrorKind::usage);
+  throw Error(fmt::format("'{}' is unknown; available: auto, fp32, bf16", text), ErrorKind::usage);
 }
 
 std::int64_t bucket_from(std::string_view text) {
+  if (text == "each") return kEachGradient;
+  if (text == "all") return kAllGradients;
   try {
     return parse_bytes(text);
   } catch (const Error& error) {
-    throw Error(fmt::format("bucket: {}; auto takes the size with the least predicted time", error.what()),
+    throw Error(fmt::format("{}; each sums every gradient by itself, all sums them as one message, and auto takes the "
+                            "size with the least predicted time",
+                            error.what()),
                 ErrorKind::usage);
   }
+}
+
+bool overlap_from(std::string_view text) {
+  if (text == "on" || text == "off") return text == "on";
+  throw Error(fmt::format("'{}' is unknown; available: on, off", text), ErrorKind::usage);
 }
 
 // What --parallel says of a run.
@@ -50,46 +61,104 @@ struct Division {
   bool choose_bucket = false;
 };
 
-void set(Division& division, std::string_view key, std::string_view value) {
-  if (key == "data") {
-    division.options.data = ranks_from(value);
-  } else if (key == "reduce") {
-    division.options.reduce_dtype = reduce_dtype_from(value);
-  } else if (key == "bucket") {
-    division.choose_bucket = value == kAutomatic;
-    division.options.bucket_bytes = division.choose_bucket ? kBucketBytes : bucket_from(value);
-  } else {
-    throw Error(fmt::format("unknown key '{}'{}", key, hint(key, kKeys)), ErrorKind::usage);
-  }
+using Divisions = std::vector<Division>;
+using Change = std::function<void(Division&)>;
+
+std::vector<Change> data_changes(std::string_view value) {
+  std::vector<Change> changes;
+  for (const std::int64_t ranks : parse_numbers(value, {.parse = ranks_from}))
+    changes.emplace_back([ranks](Division& division) { division.options.data = ranks; });
+  return changes;
 }
 
-Division division_from_text(std::string_view text) {
-  Division division;
-  std::vector<std::string_view> keys;
-  for (std::string_view rest = text;; rest.remove_prefix(rest.find(',') + 1)) {
-    const std::string_view item = rest.substr(0, rest.find(','));
+std::vector<Change> reduce_changes(std::string_view value) {
+  return {[dtype = reduce_dtype_from(value)](Division& division) { division.options.reduce_dtype = dtype; }};
+}
+
+std::vector<Change> overlap_changes(std::string_view value) {
+  return {[overlap = overlap_from(value)](Division& division) { division.options.overlap = overlap; }};
+}
+
+std::vector<Change> bucket_changes(std::string_view value) {
+  if (value == kAutomatic) return {[](Division& division) { division.choose_bucket = true; }};
+  std::vector<Change> changes;
+  for (const std::int64_t bytes : parse_numbers(value, {.parse = bucket_from}))
+    changes.emplace_back([bytes](Division& division) { division.options.bucket_bytes = bytes; });
+  return changes;
+}
+
+struct Key {
+  std::string_view name;
+  std::vector<Change> (*changes)(std::string_view value);
+};
+constexpr Key kKeys[] = {
+    {"data", data_changes}, {"reduce", reduce_changes}, {"overlap", overlap_changes}, {"bucket", bucket_changes}};
+
+const Key& key_named(std::string_view name) {
+  const Key* found = std::ranges::find(kKeys, name, &Key::name);
+  if (found != std::end(kKeys)) return *found;
+  std::vector<std::string_view> names;
+  for (const Key& key : kKeys) names.push_back(key.name);
+  throw Error(fmt::format("unknown key '{}'{}", name, hint(name, names)), ErrorKind::usage);
+}
+
+// A key of a division, and what each of its values changes.
+struct Swept {
+  const Key* key;
+  std::vector<Change> changes;
+};
+
+// Items between commas: KEY=VALUE, or another value of the key before. The first may be the ranks alone.
+std::vector<Swept> keys_of(std::string_view text) {
+  std::vector<Swept> keys;
+  for (const std::string& item : split_list(text)) {
     const std::size_t equals = item.find('=');
-    if (equals == std::string_view::npos && !is_digits(item))
-      throw Error(fmt::format("'{}' is no KEY=VALUE; write data=2 or data=2,reduce=fp32", item), ErrorKind::usage);
-    const std::string_view key = is_digits(item) ? "data" : item.substr(0, equals);
-    if (std::ranges::find(keys, key) != keys.end()) {
-      throw Error(
-          fmt::format("'{}' has {} twice, and a command divides its runs in one way; run it once for each", text, key),
-          ErrorKind::usage);
+    if (equals != std::string::npos || keys.empty()) {
+      if (equals == std::string::npos && !is_digits(item.substr(0, 1)))
+        throw Error(fmt::format("'{}' is no KEY=VALUE; write data=2 or data=2,reduce=fp32", item), ErrorKind::usage);
+      const Key& key = key_named(equals == std::string::npos ? "data" : item.substr(0, equals));
+      if (std::ranges::find(keys, &key, &Swept::key) != keys.end()) {
+        throw Error(fmt::format("'{}' has {} twice; write the values of a sweep as {}=A,B", text, key.name, key.name),
+                    ErrorKind::usage);
+      }
+      keys.push_back({&key, {}});
     }
-    keys.push_back(key);
-    set(division, key, is_digits(item) ? item : item.substr(equals + 1));
-    if (item.size() == rest.size()) return division;
+    auto& [key, changes] = keys.back();
+    const std::string value = item.substr(equals == std::string::npos ? 0 : equals + 1);
+    std::ranges::move(parse_option(key->name, value, key->changes), std::back_inserter(changes));
   }
+  return keys;
+}
+
+// The product of the values of all keys; the last key varies fastest.
+Divisions divisions_from(std::string_view text) {
+  Divisions divisions(1);
+  for (const Swept& swept : keys_of(text)) {
+    if (divisions.size() * swept.changes.size() > kMaxSweepValues)
+      throw Error(fmt::format("'{}' has more than {} values", text, kMaxSweepValues), ErrorKind::usage);
+    Divisions product;
+    for (const Division& division : divisions) {
+      for (const Change& change : swept.changes) change(product.emplace_back(division));
+    }
+    divisions = std::move(product);
+  }
+  return divisions;
 }
 
 }  // namespace
 
-Axis::Change division_of(std::string_view text) {
-  return [division = division_from_text(text)](RunDraft& draft) {
-    draft.config.compile.parallel = division.options;
-    draft.config.choose_bucket = division.choose_bucket;
-  };
+std::vector<Axis::Change> divisions_of(std::string_view text) {
+  std::vector<Axis::Change> changes;
+  for (std::string_view rest = text;; rest.remove_prefix(rest.find(kBetweenRepeated) + 1)) {
+    const std::string_view one = rest.substr(0, rest.find(kBetweenRepeated));
+    for (const Division& division : divisions_from(one)) {
+      changes.emplace_back([division](RunDraft& draft) {
+        draft.config.compile.parallel = division.options;
+        draft.config.choose_bucket = division.choose_bucket;
+      });
+    }
+    if (one.size() == rest.size()) return changes;
+  }
 }
 
 void RankOptions::add_to(CLI::App& app) {

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "cli/options/run_options.h"
 
 namespace ridgepoint::cli {
 
-// What --parallel changes of a run. Throws Error (usage).
-Axis::Change division_of(std::string_view text);
+// What --parallel changes of each run. Throws Error (usage).
+std::vector<Axis::Change> divisions_of(std::string_view text);
 
 // --ranks, for commands that run.
 class RankOptions {

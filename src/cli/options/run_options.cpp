@@ -116,6 +116,10 @@ void settle_training(RunDraft& draft) {
       fmt::format("--shard divides the states of the optimizer, and --mode {} has none; use step", name(compile.mode)));
   require(!draft.config.network || compile.parallel.is_parallel(),
           "--network connects ranks, and there is one rank; add --parallel data=2");
+  require(compile.parallel.overlap || is_chosen || keeps_gradients(compile.parallel.shard),
+          fmt::format("overlap=off sums gradients that are whole until backward has ended, and --shard {} frees each "
+                      "during backward; use --shard none or optimizer, or overlap=on",
+                      name(compile.parallel.shard)));
   require(!draft.config.choose_bucket || compile.checkpoint != Checkpoint::automatic,
           "--checkpoint auto and bucket=auto would plan for minutes together; give the size of a bucket, or a policy");
   if (compile.frozen.empty() && !compile.lora) return;
@@ -232,6 +236,7 @@ void RunOptions::add_to(CLI::App& app) {
     option->type_name(axis.text.value)->group(axis.text.group);
     if (!axis.text.alone.empty()) option->expected(0, 1)->default_str(axis.text.alone);
     if (axis.takes_list) offer(*option, axis.text.names, Takes::list);
+    if (axis.is_repeated) option->join(kBetweenRepeated);
     axis.option = option;
   }
 }

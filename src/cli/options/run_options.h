@@ -57,7 +57,9 @@ struct Axis {
   std::function<std::vector<Change>(std::string_view words)> changes;  // throws Error (usage) quoting the words
   const CLI::Option* option = nullptr;                                 // set by add_to()
   bool takes_list = true;
+  bool is_repeated = false;  // it may be given several times: `given` has what each says, with kBetweenRepeated between
 };
+inline constexpr char kBetweenRepeated = ';';
 Axis axis_of(std::string_view name, Rows rows);
 
 // What the commands that run a model take, in the order of the help: the last varies fastest.

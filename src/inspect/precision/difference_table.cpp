@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <iterator>
 #include <tuple>
 
+#include "core/text/nearest.h"
+#include "inspect/precision/difference_remarks.h"
 #include "interchange/safetensors_names.h"
 
 namespace ridgepoint::tables {
@@ -26,9 +28,10 @@ std::string sentence_on(const NamedDifference& worst) {
     return fmt::format("The update of {} differs most: its relative L2 error is {}, {} {:g}.", worst.name,
                        scientific(d.relative_l2), d.tolerance_ratio > 1 ? "beyond" : "within", tolerance.relative);
   }
-  std::string text = fmt::format("{} differs most: element {} is {:.9g} instead of {:.9g}, the relative L2 error is {}",
-                                 worst.name, element_name(worst.shape, d.worst_element), unsigned_nan(d.worst_value),
-                                 unsigned_nan(d.worst_reference), scientific(d.relative_l2));
+  std::string text =
+      fmt::format("{} differs most: element {} is {:.9g} in the file and {:.9g} here, the relative L2 error is {}",
+                  worst.name, element_name(worst.shape, d.worst_element), unsigned_nan(d.worst_reference),
+                  unsigned_nan(d.worst_value), scientific(d.relative_l2));
   if (d.tolerance_ratio > 1 && d.beyond == 0) return text + fmt::format(", beyond rtol {:g}.", tolerance.relative);
   if (d.beyond == 0) {
     return text + fmt::format(". Everything is within rtol {:g}, atol {:g}.", tolerance.relative, tolerance.absolute);
@@ -40,6 +43,40 @@ std::string sentence_on(const NamedDifference& worst) {
 // The elements beyond tolerance; a tensor may be beyond it by its relative L2 error alone.
 std::string beyond_cell(const TensorDifference& d) {
   return d.beyond == 0 && d.tolerance_ratio > 1 ? "as a whole" : std::to_string(d.beyond);
+}
+
+// The results that a file may lack all together, and how they are called.
+struct OptionalGroup {
+  std::string_view names;
+  bool (*has)(std::string_view name);
+};
+constexpr OptionalGroup kOptionalGroups[] = {
+    {"grad.NAME", [](std::string_view name) { return name.starts_with("grad."); }},
+    {"param.NAME", [](std::string_view name) { return name.starts_with("param."); }},
+    {"dq, dk and dv", [](std::string_view name) { return name == "dq" || name == "dk" || name == "dv"; }},
+    {"loss.K", [](std::string_view name) { return name.starts_with("loss."); }},
+    {"lse", [](std::string_view name) { return name == "lse"; }}};
+
+// Tells which results the file lacks: a problem for each, and a note for each optional group.
+void add_missing(Comparison& comparison, const std::map<std::string, HostTensor>& results,
+                 const SafetensorsFile& reference) {
+  const std::string file = reference.path().string();
+  const std::vector<std::string> names = reference.names();
+  std::vector<std::string_view> others;  // that may be misspelt
+  for (const std::string& name : names) {
+    if (!results.contains(name)) others.push_back(name);
+  }
+  for (const auto& [name, tensor] : results) {
+    if (reference.contains(name)) continue;
+    const auto group = std::ranges::find_if(kOptionalGroups, [&](const OptionalGroup& each) { return each.has(name); });
+    if (group == std::end(kOptionalGroups) || std::ranges::any_of(names, group->has)) {
+      if (name.starts_with("loss.")) continue;  // of other steps
+      comparison.problems.push_back(fmt::format("'{}' is not in '{}'{}", name, file, hint(name, others)));
+      continue;
+    }
+    std::string note = fmt::format("'{}' has no {}, so nothing was compared with it", file, group->names);
+    if (comparison.notes.empty() || comparison.notes.back() != note) comparison.notes.push_back(std::move(note));
+  }
 }
 
 }  // namespace
@@ -58,20 +95,20 @@ const NamedDifference* Comparison::worst() const {
 
 Comparison compare_with_file(const std::map<std::string, HostTensor>& results, const SafetensorsFile& reference,
                              const Tolerance& tolerance,
-                             const std::function<HostTensor(const std::string& parameter)>& initial) {
+                             const std::function<HostTensor(const std::string& parameter)>& initial,
+                             const NamedSizes& sizes, const std::set<std::string>& known) {
   constexpr std::string_view kGradient = "grad.", kParameter = "param.";  // in this order in the map
   Comparison comparison;
   const std::string file = reference.path().string();
+  add_missing(comparison, results, reference);
   std::set<std::string> zero_gradients;  // the parameters
   for (const auto& [name, tensor] : results) {
-    if (!reference.contains(name)) {
-      if (!name.starts_with("loss.")) comparison.problems.push_back(fmt::format("'{}' is not in '{}'", name, file));
-      continue;
-    }
+    if (!reference.contains(name)) continue;
     const TensorType& type = reference.type(name);
     if (!is_floating(type.dtype) || !(type.shape == tensor.type.shape)) {
-      comparison.problems.push_back(
-          fmt::format("'{}' is {} in '{}' and {} here", name, type.to_string(), file, tensor.type.to_string()));
+      comparison.problems.push_back(fmt::format("'{}' is {} in '{}' and {} here{}", name, type.to_string(), file,
+                                                tensor.type.to_string(),
+                                                remark_on_shape(tensor.type.shape, type.shape)));
       continue;
     }
     if (name.starts_with(kParameter)) {
@@ -83,11 +120,14 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
            compare_tensors(update_of(tensor, before), update_of(reference.read(name), before), held_to), held_to});
       continue;
     }
-    comparison.differences.push_back(
-        {name, tensor.type.shape, compare_tensors(tensor, reference.read(name), tolerance), tolerance});
-    if (name.starts_with(kGradient) && comparison.differences.back().difference.is_rounding)
+    const HostTensor theirs = reference.read(name);
+    const NamedDifference& found = comparison.differences.emplace_back(
+        NamedDifference{name, tensor.type.shape, compare_tensors(tensor, theirs, tolerance), tolerance});
+    if (found.difference.tolerance_ratio > 1) comparison.remarks[name] = remark_on(found, tensor, theirs, sizes);
+    if (name.starts_with(kGradient) && found.difference.is_rounding)
       zero_gradients.insert(name.substr(kGradient.size()));
   }
+  std::erase_if(comparison.remarks, [](const auto& remark) { return remark.second.empty(); });
   if (!zero_gradients.empty()) {
     comparison.notes.push_back(
         fmt::format("parameters whose gradient is 0 but for rounding are not compared, because an optimizer may turn "
@@ -95,7 +135,7 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
                     fmt::join(zero_gradients, ", ")));
   }
   for (const std::string& name : reference.names()) {
-    if (!results.contains(name)) {
+    if (!results.contains(name) && !known.contains(name)) {
       comparison.notes.push_back(
           fmt::format("{} of '{}' was not compared: the results have no tensor of that name", quote_name(name), file));
     }
@@ -118,7 +158,8 @@ Page comparison_page(const Comparison& comparison) {
     table.add({name, shape.to_string(), scientific(d.max_absolute), scientific(d.max_relative),
                scientific(d.relative_l2), element_name(shape, d.worst_element), beyond_cell(d)});
   }
-  table.note = sentence_on(*worst);
+  table.note = (comparison.within_tolerance() ? "The file agrees. " : "") + sentence_on(*worst);
+  for (const auto& [name, remark] : comparison.remarks) table.note += "\n" + remark + ".";
   return page;
 }
 

@@ -225,6 +225,12 @@ const std::vector<PublishedRow>& published_rows() {
   return rows;
 }
 
+std::string_view study_words(std::string_view study) {
+  if (study == "unnamed_card") return "a card that the source does not name";
+  if (study == "unnamed_98gb") return "a card of 98 GB that the source does not name";
+  return study;
+}
+
 std::string statement_of(const PublishedRow& row) {
   const auto sum = row.text("accumulator_dtype"), term = row.text("addend_dtype");
   if (!sum || !term) return "";

@@ -3,7 +3,8 @@
 // that stands directly after the node that makes the last gradient of the bucket, so that it runs while backward goes
 // on. Small gradients, as those of norms, are in the last bucket. A gradient that backward makes in bf16 or fp16 is
 // summed in that type, unless options.parallel has another. The updates of the optimizer stand in the order in which
-// their gradients are summed: while the last sum runs, there are updates that do not wait for it.
+// their gradients are summed: while the last sum runs, there are updates that do not wait for it. Without overlap all
+// sums stand behind backward, and the launch behind them waits for all.
 #include <algorithm>
 #include <map>
 #include <span>
@@ -13,6 +14,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
@@ -81,6 +83,13 @@ class GradientReducer {
 
   void find_positions() {
     position_ = positions(graph_);
+    for (const NodeId id : graph_.order()) {
+      if (graph_.node(id).phase == Phase::backward) {
+        behind_backward_.reset();
+      } else if (!behind_backward_) {
+        behind_backward_ = id;
+      }
+    }
     std::ranges::stable_sort(sources_, {}, [&](Value value) { return position_[graph_.producer(value).id]; });
   }
 
@@ -125,15 +134,24 @@ class GradientReducer {
     for (const Value value : bucket) operands.push_back(cast_for_network(value));
     if (has_loss) operands.push_back(scale(graph_, *local_loss_, 1.0 / static_cast<double>(options_.data)));
     const std::vector<Value> sums = all_reduce(graph_, operands, options_.data);
-    graph_.node(graph_.producer(sums[0])).attributes.set("bucket", ++bucket_);
+    Attributes& attributes = graph_.node(graph_.producer(sums[0])).attributes;
+    attributes.set("bucket", ++bucket_);
+    if (!options_.overlap) attributes.set(kExposed, true);
     for (std::size_t i = 0; i < bucket.size(); ++i) reduced_[bucket[i]] = cast_to_type_of(bucket[i], sums[i]);
     if (has_loss) loss_ = sums.back();
   }
 
+  // Without overlap everything goes behind backward, in the order in which it is made.
   void insert_after(NodeId id) {
     graph_.set_phase(Phase::backward);
     graph_.set_scope("");
-    insert_behind(graph_, id);
+    if (options_.overlap) {
+      insert_behind(graph_, id);
+    } else if (behind_backward_) {
+      graph_.set_insertion_before(*behind_backward_);
+    } else {
+      graph_.set_insertion_at_end();
+    }
   }
 
   Value cast_for_network(Value value) {
@@ -209,7 +227,8 @@ class GradientReducer {
   const ParallelOptions& options_;
   std::vector<Value> sources_;
   std::optional<Value> local_loss_, loss_;
-  std::vector<std::size_t> position_;  // by node
+  std::vector<std::size_t> position_;      // by node
+  std::optional<NodeId> behind_backward_;  // the first node behind the last of backward
   std::map<Value, Value> reduced_;
   std::int64_t bucket_ = 0;  // counted from 1, for messages
 };

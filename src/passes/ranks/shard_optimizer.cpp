@@ -125,7 +125,9 @@ class OptimizerSharder {
     }
     const std::int64_t bucket = node.attributes.get_or<std::int64_t>("bucket", 0);
     const auto mark = [&](const std::vector<Value>& results) {
-      graph_.node(graph_.producer(results[0])).attributes.set("bucket", bucket);
+      Attributes& attributes = graph_.node(graph_.producer(results[0])).attributes;
+      attributes.set("bucket", bucket);
+      if (!options_.parallel.overlap) attributes.set(kExposed, true);
     };
     const std::vector<Value> parts = reduce_scatter(graph_, scattered, ranks_);
     mark(parts);

@@ -61,7 +61,7 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 }
 
 // Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of two compiled ones on two of a
-// machine with the links of the card.
+// machine with the links of the card, whose sums run beside backward.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
     return card.card == kMeasuredCard || (card.card == kMeasuredCardOfRanks && level == Compile::full);
@@ -71,7 +71,8 @@ bool was_measured(const Graph& graph, Compile level, const Network& network, con
   return std::ranges::all_of(graph.order(), [&](NodeId id) {
     const Node& node = graph.node(id);
     if (op_class(node.op) != OpClass::collective) return true;
-    return has_links && node.attributes.get<std::int64_t>("ranks") <= kMeasuredRanks;
+    return has_links && node.attributes.get<std::int64_t>("ranks") <= kMeasuredRanks &&
+           !node.attributes.get_or(kExposed, false);
   });
 }
 

@@ -57,6 +57,7 @@ void describe_ranks(const ParallelOptions& options, const Graph& compiled, Paral
   section.data = options.data;
   section.shard = name(options.shard);
   if (options.reduce_dtype) section.reduce_dtype = name(*options.reduce_dtype);
+  section.overlap = options.overlap;
   section.bucket_bytes = options.bucket_bytes;
   std::int64_t collectives = 0;
   double bytes = 0;

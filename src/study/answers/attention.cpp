@@ -208,8 +208,8 @@ StudyAnswer accounting(const StudyRows& rows) {
       text_at(*all.front(), "attention"), number_at(*all.front(), "sequence"), bytes(allocated), all.size(),
       percent(quadratic / measured), matrices_text(matrices), bytes(predicted),
       predicted == measured && measured == allocated
-          ? "the measured bytes exactly"
-          : fmt::format("{} off the measured bytes", percent(std::abs(predicted / allocated - 1))));
+          ? "the bytes of the allocator exactly"
+          : fmt::format("{} off the bytes of the allocator", percent(std::abs(predicted / allocated - 1))));
   judge_before_backward(answer, *all.front(), measured, matrices);
   return answer;
 }

@@ -1,4 +1,4 @@
-// What compilation and checkpointing change.
+// What compilation changes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -103,29 +103,6 @@ StudyAnswer compiled_model(const StudyRows& rows) {
 
 std::vector<StudyAnswer> about_compilation(const StudyRows& rows) {
   return {compiled_attention(rows), compiled_model(rows)};
-}
-
-std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows) {
-  StudyAnswer answer{"Checkpointing", "What does checkpointing save, and what does it cost?"};
-  Rows all = rows_of(rows, StudyPart::checkpointing);
-  const Json* none = first_of(all, {{"checkpoint", "none"}});
-  if (none != nullptr) all = rows_like(all, *none, {"model.name", "mode", "dtype", "batch", "context", "compile"});
-  if (none == nullptr || all.size() < 2) return {unanswered(answer, StudyPart::checkpointing)};
-  const Json* least = none;
-  for (const Json* row : all) {
-    answer.add(StudyPart::checkpointing, "{}: {}, peak {}, before backward {}, recomputed {}",
-               text_at(*row, "checkpoint"), ms_at(*row, kMedian), bytes_at(*row, kPeak),
-               bytes_at(*row, "memory_bytes.before_backward"), flops(number_at(*row, "recomputed_flops")));
-    if (number_at(*row, kPeak) < number_at(*least, kPeak)) least = row;
-  }
-  if (least == none) {
-    answer.say("No policy lowers the peak of {} at this size.", workload(*none));
-    return {answer};
-  }
-  answer.say("Of the policies '{}' has the lowest peak: {} instead of {} ({} less), for a step that is {}.",
-             text_at(*least, "checkpoint"), bytes_at(*least, kPeak), bytes_at(*none, kPeak),
-             percent(1 - number_at(*least, kPeak) / number_at(*none, kPeak)), words(speedup(*none, *least)));
-  return {answer};
 }
 
 }  // namespace ridgepoint::answers

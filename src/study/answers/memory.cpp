@@ -96,6 +96,11 @@ StudyAnswer peaks_by_context(const StudyRows& rows) {
   }
   if (answer.evidence.empty()) return unanswered(answer, StudyPart::memory_peaks);
   if (answer.sentence.empty()) answer.say("{}.", answer.evidence.back().text);
+  for (const Json& row : rows.at(StudyPart::memory_peaks)) {
+    if (text_at(row, "status") != "oom" || !has(number_at(row, "memory_bytes.planned_peak"))) continue;
+    answer.add(StudyPart::memory_peaks, "{}, {}: out of memory; it needs {}", workload(row), text_at(row, "mode"),
+               bytes_at(row, "memory_bytes.planned_peak"));
+  }
   return answer;
 }
 
@@ -166,12 +171,18 @@ StudyAnswer residual(const StudyRows& rows) {
   return answer;
 }
 
+// "5.00 MiB, gradient, made in backward by matmul of lm_head at rules/matmul.cpp:66 (4 V D)", without what is not
+// known.
 std::string described_allocation(const Json& allocation) {
-  const std::string formula = text_at(allocation, "formula");  // a workspace has none
-  return fmt::format("{} by {} in {}{}", bytes_at(allocation, "block_bytes"),
-                     text_at(allocation, "op").empty() ? "the allocator" : text_at(allocation, "op"),
-                     text_at(allocation, "module").empty() ? "no module" : text_at(allocation, "module"),
-                     formula.empty() ? "" : " (" + formula + ")");
+  const auto with = [&](std::string_view before, const char* path, std::string_view after = "") {
+    std::string text = text_at(allocation, path);
+    std::ranges::replace(text, '_', path == std::string_view("category") ? ' ' : '_');
+    return text.empty() ? "" : fmt::format("{}{}{}", before, text, after);
+  };
+  const bool is_of_op = !text_at(allocation, "op").empty();
+  return fmt::format("{}{}, made{}{}{}{}{}", bytes_at(allocation, "block_bytes"), with(", ", "category"),
+                     with(" in ", "phase"), is_of_op ? with(" by ", "op") : " by the allocator", with(" of ", "module"),
+                     with(" at ", "source"), with(" (", "formula", ")"));
 }
 
 StudyAnswer largest(const StudyRows& rows) {
@@ -179,14 +190,15 @@ StudyAnswer largest(const StudyRows& rows) {
   const Json* row = step_history(rows);
   if (row == nullptr || field(*row, "memory.largest_allocations").empty())
     return unanswered(answer, StudyPart::memory_step);
+  constexpr std::size_t kInSentence = 3, kShown = 10;
   std::vector<std::string> first;
   for (const Json& allocation : field(*row, "memory.largest_allocations")) {
-    if (answer.evidence.size() == 10) break;
-    answer.add(StudyPart::memory_step, "{}, {}, {}", described_allocation(allocation), text_at(allocation, "category"),
-               text_at(allocation, "source"));
-    if (first.size() < 3) first.push_back(described_allocation(allocation));
+    if (answer.evidence.size() < kShown) answer.add(StudyPart::memory_step, "{}", described_allocation(allocation));
+    if (first.size() < kInSentence) first.push_back(described_allocation(allocation));
   }
-  answer.say("The largest are {}.", fmt::join(first, "; "));
+  answer.say("The largest of {} is {}.", workload(*row), first.front());
+  first.erase(first.begin());
+  if (!first.empty()) answer.say("Then come {}.", fmt::join(first, "; "));
   return answer;
 }
 
@@ -199,7 +211,9 @@ StudyAnswer sawtooth(const StudyRows& rows) {
   const Json* row = found.empty() ? nullptr : found.front();
   const double rise = row == nullptr ? std::nan("") : number_at(*row, "memory.sawtooth.rise_ms");
   const double fall = row == nullptr ? std::nan("") : number_at(*row, "memory.sawtooth.fall_ms");
-  if (!has(rise) || !has(fall) || fall <= 0) return unanswered(answer, StudyPart::memory_forward_loop);
+  const bool has_time = has(rise) && has(fall) && fall > 0;
+  const bool has_events = row != nullptr && number_at(*row, "memory.sawtooth.fall_events") > 0;
+  if (!has_events || !(has_time || is_planned(*row))) return unanswered(answer, StudyPart::memory_forward_loop);
   const double in_time = rise / fall;
   const double in_events =
       number_at(*row, "memory.sawtooth.rise_events") / number_at(*row, "memory.sawtooth.fall_events");
@@ -209,13 +223,17 @@ StudyAnswer sawtooth(const StudyRows& rows) {
       has(in_steps) ? fmt::format(", and {} to 1 on the axis of pytorch.org/memory_viz", digits(in_steps)) : "";
   std::string verdict = text_at(*row, "memory.sawtooth.verdict");
   std::ranges::replace(verdict, '_', '-');
+  answer.add(StudyPart::memory_forward_loop, "{}: {} cycles of {}", workload(*row),
+             number_at(*row, "memory.sawtooth.cycles"), bytes_at(*row, "memory.sawtooth.height_bytes"));
+  if (!has_time) {
+    answer.say("Memory rises and falls {} to 1 in events{}.", digits(in_events), in_viewer);
+    return answer;
+  }
   answer.say(
       "Memory rises for {} and falls for {}: {} to 1 in time, {} to 1 in events{}. The device is busy {} of the "
       "time; the loop is {}.",
       ms(rise), ms(fall), digits(in_time), digits(in_events), in_viewer,
       percent(number_at(*row, "memory.sawtooth.busy_share")), verdict.empty() ? "not judged" : verdict);
-  answer.add(StudyPart::memory_forward_loop, "{}: {} cycles of {}", workload(*row),
-             number_at(*row, "memory.sawtooth.cycles"), bytes_at(*row, "memory.sawtooth.height_bytes"));
   judge(
       answer,
       {.source = "rtx_a4500_20gb",

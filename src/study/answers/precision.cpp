@@ -13,7 +13,19 @@ namespace {
 
 constexpr const char* kPrecisionTopic = "Precision";
 
+constexpr double kTerm = 0.01;
+
 const Json* sum_of(const Rows& rows, const char* statement) { return first_of(rows, {{"statement", statement}}); }
+
+// The rows of the sums of small terms; rows of earlier versions, which have no other sums, do not say the term.
+Rows sums_of_small_terms(const StudyRows& rows) {
+  Rows all = rows_of(rows, StudyPart::accumulation);
+  std::erase_if(all, [](const Json* row) {
+    const double term = number_at(*row, "term");
+    return has(term) && term != kTerm;
+  });
+  return all;
+}
 
 // The printed result of a published sum against this study's, to the last digit of the source.
 void add_published_sums(const Rows& sums, StudyAnswer& answer) {
@@ -33,14 +45,12 @@ void add_published_sums(const Rows& sums, StudyAnswer& answer) {
   }
 }
 
-constexpr double kTerm = 0.01;
-
 // Whether adding a term to a sum of 8 binary digits rounds back to the sum, far below the true one.
 bool is_stuck_in_bf16(double sum) { return sum > 0 && sum < 9.9 && kTerm < std::ldexp(1.0, std::ilogb(sum) - 8); }
 
 StudyAnswer sums(const StudyRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "What becomes of a sum of a thousand terms of 0.01?"};
-  const Rows all = rows_of(rows, StudyPart::accumulation);
+  const Rows all = sums_of_small_terms(rows);
   const Json* full = sum_of(all, "fp32 += fp32");
   const Json* low = sum_of(all, "fp16 += fp16");
   const Json* mixed = sum_of(all, "fp32 += fp16");
@@ -59,6 +69,35 @@ StudyAnswer sums(const StudyRows& rows) {
     answer.say("In bf16 the sum stops at {:.4g}, where a term is less than half of its last digit.",
                number_at(*bf16, "result"));
   add_published_sums(all, answer);
+  return answer;
+}
+
+// A sum in fp16 whose exact value is beyond the type's largest number.
+StudyAnswer overflow(const StudyRows& rows) {
+  StudyAnswer answer{kPrecisionTopic, "When does fp16 overflow, and what avoids it?"};
+  constexpr double kLargest = 65504;
+  const auto exact_of = [](const Json& row) { return number_at(row, "terms") * number_at(row, "term"); };
+  Rows all = rows_of(rows, StudyPart::accumulation);
+  std::erase_if(all, [&](const Json* row) { return !(exact_of(*row) > kLargest); });
+  const Json* low = sum_of(all, "fp16 += fp16");
+  if (low == nullptr) return unanswered(answer, StudyPart::accumulation);
+  const auto result_of = [](const Json& row) {
+    const double result = number_at(row, "result");
+    return has(result) ? fmt::format("{:g}", result) : std::string("no finite number");
+  };
+  for (const Json* row : all)
+    answer.add(StudyPart::accumulation, "{}: {} terms of {:g}, exactly {:g}, give {}", text_at(*row, "statement"),
+               number_at(*row, "terms"), number_at(*row, "term"), exact_of(*row), result_of(*row));
+  answer.say("{} terms of {:g} are {:g}, and the largest number of fp16 is {:g}: their sum in fp16 is {}.",
+             number_at(*low, "terms"), number_at(*low, "term"), exact_of(*low), kLargest, result_of(*low));
+  for (const auto& [statement, what] :
+       {std::pair("fp32 += fp16", "With the same terms in fp16 and the sum in fp32"), {"bf16 += bf16", "In bf16"}}) {
+    const Json* row = sum_of(all, statement);
+    if (row == nullptr) continue;
+    const double error = number_at(*row, "relative_error");
+    answer.say("{} it is {}{}.", what, result_of(*row),
+               has(error) ? fmt::format(", with a relative error of {:.2g}", error) : "");
+  }
   return answer;
 }
 
@@ -105,6 +144,84 @@ StudyAnswer autocast(const StudyRows& rows) {
   return answer;
 }
 
+// The rows of each model in turn: its parameters come first.
+std::vector<Rows> models_of(const Rows& all) {
+  std::vector<Rows> models;
+  std::string last;
+  for (const Json* row : all) {
+    const std::string part = text_at(*row, "part");
+    if (models.empty() || (part == "parameter" && last != "parameter")) models.emplace_back();
+    models.back().push_back(row);
+    last = part;
+  }
+  return models;
+}
+
+// "fc1 fp16": the module and the types of its results.
+std::string typed(const Rows& rows) {
+  return fmt::format("{} {}", fmt::join(texts_of(rows, "module"), " and "),
+                     fmt::join(texts_of(rows, "result"), " and "));
+}
+
+StudyAnswer types_of_a_step(const StudyRows& rows) {
+  StudyAnswer answer{kPrecisionTopic,
+                     "Which type have parameters, first layer, norm, logits, loss and gradients under autocast?"};
+  for (const Rows& model : models_of(rows_of(rows, StudyPart::autocast))) {
+    const Rows products = rows_of(model, {{"part", "forward"}, {"op", "matmul"}});
+    if (products.empty()) continue;
+    std::vector<std::string> parts;
+    const auto add = [&](const std::string& what, const Rows& of) {
+      if (!of.empty()) parts.push_back(fmt::format("{} {}", what, fmt::join(texts_of(of, "result"), " and ")));
+    };
+    add("parameters", rows_of(model, {{"part", "parameter"}}));
+    parts.push_back(fmt::format("first layer ({})", typed({products.front()})));
+    if (const Rows norms = rows_of(model, {{"part", "forward"}, {"op", "layer_norm"}}); !norms.empty())
+      parts.push_back(fmt::format("norm ({})", typed({norms.front()})));
+    if (products.size() > 1) parts.push_back(fmt::format("logits ({})", typed({products.back()})));
+    add("loss", rows_of(model, {{"part", "loss"}}));
+    add("gradients of parameters", rows_of(model, {{"part", "gradient"}}));
+    const std::string operands = text_at(*products.front(), "operands");
+    const std::string of = operands.empty() ? "Of one model: " : fmt::format("Where products multiply {}: ", operands);
+    answer.say("{}{}.", of, fmt::join(parts, ", "));
+    for (const char* part : {"forward", "backward"}) {
+      std::vector<std::string> ops;
+      for (const Json* row : rows_of(model, {{"part", part}})) {
+        const std::string module = text_at(*row, "module"), op = text_at(*row, "op");
+        if (!op.empty())
+          ops.push_back(fmt::format("{}{}{} {}", module, module.empty() ? "" : " ", op, text_at(*row, "result")));
+      }
+      if (!ops.empty()) answer.add(StudyPart::autocast, "{}{}: {}", of, part, fmt::join(ops, ", "));
+    }
+  }
+  return answer.sentence.empty() ? unanswered(answer, StudyPart::autocast) : answer;
+}
+
+StudyAnswer low_norms(const StudyRows& rows) {
+  StudyAnswer answer{kPrecisionTopic, "Does layer norm still need fp32 where everything else is bf16?"};
+  const Rows all = rows_of(rows, StudyPart::precision_error);
+  for (const std::string dtype : {"bf16", "fp16"}) {
+    std::vector<std::string> changes;
+    for (const auto& [of, what] : {std::pair("forward", "a module's result"), {"gradient", "a module's gradients"}}) {
+      double full = 0, low = 0;
+      for (const Json* row : all) {
+        const double with = number_at(*row, fmt::format("{}.{}", dtype, of));
+        const double without = number_at(*row, fmt::format("{}_low_norms.{}", dtype, of));
+        if (!has(with) || !has(without)) continue;
+        full = std::max(full, with);
+        low = std::max(low, without);
+        answer.add(StudyPart::precision_error, "{}, {} of {}: error {:.2g} with norms in fp32, {:.2g} with norms in {}",
+                   dtype, of, text_at(*row, "module"), with, without, dtype);
+      }
+      if (full > 0 && low > 0)
+        changes.push_back(fmt::format("that of {} from {:.2g} to {:.2g} ({})", what, full, low, times(low / full)));
+    }
+    if (!changes.empty())
+      answer.say("Norms in {} instead of fp32 change the largest error against double precision: {}.", dtype,
+                 fmt::join(changes, ", "));
+  }
+  return answer.sentence.empty() ? unanswered(answer, StudyPart::precision_error) : answer;
+}
+
 StudyAnswer errors(const StudyRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "How large are the errors of each type against double precision?"};
   const Rows all = rows_of(rows, StudyPart::precision_error);
@@ -133,6 +250,8 @@ StudyAnswer errors(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_precision(const StudyRows& rows) { return {sums(rows), autocast(rows), errors(rows)}; }
+std::vector<StudyAnswer> about_precision(const StudyRows& rows) {
+  return {sums(rows), overflow(rows), autocast(rows), types_of_a_step(rows), errors(rows), low_norms(rows)};
+}
 
 }  // namespace ridgepoint::answers

@@ -110,10 +110,41 @@ StudyAnswer sharding(const StudyRows& rows) {
   return answer;
 }
 
+// "one by one behind backward", "in buckets of 10.0 MB beside backward".
+std::string way_of(const Json& row) {
+  const double bucket = number_at(row, "parallel.bucket_bytes");
+  const std::string size = bucket == static_cast<double>(kEachGradient) ? "one by one"
+                           : bucket == static_cast<double>(kAllGradients)
+                               ? "as one message"
+                               : fmt::format("in buckets of {}", bytes(bucket));
+  return size + (field(row, "parallel.overlap") == false ? " behind backward" : " beside backward");
+}
+
+StudyAnswer ways(const StudyRows& rows) {
+  StudyAnswer answer{kRanksTopic,
+                     "How should gradients be summed: one by one or as one message behind backward, one by one or in "
+                     "buckets beside it?"};
+  const Rows all = rows_of(rows, StudyPart::data_parallel);
+  const Json* first = first_of(all, {{"parallel.overlap", false}, {"parallel.bucket_bytes", kEachGradient}});
+  if (first == nullptr) return unanswered(answer, StudyPart::data_parallel);
+  std::vector<std::string> others;
+  for (const Json* row : rows_like(all, *first, {"model.name", "mode", "dtype", "batch", "context", "parallel.data"})) {
+    const double communication = number_at(*row, "parallel.communication_ms");
+    answer.add(StudyPart::data_parallel, "{}: {}{}", way_of(*row), ms_at(*row, kSlowest),
+               has(communication) ? fmt::format(", collectives {}, {} of it exposed", ms(communication),
+                                                ms(number_at(*row, "parallel.exposed_ms")))
+                                  : "");
+    if (row != first) others.push_back(fmt::format("{} it is {}", way_of(*row), words(speedup(*first, *row))));
+  }
+  answer.say("A step of {} on {:.0f} ranks takes {} with gradients {}; {}.", workload(*first),
+             number_at(*first, "parallel.data"), ms_at(*first, kSlowest), way_of(*first), fmt::join(others, "; "));
+  return answer;
+}
+
 }  // namespace
 
 std::vector<StudyAnswer> about_ranks(const StudyRows& rows) {
-  return {bandwidth(rows), efficiency(rows), sharding(rows)};
+  return {bandwidth(rows), efficiency(rows), sharding(rows), ways(rows)};
 }
 
 }  // namespace ridgepoint::answers

@@ -256,12 +256,28 @@ StudyAnswer unanswered(const StudyAnswer& asked, StudyPart part) {
 namespace ridgepoint {
 
 std::vector<StudyAnswer> answer_questions(const StudyRows& rows) {
+  // The planned memory of a run is exact, so it answers where nothing was measured; a time must be measured.
+  const StudyRows measured = answers::measured_rows(rows, false), known = answers::measured_rows(rows, true);
+  StudyRows of_attention = measured;
+  for (const StudyPart part : {StudyPart::attention_limit, StudyPart::accounting})
+    if (known.contains(part)) of_attention[part] = known.at(part);
   std::vector<StudyAnswer> all;
-  for (const auto topic :
-       {answers::about_steps, answers::about_kernels, answers::about_precision, answers::about_memory,
-        answers::about_attention, answers::about_compilation, answers::about_checkpointing, answers::about_ranks}) {
-    for (StudyAnswer& answer : topic(rows)) all.push_back(std::move(answer));
-  }
+  const auto add = [&](std::vector<StudyAnswer> answers) {
+    for (StudyAnswer& answer : answers) {
+      if (answers::is_about_planned(answer, rows)) continue;
+      answers::mark_planned(answer, rows);
+      all.push_back(std::move(answer));
+    }
+  };
+  add(answers::about_steps(measured));
+  add(answers::about_kernels(measured));
+  add(answers::about_precision(measured));
+  add(answers::about_memory(known));
+  add(answers::about_attention(of_attention));
+  add(answers::about_compilation(measured));
+  add(answers::about_checkpointing(known));
+  add(answers::about_ranks(measured));
+  std::ranges::move(answers::about_plans(rows), std::back_inserter(all));
   return all;
 }
 

@@ -33,6 +33,15 @@ const Json* first_of(const Rows& rows, Conditions conditions);  // null: none
 std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Conditions first, Conditions second,
                                                           std::initializer_list<std::string_view> equal);
 
+// Whether nothing ran for the row: `plan` or the null device made it.
+bool is_planned(const Json& row);
+// The rows that were measured. With `or_planned` the planned rows of a part that has no others too.
+StudyRows measured_rows(const StudyRows& rows, bool or_planned);
+// Says that the figures are planned, if all rows of a part that they come from are.
+void mark_planned(StudyAnswer& answer, const StudyRows& rows);
+// Whether the question has no answer because the rows of its part are planned.
+bool is_about_planned(const StudyAnswer& answer, const StudyRows& rows);
+
 // The rows whose fields have the values of `row`; the rows in ascending order of a number.
 Rows rows_like(const Rows& rows, const Json& row, std::initializer_list<std::string_view> equal);
 Rows sorted_by(Rows rows, std::string_view path);
@@ -118,5 +127,6 @@ std::vector<StudyAnswer> about_attention(const StudyRows& rows);
 std::vector<StudyAnswer> about_compilation(const StudyRows& rows);
 std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows);
 std::vector<StudyAnswer> about_ranks(const StudyRows& rows);
+std::vector<StudyAnswer> about_plans(const StudyRows& rows);  // of all rows; none where all are measured
 
 }  // namespace ridgepoint::answers

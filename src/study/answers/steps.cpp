@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <span>
 
+#include "record/columns.h"
 #include "ridgepoint/record.h"
 #include "study/answers/rows.h"
 
@@ -247,11 +249,59 @@ double excess_of_mean(const Json& row) {
   return (all / count) / ((all - samples.front()) / (count - 1)) - 1;
 }
 
+// The row of a process that timed its first call, and nothing else.
+const Json* first_call_of(const StudyRows& rows) {
+  for (const Json* row : rows_of(rows, StudyPart::warmup)) {
+    if (number_at(*row, "first_call_ms.total") > 0) return row;
+  }
+  return nullptr;
+}
+
+// What a part of a first call is, as docs/record.md has it; empty for an unknown one.
+std::string_view about_part(const std::string& part) {
+  const auto measures = record_measures();
+  const auto found = std::ranges::find(measures, "first_call_ms." + part, &Measure::path);
+  return found == measures.end() ? "" : found->about;
+}
+
+StudyAnswer first_iteration(const StudyRows& rows) {
+  StudyAnswer answer{kStepsTopic, "Why is the first iteration slow?"};
+  const Json* row = first_call_of(rows);
+  if (row == nullptr) return unanswered(answer, StudyPart::warmup);
+  const double total = number_at(*row, "first_call_ms.total");
+  std::vector<std::pair<double, std::string>> parts;
+  for (const auto& [part, time] : field(*row, "first_call_ms").items()) {
+    if (part != "total" && time.is_number() && time.get<double>() > 0) parts.emplace_back(time.get<double>(), part);
+  }
+  std::ranges::stable_sort(parts, std::greater(), &std::pair<double, std::string>::first);
+  std::vector<std::string> largest;
+  for (const auto& [time, part] : parts) {
+    std::string words = part;
+    std::ranges::replace(words, '_', ' ');
+    const std::string figure = fmt::format("{} {} ({})", words, ms(time), percent(time / total));
+    const std::string_view about = about_part(part);
+    answer.add(StudyPart::warmup, "{}{}{}", figure, about.empty() ? "" : ": ", about);
+    if (largest.size() < 3) largest.push_back(figure);
+  }
+  if (parts.empty()) return unanswered(answer, StudyPart::warmup);
+  answer.say("From the start of the process to the end of {} of {} it takes {}. The largest parts are {}.",
+             pass_name(text_at(*row, "mode")), workload(*row), ms(total), fmt::join(largest, ", "));
+  const double first_run = number_at(*row, "first_call_ms.first_run");
+  const Rows later = sorted_by(
+      rows_like(rows_of(rows, StudyPart::warmup), *row, {"model.name", "mode", "batch", "context", "dtype"}), "warmup");
+  const double usual = later.empty() ? std::nan("") : number_at(*later.back(), kMedian);
+  if (first_run / usual > 0)
+    answer.say("The first run itself takes {} the median of iterations behind a warm-up of {}, {}.",
+               times(first_run / usual), number_at(*later.back(), "warmup"), ms_at(*later.back(), kMedian));
+  return answer;
+}
+
 StudyAnswer warmup(const StudyRows& rows) {
   StudyAnswer answer{kStepsTopic, "What does the warm-up change, and how much is enough?"};
-  const Rows all = sorted_by(rows_of(rows, StudyPart::warmup), "warmup");
+  Rows all = sorted_by(rows_of(rows, StudyPart::warmup), "warmup");
+  std::erase_if(all, [](const Json* row) { return !has(first_over_others(*row)); });
   const Json* cold = first_of(all, {{"warmup", 0}});
-  if (cold == nullptr || !has(first_over_others(*cold))) return unanswered(answer, StudyPart::warmup);
+  if (cold == nullptr) return unanswered(answer, StudyPart::warmup);
   std::int64_t enough = -1;  // the least from which on the first iteration is like the others
   for (const Json* row : all) {
     if (!has(number_at(*row, "warmup"))) continue;
@@ -290,8 +340,8 @@ StudyAnswer warmup(const StudyRows& rows) {
 }  // namespace
 
 std::vector<StudyAnswer> about_steps(const StudyRows& rows) {
-  return {times_by_size(rows), backward_over_forward(rows), spread(rows),
-          warmup(rows),        low_precision(rows),         contexts(rows)};
+  return {times_by_size(rows),   backward_over_forward(rows), spread(rows),  warmup(rows),
+          first_iteration(rows), low_precision(rows),         contexts(rows)};
 }
 
 }  // namespace ridgepoint::answers

@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 
+#include "inspect/published/published_rows.h"
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
@@ -34,7 +35,7 @@ void add_sizes(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
     if (!published.time_ms || place == chart.rows.end() || series == chart.series.end()) continue;
     place->marks.push_back({.series = static_cast<std::size_t>(series - chart.series.begin()),
                             .value = *published.time_ms,
-                            .source = fmt::format("{} ({})", published.study, published.label)});
+                            .source = fmt::format("{} ({})", study_words(published.study), published.label)});
     has_published = true;
   }
   chart.title = "Time of an iteration by size and number type";
@@ -269,11 +270,12 @@ void add_published(std::vector<StudyFile>& files, const std::vector<Json>& all) 
                               [](const Json&) { return std::string("this study"); });
     chart.subtitle += "; hollow: published figures, also of other cards";
     for (const PublishedBeside& row : published) {
-      auto series = std::ranges::find(chart.series, row.study, &SvgSeries::name);
+      auto series = std::ranges::find(chart.series, study_words(row.study), &SvgSeries::name);
       const std::optional<double>& value = row.*metric.published;
       if (!value && !row.is_out_of_memory) continue;
       if (series == chart.series.end())
-        series = chart.series.insert(series, {.name = row.study, .points = {}, .is_published = true});
+        series = chart.series.insert(series,
+                                     {.name = std::string(study_words(row.study)), .points = {}, .is_published = true});
       const double x = number_at(rows[row.record], "context");
       if (value) {
         series->points.emplace_back(x, *value);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "inspect/published/published_rows.h"
 #include "report/report_page.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/record.h"
@@ -42,7 +43,7 @@ void check_records(const StudyRows& all) {
 constexpr std::array kPublishedParts = {StudyPart::sizes, StudyPart::contexts, StudyPart::attention_grid,
                                         StudyPart::compiled_attention};
 
-constexpr std::size_t kMostEvents = 6000;  // of a timeline: some 500 KB of the page
+constexpr std::size_t kMostEvents = 4000;  // of a timeline: some 800 KB of the page
 
 // What the page does not show, for its size: unknown values, and of memory what its lists of allocations repeat.
 Json without_unknown(const Json& value) {
@@ -74,7 +75,7 @@ Json published_record(const Record& record, const PublishedBeside& published) {
   Json figures = {
       {"schema", kRecordSchema},
       {"command", name(record.experiment)},
-      {"engine", published.study},
+      {"engine", study_words(published.study)},
       {"compares", published.label},
       {"mode", name(record.mode)},
       {"dtype", name(record.dtype)},
@@ -148,7 +149,7 @@ Json answers_json(const std::vector<StudyAnswer>& answers) {
       evidence.push_back({{"part", name(each.part)}, {"text", each.text}});
     Json elsewhere = Json::array();
     for (const StudyClaim& claim : answer.elsewhere) {
-      elsewhere.push_back({{"source", claim.source},
+      elsewhere.push_back({{"source", study_words(claim.source)},
                            {"text", claim.text},
                            {"verdict", verdict_words(claim.verdict)},
                            {"reason", claim.reason}});

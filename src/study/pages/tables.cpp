@@ -30,7 +30,8 @@ std::vector<std::string> columns_of(StudyPart part) {
       return {"forward_ms", "backward_ms", "before_backward", "peak_allocated", "peak_reserved", "timing"};
     case StudyPart::checkpointing:
       return {"median", "phase_ms.recompute", "before_backward", "peak_allocated", "recomputed_flops", "timing"};
-    case StudyPart::ranks: return {"slowest_rank", "alone", "efficiency", "hidden", "peak_allocated", "timing"};
+    case StudyPart::ranks:
+    case StudyPart::data_parallel: return {"slowest_rank", "alone", "efficiency", "hidden", "peak_allocated", "timing"};
     default: return {};
   }
 }
@@ -64,7 +65,8 @@ JsonRows first_of(JsonRows rows) {
 }
 
 std::string captioned(const Json& row, std::string_view what) {
-  return fmt::format("{}, {}: {}", text_at(row, "mode"), text_at(row, "dtype"), what);
+  return fmt::format("{}, {} x {}, {}, {}: {}", text_at(row, "model.name"), field(row, "batch").dump(),
+                     field(row, "context").dump(), text_at(row, "mode"), text_at(row, "dtype"), what);
 }
 
 // One record of `profile`.
@@ -185,8 +187,20 @@ std::vector<Table> memory_tables(const std::vector<Json>& rows) {
 }
 
 Page record_tables(StudyPart part, const std::vector<Json>& rows) {
-  const std::vector<Record> records = records_of(rows);
-  Page page = records_page(records, Format::markdown, columns_of(part));
+  std::vector<Record> records = records_of(rows), first_calls;
+  if (part == StudyPart::warmup) {  // what a first call is made of takes a table of its own
+    const auto is_first_call = [](const Record& record) {
+      return record.training_step && record.training_step->first_call_ms.total.has_value();
+    };
+    std::ranges::copy_if(records, std::back_inserter(first_calls), is_first_call);
+    std::erase_if(records, is_first_call);
+  }
+  Page page;
+  for (const std::vector<Record>* each : {&records, &first_calls}) {
+    if (each->empty() && !page.tables.empty()) continue;
+    for (Table& table : records_page(*each, Format::markdown, columns_of(part)).tables)
+      page.tables.push_back(std::move(table));
+  }
   add_pivots(page, part, records);
   std::vector<Table> more;
   if (part == StudyPart::profile) more = profile_tables(rows);

@@ -9,6 +9,7 @@
 
 #include "core/text/text.h"
 #include "core/text/units.h"
+#include "inspect/published/published_rows.h"
 #include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 #include "tables/table/wrap.h"
@@ -41,20 +42,29 @@ std::string measured_on(const StudyDocument& document) {
   const Json& configuration = document.configuration;
   double seconds = 0;
   for (const StudyLogEntry& entry : document.log) seconds += entry.seconds;
+  const std::string program = without_format(text_at(configuration, "program"));
+  if (const std::string card = text_at(configuration, "card"); !card.empty())
+    return fmt::format("Planned for {} by ridgepoint {}; nothing ran on a card.", without_format(card), program);
   return fmt::format("Measured on {} (`{}`) by ridgepoint {} in {}{}.", without_format(device_of(document)),
-                     printable(text_at(configuration, "device")), without_format(text_at(configuration, "program")),
-                     format_duration(seconds),
+                     printable(text_at(configuration, "device")), program, format_duration(seconds),
                      field(configuration, "quick") == true ? ", with fewer sizes and iterations (`--quick`)" : "");
 }
 
 // The command line that makes the study.
 std::string study_command(const StudyDocument& document) {
   const Json& configuration = document.configuration;
-  std::string text = fmt::format("ridgepoint study --device {}", shell_word(text_at(configuration, "device")));
+  std::string text = "ridgepoint study";
+  const auto add = [&](const char* option, const char* key) {
+    if (const std::string value = text_at(configuration, key); !value.empty())
+      text += fmt::format(" --{} {}", option, shell_word(value));
+  };
+  add("like", "like");
+  add("card", "card");
+  if (text_at(configuration, "card").empty()) add("device", "device");
   if (const double threads = number_at(configuration, "threads"); threads > 0)
     text += fmt::format(" --threads {:.0f}", threads);
-  if (const std::string limit = text_at(configuration, "memory_limit"); !limit.empty())
-    text += fmt::format(" --memory-limit {}", shell_word(limit));
+  add("memory-limit", "memory_limit");
+  if (const double ranks = number_at(configuration, "ranks"); ranks > 1) text += fmt::format(" --ranks {:.0f}", ranks);
   if (field(configuration, "quick") == true) text += " --quick";
   text += fmt::format(" --limit {:.0f}s", number_at(configuration, "limit_seconds"));
   std::vector<std::string> models;
@@ -62,10 +72,9 @@ std::string study_command(const StudyDocument& document) {
     if (model.is_string()) models.push_back(model.get<std::string>());
   }
   if (!models.empty()) text += fmt::format(" --model {}", shell_word(fmt::format("{}", fmt::join(models, ","))));
-  for (const char* parts : {"only", "without"}) {
-    if (const std::string names = text_at(configuration, parts); !names.empty())
-      text += fmt::format(" --{} {}", parts, shell_word(names));
-  }
+  add("config-override", "config_override");
+  add("only", "only");
+  add("without", "without");
   return text + fmt::format(" --output {}", shell_word(document.folder));
 }
 
@@ -128,7 +137,7 @@ std::string answer_text(const StudyAnswer& answer, std::size_t columns) {
   for (std::size_t i = 0; i < shown; ++i) text += item(answer.evidence[i].text, columns);
   if (const std::size_t more = answer.evidence.size() - shown; more > 0) text += fmt::format("    and {} more\n", more);
   for (const StudyClaim& claim : answer.elsewhere) {
-    text += item(fmt::format("Published ({}): {} {}. {}", claim.source, claim.text,
+    text += item(fmt::format("Published ({}): {} {}. {}", study_words(claim.source), claim.text,
                              capitalised(verdict_words(claim.verdict)), claim.reason),
                  columns);
   }
@@ -193,7 +202,7 @@ std::string answers_markdown(const StudyDocument& document) {
     if (answer.elsewhere.empty()) continue;
     text += "\nPublished studies:\n\n";
     for (const StudyClaim& claim : answer.elsewhere)
-      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, without_format(claim.text),
+      text += fmt::format("- {}: {} **{}**: {}\n", study_words(claim.source), without_format(claim.text),
                           verdict_words(claim.verdict), without_format(claim.reason));
   }
   return text;

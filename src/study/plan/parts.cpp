@@ -2,14 +2,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "study/plan/planner.h"
 
 namespace ridgepoint::plan {
 namespace {
 
+using Without = StudyCommand::WithoutCard;
+
 void add_sizes(Planner& planner) {
   std::vector<Choice> sizes;
-  for (const std::string& model : planner.models()) {
+  for (const std::string& model : planner.edition().models) {
     sizes.push_back({planner.bench({.model = model,
                                     .modes = {Mode::forward, Mode::forward_backward, Mode::step},
                                     .dtypes = {DType::fp32, DType::bf16}}),
@@ -27,83 +32,88 @@ void add_warmup(Planner& planner) {
   for (const std::int64_t warmup : {0, 1, 2, 5}) {
     const StudyIterations iterations{warmup, kSteps};
     commands.push_back(
-        {.arguments = with_iterations(planner.words("bench", {"--model", model, "--mode", "forward"}), iterations),
+        {.arguments = with_iterations(planner.words("bench", {"--model", model, "--mode", "forward", "--context",
+                                                              std::to_string(planner.edition().context)}),
+                                      iterations),
          .rows = 1,
          .seconds = start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
-                    planner.iteration_seconds(model, Mode::forward) * static_cast<double>(iterations.total())});
+                    planner.iteration_seconds(model, Mode::forward) * static_cast<double>(iterations.total()),
+         .without_card = Without::is_left_out});
   }
+  // Where the time of the first call goes.
+  commands.push_back({.arguments = planner.words("bench", {"--model", model, "--mode", "forward", "--context",
+                                                           std::to_string(planner.edition().context), "--first-call"}),
+                      .rows = 1,
+                      .seconds = 2 * start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
+                                 planner.iteration_seconds(model, Mode::forward),
+                      .without_card = Without::is_left_out});
   planner.add_each(StudyPart::warmup, "Warm-up: each row in a new process", 0.06, std::move(commands));
 }
 
 void add_contexts(Planner& planner) {
   std::vector<StudyCommand> commands;
-  for (const std::int64_t context : {128, 256, 512, 1024}) {
+  for (const std::int64_t context : planner.edition().contexts) {
     commands.push_back(
         planner.bench({.model = planner.main_model(), .modes = {Mode::forward, Mode::step}, .context = context}));
   }
   planner.add_each(StudyPart::contexts, "One model over context lengths", 0.1, std::move(commands));
 }
 
+// A model that is too large to run here is profiled at the size of the main model.
 void add_profile(Planner& planner) {
-  const std::string& model = planner.main_model();
   const StudyMachine& machine = planner.machine();
   const double iterations = 3 + static_cast<double>(planner.iterations().total());
-  const Words words = planner.words("profile", {"--model", model, "--mode", "forward,step"});
-  planner.add_each(StudyPart::profile, "Kernels: forward against a training step", 0.1,
-                   {{.arguments = with_iterations(words, planner.iterations()),
-                     .rows = 2,
-                     .seconds = start_seconds(machine) + 2 * initial_seconds(machine, planner.config_of(model)) +
-                                iterations * (planner.iteration_seconds(model, Mode::forward) +
-                                              planner.iteration_seconds(model, Mode::step))}});
-}
-
-StudyCommand peaks_of(const Planner& planner, const std::string& model, std::int64_t context) {
-  const StudyMachine& machine = planner.machine();
-  StudyCommand command{
-      .arguments =
-          planner.words("memory", {"--model", model, "--mode", "forward,training_forward,step", "--dtype", "fp32,bf16",
-                                   "--context", std::to_string(context), "--warmup", "1", "--steps", "1"}),
-      .rows = 6};
-  command.seconds = start_seconds(machine) + 6 * initial_seconds(machine, planner.config_of(model));
-  for (const Mode mode : {Mode::forward, Mode::training_forward, Mode::step})
-    for (const DType dtype : {DType::fp32, DType::bf16})
-      command.seconds += 2 * iteration_seconds(machine, planner.config_of(model), mode, 4, context, dtype);
-  return command;
+  const auto profile = [&](const std::string& model, std::int64_t context) -> StudyCommand {
+    const TransformerConfig config = planner.config_of(model);
+    const Words words =
+        planner.words("profile", {"--model", model, "--mode", "forward,step", "--context", std::to_string(context)});
+    StudyCommand command{.arguments = with_iterations(words, planner.iterations()),
+                         .rows = 2,
+                         .seconds = start_seconds(machine) + 2 * initial_seconds(machine, config),
+                         .without_card = Without::is_left_out};
+    for (const Mode mode : {Mode::forward, Mode::step})
+      command.seconds += iterations * planner.iteration_seconds(model, mode, context);
+    return command;
+  };
+  std::vector<StudyCommand> commands;
+  for (const std::string& model : planner.edition().profiled_models)
+    for (const std::int64_t context : planner.edition().profiled_contexts) commands.push_back(profile(model, context));
+  const StudyCommand main = profile(planner.main_model(), planner.edition().profiled_contexts.front());
+  if (commands.front().seconds > main.seconds) commands = {main};
+  planner.add_each(StudyPart::profile, "Kernels: forward against a training step", 0.1, std::move(commands));
 }
 
 void add_peaks(Planner& planner) {
-  Words models = {planner.main_model()};
-  if (planner.machine().is_gpu() && planner.models().back() != models.front())
-    models.push_back(planner.models().back());
   std::vector<StudyCommand> commands;
-  for (const std::string& model : models)
-    for (const std::int64_t context : {128, 256, 512}) commands.push_back(peaks_of(planner, model, context));
+  for (const std::string& model : planner.edition().memory_models) {
+    for (const std::int64_t context : planner.edition().memory_contexts)
+      commands.push_back(planner.memory(model, context, {Mode::forward, Mode::training_forward, Mode::step}));
+  }
   planner.add_each(StudyPart::memory_peaks, "Peaks by context, mode and number type", 0.1, std::move(commands));
 }
 
-void add_timeline(Planner& planner, StudyPart part, const char* title, const Words& options, std::int64_t steps) {
-  const std::string& model = planner.main_model();
-  Words all = {"--model", model};
-  all.insert(all.end(), options.begin(), options.end());
-  all = with_iterations(std::move(all), {1, steps});
-  all.insert(all.end(),
-             {"--timeline", fmt::format("{{folder}}/timelines/{0}.csv,{{folder}}/pictures/{0}.svg", name(part))});
-  const StudyMachine& machine = planner.machine();
-  planner.add_each(part, title, 0.03,
-                   {{.arguments = planner.words("memory", all),
-                     .rows = 1,
-                     .seconds = start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
-                                static_cast<double>(1 + steps) * planner.iteration_seconds(model, Mode::step)}});
+void add_timeline(Planner& planner, StudyPart part, const char* title, Mode mode, DType dtype, std::int64_t steps) {
+  const std::string& model = planner.edition().timeline_model;
+  const std::int64_t context = planner.edition().context;
+  StudyCommand command = planner.memory(model, context, {mode});
+  const Words words = planner.words("memory", {"--model", model, "--mode", std::string(name(mode)), "--dtype",
+                                               std::string(name(dtype)), "--context", std::to_string(context)});
+  command.arguments = with_iterations(words, {1, steps});
+  command.arguments.insert(
+      command.arguments.end(),
+      {"--timeline", fmt::format("{{folder}}/timelines/{0}.csv,{{folder}}/pictures/{0}.svg", name(part))});
+  command.rows = 1;
+  command.seconds += static_cast<double>(steps) * planner.iteration_seconds(model, mode);
+  planner.add_each(part, title, 0.03, {std::move(command)});
 }
-
-using Lengths = std::vector<std::int64_t>;
 
 // Calls of attention over sequence lengths.
 struct Calls {
-  Words options;
-  Lengths widths = {64};
+  Words variants;
   Lengths sequences;
-  bool stores_scores = true;
+  Lengths widths = {64};
+  std::int64_t batch = 8;
+  Words options = {};        // further ones
   std::int64_t repeats = 1;  // rows that the options make of one
 };
 
@@ -118,23 +128,29 @@ Words host_memory_limit(const Planner& planner) {
 // A command line for each sequence, so that the long ones can be left out.
 std::vector<StudyCommand> command_lines(const Planner& planner, const Calls& calls) {
   const StudyMachine& machine = planner.machine();
-  const StudyIterations iterations = machine.is_gpu() ? StudyIterations{5, 20} : StudyIterations{1, 5};
+  const StudyIterations iterations =
+      machine.is_gpu() ? StudyIterations{5, planner.edition().attention_steps} : StudyIterations{1, 5};
   std::vector<StudyCommand> commands;
   for (const std::int64_t sequence : calls.sequences) {
-    Words all = calls.options;
+    std::vector<AttentionCall> rows;
+    for (const std::string& variant : calls.variants) {
+      for (const std::int64_t width : calls.widths)
+        rows.push_back(
+            {.batch = calls.batch, .width = width, .sequence = sequence, .stores_scores = variant != "flash"});
+    }
+    Words all = {"--attention", fmt::format("{}", fmt::join(calls.variants, ","))};
+    all.insert(all.end(), calls.options.begin(), calls.options.end());
     all.insert(all.end(), {"--d-model", fmt::format("{}", fmt::join(calls.widths, ",")), "--sequence",
-                           std::to_string(sequence), "--batch", "8", "--heads", "1"});
-    if (calls.stores_scores && scores_exceed_memory(machine, sequence)) {
+                           std::to_string(sequence), "--batch", std::to_string(calls.batch), "--heads", "1"});
+    if (std::ranges::any_of(rows, [&](const AttentionCall& row) { return scores_exceed_memory(machine, row); })) {
       const Words limit = host_memory_limit(planner);
       all.insert(all.end(), limit.begin(), limit.end());
     }
     StudyCommand command{.arguments = with_iterations(planner.words("attention", all), iterations),
-                         .rows = static_cast<std::int64_t>(calls.widths.size()) * calls.repeats,
+                         .rows = std::ssize(rows) * calls.repeats,
                          .seconds = start_seconds(machine) / 2};
-    for (const std::int64_t width : calls.widths) {
-      command.seconds += static_cast<double>(calls.repeats) *
-                         attention_seconds(machine, width, sequence, calls.stores_scores, iterations);
-    }
+    for (const AttentionCall& row : rows)
+      command.seconds += static_cast<double>(calls.repeats) * attention_seconds(machine, row, iterations);
     commands.push_back(std::move(command));
   }
   return commands;
@@ -163,16 +179,17 @@ void add_accounting(Planner& planner) {
 
 void add_collectives(Planner& planner) {
   const StudyMachine& machine = planner.machine();
-  const std::string largest = machine.is_gpu() ? "1GiB" : "16MiB";
+  const Edition& edition = planner.edition();
   const Words words = {"collectives",
                        "--device",
                        machine.device,
                        "--ranks",
                        std::to_string(planner.settings().ranks),
                        "--size",
-                       fmt::format("1KiB:{}:*4", largest)};
-  planner.add_each(StudyPart::collectives, "Collectives between ranks", 0.03,
-                   {{.arguments = words, .rows = 0, .seconds = start_seconds(machine) + 5}});
+                       std::string(machine.is_gpu() ? edition.message_sizes : edition.message_sizes_of_cpu)};
+  planner.add_each(
+      StudyPart::collectives, "Collectives between ranks", 0.03,
+      {{.arguments = words, .rows = 0, .seconds = start_seconds(machine) + 5, .without_card = Without::is_left_out}});
 }
 
 // Ranks of a processor share its cores, and one rank then runs alone.
@@ -180,27 +197,41 @@ double slowdown(const Planner& planner) {
   return 1 + (planner.machine().is_gpu() ? 1 : static_cast<double>(planner.settings().ranks));
 }
 
-// A row for each of `shardings`, which there are `count` of.
-StudyCommand sharded(const Planner& planner, const std::string& model, const char* shardings, std::int64_t count) {
+// A training step on several ranks: a row for each value of `more`, which there are `count` of.
+StudyCommand step_on_ranks(const Planner& planner, const std::string& model, const Words& more, std::int64_t count) {
   const bool is_gpu = planner.machine().is_gpu();
-  const std::string ranks = std::to_string(planner.settings().ranks);
+  Words all = {"--compile", is_gpu ? "full" : "fuse", "--ranks", std::to_string(planner.ranks())};
+  all.insert(all.end(), more.begin(), more.end());
   StudyCommand command = planner.bench({.model = model,
                                         .modes = {Mode::step},
                                         .dtypes = {is_gpu ? DType::bf16 : DType::fp32},
-                                        .more = {"--compile", is_gpu ? "full" : "fuse", "--parallel", "data=" + ranks,
-                                                 "--shard", shardings, "--ranks", ranks},
+                                        .more = std::move(all),
                                         .repeats = count});
+  command.ranks = planner.ranks();
   command.seconds *= slowdown(planner);
   return command;
 }
 
 void add_sharding(Planner& planner) {
+  const std::string data = fmt::format("data={}", planner.ranks());
   std::vector<Choice> choices;
   for (const std::string& model : planner.compared_models()) {
-    choices.push_back({sharded(planner, model, "none,optimizer,gradients,parameters", 4),
-                       sharded(planner, model, "none,optimizer", 2)});
+    choices.push_back(
+        {step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer,gradients,parameters"}, 4),
+         step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer"}, 2)});
   }
   planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.14, std::move(choices));
+}
+
+// Gradients one by one and as one message, behind backward; one by one and in buckets, beside it.
+void add_data_parallel(Planner& planner) {
+  const std::string& model = planner.edition().parallel_model;
+  if (model.empty()) return;
+  const std::string data = fmt::format("data={}", planner.ranks());
+  const Words ways = {"--parallel", data + ",overlap=off,bucket=each,all", "--parallel",
+                      data + ",bucket=each,1MB:1000MB:*10"};
+  planner.add_each(StudyPart::data_parallel, "Gradients one by one, as one message, and in buckets", 0.06,
+                   {step_on_ranks(planner, model, ways, 7)});
 }
 
 void add_steps(Planner& planner) {
@@ -212,51 +243,91 @@ void add_steps(Planner& planner) {
 
 void add_precision(Planner& planner) {
   planner.add_each(StudyPart::accumulation, "Sums of a thousand terms", 0.01,
-                   {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1}});
+                   {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs},
+                    {.arguments = {"precision", "--term", "100", "--count", "1000"},
+                     .rows = 0,
+                     .seconds = 0.1,
+                     .without_card = Without::runs}});
   std::vector<StudyCommand> autocast;
   for (const char* dtype : {"fp16", "bf16"})
-    autocast.push_back({.arguments = {"precision", "--autocast", dtype}, .rows = 0, .seconds = 0.1});
+    autocast.push_back({.arguments = {"precision", "--autocast", dtype, "--detail"},
+                        .rows = 0,
+                        .seconds = 0.1,
+                        .without_card = Without::runs});
   planner.add_each(StudyPart::autocast, "Types under autocast", 0.01, std::move(autocast));
-  const Words error = {"precision", "--error", "--dtype", "fp32,bf16,fp16", "--device", planner.machine().device};
+  const std::string device = planner.settings().is_plan() ? "cpu" : planner.machine().device;
+  const Words error = {"precision", "--error", "--dtype", "fp32,bf16,fp16", "--low-norms", "--device", device};
   planner.add_each(StudyPart::precision_error, "Errors against double precision", 0.03,
-                   {{.arguments = error, .rows = 0, .seconds = 1}});
+                   {{.arguments = error, .rows = 0, .seconds = 1, .without_card = Without::runs}});
 }
 
 void add_memory(Planner& planner) {
   add_peaks(planner);
-  add_timeline(planner, StudyPart::memory_step, "The memory of a training step", {"--mode", "step", "--dtype", "fp32"},
-               3);
-  add_timeline(planner, StudyPart::memory_forward_loop, "The memory of repeated forward passes",
-               {"--mode", "training_forward", "--dtype", "bf16"}, 6);
+  add_timeline(planner, StudyPart::memory_step, "The memory of a training step", Mode::step, DType::fp32, 3);
+  add_timeline(planner, StudyPart::memory_forward_loop, "The memory of repeated forward passes", Mode::training_forward,
+               DType::bf16, 6);
+}
+
+// Tiled attention over long sequences, in the edition's number types and beside its other variants.
+void add_flash(Planner& planner) {
+  const Edition& edition = planner.edition();
+  planner.add_each(StudyPart::flash, "Tiled attention over long sequences", 0.06,
+                   command_lines(planner, {.variants = edition.flash_variants,
+                                           .sequences = edition.flash_sequences,
+                                           .widths = edition.flash_widths,
+                                           .batch = edition.flash_batch,
+                                           .options = {"--dtype", joined_names(edition.flash_dtypes), "--causal",
+                                                       edition.is_flash_causal ? "true" : "false"},
+                                           .repeats = std::ssize(edition.flash_dtypes)}));
 }
 
 void add_attention(Planner& planner) {
-  planner.add_each(StudyPart::attention_grid, "Attention: widths by sequence lengths", 0.12,
-                   command_lines(planner, {.options = {"--attention", "naive"},
-                                           .widths = {16, 32, 64, 128},
-                                           .sequences = {256, 1024, 4096, 8192, 16384}}));
+  const Edition& edition = planner.edition();
+  planner.add_each(
+      StudyPart::attention_grid, "Attention: widths by sequence lengths", 0.12,
+      command_lines(planner, {.variants = {"naive"}, .sequences = edition.sequences, .widths = edition.widths}));
   add_limit(planner);
   add_accounting(planner);
   planner.add_each(
       StudyPart::ladder, "Variants that keep three, two, one and no matrices of scores", 0.06,
-      command_lines(planner, {.options = {"--attention", "naive,composite,softmax,weights,recompute,flash"},
+      command_lines(planner, {.variants = {"naive", "composite", "softmax", "weights", "recompute", "flash"},
                               .sequences = planner.machine().is_gpu() ? Lengths{1024, 4096, 8192, 16384}
-                                                                      : Lengths{256, 1024, 4096},
-                              .repeats = 6}));
-  planner.add_each(StudyPart::flash, "Tiled attention over long sequences", 0.06,
-                   command_lines(planner, {.options = {"--attention", "flash"},
-                                           .sequences = {1024, 4096, 8192, 16384, 32768, 65536},
-                                           .stores_scores = false}));
+                                                                      : Lengths{256, 1024, 4096}}));
+  add_flash(planner);
   planner.add_each(StudyPart::compiled_attention, "Attention, compiled and not", 0.05,
-                   command_lines(planner, {.options = {"--attention", "composite", "--compile", "off,full"},
+                   command_lines(planner, {.variants = {"composite"},
                                            .sequences = {256, 1024, 4096, 16384},
+                                           .options = {"--compile", "off,full"},
                                            .repeats = 2}));
+}
+
+void add_checkpointing(Planner& planner, DType dtype) {
+  const Edition& edition = planner.edition();
+  const auto rows = [&](std::vector<Mode> modes, Words more, std::int64_t count) {
+    return planner.bench({.model = edition.checkpointed_model,
+                          .modes = std::move(modes),
+                          .dtypes = {dtype},
+                          .context = edition.checkpointed_context,
+                          .more = std::move(more),
+                          .repeats = count});
+  };
+  if (edition.segments.empty()) {
+    return planner.add_each(StudyPart::checkpointing, "Checkpoint policies", 0.1,
+                            {rows({Mode::step}, {"--checkpoint", "none,attention,selective,block"}, 4)});
+  }
+  const auto segments = [&](const char* policy, const Lengths& blocks) {
+    return rows({Mode::forward_backward},
+                {"--checkpoint", policy, "--segment", fmt::format("{}", fmt::join(blocks, ","))}, std::ssize(blocks));
+  };
+  planner.add_each(StudyPart::checkpointing, "Checkpoints by the blocks of a segment, and nested", 0.1,
+                   {rows({Mode::forward_backward}, {"--checkpoint", "none"}, 1), segments("block", edition.segments),
+                    segments("nested", edition.nested_segments)});
 }
 
 void add_policies(Planner& planner) {
   const DType dtype = planner.machine().is_gpu() ? DType::bf16 : DType::fp32;
   std::vector<StudyCommand> compiled;
-  for (const std::string& model : planner.compared_models()) {
+  for (const std::string& model : planner.edition().compiled_models) {
     compiled.push_back(planner.bench({.model = model,
                                       .modes = {Mode::forward, Mode::step},
                                       .dtypes = {dtype},
@@ -264,17 +335,14 @@ void add_policies(Planner& planner) {
                                       .repeats = 2}));
   }
   planner.add_each(StudyPart::compiled_model, "Whole models, compiled and not", 0.08, std::move(compiled));
-  planner.add_each(StudyPart::checkpointing, "Checkpoint policies", 0.1,
-                   {planner.bench({.model = planner.large_model(),
-                                   .modes = {Mode::step},
-                                   .dtypes = {dtype},
-                                   .more = {"--checkpoint", "none,attention,selective,block"},
-                                   .repeats = 4})});
+  add_checkpointing(planner, dtype);
 }
 
 void add_ranks(Planner& planner) {
-  add_collectives(planner);
+  if (planner.settings().ranks > 1) add_collectives(planner);
+  if (planner.ranks() == 1) return;
   add_sharding(planner);
+  add_data_parallel(planner);
 }
 
 }  // namespace
@@ -285,7 +353,7 @@ void add_parts(Planner& planner) {
   add_memory(planner);
   add_attention(planner);
   add_policies(planner);
-  if (planner.settings().ranks > 1) add_ranks(planner);
+  add_ranks(planner);
 }
 
 }  // namespace ridgepoint::plan

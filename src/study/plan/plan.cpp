@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/text/text.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "study/plan/planner.h"
 
@@ -112,6 +113,18 @@ StudyMachine study_machine(const std::vector<Json>& rows, std::string_view devic
                     device));
   }
   throw Error(fmt::format("{}: {}", device, problem));
+}
+
+StudyMachine study_machine(const Datasheet& card) {
+  StudyMachine machine{.device = "null",
+                       .name = std::string(card.card),
+                       .memory_bytes = card.memory_bytes,
+                       .flops_per_second = {},
+                       .bytes_per_second = card.bytes_per_second};
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    if (const auto rate = datasheet_flops_per_second(card, name(dtype))) machine.flops_per_second[dtype] = *rate;
+  }
+  return machine;
 }
 
 }  // namespace ridgepoint

@@ -14,6 +14,8 @@
 
 namespace ridgepoint {
 
+struct Datasheet;
+
 // The parts of a study, in the order in which they run. The rows of a part lie in records/NAME.jsonl of its folder.
 enum class StudyPart : std::uint8_t {
   devices,              // what there is, with measured copy and matmul rates
@@ -37,12 +39,13 @@ enum class StudyPart : std::uint8_t {
   checkpointing,        // bench: checkpoint policies
   collectives,          // collectives: time and bandwidth over sizes; with --ranks alone
   ranks,                // bench: several ranks against one, by what they share; with --ranks alone
+  data_parallel,        // bench: gradients one by one, as one message, in buckets; like an edition alone
 };
 inline constexpr auto kStudyPartNames = enum_names<StudyPart>(
     "devices", "sizes", "warmup", "contexts", "profile", "accumulation", "autocast", "precision_error", "memory_peaks",
     "memory_step", "memory_forward_loop", "attention_grid", "attention_limit", "accounting", "ladder", "flash",
-    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks");
-inline constexpr StudyPart kLastStudyPart = StudyPart::ranks;
+    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks", "data_parallel");
+inline constexpr StudyPart kLastStudyPart = StudyPart::data_parallel;
 constexpr std::string_view name(StudyPart part) { return kStudyPartNames[part]; }
 
 // Whether its rows are records (docs/record.md).
@@ -61,7 +64,7 @@ constexpr bool has_records(StudyPart part) {
 
 // A device as `ridgepoint devices` describes it.
 struct StudyMachine {
-  std::string device = "cpu";  // as --device takes it: cpu, cuda, cuda:1
+  std::string device = "cpu";  // as --device takes it: cpu, cuda, cuda:1; null where a card is only planned for
   std::string name;
   std::int64_t memory_bytes = 0;
   std::map<DType, double> flops_per_second;  // of matrix products; a type without a rate runs as fast as fp32
@@ -72,9 +75,13 @@ struct StudyMachine {
 
 // Throws Error where the rows lack the device, or say why it cannot be used.
 StudyMachine study_machine(const std::vector<Json>& rows, std::string_view device);
+// A card by its datasheet.
+StudyMachine study_machine(const Datasheet& card);
 
 struct StudySettings {
   std::string device;             // as StudyMachine has it
+  std::string like = {};          // the edition of the exercise, as --like takes it; empty: none
+  std::string card = {};          // nothing is measured: everything is planned for this card; empty: measure
   int threads = 0;                // as --threads takes it
   std::int64_t ranks = 1;         // as --ranks takes it; 1: the parts of several ranks are left out
   std::string memory_limit = {};  // as --memory-limit takes it; empty: none
@@ -83,12 +90,18 @@ struct StudySettings {
   double limit_seconds = 900;
   std::vector<std::string> models = {};  // as --model takes them; empty: by the machine and the limit
   std::string config_overrides = {};     // of the fields of their config.json, as --config-override takes them
+
+  bool is_plan() const { return !card.empty(); }
 };
 
 struct StudyCommand {
   std::vector<std::string> arguments;  // of the program, its command first; {folder} stands for the study's folder
   std::int64_t rows = 1;               // that it prints; 0: not known before
   double seconds = 0;                  // predicted
+  std::int64_t bytes = 0;              // that it needs at the least; 0: not known
+  std::int64_t ranks = 1;              // that it runs on
+  enum class WithoutCard : std::uint8_t { is_planned, is_left_out, runs };
+  WithoutCard without_card = WithoutCard::is_planned;
 };
 
 struct StudyPartPlan {
@@ -104,7 +117,8 @@ struct StudyPartPlan {
 StudyPartPlan devices_part(const StudySettings& settings);
 
 // All parts in their order, those of several ranks only where there are any. Each has its cheapest rows, and more while
-// its share of the time lasts.
+// its share of the time lasts. Like an edition of the exercise, each has all rows of that edition: those that do not
+// fit are planned for a card. Throws Error (usage) for an edition that is not known.
 std::vector<StudyPartPlan> plan_study(const StudyMachine& machine, const StudySettings& settings);
 
 // `noted` is the plan that a study's folder has, and anyone may have changed; `planned`, the one made again from the

@@ -4,9 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "interchange/huggingface/named_model.h"
+#include "predict/cards/datasheet.h"
 
 namespace ridgepoint::plan {
 namespace {
@@ -19,11 +21,6 @@ StudyIterations iterations_for(const StudyMachine& machine, bool is_quick) {
   return is_quick ? StudyIterations{1, 6} : StudyIterations{2, 6};
 }
 
-Words models_for(const StudyMachine& machine) {
-  if (machine.is_gpu()) return {"small", "medium", "large", "xl", "2.7b"};
-  return {"tiny", "22.7m", "small", "medium", "large"};
-}
-
 // Shares of the measured rates that whole iterations reach: on a GPU small kernels do not fill the device.
 constexpr double kCpuShare = 0.7;
 constexpr double kGpuShare = 0.4;
@@ -31,9 +28,34 @@ constexpr double kLaunchSeconds = 1e-5;
 constexpr double kLaunchesOfLayer = 60;  // forward and backward
 
 constexpr double kScoreBytes = 4;
-// Of one matrix of scores for each of the 8 matrices of a call.
-double score_bytes(std::int64_t sequence) {
-  return 8 * kScoreBytes * static_cast<double>(sequence) * static_cast<double>(sequence);
+// Of one matrix of scores for each matrix of a call.
+double score_bytes(const AttentionCall& call) {
+  const auto sequence = static_cast<double>(call.sequence);
+  return static_cast<double>(call.batch) * kScoreBytes * sequence * sequence;
+}
+
+// Of parameters, and where the mode has them gradients and two moments, in fp32.
+std::int64_t state_bytes(std::int64_t parameters, std::span<const Mode> modes) {
+  const auto has = [&](Mode mode) { return std::ranges::find(modes, mode) != modes.end(); };
+  return parameters * (has(Mode::step) ? 16 : has(Mode::forward_backward) ? 8 : 4);
+}
+
+// The edition of the settings, with the models that they name.
+Edition edition_of(const StudyMachine& machine, const StudySettings& settings) {
+  Edition edition = edition_named(settings.like, machine);
+  if (settings.models.empty()) return edition;
+  edition.models = settings.models;
+  if (machine.is_gpu()) edition.memory_models = {settings.models.front()};
+  if (machine.is_gpu() && settings.models.size() > 1) edition.memory_models.push_back(settings.models.back());
+  return edition;
+}
+
+// What is planned is planned for this card; a study that is like no course plans nothing unless it is asked to.
+std::string planned_card(const StudyMachine& machine, const StudySettings& settings, const Edition& edition) {
+  if (!settings.card.empty()) return settings.card;
+  if (edition.card.empty()) return "";
+  const Datasheet* sheet = find_datasheet(machine.name);
+  return std::string(sheet != nullptr ? sheet->card : machine.is_gpu() ? "" : edition.card);
 }
 
 double rate(const StudyMachine& machine, DType dtype) {
@@ -50,17 +72,30 @@ double rate(const StudyMachine& machine, DType dtype) {
 Planner::Planner(const StudyMachine& machine, const StudySettings& settings)
     : machine_(machine),
       settings_(settings),
+      edition_(edition_of(machine, settings)),
       iterations_(iterations_for(machine, settings.is_quick)),
-      models_(settings.models.empty() ? models_for(machine) : settings.models),
+      planned_card_(planned_card(machine, settings, edition_)),
       limit_seconds_(settings.limit_seconds * (settings.ranks > 1 ? 1 - kShareOfRanks : 1)) {
-  for (const std::string& model : models_) {
+  // On a processor, the largest model that it can run many times, which may be smaller than those of a course. On a
+  // GPU the smallest, which the published studies have.
+  Words models = edition_.models;
+  if (!machine.is_gpu() && !edition_.name.empty()) models.insert(models.begin(), {"tiny", "22.7m"});
+  for (const std::string& model : models) {
     if (main_model_.empty() || iteration_seconds(model, Mode::step) <= settings.limit_seconds / kStepsOfLimit)
       main_model_ = model;
-    if (machine.is_gpu()) break;  // small, which the published studies have
+    if (machine.is_gpu()) break;
   }
   large_model_ = main_model_;
-  if (machine.is_gpu() && std::ranges::find(models_, "large") != models_.end()) large_model_ = "large";
-  plan_.push_back(devices_part(settings));
+  if (machine.is_gpu() && std::ranges::find(models, "large") != models.end()) large_model_ = "large";
+  const auto fill = [](Words& named, const Words& usual) {
+    if (named.empty()) named = usual;
+  };
+  fill(edition_.compiled_models, compared_models());
+  fill(edition_.profiled_models, {main_model_});
+  fill(edition_.memory_models, {main_model_});
+  if (edition_.timeline_model.empty()) edition_.timeline_model = main_model_;
+  if (edition_.checkpointed_model.empty()) edition_.checkpointed_model = large_model_;
+  if (!settings.is_plan()) plan_.push_back(devices_part(settings));
 }
 
 TransformerConfig Planner::config_of(const std::string& model) const {
@@ -75,8 +110,15 @@ Words Planner::compared_models() const {
   return models;
 }
 
-double Planner::iteration_seconds(const std::string& model, Mode mode) const {
-  return plan::iteration_seconds(machine_, config_of(model), mode, 4, 256, DType::fp32);
+double Planner::iteration_seconds(const std::string& model, Mode mode, std::int64_t context, DType dtype) const {
+  constexpr std::int64_t kBatch = 4;
+  TransformerConfig config = config_of(model);
+  config.context = context > 0 ? context : edition_.context;
+  const auto [flops, is_new] = flops_.try_emplace({model, mode, config.context});
+  if (is_new) flops->second = static_cast<double>(Transformer(config, kBatch).flops(mode));
+  const double launches =
+      machine_.is_gpu() ? static_cast<double>(config.layers) * kLaunchesOfLayer * kLaunchSeconds : 0;
+  return std::max(flops->second / rate(machine_, dtype), launches);
 }
 
 Words Planner::words(const char* command, const Words& more) const {
@@ -96,41 +138,86 @@ Words Planner::words(const char* command, const Words& more) const {
 }
 
 StudyCommand Planner::bench(const BenchSweep& sweep) const {
-  StudyCommand command;
-  command.rows = static_cast<std::int64_t>(sweep.modes.size() * sweep.dtypes.size()) * sweep.repeats;
-  command.seconds = start_seconds(machine_);
   const TransformerConfig model = config_of(sweep.model);
-  Words mode_names, dtype_names;
-  for (const Mode mode : sweep.modes) mode_names.emplace_back(name(mode));
-  for (const DType dtype : sweep.dtypes) dtype_names.emplace_back(name(dtype));
+  const std::int64_t context = sweep.context > 0 ? sweep.context : edition_.context;
+  StudyCommand command{.arguments = {},
+                       .rows = static_cast<std::int64_t>(sweep.modes.size() * sweep.dtypes.size()) * sweep.repeats,
+                       .seconds = start_seconds(machine_),
+                       .bytes = state_bytes(parameter_count(model), sweep.modes)};
   for (const Mode mode : sweep.modes) {
     for (const DType dtype : sweep.dtypes) {
-      const double iteration = plan::iteration_seconds(machine_, model, mode, 4, sweep.context, dtype);
+      const double iteration = iteration_seconds(sweep.model, mode, context, dtype);
       command.seconds += static_cast<double>(sweep.repeats) *
                          (initial_seconds(machine_, model) + iteration * static_cast<double>(iterations_.total()));
     }
   }
-  Words all = {"--model",   sweep.model,
-               "--mode",    fmt::format("{}", fmt::join(mode_names, ",")),
-               "--dtype",   fmt::format("{}", fmt::join(dtype_names, ",")),
-               "--batch",   "4",
-               "--context", std::to_string(sweep.context)};
+  Words all = {"--model", sweep.model, "--mode",    joined_names(sweep.modes), "--dtype", joined_names(sweep.dtypes),
+               "--batch", "4",         "--context", std::to_string(context)};
   all.insert(all.end(), sweep.more.begin(), sweep.more.end());
   command.arguments = with_iterations(words("bench", all), iterations_);
   return command;
 }
 
-void Planner::add(StudyPart part, std::string title, double share, std::vector<Choice> choices) {
-  StudyPartPlan planned{part, std::move(title), {}};
-  left_ += share * limit_seconds_;
-  for (Choice& choice : choices) {
-    auto taken = std::ranges::find_if(choice, [&](const StudyCommand& command) { return command.seconds <= left_; });
-    if (taken == choice.end() && planned.commands.empty()) taken = std::prev(choice.end());
-    if (taken == choice.end()) continue;
-    left_ -= taken->seconds;
-    planned.commands.push_back(std::move(*taken));
+StudyCommand Planner::memory(const std::string& model, std::int64_t context, const std::vector<Mode>& modes) const {
+  const TransformerConfig config = config_of(model);
+  const auto rows = static_cast<std::int64_t>(2 * modes.size());
+  StudyCommand command{
+      .arguments = with_iterations(words("memory", {"--model", model, "--mode", joined_names(modes), "--dtype",
+                                                    "fp32,bf16", "--context", std::to_string(context)}),
+                                   {1, 1}),
+      .rows = rows,
+      .seconds = start_seconds(machine_) + static_cast<double>(rows) * initial_seconds(machine_, config),
+      .bytes = state_bytes(parameter_count(config), modes)};
+  for (const Mode mode : modes)
+    for (const DType dtype : {DType::fp32, DType::bf16})
+      command.seconds += 2 * iteration_seconds(model, mode, context, dtype);
+  return command;
+}
+
+bool Planner::fits(const StudyCommand& command) const {
+  if (settings_.is_plan()) return command.without_card == StudyCommand::WithoutCard::runs;
+  return command.seconds <= left_ && command.ranks <= settings_.ranks &&
+         (machine_.is_gpu() || command.bytes < machine_.memory_bytes);
+}
+
+std::optional<StudyCommand> Planner::planned(const StudyCommand& command) const {
+  if (planned_card_.empty() || command.without_card != StudyCommand::WithoutCard::is_planned) return std::nullopt;
+  const std::string& verb = command.arguments.front();
+  const bool predicts_time = verb == "bench";
+  StudyCommand twin{
+      .arguments = {predicts_time ? "plan" : verb, "--card", planned_card_}, .rows = command.rows, .seconds = 0.2};
+  for (std::size_t i = 1; i < command.arguments.size(); ++i) {
+    const std::string& word = command.arguments[i];
+    const bool is_of_this_machine = word == "--device" || word == "--threads" || word == "--ranks" ||
+                                    (word == "--memory-limit" && settings_.memory_limit.empty());
+    const bool is_of_runs = predicts_time && (word == "--warmup" || word == "--steps");
+    if (is_of_this_machine || is_of_runs) {
+      ++i;  // with its value
+    } else {
+      twin.arguments.push_back(word);
+    }
   }
-  plan_.push_back(std::move(planned));
+  return twin;
+}
+
+void Planner::add(StudyPart part, std::string title, double share, std::vector<Choice> choices) {
+  StudyPartPlan part_plan{part, std::move(title), {}};
+  double spent = 0;
+  for (const StudyPartPlan& earlier : plan_) spent += earlier.seconds();
+  left_ = std::min(left_ + share * limit_seconds_, settings_.limit_seconds - spent);
+  for (Choice& choice : choices) {
+    auto taken = std::ranges::find_if(choice, [&](const StudyCommand& command) { return fits(command); });
+    std::optional<StudyCommand> instead;  // of all rows of the choice, unless they are measured
+    if (taken != choice.begin()) instead = planned(choice.front());
+    const bool must_run = !instead && part_plan.commands.empty() && !settings_.is_plan();
+    if (taken == choice.end() && must_run && choice.back().ranks <= settings_.ranks) taken = std::prev(choice.end());
+    if (taken != choice.end()) {
+      left_ -= taken->seconds;
+      part_plan.commands.push_back(std::move(*taken));
+    }
+    if (instead) part_plan.commands.push_back(std::move(*instead));
+  }
+  if (!part_plan.commands.empty()) plan_.push_back(std::move(part_plan));
 }
 
 void Planner::add_each(StudyPart part, std::string title, double share, std::vector<StudyCommand> commands) {
@@ -147,33 +234,24 @@ Words with_iterations(Words words, const StudyIterations& iterations) {
 
 double start_seconds(const StudyMachine& machine) { return machine.is_gpu() ? 2.5 : 1; }
 
-double iteration_seconds(const StudyMachine& machine, TransformerConfig model, Mode mode, std::int64_t batch,
-                         std::int64_t context, DType dtype) {
-  model.context = context;
-  const auto flops = static_cast<double>(Transformer(model, batch).flops(mode));
-  const double launches = machine.is_gpu() ? static_cast<double>(model.layers) * kLaunchesOfLayer * kLaunchSeconds : 0;
-  return std::max(flops / rate(machine, dtype), launches);
-}
-
 double initial_seconds(const StudyMachine& machine, const TransformerConfig& model) {
   constexpr double kParametersPerSecond = 5e7;
   const auto parameters = static_cast<double>(parameter_count(model));
   return machine.is_gpu() ? 0.3 + parameters / 5e9 : parameters / kParametersPerSecond;
 }
 
-bool scores_exceed_memory(const StudyMachine& machine, std::int64_t sequence) {
-  return kScoreMatricesOfMemory * score_bytes(sequence) > static_cast<double>(machine.memory_bytes);
+bool scores_exceed_memory(const StudyMachine& machine, const AttentionCall& call) {
+  return call.stores_scores && kScoreMatricesOfMemory * score_bytes(call) > static_cast<double>(machine.memory_bytes);
 }
 
-double attention_seconds(const StudyMachine& machine, std::int64_t width, std::int64_t sequence, bool stores_scores,
-                         const StudyIterations& iterations) {
+double attention_seconds(const StudyMachine& machine, const AttentionCall& call, const StudyIterations& iterations) {
   constexpr double kPasses = 24;  // over the scores, forward and backward
-  if (stores_scores && scores_exceed_memory(machine, sequence)) return 0;
-  const double scores = score_bytes(sequence) / kScoreBytes;
-  const double flops = (4 + 4 + 10) * scores * static_cast<double>(width);
+  if (scores_exceed_memory(machine, call)) return 0;
+  const double scores = score_bytes(call) / kScoreBytes;
+  const double flops = (4 + 4 + 10) * scores * static_cast<double>(call.width);
   const double seconds = flops / rate(machine, DType::fp32) +
-                         (stores_scores ? kPasses * score_bytes(sequence) / std::max(machine.bytes_per_second, 1e9)
-                                        : scores * 5e-10 * (machine.is_gpu() ? 0.01 : 1));
+                         (call.stores_scores ? kPasses * score_bytes(call) / std::max(machine.bytes_per_second, 1e9)
+                                             : scores * 5e-10 * (machine.is_gpu() ? 0.01 : 1));
   return seconds * static_cast<double>(iterations.total()) + 0.05;
 }
 

@@ -3,12 +3,20 @@
 // chooses rows; no result shows it.
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/transformer.h"
 #include "ridgepoint/compile.h"
+#include "study/plan/edition.h"
 #include "study/plan/plan.h"
 
 namespace ridgepoint::plan {
@@ -31,13 +39,13 @@ struct BenchSweep {
   std::string model;
   std::vector<Mode> modes;
   std::vector<DType> dtypes = {DType::fp32};
-  std::int64_t context = 256;
+  std::int64_t context = 0;  // 0: that of the edition
   Words more = {};           // further options
   std::int64_t repeats = 1;  // rows that the further options make of one
 };
 
 // The parts of several ranks have this share of the limit.
-inline constexpr double kShareOfRanks = 0.2;
+inline constexpr double kShareOfRanks = 0.25;
 
 class Planner {
  public:
@@ -46,25 +54,30 @@ class Planner {
 
   const StudyMachine& machine() const { return machine_; }
   const StudySettings& settings() const { return settings_; }
+  const Edition& edition() const { return edition_; }
   const StudyIterations& iterations() const { return iterations_; }
-  const Words& models() const { return models_; }                  // the smallest first
-  const std::string& main_model() const { return main_model_; }    // of most parts
-  const std::string& large_model() const { return large_model_; }  // of compilation and checkpointing
+  std::int64_t ranks() const { return std::max(settings_.ranks, edition_.ranks); }  // that are measured or planned
+  const std::string& main_model() const { return main_model_; }                     // of most parts
+  const std::string& large_model() const { return large_model_; }                   // of compilation and checkpointing
 
   // With the fields that the settings replace.
   TransformerConfig config_of(const std::string& model) const;
   // The large model, and the main one if it is another.
   Words compared_models() const;
-  // Predicted, of one iteration of batch 4 and context 256 in fp32.
-  double iteration_seconds(const std::string& model, Mode mode) const;
+  // Predicted, of one iteration of batch 4. Context 0: that of the edition.
+  double iteration_seconds(const std::string& model, Mode mode, std::int64_t context = 0,
+                           DType dtype = DType::fp32) const;
 
   // A command line with the device and the limits of the settings, and what they replace of the model.
   Words words(const char* command, const Words& more) const;
   StudyCommand bench(const BenchSweep& sweep) const;
+  // For each mode and each of fp32 and bf16 a row, which one iteration measures.
+  StudyCommand memory(const std::string& model, std::int64_t context, const std::vector<Mode>& modes) const;
 
   // Adds a part. The part has `share` of the limit (less kShareOfRanks if there are several ranks), and the time that
-  // earlier parts left. Of each choice the part takes the first command line that fits into the time left. It has a
-  // command line of the first choice in any case.
+  // earlier parts left. Of each choice the part takes the first command line that fits into the time left and into the
+  // memory of a host. What is not taken is planned for a card instead, if there is one and the command can be
+  // planned. Without a card the part has a command line of the first choice in any case.
   void add(StudyPart part, std::string title, double share, std::vector<Choice> choices);
   // Each command line is a choice.
   void add_each(StudyPart part, std::string title, double share, std::vector<StudyCommand> commands);
@@ -72,15 +85,30 @@ class Planner {
   std::vector<StudyPartPlan> take() { return std::move(plan_); }
 
  private:
+  bool fits(const StudyCommand& command) const;
+  // The rows of a command line as `planned_card_` would have them, by a command line that runs nothing.
+  std::optional<StudyCommand> planned(const StudyCommand& command) const;
+
   const StudyMachine& machine_;
   const StudySettings& settings_;
+  Edition edition_;
   StudyIterations iterations_;
-  Words models_;
   std::string main_model_, large_model_;
+  std::string planned_card_;  // empty: nothing is planned
   double limit_seconds_ = 0;  // of the parts that all studies have
   double left_ = 0;           // seconds
   std::vector<StudyPartPlan> plan_;
+  // Of models, modes and contexts: a graph is built to count the operations.
+  mutable std::map<std::tuple<std::string, Mode, std::int64_t>, double> flops_;
 };
+
+// "fp32,bf16": the names of a list of enums.
+template <typename Values>
+std::string joined_names(const Values& values) {
+  Words names;
+  for (const auto value : values) names.emplace_back(name(value));
+  return fmt::format("{}", fmt::join(names, ","));
+}
 
 // The words with the options for warm-up and timed iterations.
 Words with_iterations(Words words, const StudyIterations& iterations);
@@ -88,18 +116,18 @@ Words with_iterations(Words words, const StudyIterations& iterations);
 // Of one process, before its first row.
 double start_seconds(const StudyMachine& machine);
 
-// One iteration of a model.
-double iteration_seconds(const StudyMachine& machine, TransformerConfig model, Mode mode, std::int64_t batch,
-                         std::int64_t context, DType dtype);
-// Its initial values.
+// The initial values of a model.
 double initial_seconds(const StudyMachine& machine, const TransformerConfig& model);
 
-// Whether one call of attention, with 8 matrices of one head, clearly does not fit in memory if it stores all scores:
-// its backward needs more than kScoreMatricesOfMemory of them.
-bool scores_exceed_memory(const StudyMachine& machine, std::int64_t sequence);
-// Forward, and forward with backward, of such a call, which stores all scores or none of them. 0 where they do not fit.
-double attention_seconds(const StudyMachine& machine, std::int64_t width, std::int64_t sequence, bool stores_scores,
-                         const StudyIterations& iterations);
+// One call of attention with one head.
+struct AttentionCall {
+  std::int64_t batch = 8, width = 64, sequence = 0;
+  bool stores_scores = true;  // all of them, or none
+};
+// Whether the call clearly does not fit in memory: its backward needs more than kScoreMatricesOfMemory of the scores.
+bool scores_exceed_memory(const StudyMachine& machine, const AttentionCall& call);
+// Forward, and forward with backward. 0 where they do not fit.
+double attention_seconds(const StudyMachine& machine, const AttentionCall& call, const StudyIterations& iterations);
 
 // Adds all parts in their order, those of several ranks only if there are any.
 void add_parts(Planner& planner);

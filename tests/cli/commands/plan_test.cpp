@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ridgepoint/program.h"
@@ -15,8 +16,10 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 
 constexpr int kNothingFits = 4;
 
@@ -259,6 +262,25 @@ TEST(PlanCommand, shows_what_was_chosen_and_from_what) {
   EXPECT_THAT(plan({"--model", "tiny", "--parallel", "data=2,bucket=3MiB"}).output, HasSubstr("buckets of 3.00 MiB"));
 }
 
+// Behind backward one by one and as one message; beside it one by one and in buckets of four sizes.
+TEST(PlanCommand, sweeps_all_ways_to_sum_gradients_at_once) {
+  const std::vector<std::string> ways = {"--parallel", "data=2,overlap=off,bucket=each,all", "--parallel",
+                                         "data=2,bucket=each,1MB:1000MB:*10"};
+  const nlohmann::json rows = rows_of(with_options({"--model", "small", "--context", "128", "--card", "h100"}, ways));
+  std::vector<std::pair<bool, std::int64_t>> found;
+  for (const nlohmann::json& row : rows)
+    found.emplace_back(row["parallel"]["overlap"].get<bool>(), row["parallel"]["bucket_bytes"].get<std::int64_t>());
+  EXPECT_THAT(found,
+              ElementsAre(Pair(false, 1), Pair(false, std::int64_t{1} << 62), Pair(true, 1), Pair(true, 1'000'000),
+                          Pair(true, 10'000'000), Pair(true, 100'000'000), Pair(true, 1'000'000'000)));
+  EXPECT_EQ(rows[1]["parallel"]["collectives"], 1);
+  EXPECT_EQ(rows[0]["parallel"]["collectives"], rows[2]["parallel"]["collectives"]);
+  EXPECT_THAT(plan(with_options({"--model", "small", "--card", "h100"}, ways)).output,
+              AllOf(HasSubstr("overlap        buckets"), HasSubstr("off       one gradient"),
+                    HasSubstr("off      all gradients"), HasSubstr("on           976.6 KiB")));
+  EXPECT_EQ(rows_of({"--parallel", "2:8:*2,reduce=auto,fp32"}).size(), 6U);
+}
+
 // Twice the batch on the same memory takes more than states in parts.
 TEST(PlanCommand, fits_the_largest_batch_that_some_sharding_allows) {
   const nlohmann::json rows = rows_of({"--model", "tiny", "--memory-limit", "100MiB", "--fit", "batch", "--parallel",
@@ -275,6 +297,12 @@ TEST(PlanCommand, refuses_choices_that_nothing_decides) {
   EXPECT_THAT(refused({"--parallel", "data=2", "--shard", "aut"}), HasSubstr("did you mean 'auto'?"));
   EXPECT_THAT(refused({"--parallel", "data=2,bucket=much"}), HasSubstr("--parallel: bucket: 'much'"));
   EXPECT_THAT(refused({"--parallel", "data=2,bucket=0"}), HasSubstr("--parallel: bucket: '0'"));
+  EXPECT_THAT(refused({"--parallel", "data=2,bucket=every"}), HasSubstr("each sums every gradient by itself"));
+  EXPECT_THAT(refused({"--parallel", "data=2,overlap=no"}), HasSubstr("overlap: 'no' is unknown; available: on, off"));
+  EXPECT_THAT(refused({"--parallel", "data=2,overlap=off", "--shard", "gradients"}),
+              HasSubstr("--shard gradients frees each during backward; use --shard none or optimizer, or overlap=on"));
+  EXPECT_THAT(refused({"--parallel", "data=2,overlap"}),
+              HasSubstr("--parallel: data: 'overlap' is not a whole number"));
   EXPECT_THAT(refused({"--parallel", "data=2,bucket=auto", "--checkpoint", "auto", "--card", "h200"}),
               HasSubstr("give the size of a bucket, or a policy"));
   EXPECT_THAT(refused({"--network", "8x 450 GB/s"}), HasSubstr("there is one rank; add --parallel data=2"));

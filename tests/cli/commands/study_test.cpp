@@ -1,4 +1,5 @@
 // ridgepoint study, from the outside: what a stopped study keeps, how it goes on, and what it refuses.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -255,7 +256,7 @@ TEST_F(FinishedStudy, runs_no_command_line_that_its_folder_adds) {
   manifest["parts"].back()["commands"].push_back(
       {{"arguments", {"version", "--output", outside}}, {"rows", 0}, {"predicted_seconds", 1}});
   write_file(file("study.json"), manifest.dump());
-  expect_refused(study(), 1, "of the part 'accumulation', command 2 is 'version --output " + outside);
+  expect_refused(study(), 1, "of the part 'accumulation', command 3 is 'version --output " + outside);
   EXPECT_FALSE(fs::exists(outside));
   // As if the study had been stopped before its last part.
   manifest = json::parse(text);
@@ -378,6 +379,25 @@ TEST(StudyCommand, goes_on_after_a_command_line_that_fails) {
   EXPECT_EQ(complete_lines(fs::path(folder) / "records" / "memory_step.jsonl").size(), 1U);
 }
 
+TEST(StudyCommand, plans_a_whole_edition_without_a_card) {
+  const TemporaryFolder temporary;
+  const std::string folder = temporary / "b200";
+  const Words study = {"study",     "--like",          "cs336-2026", "--plan-only",
+                       "--without", "precision_error", "--output",   folder};
+  const ProgramResult result = run_program(study);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("planned for B200, not measured"), Not(HasSubstr("nan"))));
+  const std::string readme = read_file(fs::path(folder) / "README.md", kMostBytes);
+  EXPECT_THAT(readme,
+              AllOf(HasSubstr("Planned for B200"), HasSubstr("ridgepoint study --like cs336-2026 --card B200")));
+  for (const char* part : {"sizes", "contexts", "memory_peaks", "memory_step", "attention_grid", "accounting", "flash",
+                           "compiled_model", "checkpointing", "ranks"}) {
+    EXPECT_FALSE(complete_lines(fs::path(folder) / "records" / fmt::format("{}.jsonl", part)).empty()) << part;
+  }
+  EXPECT_FALSE(fs::exists(fs::path(folder) / "records/devices.jsonl")) << "it measures no device";
+  EXPECT_EQ(run_program(study).exit_code, 0) << "it goes on where nothing is left to do";
+}
+
 TEST(StudyCommand, refuses_what_it_cannot_measure_or_write) {
   const TemporaryFolder temporary;
   const std::string folder = temporary / "study";
@@ -389,6 +409,12 @@ TEST(StudyCommand, refuses_what_it_cannot_measure_or_write) {
   EXPECT_THAT(error_of({"--device", "null"}), HasSubstr("a study runs on cpu or cuda, not on 'null'"));
   EXPECT_THAT(error_of({"--only", "sizes,weather"}), HasSubstr("--only: 'weather' is no part of a study"));
   EXPECT_THAT(error_of({"--only", "sizes,ranks"}), HasSubstr("--only: ranks need several ranks; add --ranks 2"));
+  EXPECT_THAT(error_of({"--like", "cs336"}), HasSubstr("--like: 'cs336' is no edition of the exercise; "));
+  EXPECT_THAT(error_of({"--like", "cs336-2025"}), HasSubstr("--model: cs336-2025 names its models"));
+  EXPECT_THAT(error_of({"--card", "h100"}), HasSubstr("--card and --plan-only run nothing, and --device runs"));
+  EXPECT_THAT(run_program({"study", "--plan-only", "--output", folder}).error,
+              HasSubstr("name the card to plan for, as in --card h100"));
+  EXPECT_THAT(run_program({"study", "--card", "h1000", "--output", folder}).error, HasSubstr("'h1000' is unknown"));
   EXPECT_THAT(error_of({"--limit", "soon"}), HasSubstr("--limit"));
   EXPECT_THAT(error_of({"--config-override", "vocab_size=9"}), HasSubstr("'tiny' is a preset, which has none"));
   EXPECT_THAT(error_of({"--model", "gpt2", "--config-override", "vocab"}), HasSubstr("--config-override"));

@@ -63,6 +63,41 @@ TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {
   EXPECT_THAT(different.error, HasSubstr("'loss.2'"));
 }
 
+TEST(Verify, names_a_factor_of_gradients_and_compares_a_file_without_them) {
+  const TemporaryFolder folder;
+  const std::string right = folder / "r", changed = folder / "c";
+  const auto verify = [&](const std::vector<std::string>& more) {
+    return run_program(
+        with_options({"verify", "--device", "cpu", "--layers", "1", "--d-model", "16", "--d-ff", "24", "--heads", "2",
+                      "--vocab", "50", "--context", "8", "--batch", "2", "--optimizer-steps", "0"},
+                     more));
+  };
+  ASSERT_EQ(verify({"--dump", right}).exit_code, 0);
+  const SafetensorsFile file(right);
+  const auto rewrite = [&](bool with_gradients) {
+    std::vector<TensorDeclaration> declarations;
+    for (const std::string& name : file.names()) {
+      if (with_gradients || !name.starts_with("grad.")) declarations.push_back({name, file.type(name)});
+    }
+    write_safetensors(changed, declarations, [&](std::size_t i) {
+      HostTensor tensor = file.read(declarations[i].name);
+      if (!declarations[i].name.starts_with("grad.")) return tensor;
+      for (float& x : tensor.as<float>()) x *= 16;
+      return tensor;
+    });
+  };
+  rewrite(true);
+  const ProgramResult summed = verify({"--against", changed});
+  EXPECT_EQ(summed.exit_code, 1);
+  EXPECT_THAT(summed.output, HasSubstr("grad.lm_head.weight is 16 times what it should be (the tokens of a batch); "
+                                       "divided by that, it agrees."));
+  rewrite(false);
+  const ProgramResult forward = verify({"--against", changed});
+  EXPECT_EQ(forward.exit_code, 0) << forward.error;
+  EXPECT_THAT(forward.output, HasSubstr("The file agrees."));
+  EXPECT_THAT(forward.error, HasSubstr("has no grad.NAME, so nothing was compared with it"));
+}
+
 TEST(Verify, finds_the_same_results_where_attention_is_flash_or_fused) {
   const TemporaryFolder folder;
   const std::string results = folder / "r";

@@ -138,6 +138,24 @@ TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
                    2 * 4 * 16 / (rows[0]["time_ms"]["mean"].get<double>() / 1e3));
 }
 
+TEST_F(Ranks, sum_gradients_in_all_ways_of_one_command) {
+  const Words ways = {"--ranks", "2", "--parallel", "data=2,overlap=off,bucket=each,all", "--parallel",
+                      "data=2,bucket=each,4KiB"};
+  const ProgramResult run =
+      run_program(joined(joined(joined({"bench"}, kModel), ways), {"--steps", "3", "--format", "json"}));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const json rows = json::parse(run.output);
+  ASSERT_EQ(rows.size(), 4);
+  for (const json& row : rows) {
+    EXPECT_EQ(row["parallel"]["wire_bytes"], rows[0]["parallel"]["wire_bytes"]);
+    EXPECT_EQ(row["memory_bytes"]["planned_peak"], row["memory_bytes"]["peak_allocated"]);
+    if (row["parallel"]["overlap"] == false) EXPECT_LT(row["parallel"]["hidden"], 0.01);
+  }
+  EXPECT_EQ(rows[1]["parallel"]["collectives"], 1);
+  EXPECT_EQ(rows[0]["parallel"]["collectives"], rows[2]["parallel"]["collectives"]);
+  EXPECT_LT(rows[3]["parallel"]["collectives"], rows[2]["parallel"]["collectives"]);
+}
+
 TEST_F(Ranks, compare_configurations_in_rounds) {
   const Words options = {"--steps", "9", "--compile", "fuse", "--shard", "none,optimizer", "--format", "json"};
   const ProgramResult run = run_program(joined(joined(joined({"compare"}, kModel), on_ranks(2)), options));

@@ -53,6 +53,11 @@ TEST(PublishedRows, have_a_source_a_status_and_a_basis_for_their_card) {
   }
 }
 
+TEST(PublishedRows, name_no_card_that_the_source_does_not_name) {
+  EXPECT_EQ(study_words("unnamed_card"), "a card that the source does not name");
+  for (const PublishedRow& row : published_rows()) EXPECT_THAT(study_words(row.study), Not(HasSubstr("unnamed_")));
+}
+
 TEST(PublishedRows, have_the_settings_and_figures_of_their_kind) {
   for (const PublishedRow& row : published_rows()) {
     if (row.kind == PublishedKind::step) {

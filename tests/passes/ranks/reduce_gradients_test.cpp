@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <numeric>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "ir/queries.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
+#include "plan/plan.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "support/graphs/rank_threads.h"
@@ -125,6 +129,68 @@ TEST(ReduceGradients, puts_updates_in_the_order_of_their_sums) {
   EXPECT_TRUE(std::ranges::is_sorted(sums));
 }
 
+struct Way {
+  bool overlap;
+  std::int64_t bucket_bytes;
+};
+constexpr Way kFourWays[] = {{false, kEachGradient}, {false, kAllGradients}, {true, kEachGradient}, {true, 2048}};
+
+// Two ranks: the sum of two numbers is the same in any order.
+TEST(ReduceGradients, makes_the_same_bits_in_all_ways) {
+  std::vector<std::map<std::string, std::vector<std::byte>>> found(std::size(kFourWays));
+  for (std::size_t way = 0; way < found.size(); ++way) {
+    RankThreads(2, CollectiveRuns::in_wait).run([&](std::size_t rank, const auto& others) {
+      CompileOptions options{.mode = Mode::forward_backward, .verify = true};
+      options.parallel = {.data = 2,
+                          .rank = static_cast<std::int64_t>(rank),
+                          .bucket_bytes = kFourWays[way].bucket_bytes,
+                          .overlap = kFourWays[way].overlap};
+      const Transformer workload(kToy, kBatch);
+      Program program(workload.build(), open_device("cpu"), {.compile = options, .communicator = others});
+      initialise(program, workload, 3 + rank);
+      program.run();
+      if (rank != 0) return;
+      for (const Output& output : program.graph().outputs())
+        found[way][output.name] = program.read_output(output.name).data;
+    });
+    EXPECT_GT(found[way].size(), 10U);
+    EXPECT_EQ(found[way], found[0]) << way;
+  }
+}
+
+// The sums of a step, and the launches between them that are none.
+TEST(ReduceGradients, sums_behind_backward_with_no_launch_beside_where_nothing_may_overlap) {
+  for (const Way way : kFourWays) {
+    for (const Sharding shard : {Sharding::none, Sharding::optimizer}) {
+      CompileOptions options{.mode = Mode::step, .level = Compile::fuse, .verify = true};
+      options.parallel = {.data = 2, .shard = shard, .bucket_bytes = way.bucket_bytes, .overlap = way.overlap};
+      const ProgramPlan plan(Transformer(kToy, kBatch).build(), open_device("null"), {.compile = options});
+      const Graph& graph = plan.graph();
+      std::size_t sums = 0, summed = 0, beside = 0, of_backward_behind = 0;
+      std::set<std::size_t> running;
+      const std::vector<PlanStep>& steps = plan.execution().steps;
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const Node& node = graph.node(steps[i].node);
+        for (const std::size_t ended : steps[i].waits) running.erase(ended);
+        if (node.op == Op::all_reduce || node.op == Op::reduce_scatter) {
+          running.insert(i);
+          ++sums;
+          summed += node.outputs.size();
+        } else if (node.op != Op::all_gather && sums > 0) {
+          beside += running.size();
+          // The mean of the loss of all ranks goes with the last sum.
+          of_backward_behind += node.phase == Phase::backward && graph.type(node.outputs[0]).elements() > 1 ? 1 : 0;
+        }
+      }
+      EXPECT_EQ(beside == 0, !way.overlap) << name(shard);
+      EXPECT_EQ(of_backward_behind == 0, !way.overlap) << name(shard);
+      if (shard != Sharding::none) continue;  // each of its sums may be two
+      if (way.bucket_bytes == kAllGradients) EXPECT_EQ(sums, 1U);
+      if (way.bucket_bytes == kEachGradient) EXPECT_EQ(sums, summed - 1) << "the loss goes with the last";
+    }
+  }
+}
+
 // The bytes of the sums of each bucket.
 std::vector<std::vector<std::size_t>> buckets_of(const TransformerConfig& model, std::int64_t bucket_bytes) {
   CompileOptions options{.mode = Mode::step, .verify = true};
@@ -174,6 +240,12 @@ CompileOptions small_buckets(CompileOptions options = {}) {
   return options;
 }
 
+// All sums begin behind backward.
+CompileOptions behind(CompileOptions options) {
+  options.parallel.overlap = false;
+  return options;
+}
+
 CompileOptions sharded(CompileOptions options = {}) {
   options.parallel.shard = Sharding::optimizer;
   return options;
@@ -188,6 +260,24 @@ CompileOptions sharded_parameters(CompileOptions options = {}) {
   options.parallel.shard = Sharding::parameters;
   return options;
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    BehindBackward, DataParallel,
+    ::testing::Values(
+        Setting{.runs = CollectiveRuns::in_wait, .compile = behind({})},
+        Setting{.ranks = 3, .runs = CollectiveRuns::in_wait, .compile = behind(small_buckets())},
+        Setting{.compile = behind(small_buckets({.precision = Precision::bf16}))},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = behind({.precision = Precision::bf16, .level = Compile::full, .keep = {.gradients = true}})},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = behind(small_buckets({.precision = Precision::fp16, .level = Compile::fuse}))},
+        Setting{.runs = CollectiveRuns::in_wait, .compile = behind(small_buckets()), .micro_batches = 3},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = behind(sharded(small_buckets({.precision = Precision::bf16, .level = Compile::full})))},
+        Setting{.ranks = 3,
+                .runs = CollectiveRuns::in_wait,
+                .compile = behind(sharded({.precision = Precision::fp16, .level = Compile::fuse}))},
+        Setting{.compile = behind(sharded_parameters(small_buckets({.checkpoint = Checkpoint::block})))}));
 
 INSTANTIATE_TEST_SUITE_P(
     ShardedParameters, DataParallel,

@@ -122,16 +122,30 @@ TEST(CollectiveSeconds, need_links_between_machines_where_there_are_several) {
 }
 
 // A step of two ranks on H200s.
-TimeForecast forecast(double bytes_per_second, Sharding shard = Sharding::none) {
+TimeForecast forecast(double bytes_per_second, const ParallelOptions& parallel) {
   const Transformer workload(transformer_preset("small"), 16);
   const Datasheet& card = *find_datasheet("H200 SXM");
   CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full};
-  options.parallel.data = 2;
-  options.parallel.shard = shard;
+  options.parallel = parallel;
   const std::shared_ptr<Device> device =
       open_device("null", {.threads = 0, .memory_limit_bytes = {}, .card = describe_card(card)});
   const ProgramPlan plan(workload.build(), device, {.compile = options});
   return *forecast_time(plan, Compile::full, card, Network{.inside = {bytes_per_second, 1e-6}}).forecast;
+}
+
+TimeForecast forecast(double bytes_per_second, Sharding shard = Sharding::none) {
+  return forecast(bytes_per_second, {.data = 2, .shard = shard});
+}
+
+TEST(ForecastOfRanks, exposes_all_that_is_sent_behind_backward) {
+  for (const std::int64_t bucket : {kEachGradient, std::int64_t{10'000'000}, kBucketBytes, kAllGradients}) {
+    const TimeForecast beside = forecast(450e9, {.data = 2, .bucket_bytes = bucket});
+    const TimeForecast behind = forecast(450e9, {.data = 2, .bucket_bytes = bucket, .overlap = false});
+    EXPECT_NEAR(behind.exposed_ms, behind.communication_ms, 1e-9) << bucket;
+    EXPECT_GE(behind.exposed_ms, beside.exposed_ms) << bucket;
+    EXPECT_LE(behind.communication_ms, beside.communication_ms) << "no kernel slows it down: " << bucket;
+    EXPECT_EQ(behind.error, std::nullopt);
+  }
 }
 
 TEST(ForecastOfRanks, hides_what_a_fast_network_sends_behind_backward) {

@@ -71,6 +71,26 @@ TEST(StepOnRanks, fits_where_all_have_the_memory_of_the_plan) {
   }
 }
 
+TEST(StepOnRanks, have_the_planned_memory_in_each_way_to_sum_gradients) {
+  for (const bool overlap : {false, true}) {
+    for (const std::int64_t bucket : {kEachGradient, std::int64_t{2048}, kAllGradients}) {
+      for (const Compile level : {Compile::off, Compile::full}) {
+        const auto change = [&](std::size_t, RunConfig& config) {
+          config.compile.level = level;
+          config.compile.parallel.overlap = overlap;
+          config.compile.parallel.bucket_bytes = bucket;
+        };
+        for (const Record& record : measured_on_ranks(change, testing::CollectiveRuns::in_wait)) {
+          ASSERT_EQ(record.status, RunStatus::ok) << record.error.message;
+          EXPECT_EQ(record.memory_bytes.planned_peak, record.memory_bytes.peak_allocated);
+          EXPECT_EQ(record.training_step->parallel.overlap, overlap);
+          EXPECT_EQ(record.training_step->parallel.bucket_bytes, bucket);
+        }
+      }
+    }
+  }
+}
+
 // What a rank compiles depends on its number: where its part of a tensor begins.
 void expect_the_same_collectives(const DeviceOptions& device, const CompileOptions& options) {
   const Transformer workload(TransformerConfig{"custom", 49, 8, 20, 28, 2, 2}, 2);

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
+#include "study/plan/edition.h"
 
 namespace ridgepoint {
 namespace {
@@ -69,7 +71,7 @@ std::vector<std::string> values(const StudyPartPlan& part, const std::string& op
 TEST(StudyPlan, has_every_part_once_and_in_order) {
   for (const StudyMachine& machine : {laptop(), large_card()}) {
     const Plan plan = quick_plan(machine, 2);
-    ASSERT_EQ(plan.size(), kStudyPartNames.all().size());
+    ASSERT_EQ(plan.size(), kStudyPartNames.all().size() - 1) << "without the part of editions";
     EXPECT_EQ(quick_plan(machine).size(), plan.size() - 2) << "without the parts of several ranks";
     for (std::size_t i = 0; i < plan.size(); ++i) {
       EXPECT_EQ(plan[i].part, static_cast<StudyPart>(i));
@@ -159,6 +161,78 @@ TEST(StudyPlan, never_fills_the_memory_of_a_host) {
   const StudyPartPlan grid_of_card = find(quick_plan(large_card()), StudyPart::attention_grid);
   for (const StudyCommand& command : grid_of_card.commands)
     EXPECT_THAT(command.arguments, Not(Contains("--memory-limit")));
+}
+
+// The values of an option in the command lines that measure, or in those that plan for a card.
+std::vector<std::string> values_of(const StudyPartPlan& part, const std::string& option, bool is_planned) {
+  StudyPartPlan chosen = part;
+  std::erase_if(chosen.commands, [&](const StudyCommand& command) {
+    return (std::ranges::find(command.arguments, "--card") != command.arguments.end()) != is_planned;
+  });
+  return values(chosen, option);
+}
+
+StudySettings like(std::string edition, std::string device, double limit_seconds = 1200) {
+  return {.device = std::move(device), .like = std::move(edition), .limit_seconds = limit_seconds};
+}
+
+TEST(Edition, measures_its_own_models_and_contexts_on_a_large_card) {
+  const StudyMachine card = study_machine(*find_datasheet("h200"));
+  const Plan plan = plan_study(card, like("cs336-2026", "cuda"));
+  EXPECT_LE(seconds(plan), 1200);
+  EXPECT_THAT(values_of(find(plan, StudyPart::sizes), "--model", false),
+              ::testing::ElementsAre("small", "medium", "large", "xl-2026", "10b"));
+  EXPECT_THAT(values(find(plan, StudyPart::sizes), "--context"), ::testing::Each("512"));
+  EXPECT_EQ(values(find(plan, StudyPart::memory_peaks), "--context"), (std::vector<std::string>{"128", "2048"}));
+  EXPECT_EQ(find(plan, StudyPart::profile).commands.size(), 6U) << "two models at three contexts";
+  EXPECT_THAT(values(find(plan, StudyPart::checkpointing), "--segment"), Contains("1,2,3,4,6,8,16"));
+  EXPECT_THAT(values(find(plan, StudyPart::flash), "--causal"), ::testing::Each("true"));
+}
+
+TEST(Edition, plans_for_the_card_of_its_course_what_a_laptop_cannot_run) {
+  const Plan plan = plan_study(laptop(), like("cs336-2025", "cpu", 180));
+  EXPECT_LE(seconds(plan), 180);
+  EXPECT_THAT(values_of(find(plan, StudyPart::sizes), "--model", true),
+              ::testing::IsSupersetOf({"medium", "large", "xl", "2.7b"}));
+  EXPECT_THAT(values_of(find(plan, StudyPart::sizes), "--card", true), ::testing::Each("H100 SXM"));
+  EXPECT_EQ(values_of(find(plan, StudyPart::memory_step), "--model", true), std::vector<std::string>{"2.7b"});
+  EXPECT_THAT(values_of(find(plan, StudyPart::profile), "--model", false),
+              ::testing::Each(::testing::AnyOf("tiny", "22.7m")));
+  for (const StudyPartPlan& part : plan) {
+    for (const StudyCommand& command : part.commands) {
+      EXPECT_THAT(command.arguments, Not(::testing::IsSupersetOf({"--card", "--device"}))) << name(part.part);
+    }
+  }
+}
+
+TEST(Edition, plans_ranks_that_the_machine_does_not_have) {
+  const StudyMachine card = study_machine(*find_datasheet("h100"));
+  const StudyPartPlan ranks = find(plan_study(card, like("cs336-2025", "cuda")), StudyPart::ranks);
+  EXPECT_THAT(values_of(ranks, "--parallel", true), ::testing::Each("data=2"));
+  EXPECT_THAT(values_of(ranks, "--model", false), ::testing::IsEmpty());
+  StudySettings two = like("cs336-2025", "cuda");
+  two.ranks = 2;
+  const Plan measured = plan_study(card, two);
+  EXPECT_EQ(values_of(find(measured, StudyPart::data_parallel), "--parallel", false),
+            std::vector<std::string>{"data=2,overlap=off,bucket=each,all"});
+  EXPECT_LE(seconds(measured), 1200);
+}
+
+TEST(Edition, without_a_card_runs_nothing_on_one) {
+  const StudyMachine card = study_machine(*find_datasheet("b200"));
+  StudySettings settings = like("cs336-2026", "null");
+  settings.card = card.name;
+  for (const StudyPartPlan& part : plan_study(card, settings)) {
+    for (const StudyCommand& command : part.commands) {
+      EXPECT_THAT(command.arguments, ::testing::AnyOf(Contains("B200"), Contains("precision"))) << name(part.part);
+    }
+  }
+}
+
+TEST(Edition, that_is_not_known_is_refused_with_those_that_are) {
+  EXPECT_THAT([] { edition_named("cs336-2024", laptop()); },
+              ::testing::ThrowsMessage<Error>(
+                  HasSubstr("--like: 'cs336-2024' is no edition of the exercise; did you mean 'cs336-2025'?")));
 }
 
 std::string difference(const Plan& noted, const Plan& planned) {

@@ -158,7 +158,8 @@ TEST_F(GeneratedKernelsOfOptimizers, update_a_parameter_with_codes_of_moments_in
 
 std::string preset_name(const ::testing::TestParamInfo<TransformerConfig>& preset) {
   std::string name = preset.param.name;
-  std::replace(name.begin(), name.end(), '.', '_');
+  std::ranges::replace_if(
+      name, [](char c) { return c == '.' || c == '-'; }, '_');
   return name;
 }
 

@@ -1,0 +1,35 @@
+// Names the fault of a tensor that is not the attention it should be. Attention is computed again in fp64 with one step
+// of the algorithm done in another way, as a faulty program may do it. Where the tensor then agrees, that step is
+// named.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/attention.h"
+#include "ridgepoint/stop_point.h"
+#include "ridgepoint/tensor.h"
+#include "run/session/steps/compare_tensors.h"
+
+namespace ridgepoint {
+
+// Tensors of one call of attention by name, in any floating type: q and do have the elements of [B,H,S,D] in their order,
+// k and v of [B,N,K,D]; o those of q, lse of [B,H,S], and dq, dk and dv of q, k and v.
+using AttentionTensors = std::map<std::string, HostTensor>;
+
+struct Deviation {
+  std::vector<std::string> names;  // of the tensors that agree
+  std::string text;                // "attention whose scores are not scaled by 1/sqrt(64)"
+  bool is_of_all = true;           // false: one head of keys was looked at, because all would take too long
+};
+
+// `found` has tensors that differ from attention, with the tolerance of each. Each is explained at most once, by the
+// deviation that explains the most of them. Empty for calls whose heads have more than 2^26 numbers to multiply for the
+// scores, which would take minutes. `stop_point` may be called again and again.
+std::vector<Deviation> deviations_of(const AttentionProblem& problem, const AttentionTensors& inputs,
+                                     const AttentionTensors& found, const Tolerance& tolerance,
+                                     const StopPoint& stop_point = {});
+
+}  // namespace ridgepoint
