@@ -114,22 +114,22 @@ std::optional<double> seconds(std::optional<double> ms) {
   return ms ? std::optional(*ms / kMsPerSecond) : std::nullopt;
 }
 
-template <Sharding shard>
+template <Sharding kShard>
 std::optional<double> sent(const StepFacts& facts) {
-  const std::optional<std::int64_t> bytes = facts.run(shard).training_step->parallel.wire_bytes;
+  const std::optional<std::int64_t> bytes = facts.run(kShard).training_step->parallel.wire_bytes;
   return bytes ? std::optional(count(*bytes)) : std::nullopt;
 }
-template <Sharding shard>
+template <Sharding kShard>
 std::optional<double> communication(const StepFacts& facts) {
-  return seconds(facts.run(shard).plan->predicted_communication_ms);
+  return seconds(facts.run(kShard).plan->predicted_communication_ms);
 }
-template <Sharding shard>
+template <Sharding kShard>
 std::optional<double> exposed(const StepFacts& facts) {
-  return seconds(facts.run(shard).plan->predicted_exposed_ms);
+  return seconds(facts.run(kShard).plan->predicted_exposed_ms);
 }
-template <Sharding shard>
+template <Sharding kShard>
 std::optional<double> peak(const StepFacts& facts) {
-  const std::optional<std::int64_t> bytes = facts.run(shard).memory_bytes.peak_allocated;
+  const std::optional<std::int64_t> bytes = facts.run(kShard).memory_bytes.peak_allocated;
   return bytes ? std::optional(count(*bytes)) : std::nullopt;
 }
 
@@ -147,7 +147,7 @@ std::optional<double> planned_kernels(const StepFacts& facts) {
 
 std::span<const SymbolRow> symbol_rows() {
   using Facts = StepFacts;
-  static const std::vector<SymbolRow> kRows = {
+  static const std::vector<SymbolRow> rows = {
       {"N", "ranks", "ranks", [](const Facts& f) { return count(f.ranks()); },
        [](const Facts&) { return std::string("--parallel data"); }},
       {"B", "sequences of a rank", "", [](const Facts& f) { return count(f.workload.batch); },
@@ -207,11 +207,11 @@ std::span<const SymbolRow> symbol_rows() {
       {"r", "one activation of the residual stream", "bytes", [](const Facts& f) { return f.planned.residual_bytes; },
        [](const Facts&) { return std::string("planned"); }},
   };
-  return kRows;
+  return rows;
 }
 
 std::span<const Calculation> calculations() {
-  static const std::vector<Calculation> kRows = {
+  static const std::vector<Calculation> rows = {
       {"all_reduce.gradients", "G", "gradients", "g E + h (P-E)", "bytes"},
       {"all_reduce.to_all", "", "every rank sends its gradients to all others", "(N-1) G", "bytes"},
       {"all_reduce.one_rank", "", "one rank adds all and sends the sum back: that rank", "(N-1) G", "bytes"},
@@ -317,11 +317,11 @@ std::span<const Calculation> calculations() {
       {"checkpointing.recursive_again", "", "halves of halves: computed again, log2 L times",
        "log2(L) (2 E_L + 4 L S D) T", "flop"},
   };
-  return kRows;
+  return rows;
 }
 
 const std::vector<ExplainedTopic>& explained_topics() {
-  static const std::vector<ExplainedTopic> kTopics = {
+  static const std::vector<ExplainedTopic> topics = {
       {"all_reduce", "An all_reduce of the gradients, by several means",
        "Each rank adds the gradients of all ranks. In a ring, each rank sends to its neighbour alone."},
       {"compute", "Arithmetic",
@@ -350,7 +350,7 @@ const std::vector<ExplainedTopic>& explained_topics() {
        "Saved activations of the layers. i nested checkpoints a level give m(n) = i r + m(n/(i+1)), so m(L) = i "
        "log2(L)/log2(i+1) r + a, which is least for i = 1."},
   };
-  return kTopics;
+  return topics;
 }
 
 }  // namespace ridgepoint

@@ -221,19 +221,21 @@ std::optional<BlockContents> contents_of_block(const Snapshot& snapshot, const L
     const bool is_of_iteration = life.freed > begin && life.begin <= end;
     if (category == name(MemoryCategory::gradient) && is_of_iteration) gradients.push_back(&life);
   });
-  MemoryShare& sum = found.saved.categories.emplace_back(std::string(name(MemoryCategory::activation)));
+  MemoryShare sum{std::string(name(MemoryCategory::activation)), "", 0, 0};
   for (MemoryRequest& request : saved.named()) {
     sum.bytes += request.group.bytes;
     sum.blocks += request.group.blocks;
     found.saved.groups.push_back(std::move(request.group));
   }
   std::ranges::stable_sort(found.saved.groups, std::greater<>(), &MemoryGroup::bytes);
+  const bool saves = sum.bytes > 0;
+  found.saved.categories.push_back(std::move(sum));
   if (!gradients.empty()) {
     found.gradient_bytes = highest_level(gradients, [](const BlockLife& life) { return life.bytes; });
     found.requested_gradient_bytes =
         highest_level(gradients, [](const BlockLife& life) { return life.requested_bytes(); });
   }
-  return sum.bytes > 0 || found.gradient_bytes ? std::optional(std::move(found)) : std::nullopt;
+  return saves || found.gradient_bytes ? std::optional(std::move(found)) : std::nullopt;
 }
 
 std::vector<MemoryRequest> requests_between(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t begin,
