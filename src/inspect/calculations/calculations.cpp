@@ -72,6 +72,7 @@ void require_described(const RunConfig& config, const Datasheet& card) {
          fmt::format("calculates whole training steps, not --mode {}; leave --mode out", name(compile.mode)));
   refuse(!compile.frozen.empty() || compile.lora.has_value(),
          "calculates steps that train every parameter; leave --frozen and --lora out");
+  refuse(!compile.parallel.overlap, "calculates sums that run beside backward; leave overlap=off out");
   refuse(compile.accumulate > 1, "calculates steps of one micro-batch; leave --accumulate out");
   refuse(compile.checkpoint == Checkpoint::automatic,
          "compares shardings with the same activations; give a policy instead of --checkpoint auto");

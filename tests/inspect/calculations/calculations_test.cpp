@@ -69,7 +69,7 @@ TEST(Calculations, agree_with_figures_by_hand) {
   EXPECT_EQ(value(found, "data_parallel.bytes"), 20'906'375);
   EXPECT_EQ(value(found, "data_parallel.exposed"), 0);
   EXPECT_EQ(value(found, "data_parallel.tokens"), 544);  // 543.1
-  EXPECT_EQ(value(found, "buckets.count"), 1);
+  EXPECT_NEAR(value(found, "buckets.overhead"), 20'906'368 / kAllReduceRate + 23.5e-6, 1e-12) << "in one bucket";
   EXPECT_EQ(value(found, "fully_sharded.forward_bytes"), 7 * gradients / 8);
   EXPECT_EQ(value(found, "fully_sharded.backward_bytes"), 7 * (layers + gradients) / 8);
   EXPECT_DOUBLE_EQ(value(found, "fully_sharded.time"), 7 * (2 * gradients + layers + 8) / 8 / kGatherRate);
@@ -113,6 +113,16 @@ TEST(Calculations, follow_the_type_in_which_gradients_are_summed) {
   const Explanation whole = explained(tiny_on(8, compile));
   EXPECT_EQ(value(whole, "all_reduce.gradients"), 4 * kParameters);
   EXPECT_EQ(row_of(whole, "data_parallel.bytes").planned, value(whole, "data_parallel.bytes"));
+}
+
+TEST(Calculations, count_the_calls_that_buckets_make) {
+  CompileOptions compile;
+  compile.parallel.bucket_bytes = kEachGradient;
+  const Explanation found = explained(tiny_on(8, compile));
+  const auto calls = std::ranges::find(found.symbols, "n", &ExplainedSymbol::symbol);
+  EXPECT_GT(calls->value, 14) << "each matrix by itself";
+  EXPECT_NEAR(value(found, "buckets.overhead"), 20'906'368 / kAllReduceRate / calls->value + 23.5e-6 * calls->value,
+              1e-12);
 }
 
 // Each operation of a step counts: norms and softmax, which the formula leaves out, are a hundredth.
@@ -174,6 +184,7 @@ TEST(Calculations, refuse_runs_that_they_do_not_describe) {
   EXPECT_THAT(refused([](RunConfig& c) { c.plan_as = PlanAs::torch; }), HasSubstr("leave --as out"));
   EXPECT_THAT(refused([](RunConfig& c) { c.compile.mode = Mode::forward; }), HasSubstr("not --mode forward"));
   EXPECT_THAT(refused([](RunConfig& c) { c.compile.accumulate = 2; }), HasSubstr("leave --accumulate out"));
+  EXPECT_THAT(refused([](RunConfig& c) { c.compile.parallel.overlap = false; }), HasSubstr("leave overlap=off out"));
   EXPECT_THAT(refused([](RunConfig& c) { c.compile.frozen = {"lm_head"}; }), HasSubstr("--frozen"));
   EXPECT_THAT(refused([](RunConfig& c) { c.compile.checkpoint = Checkpoint::automatic; }), HasSubstr("give a policy"));
   EXPECT_THAT(refused([](RunConfig& c) { c.device = "cpu"; }), HasSubstr("leave --device cpu out"));
