@@ -51,7 +51,7 @@ Edition edition_of(const StudyMachine& machine, const StudySettings& settings) {
 }
 
 // What is planned is planned for this card; a study that is like no course plans nothing unless it is asked to.
-std::string planned_card(const StudyMachine& machine, const StudySettings& settings, const Edition& edition) {
+std::string card_to_plan_for(const StudyMachine& machine, const StudySettings& settings, const Edition& edition) {
   if (!settings.card.empty()) return settings.card;
   if (edition.card.empty()) return "";
   const Datasheet* sheet = find_datasheet(machine.name);
@@ -74,7 +74,7 @@ Planner::Planner(const StudyMachine& machine, const StudySettings& settings)
       settings_(settings),
       edition_(edition_of(machine, settings)),
       iterations_(iterations_for(machine, settings.is_quick)),
-      planned_card_(planned_card(machine, settings, edition_)),
+      planned_card_(card_to_plan_for(machine, settings, edition_)),
       limit_seconds_(settings.limit_seconds * (settings.ranks > 1 ? 1 - kShareOfRanks : 1)) {
   // On a processor, the largest model that it can run many times, which may be smaller than those of a course. On a
   // GPU the smallest, which the published studies have.
