@@ -24,4 +24,6 @@ std::string text_at(const Json& row, std::string_view path) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
+bool is_planned(const Json& row) { return text_at(row, "device.kind") == "null" || text_at(row, "device") == "null"; }
+
 }  // namespace ridgepoint

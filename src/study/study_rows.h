@@ -22,4 +22,7 @@ const Json& field(const Json& row, std::string_view path);
 double number_at(const Json& row, std::string_view path);     // NaN if it is no number
 std::string text_at(const Json& row, std::string_view path);  // empty if it is no text
 
+// Whether nothing ran for the row: `plan` or the null device made it.
+bool is_planned(const Json& row);
+
 }  // namespace ridgepoint

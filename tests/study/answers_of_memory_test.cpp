@@ -229,6 +229,18 @@ TEST(Answers, name_the_best_segment_and_its_neighbours) {
   EXPECT_THAT(answer_of(19.9, 22), HasSubstr("the best segment has 1 block")) << "half a percent more, in less time";
 }
 
+TEST(Answers, say_what_checkpoints_need_where_a_run_without_has_no_room) {
+  Json none = segments_row("none", nullptr, 1, 100);
+  none["status"] = "oom";
+  none["memory_bytes"] = {{"planned_peak", std::int64_t{240} << 30}};
+  const StudyRows rows = {
+      {StudyPart::checkpointing, {none, segments_row("block", 1, 20, 120), segments_row("block", 2, 22, 125)}}};
+  EXPECT_EQ(sentence(rows, "What does checkpointing save"),
+            "Without checkpoints small, 4 x 256, bf16 needs 240.0 GiB, more than the device has; 'block with 1 block a "
+            "segment' needs 20.0 GiB.");
+  EXPECT_THAT(sentence(rows, "How many blocks"), HasSubstr("With 'block' the best segment has 1 block"));
+}
+
 Json planned_row(Json row, double predicted_ms) {
   row["command"] = "plan";
   row["device"] = {{"kind", "null"}, {"name", "H100 SXM"}};
@@ -249,7 +261,7 @@ TEST(Answers, take_times_from_measured_rows_alone) {
   for (const StudyAnswer& each : answer_questions({{StudyPart::sizes, {planned}}}))
     EXPECT_FALSE(each.question.starts_with("How long do")) << "the plans have their own answer";
   const StudyAnswer plans = answer(both, "What is planned instead of measured");
-  EXPECT_THAT(plans.sentence, HasSubstr("1 row is planned for H100 SXM, not measured: of sizes."));
+  EXPECT_THAT(plans.sentence, HasSubstr("1 row of sizes is planned for H100 SXM, not measured."));
   EXPECT_THAT(plans.evidence.front().text, HasSubstr("900.0 ms (810.0 ms to 1440 ms)"));
   const std::vector<StudyAnswer> all = answer_questions({{StudyPart::sizes, {measured}}});
   EXPECT_NE(all.back().topic, "Plans") << "nothing is planned";

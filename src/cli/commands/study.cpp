@@ -234,7 +234,7 @@ class StudyCommandLine : public Command {
         ->group(kMachine);
     CLI::Option* card =
         app.add_option("--card", card_,
-                       "run nothing: plan for this card, which this machine need not have: h100, \"rtx 4090\"")
+                       "measure nothing: plan for this card, which this machine need not have: h100, \"rtx 4090\"")
             ->type_name("NAME")
             ->group(kMachine);
     offer(*card, card_names(), Takes::one);
@@ -246,7 +246,9 @@ class StudyCommandLine : public Command {
             ->type_name("NAME")
             ->group(kStudy);
     offer(*like, edition_names(), Takes::one);
-    app.add_flag("--plan-only", is_plan_only_, "run nothing: plan for --card, or for the card of the course")
+    app.add_flag("--plan-only", is_plan_only_,
+                 "measure nothing: plan for --card, or for the card of the course; rounding errors are computed on the "
+                 "processor")
         ->group(kStudy);
     app.add_flag("--quick", settings_.is_quick, "measure less: fewer sizes and iterations")->group(kStudy);
     app.add_option("--limit", limit_,
@@ -417,6 +419,8 @@ class StudyCommandLine : public Command {
       // What runs is always made of the options of this command: the folder may have command lines of anyone.
       std::vector<StudyPartPlan> plan = plan_study(machine_of(folder), settings_);
       std::erase_if(plan, [&](const StudyPartPlan& part) { return !is_wanted(part.part); });
+      require(!plan.empty(),
+              "--only: none of these parts can be planned; leave --card and --plan-only out to measure them");
       if (noted) {
         require_same_plan(*noted, plan);
       } else {

@@ -124,6 +124,11 @@ GivenCall read_call(const SafetensorsFile& file, const RunDraft& draft) {
                   .soft_cap = draft.soft_cap,
                   .variant = draft.model.attention,
                   .precision = draft.config.compile.precision};
+  if (draft.causal && q[2] != k[2]) {
+    throw Error(fmt::format("--causal true needs as many keys as queries, and '{}' has {} and {}; leave it out",
+                            file.path().string(), k[2], q[2]),
+                ErrorKind::usage);
+  }
   validate(call.problem);
   return call;
 }
@@ -179,11 +184,10 @@ class Verify : public Command {
            "near 0 into an update of any size up to the learning rate. Logits and gradients are those of a run that "
            "keeps them; losses and parameters are those of the run that bench measures, with --loss-chunk and "
            "--shard.\n"
-           "With --inputs it is a call of attention that is compared. Inputs are `q`, `k`, `v` and, for backward, "
-           "`do`, "
-           "the gradient of o: [batch, heads, sequence, width], or without heads, or without both. Results are `o`, "
-           "`lse` (the log-sum-exp of each row), `dq`, `dk` and `dv`. One file may have all. --device reference "
-           "computes them in fp64. docs/oracle.md shows it.";
+           "With --inputs, verify compares one call of attention instead of training steps. Inputs are `q`, `k`, `v` "
+           "and, for backward, `do`, the gradient of o: [batch, heads, sequence, width], or without heads, or without "
+           "both. Results are `o`, `lse` (the log-sum-exp of each row), `dq`, `dk` and `dv`. One file may have both "
+           "inputs and results. --device reference computes the results in fp64. docs/oracle.md has an example.";
   }
 
   void add_options(CLI::App& app) override {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -172,15 +173,16 @@ void add_scales(Candidates& all, const Steps& usual, const AttentionProblem& pro
   if (usual.soft_cap > 0) add(all, usual, "attention without the soft cap", [](Steps& s) { s.soft_cap = 0; });
 }
 
-void add_masks(Candidates& all, const Steps& usual) {
+// `is_square`: there are as many keys as queries, which a causal mask needs.
+void add_masks(Candidates& all, const Steps& usual, bool is_square) {
   if (usual.causal) {
     add(all, usual, "attention without the causal mask", [](Steps& s) { s.causal = s.causal_in_backward = false; });
     add(all, usual, "attention whose backward has no causal mask", [](Steps& s) { s.causal_in_backward = false; });
     add(all, usual, "attention whose causal mask also hides a query's own key", [](Steps& s) { s.shown_behind = -1; });
     add(all, usual, "attention whose causal mask shows one key behind a query's own",
         [](Steps& s) { s.shown_behind = 1; });
-  } else {
-    add(all, usual, "causal attention; with --causal true it is compared with that",
+  } else if (is_square) {
+    add(all, usual, "causal attention; add --causal true to compare the file with causal attention",
         [](Steps& s) { s.causal = s.causal_in_backward = true; });
   }
   if (usual.window == 0) return;
@@ -192,13 +194,10 @@ void add_masks(Candidates& all, const Steps& usual) {
 }
 
 void add_tiles(Candidates& all, const Steps& usual) {
+  std::set<std::int64_t> whole_tiles;  // the keys before the last tile, which other tiles may have too
   for (const std::int64_t tile : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
     if (tile >= usual.keys) break;
-    const std::int64_t whole = (usual.keys - 1) / tile * tile;
-    add(all, usual,
-        fmt::format("attention that reads the first {} of {} keys: all tiles of {} but the last", whole, usual.keys,
-                    tile),
-        [&](Steps& s) { s.keys = whole; });
+    whole_tiles.insert((usual.keys - 1) / tile * tile);
     const std::string where = fmt::format("attention in tiles of {} keys that, when the maximum of a row grows,", tile);
     add(all, usual, where + " rescales neither the sums so far nor the rows of o", [&](Steps& s) {
       s.tile = tile;
@@ -213,6 +212,11 @@ void add_tiles(Candidates& all, const Steps& usual) {
       s.rescales_sums = false;
     });
   }
+  for (const std::int64_t keys : whole_tiles) {
+    add(all, usual,
+        fmt::format("attention that reads the first {} of {} keys, so perhaps not the last tile", keys, usual.keys),
+        [&](Steps& s) { s.keys = keys; });
+  }
 }
 
 // Every step that is done in another way.
@@ -220,7 +224,7 @@ Candidates candidates_of(const AttentionProblem& problem) {
   const Steps usual = steps_of(problem);
   Candidates all;
   add_scales(all, usual, problem);
-  add_masks(all, usual);
+  add_masks(all, usual, problem.queries == problem.keys);
   add(all, usual, "attention whose rows are not divided by the sums of their exponentials",
       [](Steps& s) { s.divides = false; });
   add(all, usual, "attention whose backward does not subtract rowsum(do o) from do v^T",

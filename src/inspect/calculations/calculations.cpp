@@ -73,6 +73,7 @@ void require_described(const RunConfig& config, const Datasheet& card) {
   refuse(!compile.frozen.empty() || compile.lora.has_value(),
          "calculates steps that train every parameter; leave --frozen and --lora out");
   refuse(!compile.parallel.overlap, "calculates sums that run beside backward; leave overlap=off out");
+  refuse(config.choose_bucket, "calculates with one size of buckets; give a size instead of bucket=auto");
   refuse(compile.accumulate > 1, "calculates steps of one micro-batch; leave --accumulate out");
   refuse(compile.checkpoint == Checkpoint::automatic,
          "compares shardings with the same activations; give a policy instead of --checkpoint auto");

@@ -26,9 +26,8 @@ struct Function {
   std::size_t arguments;
   double (*value)(double, double);
 };
-constexpr std::array<Function, 5> kFunctions = {{
+constexpr std::array<Function, 4> kFunctions = {{
     {"max", 2, [](double a, double b) { return std::max(a, b); }},
-    {"min", 2, [](double a, double b) { return std::min(a, b); }},
     {"ceil", 1, [](double a, double) { return std::ceil(a); }},
     {"sqrt", 1, [](double a, double) { return std::sqrt(a); }},
     {"log2", 1, [](double a, double) { return std::log2(a); }},

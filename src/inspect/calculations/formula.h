@@ -11,7 +11,7 @@ namespace ridgepoint {
 using Symbols = std::map<std::string, double, std::less<>>;
 
 // Numbers, symbols, parentheses, + and -, / and, where factors follow one another, their product; ^; the functions max,
-// min, ceil, sqrt and log2. Products and quotients are taken from left to right: a/b c is (a/b) c. Throws Error for a
+// ceil, sqrt and log2. Products and quotients are taken from left to right: a/b c is (a/b) c. Throws Error for a
 // formula that is none, and for an unknown symbol.
 double value_of(std::string_view formula, const Symbols& symbols);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 #include "study/answers/rows.h"
 
@@ -29,24 +30,35 @@ std::string time_of(const Json& row) {
 // "1.26x as long", "302.9 ms instead of 240.1 ms by the plan".
 std::string cost_of(const Json& none, const Json& row) {
   if (!is_planned(row)) return "is " + words(speedup(none, row));
+  if (!has(number_at(row, "predicted_ms"))) return "has no predicted time";
   return fmt::format("takes {} instead of {}", ms_at(row, "predicted_ms"), time_of(none));
 }
 
-// The rows of the part that differ in their policy alone, that without checkpoints first.
+// The rows of the part that differ in their policy alone.
 Rows policies(const StudyRows& rows) {
   const Rows all = rows_of(rows, StudyPart::checkpointing);
-  const Json* none = first_of(all, {{"checkpoint", "none"}});
-  if (none == nullptr) return {};
-  Rows like = rows_like(all, *none, {"command", "model.name", "mode", "dtype", "batch", "context", "compile"});
-  std::erase(like, none);
-  like.insert(like.begin(), none);
-  return like;
+  if (all.empty()) return {};
+  return rows_like(all, *all.front(), {"command", "model.name", "mode", "dtype", "batch", "context", "compile"});
+}
+
+// The row without checkpoints that ran out of memory; null: none did.
+const Json* none_out_of_memory(const StudyRows& rows) {
+  const auto part = rows.find(StudyPart::checkpointing);
+  if (part == rows.end()) return nullptr;
+  const auto found = std::ranges::find_if(part->second, [](const Json& row) {
+    return text_at(row, "checkpoint") == "none" && text_at(row, "status") == "oom" &&
+           has(number_at(row, "memory_bytes.planned_peak"));
+  });
+  return found == part->second.end() ? nullptr : &*found;
 }
 
 // Of the rows whose peak is within 1 % of the lowest, the one with the least time.
 const Json& best_of(const Rows& rows) {
   const auto peak = [](const Json* row) { return number_at(*row, kPeak); };
-  const auto time = [](const Json* row) { return number_at(*row, is_planned(*row) ? "predicted_ms" : kMedian); };
+  const auto time = [](const Json* row) {
+    const double ms = number_at(*row, is_planned(*row) ? "predicted_ms" : kMedian);
+    return has(ms) ? ms : std::numeric_limits<double>::infinity();
+  };
   const double lowest = peak(*std::ranges::min_element(rows, {}, peak));
   Rows low;
   std::ranges::copy_if(rows, std::back_inserter(low), [&](const Json* row) { return peak(row) <= 1.01 * lowest; });
@@ -56,22 +68,29 @@ const Json& best_of(const Rows& rows) {
 StudyAnswer savings(const StudyRows& rows) {
   StudyAnswer answer{kCheckpointingTopic, "What does checkpointing save, and what does it cost?"};
   const Rows all = policies(rows);
-  if (all.size() < 2) return unanswered(answer, StudyPart::checkpointing);
-  const Json& none = *all.front();
+  const Json* none = first_of(all, {{"checkpoint", "none"}});
+  const Json* too_large = none_out_of_memory(rows);
+  if (all.empty() || (none != nullptr ? all.size() < 2 : too_large == nullptr))
+    return unanswered(answer, StudyPart::checkpointing);
   for (const Json* row : all) {
     answer.add(StudyPart::checkpointing, "{}: {}, peak {}, before backward {}, recomputed {}", policy_of(*row),
                time_of(*row), bytes_at(*row, kPeak), bytes_at(*row, "memory_bytes.before_backward"),
                flops(number_at(*row, "recomputed_flops")));
   }
   const Json& least = best_of(all);
-  if (&least == &none) {
-    answer.say("No policy lowers the peak of {} at this size.", workload(none));
+  if (none == nullptr) {
+    answer.say("Without checkpoints {} needs {}, more than the device has; '{}' needs {}.", workload(*too_large),
+               bytes_at(*too_large, "memory_bytes.planned_peak"), policy_of(least), bytes_at(least, kPeak));
+    return answer;
+  }
+  if (&least == none) {
+    answer.say("No policy lowers the peak of {} at this size.", workload(*none));
     return answer;
   }
   answer.say("Of the policies '{}' has the lowest peak of {}: {} instead of {} ({} less). In return {} {}.",
-             policy_of(least), workload(none), bytes_at(least, kPeak), bytes_at(none, kPeak),
-             percent(1 - number_at(least, kPeak) / number_at(none, kPeak)), pass_name(text_at(none, "mode")),
-             cost_of(none, least));
+             policy_of(least), workload(*none), bytes_at(least, kPeak), bytes_at(*none, kPeak),
+             percent(1 - number_at(least, kPeak) / number_at(*none, kPeak)), pass_name(text_at(*none, "mode")),
+             cost_of(*none, least));
   return answer;
 }
 

@@ -10,7 +10,7 @@
 namespace ridgepoint::answers {
 namespace {
 
-// Of a run that fits: ", 61.8 GiB, which fits into 78.2 GiB"; where the capacity is not known, the peak alone.
+// "61.8 GiB, which fits into 78.2 GiB"; where the capacity is not known, the peak alone.
 std::string memory_of(const Json& row) {
   const std::string peak = bytes_at(row, kPeak);
   if (!has(number_at(row, "capacity_bytes"))) return peak;
@@ -21,8 +21,6 @@ std::string memory_of(const Json& row) {
 bool are_planned(const std::vector<Json>& rows) { return std::ranges::all_of(rows, is_planned); }
 
 }  // namespace
-
-bool is_planned(const Json& row) { return text_at(row, "device.kind") == "null" || text_at(row, "device") == "null"; }
 
 void mark_planned(StudyAnswer& answer, const StudyRows& rows) {
   for (const StudyEvidence& evidence : answer.evidence) {
@@ -71,9 +69,10 @@ std::vector<StudyAnswer> about_plans(const StudyRows& rows) {
     }
   }
   if (count == 0) return {};
-  answer.say("{} row{} planned{}, not measured: of {}.", count, count == 1 ? " is" : "s are",
-             cards.empty() ? "" : fmt::format(" for {}", fmt::join(cards, ", ")), fmt::join(parts, ", "));
-  if (!answer.evidence.empty()) answer.say("Memory is exact; a time is predicted, and has its range behind it.");
+  answer.say("{} row{} of {} {} planned{}, not measured.", count, count == 1 ? "" : "s", fmt::join(parts, ", "),
+             count == 1 ? "is" : "are", cards.empty() ? "" : fmt::format(" for {}", fmt::join(cards, ", ")));
+  if (!answer.evidence.empty())
+    answer.say("Planned memory is exact. A planned time is a prediction; its range stands in parentheses.");
   for (const std::string& problem : problems) answer.say("{}", problem);
   return {answer};
 }

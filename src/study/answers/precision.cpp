@@ -213,11 +213,12 @@ StudyAnswer low_norms(const StudyRows& rows) {
                    dtype, of, text_at(*row, "module"), with, without, dtype);
       }
       if (full > 0 && low > 0)
-        changes.push_back(fmt::format("that of {} from {:.2g} to {:.2g} ({})", what, full, low, times(low / full)));
+        changes.push_back(
+            fmt::format("the largest error of {} from {:.2g} to {:.2g} ({})", what, full, low, times(low / full)));
     }
     if (!changes.empty())
-      answer.say("Norms in {} instead of fp32 change the largest error against double precision: {}.", dtype,
-                 fmt::join(changes, ", "));
+      answer.say("Against double precision, norms in {} instead of fp32 change {}.", dtype,
+                 fmt::join(changes, " and "));
   }
   return answer.sentence.empty() ? unanswered(answer, StudyPart::precision_error) : answer;
 }

@@ -110,7 +110,7 @@ StudyAnswer sharding(const StudyRows& rows) {
   return answer;
 }
 
-// "one by one behind backward", "in buckets of 10.0 MB beside backward".
+// "one by one behind backward", "in buckets of 9.54 MiB beside backward".
 std::string way_of(const Json& row) {
   const double bucket = number_at(row, "parallel.bucket_bytes");
   const std::string size = bucket == static_cast<double>(kEachGradient) ? "one by one"
@@ -136,15 +136,18 @@ StudyAnswer ways(const StudyRows& rows) {
                                   : "");
     if (row != first) others.push_back(fmt::format("{} it is {}", way_of(*row), words(speedup(*first, *row))));
   }
-  answer.say("A step of {} on {:.0f} ranks takes {} with gradients {}; {}.", workload(*first),
-             number_at(*first, "parallel.data"), ms_at(*first, kSlowest), way_of(*first), fmt::join(others, "; "));
+  answer.say("A step of {} on {:.0f} ranks takes {} with gradients {}{}.", workload(*first),
+             number_at(*first, "parallel.data"), ms_at(*first, kSlowest), way_of(*first),
+             others.empty() ? "" : fmt::format("; {}", fmt::join(others, "; ")));
   return answer;
 }
 
 }  // namespace
 
 std::vector<StudyAnswer> about_ranks(const StudyRows& rows) {
-  return {bandwidth(rows), efficiency(rows), sharding(rows), ways(rows)};
+  std::vector<StudyAnswer> answers = {bandwidth(rows), efficiency(rows), sharding(rows)};
+  if (StudyAnswer of_ways = ways(rows); !of_ways.missing) answers.push_back(std::move(of_ways));  // of editions alone
+  return answers;
 }
 
 }  // namespace ridgepoint::answers

@@ -33,8 +33,6 @@ const Json* first_of(const Rows& rows, Conditions conditions);  // null: none
 std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Conditions first, Conditions second,
                                                           std::initializer_list<std::string_view> equal);
 
-// Whether nothing ran for the row: `plan` or the null device made it.
-bool is_planned(const Json& row);
 // The rows that were measured. With `or_planned` the planned rows of a part that has no others too.
 StudyRows measured_rows(const StudyRows& rows, bool or_planned);
 // Says that the figures are planned, if all rows of a part that they come from are.

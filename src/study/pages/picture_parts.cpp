@@ -88,8 +88,10 @@ std::string shared_settings(const std::vector<Json>& rows) {
 std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, const char* y, const NameOfRow& name,
                               const char* planned) {
   std::vector<SvgSeries> series;
+  const bool is_measured = !std::ranges::all_of(rows, is_planned);
   for (const Json& row : rows) {
-    const std::string label = name(row);
+    std::string label = name(row);
+    if (!label.empty() && is_measured && is_planned(row)) label += ", planned";
     const double at = number_at(row, x), value = number_at(row, y);
     const bool is_oom = text_at(row, "status") == "oom";
     if (label.empty() || !(at > 0) || !(is_oom || value > 0)) continue;

@@ -104,10 +104,14 @@ void add_checkpointing(std::vector<StudyFile>& files, const std::vector<Json>& r
   SvgChart trade{.title = "Checkpoint policies: memory against time",
                  .subtitle = shared_settings(rows),
                  .x_title = "peak allocated",
-                 .y_title = "median of a step, ms",
+                 .y_title = "median of an iteration, ms",
                  .x_unit = SvgUnit::bytes,
                  .series = curves(rows, "memory_bytes.peak_allocated", "time_ms.median",
-                                  [](const Json& row) { return text_at(row, "checkpoint"); }),
+                                  [](const Json& row) {
+                                    const double blocks = number_at(row, "checkpoint_segment");
+                                    return text_at(row, "checkpoint") +
+                                           (blocks > 0 ? fmt::format(", segments of {:.0f}", blocks) : "");
+                                  }),
                  .x_is_logarithmic = false,
                  .y_is_logarithmic = false,
                  .is_joined = false};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "predict/cards/datasheet.h"
 #include "study/plan/planner.h"
 
 namespace ridgepoint::plan {
@@ -142,13 +143,16 @@ std::vector<StudyCommand> command_lines(const Planner& planner, const Calls& cal
     all.insert(all.end(), calls.options.begin(), calls.options.end());
     all.insert(all.end(), {"--d-model", fmt::format("{}", fmt::join(calls.widths, ",")), "--sequence",
                            std::to_string(sequence), "--batch", std::to_string(calls.batch), "--heads", "1"});
-    if (std::ranges::any_of(rows, [&](const AttentionCall& row) { return scores_exceed_memory(machine, row); })) {
+    const bool exceeds_memory =
+        std::ranges::any_of(rows, [&](const AttentionCall& row) { return scores_exceed_memory(machine, row); });
+    if (exceeds_memory) {
       const Words limit = host_memory_limit(planner);
       all.insert(all.end(), limit.begin(), limit.end());
     }
     StudyCommand command{.arguments = with_iterations(planner.words("attention", all), iterations),
                          .rows = std::ssize(rows) * calls.repeats,
                          .seconds = start_seconds(machine) / 2};
+    if (exceeds_memory && !planner.planned_card().empty()) command.bytes = machine.memory_bytes;
     for (const AttentionCall& row : rows)
       command.seconds += static_cast<double>(calls.repeats) * attention_seconds(machine, row, iterations);
     commands.push_back(std::move(command));
@@ -341,7 +345,8 @@ void add_policies(Planner& planner) {
 // Of eight cards like the one that is measured or planned, by formula.
 void add_calculations(Planner& planner) {
   const Edition& edition = planner.edition();
-  if (edition.parallel_model.empty() || planner.planned_card().empty()) return;
+  const Datasheet* card = find_datasheet(planner.planned_card());
+  if (edition.parallel_model.empty() || card == nullptr || !card->link_bytes_per_second || !card->bf16) return;
   const Words words = {
       "plan",       "--explain", "--card",    planner.planned_card(),          "--model", edition.parallel_model,
       "--batch",    "4",         "--context", std::to_string(edition.context), "--dtype", "bf16",

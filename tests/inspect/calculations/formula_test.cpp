@@ -19,7 +19,7 @@ TEST(Formula, multiplies_factors_that_follow_one_another) {
 }
 
 TEST(Formula, has_functions) {
-  EXPECT_DOUBLE_EQ(value_of("max(0, k - N) + min(k, N)", kSymbols), 3);
+  EXPECT_DOUBLE_EQ(value_of("max(0, k - N) + max(k, N)", kSymbols), 8);
   EXPECT_DOUBLE_EQ(value_of("ceil(N/k) log2(N) sqrt(k + 1)", kSymbols), 18);
 }
 

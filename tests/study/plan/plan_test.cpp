@@ -198,6 +198,7 @@ TEST(Edition, plans_for_the_card_of_its_course_what_a_laptop_cannot_run) {
   EXPECT_EQ(values_of(find(plan, StudyPart::memory_step), "--model", true), std::vector<std::string>{"2.7b"});
   EXPECT_THAT(values_of(find(plan, StudyPart::profile), "--model", false),
               ::testing::Each(::testing::AnyOf("tiny", "22.7m")));
+  EXPECT_THAT(values_of(find(plan, StudyPart::attention_grid), "--sequence", true), Contains("16384"));
   for (const StudyPartPlan& part : plan) {
     for (const StudyCommand& command : part.commands) {
       EXPECT_THAT(command.arguments, Not(::testing::IsSupersetOf({"--card", "--device"}))) << name(part.part);
