@@ -114,6 +114,7 @@ struct Calls {
   Lengths sequences;
   Lengths widths = {64};
   std::int64_t batch = 8;
+  std::int64_t steps = 20;   // on a GPU
   Words options = {};        // further ones
   std::int64_t repeats = 1;  // rows that the options make of one
 };
@@ -129,8 +130,7 @@ Words host_memory_limit(const Planner& planner) {
 // A command line for each sequence, so that the long ones can be left out.
 std::vector<StudyCommand> command_lines(const Planner& planner, const Calls& calls) {
   const StudyMachine& machine = planner.machine();
-  const StudyIterations iterations =
-      machine.is_gpu() ? StudyIterations{5, planner.edition().attention_steps} : StudyIterations{1, 5};
+  const StudyIterations iterations = machine.is_gpu() ? StudyIterations{5, calls.steps} : StudyIterations{1, 5};
   std::vector<StudyCommand> commands;
   for (const std::int64_t sequence : calls.sequences) {
     std::vector<AttentionCall> rows;
@@ -287,9 +287,11 @@ void add_flash(Planner& planner) {
 
 void add_attention(Planner& planner) {
   const Edition& edition = planner.edition();
-  planner.add_each(
-      StudyPart::attention_grid, "Attention: widths by sequence lengths", 0.12,
-      command_lines(planner, {.variants = {"naive"}, .sequences = edition.sequences, .widths = edition.widths}));
+  planner.add_each(StudyPart::attention_grid, "Attention: widths by sequence lengths", 0.12,
+                   command_lines(planner, {.variants = {"naive"},
+                                           .sequences = edition.sequences,
+                                           .widths = edition.widths,
+                                           .steps = edition.attention_steps}));
   add_limit(planner);
   add_accounting(planner);
   planner.add_each(

@@ -104,7 +104,7 @@ TEST_F(VerifyAttention, names_a_wrong_scale_and_a_wrong_mask) {
   EXPECT_EQ(mask.exit_code, 1);
   EXPECT_THAT(mask.output, HasSubstr("dk, dq, dv, lse and o agree with attention without the causal mask."));
   EXPECT_THAT(verify(right(inputs({2, 12, 4})), {}).output,
-              HasSubstr("agree with causal attention; with --causal true"));
+              HasSubstr("agree with causal attention; add --causal true"));
 }
 
 TEST_F(VerifyAttention, names_one_wrong_element_and_a_factor_of_one_tensor) {
