@@ -204,7 +204,8 @@ void Planner::add(StudyPart part, std::string title, double share, std::vector<C
   StudyPartPlan part_plan{part, std::move(title), {}};
   double spent = 0;
   for (const StudyPartPlan& earlier : plan_) spent += earlier.seconds();
-  left_ = std::min(left_ + share * limit_seconds_, settings_.limit_seconds - spent);
+  const double limit = part < StudyPart::collectives ? limit_seconds_ : settings_.limit_seconds;
+  left_ = std::min(left_ + share * limit_seconds_, limit - spent);
   for (Choice& choice : choices) {
     auto taken = std::ranges::find_if(choice, [&](const StudyCommand& command) { return fits(command); });
     std::optional<StudyCommand> instead;  // of all rows of the choice, unless they are measured
