@@ -224,7 +224,7 @@ void add_sharding(Planner& planner) {
         {step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer,gradients,parameters"}, 4),
          step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer"}, 2)});
   }
-  planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.14, std::move(choices));
+  planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.25, std::move(choices));
 }
 
 // Gradients one by one and as one message, behind backward; one by one and in buckets, beside it.
@@ -234,7 +234,7 @@ void add_data_parallel(Planner& planner) {
   const std::string data = fmt::format("data={}", planner.ranks());
   const Words ways = {"--parallel", data + ",overlap=off,bucket=each,all", "--parallel",
                       data + ",bucket=each,1MB:1000MB:*10"};
-  planner.add_each(StudyPart::data_parallel, "Gradients one by one, as one message, and in buckets", 0.06,
+  planner.add_each(StudyPart::data_parallel, "Gradients one by one, as one message, and in buckets", 0.1,
                    {step_on_ranks(planner, model, ways, 7)});
 }
 
