@@ -224,7 +224,7 @@ void add_sharding(Planner& planner) {
         {step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer,gradients,parameters"}, 4),
          step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer"}, 2)});
   }
-  planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.25, std::move(choices));
+  planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.3, std::move(choices));
 }
 
 // Gradients one by one and as one message, behind backward; one by one and in buckets, beside it.

@@ -45,7 +45,7 @@ struct BenchSweep {
 };
 
 // The parts of several ranks have this share of the limit.
-inline constexpr double kShareOfRanks = 0.2;
+inline constexpr double kShareOfRanks = 0.25;
 
 class Planner {
  public:
