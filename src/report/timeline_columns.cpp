@@ -170,8 +170,15 @@ class Thinner {
       add_stretch(begin, end);
       begin = end;
     }
-    Json result = {{"origins", std::move(origins_)}};
+    Json result = {{"origins", Json::array()}};
     for (std::size_t i = 0; i < kColumns.size(); ++i) result[kColumns[i]] = std::move(thinned_[i]);
+    // Of the origins, those of the events that are left.
+    std::map<std::size_t, std::size_t> places;
+    for (Json& origin : result["origin"]) {
+      const auto [place, is_new] = places.try_emplace(origin.get<std::size_t>(), places.size());
+      if (is_new) result["origins"].push_back(origins_[place->first]);
+      origin = place->second;
+    }
     return result;
   }
 

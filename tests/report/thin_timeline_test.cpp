@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,8 @@ TEST(ThinTimeline, keeps_every_peak_and_what_it_is_made_of) {
   EXPECT_EQ(thin["time_ms"].back(), whole["time_ms"].back());
   EXPECT_TRUE(std::ranges::is_sorted(thin["time_ms"].get<std::vector<double>>()));
   EXPECT_EQ(thin["event"].back(), whole["event"].back());
+  const std::set<std::size_t> origins(thin["origin"].begin(), thin["origin"].end());
+  EXPECT_EQ(origins.size(), thin["origins"].size()) << "of the events that are left alone";
   EXPECT_TRUE(std::ranges::is_sorted(thin["event"].get<std::vector<int>>()));
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -57,8 +58,22 @@ Json without_unknown(const Json& value) {
   return kept;
 }
 
+// No chart or table shows more digits. Large numbers may be bytes, and stay.
+void round_to_six_digits(Json& value) {
+  if (value.is_structured()) {
+    for (Json& inner : value) round_to_six_digits(inner);
+  } else if (value.is_number_float()) {
+    const double number = value.get<double>();
+    const bool has_fraction = std::abs(number) > 1e-30 && std::abs(number) < 1e5;
+    if (!has_fraction) return;
+    const double scale = std::pow(10.0, 5 - std::floor(std::log10(std::abs(number))));
+    value = std::round(number * scale) / scale;
+  }
+}
+
 Json shown_record(const Json& row, StudyPart part) {
   Json record = without_unknown(row);
+  round_to_six_digits(record);
   if (part == StudyPart::memory_peaks) record.erase("memory");  // the record's own fields have the peaks
   if (!field(record, "memory").is_object()) return record;
   Json& memory = record["memory"];
