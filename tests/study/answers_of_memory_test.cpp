@@ -433,8 +433,25 @@ TEST(Answers, say_how_the_memory_of_tiled_attention_grows) {
     return sentence({{StudyPart::flash, {call("flash", 1024, 1, 100), call("flash", 4096, 9, last)}}},
                     "How far does tiled");
   };
-  EXPECT_THAT(flash(400), AllOf(HasSubstr("At 4096 tokens"), HasSubstr("to the power 1.00.")));
+  EXPECT_THAT(flash(400), AllOf(HasSubstr("At 4096 tokens (d 64, fp32)"), HasSubstr("to the power 1.00.")));
   EXPECT_THAT(flash(4.0 * 8 * 4096 * 4096), HasSubstr(", 1 of the size of one matrix of scores."));
+}
+
+TEST(Answers, compare_tiled_attention_with_what_stores_its_scores) {
+  const auto rows = [](double tiled_ms) {
+    return StudyRows{{StudyPart::flash,
+                      {call("flash", 1024, 1, 100), call("composite", 1024, 2, 5000),
+                       call("flash", 4096, tiled_ms, 400), call("composite", 4096, 30, 80000)}}};
+  };
+  const char* question = "How much faster is tiled attention";
+  EXPECT_THAT(sentence(rows(10), question),
+              AllOf(HasSubstr("In fp32 (d 64), at 4096 tokens, the longest at which both fit, forward and backward are "
+                              "3.00x as fast"),
+                    HasSubstr("keep 400 B instead of 78.1 KiB")));
+  EXPECT_THAT(sentence(rows(60), question), HasSubstr("2.00x as long"));
+  EXPECT_THAT(sentence(rows(10), "How far does tiled attention reach"),
+              AllOf(HasSubstr("it keeps 400 B"), HasSubstr("to the power 1.00")))
+      << "of the tiled rows alone";
 }
 
 TEST(Answers, say_what_compiling_attention_gains) {

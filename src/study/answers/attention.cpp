@@ -228,7 +228,10 @@ StudyAnswer ladder(const StudyRows& rows) {
                bytes_at(*row, kSaved), in_matrices(*row), ms_at(*row, kForward), ms_at(*row, kBackward));
   }
   const Json& most = **std::ranges::max_element(same, {}, [](const Json* row) { return number_at(*row, kSaved); });
-  const Json& least = **std::ranges::min_element(same, {}, [](const Json* row) { return number_at(*row, kSaved); });
+  // Of variants that keep the same, the fastest.
+  const Json& least = **std::ranges::min_element(same, {}, [](const Json* row) {
+    return std::pair(number_at(*row, kSaved), number_at(*row, kForward) + number_at(*row, kBackward));
+  });
   if (number_at(most, kSaved) == number_at(least, kSaved) || same.size() == 1) {
     answer.say("At {} tokens no variant keeps less for backward than another: {}.", longest, bytes_at(most, kSaved));
     return answer;
@@ -244,9 +247,11 @@ StudyAnswer ladder(const StudyRows& rows) {
 
 StudyAnswer flash(const StudyRows& rows) {
   StudyAnswer answer{kAttentionTopic, "How far does tiled attention reach?"};
-  Rows all = rows_of(rows, StudyPart::flash);
+  Rows all = rows_of(rows, StudyPart::flash, {{"attention", "flash"}});
   if (all.empty()) return unanswered(answer, StudyPart::flash);
-  all = sorted_by(rows_like(all, *all.front(), {"dtype", "batch", "model.d_model"}), "context");
+  const Json* usual = first_of(all, {{"model.d_model", 64}});
+  all = sorted_by(rows_like(all, usual == nullptr ? *all.front() : *usual, {"dtype", "batch", "model.d_model"}),
+                  "context");
   std::vector<std::pair<double, double>> memory;
   for (const Json* row : all) {
     memory.emplace_back(number_at(*row, "context"), number_at(*row, kSaved));
@@ -254,18 +259,46 @@ StudyAnswer flash(const StudyRows& rows) {
                ms_at(*row, kForward), ms_at(*row, kBackward), bytes_at(*row, kSaved));
   }
   const double stored = memory.back().second / score_matrix_bytes(*all.back());
-  answer.say("At {} tokens, the longest measured, it keeps {} for backward{}.", memory.back().first,
-             bytes(memory.back().second),
+  answer.say("At {} tokens (d {}, {}), the longest measured, it keeps {} for backward{}.", memory.back().first,
+             number_at(*all.back(), "model.d_model"), text_at(*all.back(), "dtype"), bytes(memory.back().second),
              has(stored) ? fmt::format(", {:.2g} of the size of one matrix of scores", stored) : "");
   const double power = exponent(memory);
   if (has(power)) answer.say("Its memory grows with the sequence to the power {:.2f}.", power);
   return answer;
 }
 
+// Rows of editions alone have other variants beside the tiled one.
+StudyAnswer flash_gain(const StudyRows& rows) {
+  StudyAnswer answer{kAttentionTopic, "How much faster is tiled attention than attention that stores its scores?"};
+  const Rows all = rows_of(rows, StudyPart::flash);
+  for (const std::string& dtype : texts_of(all, "dtype")) {
+    const auto gains = pairs_of(sorted_by(all, "context"), {{"attention", "composite"}, {"dtype", dtype}},
+                                {{"attention", "flash"}}, {"dtype", "context", "batch", "model.d_model"});
+    const std::pair<const Json*, const Json*>* longest = nullptr;
+    for (const auto& pair : gains) {
+      const auto& [stored, tiled] = pair;
+      answer.add(StudyPart::flash, "{}, d {}, {} tokens: forward {}, backward {}; forward and backward are {}", dtype,
+                 number_at(*tiled, "model.d_model"), number_at(*tiled, "context"), ms_at(*tiled, kForward),
+                 ms_at(*tiled, kBackward), words(speedup(*stored, *tiled, {"forward_ms", "backward_ms"})));
+      if (number_at(*tiled, "model.d_model") == 64) longest = &pair;
+    }
+    if (longest == nullptr) continue;
+    const auto& [stored, tiled] = *longest;
+    answer.say(
+        "In {} (d 64), at {} tokens, the longest at which both fit, forward and backward are {} and keep {} "
+        "instead of {}.",
+        dtype, number_at(*tiled, "context"), words(speedup(*stored, *tiled, {"forward_ms", "backward_ms"})),
+        bytes_at(*tiled, kSaved), bytes_at(*stored, kSaved));
+  }
+  return answer.sentence.empty() ? unanswered(answer, StudyPart::flash) : answer;
+}
+
 }  // namespace
 
 std::vector<StudyAnswer> about_attention(const StudyRows& rows) {
-  return {grid(rows), out_of_memory(rows), accounting(rows), ladder(rows), flash(rows)};
+  std::vector<StudyAnswer> answers = {grid(rows), out_of_memory(rows), accounting(rows), ladder(rows), flash(rows)};
+  if (StudyAnswer gain = flash_gain(rows); !gain.missing) answers.push_back(std::move(gain));
+  return answers;
 }
 
 }  // namespace ridgepoint::answers

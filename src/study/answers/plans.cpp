@@ -18,6 +18,13 @@ std::string memory_of(const Json& row) {
                      bytes_at(row, "capacity_bytes"));
 }
 
+// ", 2 ranks, shard none, gradients one by one behind backward"; empty for one rank.
+std::string ranks_of(const Json& row) {
+  const double ranks = number_at(row, "parallel.data");
+  if (!has(ranks)) return "";
+  return fmt::format(", {:.0f} ranks, shard {}, gradients {}", ranks, text_at(row, "parallel.shard"), way_of(row));
+}
+
 bool are_planned(const std::vector<Json>& rows) { return std::ranges::all_of(rows, is_planned); }
 
 }  // namespace
@@ -63,8 +70,8 @@ std::vector<StudyAnswer> about_plans(const StudyRows& rows) {
       note(parts, std::string(name(part)));
       note(problems, text_at(row, "predicted_problem"));
       if (has(number_at(row, "predicted_ms")))
-        answer.add(part, "{}, {}, compile {}, checkpoint {}: {} ({} to {}), {}", workload(row), text_at(row, "mode"),
-                   text_at(row, "compile"), text_at(row, "checkpoint"), ms_at(row, "predicted_ms"),
+        answer.add(part, "{}, {}, compile {}, checkpoint {}{}: {} ({} to {}), {}", workload(row), text_at(row, "mode"),
+                   text_at(row, "compile"), text_at(row, "checkpoint"), ranks_of(row), ms_at(row, "predicted_ms"),
                    ms_at(row, "predicted_low_ms"), ms_at(row, "predicted_high_ms"), memory_of(row));
     }
   }

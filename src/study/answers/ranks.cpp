@@ -110,16 +110,6 @@ StudyAnswer sharding(const StudyRows& rows) {
   return answer;
 }
 
-// "one by one behind backward", "in buckets of 9.54 MiB beside backward".
-std::string way_of(const Json& row) {
-  const double bucket = number_at(row, "parallel.bucket_bytes");
-  const std::string size = bucket == static_cast<double>(kEachGradient) ? "one by one"
-                           : bucket == static_cast<double>(kAllGradients)
-                               ? "as one message"
-                               : fmt::format("in buckets of {}", bytes(bucket));
-  return size + (field(row, "parallel.overlap") == false ? " behind backward" : " beside backward");
-}
-
 StudyAnswer ways(const StudyRows& rows) {
   StudyAnswer answer{kRanksTopic,
                      "How should gradients be summed: one by one or as one message behind backward, one by one or in "
@@ -143,6 +133,15 @@ StudyAnswer ways(const StudyRows& rows) {
 }
 
 }  // namespace
+
+std::string way_of(const Json& row) {
+  const double bucket = number_at(row, "parallel.bucket_bytes");
+  const std::string size = bucket == static_cast<double>(kEachGradient) ? "one by one"
+                           : bucket == static_cast<double>(kAllGradients)
+                               ? "as one message"
+                               : fmt::format("in buckets of {}", bytes(bucket));
+  return size + (field(row, "parallel.overlap") == false ? " behind backward" : " beside backward");
+}
 
 std::vector<StudyAnswer> about_ranks(const StudyRows& rows) {
   std::vector<StudyAnswer> answers = {bandwidth(rows), efficiency(rows), sharding(rows)};

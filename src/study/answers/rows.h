@@ -61,6 +61,8 @@ std::string flops(double count);  // "4.83 Gflop"
 
 // "small, 4 x 256, fp32": the model, the batch and context, and the type of a record.
 std::string workload(const Json& row);
+// "one by one behind backward", "in buckets of 9.54 MiB beside backward": how the ranks of a row sum gradients.
+std::string way_of(const Json& row);
 // "a training step", "a forward pass": what an iteration of a mode is.
 std::string pass_name(std::string_view mode);
 

@@ -244,7 +244,7 @@ constexpr std::array kMetrics = {
     Metric{"peak", "peak memory", "memory_bytes.peak_allocated", "memory_bytes.planned_peak", SvgUnit::bytes,
            &PublishedBeside::peak_bytes}};
 
-constexpr double kPublishedWidth = 64;  // of a head, in most published tables
+constexpr double kPublishedWidth = 64;  // of a head, in most published tables, and the usual one
 
 SvgChart chart_of(const std::vector<Json>& rows, const std::string& title, const Metric& metric,
                   const NameOfRow& name) {
@@ -324,7 +324,13 @@ void add_attention_pictures(std::vector<StudyFile>& files, const StudyRows& rows
   add_published(files, rows_of(rows, StudyPart::attention_grid));
   const auto variant = [](const Json& row) { return text_at(row, "attention"); };
   add_metrics(files, rows, StudyPart::ladder, "Variants of attention", variant);
-  add_metrics(files, rows, StudyPart::flash, "Tiled attention", variant);
+  // Of several widths the usual one, so that there are not too many curves.
+  const std::vector<Json>& flash = rows_of(rows, StudyPart::flash);
+  const auto is_usual = [](const Json& row) { return number_at(row, "model.d_model") == kPublishedWidth; };
+  const bool has_usual = std::ranges::any_of(flash, is_usual);
+  add_metrics(files, rows, StudyPart::flash, "Tiled attention", [&](const Json& row) {
+    return has_usual && !is_usual(row) ? "" : fmt::format("{}, {}", text_at(row, "attention"), text_at(row, "dtype"));
+  });
   add_metrics(files, rows, StudyPart::compiled_attention, "Attention, compiled and not",
               [](const Json& row) { return "compile " + text_at(row, "compile"); });
 }
