@@ -67,10 +67,11 @@ TEST(Answers, leave_out_classes_without_a_share) {
 TEST(Answers, compare_kernels_with_the_clock) {
   const char* question = "Does the time of the kernels";
   StudyRows rows = profiles();
-  EXPECT_EQ(sentence(rows, question),
-            "The kernels of a forward pass take -2.0 % against the iteration timed without the profiler; with the idle "
-            "time between them it is +0.0 %. The kernels of a training step take -2.0 % against the iteration timed "
-            "without the profiler; with the idle time between them it is +0.0 %.");
+  EXPECT_EQ(
+      sentence(rows, question),
+      "The kernels of a forward pass differ by -2.0 % from the iteration timed without the profiler; with the idle "
+      "time between them it is +0.0 %. The kernels of a training step differ by -2.0 % from the iteration timed "
+      "without the profiler; with the idle time between them it is +0.0 %.");
   EXPECT_EQ(answer(rows, question).elsewhere.at(0).verdict, Verdict::confirmed);
   // The claim is of a forward pass.
   rows[StudyPart::profile][1]["profile"]["time"]["kernels_ms"] = 50;
@@ -211,9 +212,10 @@ TEST(Answers, speak_of_every_profile) {
               HasSubstr("softmax kernels take the most in 3 of 4 configurations"));
 
   all(2)["time"]["kernels_ms"] = 90;
-  EXPECT_THAT(sentence(rows, "Does the time of the kernels"),
-              HasSubstr("The kernels of a forward pass take -10.0 % to -2.0 % against the iteration timed without the "
-                        "profiler over 4 configurations; with"));
+  EXPECT_THAT(
+      sentence(rows, "Does the time of the kernels"),
+      HasSubstr("The kernels of a forward pass differ by -10.0 % to -2.0 % from the iteration timed without the "
+                "profiler over 4 configurations; with"));
   EXPECT_EQ(answer(rows, "Does the time of the kernels").elsewhere.at(0).verdict, Verdict::not_comparable)
       << "no context of the claim";
   rows[StudyPart::profile][2]["timing"]["verdict"] = "disturbed";

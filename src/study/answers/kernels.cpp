@@ -107,7 +107,7 @@ StudyAnswer trace_against_clock(const StudyRows& rows) {
                  100 * gaps.back());
     }
     if (of_mode.empty()) continue;
-    answer.say("The kernels of {} take {} against the iteration timed without the profiler{}{}{}.", pass_name(mode),
+    answer.say("The kernels of {} differ by {} from the iteration timed without the profiler{}{}{}.", pass_name(mode),
                signed_percents(gaps), over(of_mode), doubt_of(of_mode),
                with_idle.size() == of_mode.size()
                    ? fmt::format("; with the idle time between them it is {}", signed_percents(with_idle))
