@@ -77,7 +77,7 @@ TEST(Answers, compare_kernels_with_the_clock) {
   rows[StudyPart::profile][1]["profile"]["time"]["kernels_ms"] = 50;
   EXPECT_EQ(answer(rows, question).elsewhere.at(0).verdict, Verdict::confirmed);
   rows[StudyPart::profile][0]["profile"]["time"]["kernels_ms"] = 160;
-  EXPECT_THAT(sentence(rows, question), HasSubstr("forward pass take +60.0 %"));
+  EXPECT_THAT(sentence(rows, question), HasSubstr("forward pass differ by +60.0 %"));
   EXPECT_EQ(answer(rows, question).elsewhere.at(0).verdict, Verdict::contradicted);
   rows[StudyPart::profile][0]["timing"]["verdict"] = "disturbed";
   EXPECT_THAT(sentence(rows, question), HasSubstr("without the profiler (~ disturbed)"));
