@@ -235,7 +235,7 @@ Candidates candidates_of(const AttentionProblem& problem) {
           {"the logarithm of the sum, without the maximum", Steps::LogSumExp::without_maximum},
           {"the log-sum-exp by logarithms of base 2", Steps::LogSumExp::of_base_2}}) {
       add(all, usual, is_read ? fmt::format("attention whose lse is {}, and whose backward reads that", text) : text,
-          [&](Steps& s) {
+          [is_read, kind = kind](Steps& s) {
             s.lse = kind;
             s.backward_reads_lse = is_read;
           });

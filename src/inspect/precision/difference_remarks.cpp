@@ -34,7 +34,7 @@ std::string remark_on_numbers(const NamedDifference& of, Numbers theirs) {
 std::string words_of_factor(double factor, double error, const NamedSizes& sizes) {
   const double size_of_it = std::abs(factor);
   const auto is = [&](double value) { return std::abs(size_of_it / value - 1) < error; };
-  const std::string text =
+  std::string text =
       fmt::format("{:.6g} times what it should be", is(std::abs(std::round(factor))) ? std::round(factor) : factor);
   if (is(1)) return text;
   if (is(std::numbers::ln2)) return text + " (ln 2)";

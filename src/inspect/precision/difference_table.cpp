@@ -68,7 +68,8 @@ void add_missing(Comparison& comparison, const std::map<std::string, HostTensor>
   }
   for (const auto& [name, tensor] : results) {
     if (reference.contains(name)) continue;
-    const auto group = std::ranges::find_if(kOptionalGroups, [&](const OptionalGroup& each) { return each.has(name); });
+    const auto group =
+        std::ranges::find_if(kOptionalGroups, [&wanted = name](const OptionalGroup& each) { return each.has(wanted); });
     if (group == std::end(kOptionalGroups) || std::ranges::any_of(names, group->has)) {
       if (name.starts_with("loss.")) continue;  // of other steps
       comparison.problems.push_back(fmt::format("'{}' is not in '{}'{}", name, file, hint(name, others)));

@@ -17,7 +17,7 @@ constexpr const char* kSegment = "checkpoint_segment";
 // "block", "nested with 4 blocks a segment".
 std::string policy_of(const Json& row) {
   const double blocks = number_at(row, kSegment);
-  const std::string policy = text_at(row, "checkpoint");
+  std::string policy = text_at(row, "checkpoint");
   if (!has(blocks)) return policy;
   return fmt::format("{} with {:.0f} block{} a segment", policy, blocks, blocks == 1 ? "" : "s");
 }

@@ -12,7 +12,7 @@ namespace {
 
 // "61.8 GiB, which fits into 78.2 GiB"; where the capacity is not known, the peak alone.
 std::string memory_of(const Json& row) {
-  const std::string peak = bytes_at(row, kPeak);
+  std::string peak = bytes_at(row, kPeak);
   if (!has(number_at(row, "capacity_bytes"))) return peak;
   return fmt::format("{}, which {} {}", peak, field(row, "fits") == true ? "fits into" : "does not fit into",
                      bytes_at(row, "capacity_bytes"));

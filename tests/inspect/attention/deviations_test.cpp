@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr AttentionProblem kProblem = {
+const AttentionProblem kProblem = {
     .batch = 1, .heads = 2, .d_model = 8, .queries = 12, .keys = 12, .kv_heads = 1, .causal = true};
 
 HostTensor tensor(std::int64_t heads, double phase) {
