@@ -382,16 +382,19 @@ TEST(StudyCommand, goes_on_after_a_command_line_that_fails) {
 TEST(StudyCommand, plans_a_whole_edition_without_a_card) {
   const TemporaryFolder temporary;
   const std::string folder = temporary / "b200";
-  const Words study = {"study",     "--like",          "cs336-2026", "--plan-only",
-                       "--without", "precision_error", "--output",   folder};
+  const Words study = {
+      "study",      "--like",
+      "cs336-2026", "--plan-only",
+      "--only",     "sizes,accumulation,memory_step,attention_grid,accounting,checkpointing,ranks,calculations",
+      "--output",   folder};
   const ProgramResult result = run_program(study);
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.output, AllOf(HasSubstr("planned for B200, not measured"), Not(HasSubstr("nan"))));
   const std::string readme = read_file(fs::path(folder) / "README.md", kMostBytes);
   EXPECT_THAT(readme,
               AllOf(HasSubstr("Planned for B200"), HasSubstr("ridgepoint study --like cs336-2026 --card B200")));
-  for (const char* part : {"sizes", "contexts", "memory_peaks", "memory_step", "attention_grid", "accounting", "flash",
-                           "compiled_model", "checkpointing", "ranks"}) {
+  for (const char* part :
+       {"sizes", "memory_step", "attention_grid", "accounting", "checkpointing", "ranks", "calculations"}) {
     EXPECT_FALSE(complete_lines(fs::path(folder) / "records" / fmt::format("{}.jsonl", part)).empty()) << part;
   }
   EXPECT_FALSE(fs::exists(fs::path(folder) / "records/devices.jsonl")) << "it measures no device";
