@@ -293,8 +293,7 @@ class StudyCommandLine : public Command {
     if (card_.empty() && !is_plan_only_) return;
     require(settings_.device.empty(), "--card and --plan-only run nothing, and --device runs; leave one of them out");
     std::string name = card_;
-    for (const Edition& edition : course_editions())
-      if (name.empty() && edition.name == settings_.like) name = edition.card;
+    if (name.empty()) name = edition_named(settings_.like, {}).card;
     require(!name.empty(), "--plan-only: name the card to plan for, as in --card h100, or an edition with --like");
     const Datasheet& sheet = card_named(name);
     settings_.card = sheet.card;
@@ -362,11 +361,6 @@ class StudyCommandLine : public Command {
     return parts;
   }
   double default_limit() const { return settings_.is_quick ? 180 : settings_.device == "cpu" ? 900 : 1200; }
-  static std::vector<std::string_view> edition_names() {
-    std::vector<std::string_view> names;
-    for (const Edition& edition : course_editions()) names.push_back(edition.name);
-    return names;
-  }
 
   // Returns the lock on the folder.
   Descriptor open(const StudyFolder& folder, const Json& configuration) const {

@@ -276,10 +276,7 @@ void PeerFiles::write_results(RunConfig config, const StepWatcher& watch) {
   config.compile.keep = {.results = true, .gradients = true};
   Record record;  // not read: the results are tensors
   Session session(config, watch, record);
-  const ProgramPlan plan = session.plan();
-  session.require_room(plan, session.forecast(plan));
-  Program program = session.make(plan);
-  session.initialise(program);
+  Program program = session.ready_program();
   program.run();
   program.synchronize();
   const std::vector<WrittenTensor> sources = sources_of(program.graph());

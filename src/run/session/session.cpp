@@ -265,6 +265,14 @@ bool Session::first_rank_says(bool answer) const {
              : config_.group->all_gather(answer ? "yes" : "no", "whether iterations go on").front() == "yes";
 }
 
+Program Session::ready_program() {
+  const ProgramPlan planned = plan();
+  require_room(planned, forecast(planned));
+  Program program = make(planned);
+  initialise(program);
+  return program;
+}
+
 void Session::initialise(Program& program) {
   enter(Stage::initialising);
   const InStage in_stage(FirstCallStage::initial_values);

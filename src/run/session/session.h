@@ -82,6 +82,8 @@ class Session {
   Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
   // Writes parameters and data. On several ranks, it fails on all if it fails on one.
   void initialise(Program& program);
+  // Plans the workload, checks that it fits, and makes and initialises the program.
+  Program ready_program();
 
   struct Elapsed {
     double host_ms = 0;    // synchronisation with the device included

@@ -26,8 +26,7 @@ Edition suited_to(const StudyMachine& machine) {
   return {.models = {"small", "medium", "large", "xl", "2.7b"}, .memory_models = {"small", "2.7b"}};
 }
 
-}  // namespace
-
+// Oldest first.
 const std::vector<Edition>& course_editions() {
   static const std::vector<Edition> editions = {
       course({.name = "cs336-2025",
@@ -59,14 +58,19 @@ const std::vector<Edition>& course_editions() {
   return editions;
 }
 
+}  // namespace
+
+std::vector<std::string_view> edition_names() {
+  std::vector<std::string_view> names;
+  for (const Edition& edition : course_editions()) names.push_back(edition.name);
+  return names;
+}
+
 Edition edition_named(std::string_view name, const StudyMachine& machine) {
   if (name.empty()) return suited_to(machine);
-  std::vector<std::string_view> names;
-  for (const Edition& edition : course_editions()) {
+  for (const Edition& edition : course_editions())
     if (edition.name == name) return edition;
-    names.push_back(edition.name);
-  }
-  refuse_name(name, "--like: '{}' is no edition of the exercise", names);
+  refuse_name(name, "--like: '{}' is no edition of the exercise", edition_names());
 }
 
 }  // namespace ridgepoint

@@ -55,8 +55,8 @@ struct Edition {
   std::string_view message_sizes_of_cpu = "1KiB:16MiB:*4";
 };
 
-// The editions of the exercise, oldest first.
-const std::vector<Edition>& course_editions();
+// The names of the editions of the exercise, oldest first.
+std::vector<std::string_view> edition_names();
 
 // The edition with this name; the empty name: what suits the machine. Throws Error (usage) that lists the names.
 Edition edition_named(std::string_view name, const StudyMachine& machine);

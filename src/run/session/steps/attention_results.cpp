@@ -50,10 +50,7 @@ std::optional<std::map<std::string, HostTensor>> run_attention(RunConfig config,
   const auto run = [&] {
     Record record;  // not read: the result is tensors
     Session session(config, watch, record);
-    const ProgramPlan plan = session.plan();
-    session.require_room(plan, session.forecast(plan));
-    Program program = session.make(plan);
-    session.initialise(program);
+    Program program = session.ready_program();
     for (const char* name : {"q", "k", "v"}) write(program, name, inputs.at(name));
     if (has_backward) write(program, "grad.o", inputs.at("do"));
     session.enter(Session::Stage::timing, 0, 1);

@@ -59,10 +59,7 @@ void run_steps(const RunConfig& config, const TrainingTokens& tokens, const Step
                const std::function<void(Program& program, std::int64_t step)>& take) {
   Record record;  // not read: the result is tensors
   Session session(config, watch, record);
-  const ProgramPlan plan = session.plan();
-  session.require_room(plan, session.forecast(plan));
-  Program program = session.make(plan);
-  session.initialise(program);
+  Program program = session.ready_program();
   write_tokens(program, tokens);
   std::optional<AnomalyDetector> detector;
   if (config.detect_anomaly) detector.emplace(program);
