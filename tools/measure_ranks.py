@@ -26,6 +26,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -116,8 +117,12 @@ class Measurement:
 
     def equal_one_rank(self):
         """Three steps, of which the last two are captured, against one rank on the joined batch; and again, to the bit."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            self.equal_one_rank_in(folder)
+
+    def equal_one_rank_in(self, folder):
         model = ["verify", *(QUICK_VERIFIED if self.options.quick else VERIFIED), "--attention", "flash", "--compile", "full"]
-        path = {name: str(self.folder / name) for name in ("weights", "tokens", "one", "first", "again")}
+        path = {name: os.path.join(folder, name) for name in ("weights", "tokens", "one", "first", "again")}
         batch = str(2 * self.options.ranks)
         one = self.options.device + (":0" if self.options.device == "cuda" else "")
         steps = ["--optimizer-steps", "3"]
@@ -129,14 +134,12 @@ class Measurement:
             for way, environment in self.ways.items():
                 words = [*given, "--shard", shard]
                 against = self.run(self.words(*words, "--against", path["one"]), environment)
-                said = last_line(against.stdout if against.returncode == 0 else against.stderr)
-                self.check(against.returncode == 0, f"{self.ranks} ranks equal one, sharded {shard}, messages {way}: {said}")
+                said = " ".join(against.stdout.partition("The file ")[2].split()) or last_line(against.stderr)
+                self.check(against.returncode == 0, f"{self.ranks} ranks equal one, sharded {shard}, messages {way}: the file {said}")
                 dumped = [self.run(self.words(*words, "--dump", path[name]), environment) for name in ("first", "again")]
                 same = all(run.returncode == 0 for run in dumped) and \
                     pathlib.Path(path["first"]).read_bytes() == pathlib.Path(path["again"]).read_bytes()
                 self.check(same, f"repeated to the bit, sharded {shard}, messages {way}")
-        for name in path.values():
-            pathlib.Path(name).unlink(missing_ok=True)
 
     def end(self, number, how):
         """A rank gets a signal in the second row: the run ends soon and keeps the first row."""

@@ -26,11 +26,11 @@ namespace {
 // The errors that docs/predicted_times.md states, and the GPU on which they were found.
 constexpr std::string_view kMeasuredCard = "H200 SXM";
 constexpr std::string_view kMeasuredCardOfRanks = "H100 SXM";
-constexpr std::int64_t kMeasuredRanks = 2;
+constexpr std::int64_t kMeasuredRanks = 4;
 constexpr double kError = 0.10;
 constexpr double kErrorInTf32 = 0.15;
 // Of what was not measured. Published runs of an 8B model on eight H100s, whose power was limited to 500 W, take 1.54
-// times as long as is predicted; two H100s of a machine take at most 1.1 times.
+// times as long as is predicted; two or four H100s of a machine take at most 1.1 times.
 constexpr double kLeastOfUnmeasured = 0.9, kMostOfUnmeasured = 1.6;
 
 constexpr double kMsPerSecond = 1e3;
@@ -60,8 +60,8 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
   return are_copied ? Sender::copy_engines : Sender::kernels;
 }
 
-// Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of two compiled ones on two of a
-// machine with the links of the card, whose sums run beside backward.
+// Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
+// H100s of a machine with the links of the card, whose sums run beside backward.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
     return card.card == kMeasuredCard || (card.card == kMeasuredCardOfRanks && level == Compile::full);

@@ -118,8 +118,8 @@ TEST(ForecastTime, of_optimizers_and_experts_is_within_its_stated_error_of_what_
   }
 }
 
-// Steps of the slowest of two ranks, in bf16, compiled and with flash attention.
-TEST(ForecastTime, of_two_ranks_is_within_its_stated_error_of_what_two_h100s_measured) {
+// Steps of the slowest of two or four ranks, in bf16, compiled and with flash attention.
+TEST(ForecastTime, of_ranks_is_within_its_stated_error_of_what_two_and_four_h100s_measured) {
   double sum = 0;
   const std::vector<CsvRow> rows = measured("h100_ranks.csv");
   ASSERT_GT(rows.size(), 10U);
@@ -137,7 +137,7 @@ TEST(ForecastTime, of_two_ranks_is_within_its_stated_error_of_what_two_h100s_mea
     EXPECT_LT(error, *found->error) << row.at("model") << ' ' << row.at("shard") << ' ' << row.at("bucket");
     sum += error;
   }
-  EXPECT_LT(sum / static_cast<double>(rows.size()), 0.02);
+  EXPECT_LT(sum / static_cast<double>(rows.size()), 0.025);
 }
 
 TEST(ForecastTime, states_an_error_only_for_the_cards_ranks_and_links_that_were_measured) {
@@ -145,7 +145,7 @@ TEST(ForecastTime, states_an_error_only_for_the_cards_ranks_and_links_that_were_
   EXPECT_EQ(forecast(run)->error, 0.10);
   EXPECT_EQ(forecast(run, "h100 sxm")->error, 0.10);
   EXPECT_EQ(forecast(run, "a100")->error, std::nullopt);
-  run.parallel.data = 2;
+  run.parallel.data = 4;
   EXPECT_EQ(forecast(run)->error, std::nullopt);
   EXPECT_EQ(forecast(run, "h100 sxm")->error, 0.10);
   run.level = Compile::fuse;

@@ -1,5 +1,5 @@
-// Four ranks on four cards of this machine, or two on two, whose collectives are sent by copy engines or by kernels, against one rank on
-// the joined batch. Where there are fewer cards, these tests skip.
+// Four ranks on four cards of this machine, or two on two, whose collectives are sent by copy engines or by kernels,
+// against one rank on the joined batch. Where there are fewer cards, these tests skip.
 #include <gtest/gtest.h>
 
 #include <cstdint>
