@@ -431,6 +431,31 @@ TEST(Answers, compare_the_ways_to_sum_gradients) {
   EXPECT_THAT(of(130), HasSubstr("as one message behind backward it is 1.08x as long"));
 }
 
+TEST(Answers, say_what_a_rank_holds_around_the_optimizer) {
+  const auto row = [](const char* shard, double initialised, double before, double after) {
+    Json made = bench_row("small", 1e8, "step", "fp32", 100);
+    made["parallel"] = {{"data", 2}, {"shard", shard}};
+    made["memory"]["ranks"] = Json::array({{{"initialised_bytes", initialised * (1 << 30)},
+                                            {"before_optimizer_bytes", before * (1 << 30)},
+                                            {"after_optimizer_bytes", after * (1 << 30)}}});
+    return made;
+  };
+  EXPECT_THAT(sentence({{StudyPart::sharded_memory, {row("none", 4, 6, 5), row("optimizer", 3, 4.5, 3.5)}}},
+                       "What does a rank hold"),
+              AllOf(HasSubstr("A rank of 2 with"), HasSubstr("holds 4.00 GiB, 6.00 GiB and 5.00 GiB if nothing is"),
+                    HasSubstr("Before the step it holds with optimizer 4.50 GiB.")));
+}
+
+TEST(Answers, say_how_long_the_problem_of_the_leaderboard_takes) {
+  const Json call = {{"attention", "flash"},
+                     {"context", 16384},
+                     {"model", {{"heads", 16}}},
+                     {"forward_ms", {{"median", 1.5}}},
+                     {"backward_ms", {{"median", 4}}}};
+  EXPECT_EQ(sentence({{StudyPart::leaderboard, {call}}}, "How long does the problem of the leaderboard"),
+            "flash attention with 16 heads over 16384 tokens takes 5.500 ms, forward and backward.");
+}
+
 TEST(Answers, say_what_collectives_reach) {
   const auto row = [](double bytes, double us, double bus, double share, double wrong) {
     return Json{{"op", "all_reduce"},       {"dtype", "fp32"},     {"bytes", bytes}, {"time_us", us},

@@ -321,9 +321,10 @@ class StudyCommandLine : public Command {
             fmt::format("--model: {} names its models; leave one of the two options out", settings_.like));
     for (const StudyPart part : parts_) {
       const bool has_edition = !settings_.like.empty();
-      require(has_edition || (part != StudyPart::data_parallel && part != StudyPart::calculations),
+      require(has_edition || !is_of_editions(part),
               fmt::format("--only: {} is a part of the editions of the exercise; add --like", ridgepoint::name(part)));
-      const bool needs_ranks = (part == StudyPart::ranks && !has_edition) || part == StudyPart::collectives;
+      const bool has_ranks = part == StudyPart::ranks || part == StudyPart::sharded_memory;
+      const bool needs_ranks = (has_ranks && !has_edition) || part == StudyPart::collectives;
       require(!needs_ranks || settings_.ranks > 1,
               fmt::format("--only: {} need several ranks; add --ranks 2", ridgepoint::name(part)));
     }

@@ -16,7 +16,9 @@ constexpr const char* kSlowest = "parallel.slowest_ms";
 
 StudyAnswer bandwidth(const StudyRows& rows) {
   StudyAnswer answer{kRanksTopic, "What bandwidth do collectives reach, and how long does the smallest take?"};
-  const Rows all = rows_of(rows, StudyPart::collectives);
+  Rows all = rows_of(rows, StudyPart::collectives);
+  if (all.empty()) return unanswered(answer, StudyPart::collectives);
+  all = rows_like(all, *all.front(), {"device", "ranks"});  // not of processes beside a GPU
   std::vector<std::string> sentences;
   double wrong = 0;
   for (const std::string& op : texts_of(all, "op")) {
@@ -33,7 +35,6 @@ StudyAnswer bandwidth(const StudyRows& rows) {
                                     number_at(most, "bus_gb_per_second"), of_link, bytes_at(most, "bytes"),
                                     number_at(least, "time_us"), bytes_at(least, "bytes")));
   }
-  if (sentences.empty()) return unanswered(answer, StudyPart::collectives);
   answer.say("By the bandwidth of a link of a ring: {}.", fmt::join(sentences, "; "));
   if (wrong > 0) answer.say("{:.0f} elements of the results are wrong.", wrong);
   return answer;

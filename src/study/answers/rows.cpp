@@ -277,6 +277,7 @@ std::vector<StudyAnswer> answer_questions(const StudyRows& rows) {
   add(answers::about_compilation(measured));
   add(answers::about_checkpointing(known));
   add(answers::about_ranks(measured));
+  add(answers::about_exercise(known));
   std::ranges::move(answers::about_plans(rows), std::back_inserter(all));
   return all;
 }

@@ -127,6 +127,7 @@ std::vector<StudyAnswer> about_attention(const StudyRows& rows);
 std::vector<StudyAnswer> about_compilation(const StudyRows& rows);
 std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows);
 std::vector<StudyAnswer> about_ranks(const StudyRows& rows);
+std::vector<StudyAnswer> about_exercise(const StudyRows& rows);
 std::vector<StudyAnswer> about_plans(const StudyRows& rows);  // of all rows; none where all are measured
 
 }  // namespace ridgepoint::answers

@@ -31,7 +31,14 @@ std::vector<std::string> columns_of(StudyPart part) {
     case StudyPart::checkpointing:
       return {"median", "phase_ms.recompute", "before_backward", "peak_allocated", "recomputed_flops", "timing"};
     case StudyPart::ranks:
-    case StudyPart::data_parallel: return {"slowest_rank", "alone", "efficiency", "hidden", "peak_allocated", "timing"};
+    case StudyPart::data_parallel: {
+      std::vector<std::string> columns = {"sharded"};
+      if (part == StudyPart::data_parallel) columns = {"overlap", "buckets"};
+      for (const char* column : {"slowest_rank", "alone", "efficiency", "communication", "hidden", "predicted_ms",
+                                 "predicted_communication", "predicted_exposed", "peak_allocated", "timing"})
+        columns.emplace_back(column);
+      return columns;
+    }
     default: return {};
   }
 }
@@ -126,11 +133,12 @@ std::vector<StudyRowGroup> devices(const std::vector<Json>& rows) {
   return groups;
 }
 
-// The rows of an account belong to a variant and a moment each.
+// The rows of an account belong to a variant, a length and a moment each.
 std::vector<StudyRowGroup> by_moment(const std::vector<Json>& rows) {
   std::vector<StudyRowGroup> groups;
   for (const Json& row : rows) {
-    const std::string caption = fmt::format("{}, {}", text_at(row, "attention"), text_at(row, "moment"));
+    const std::string caption = fmt::format("{}, {} tokens, {}", text_at(row, "attention"),
+                                            field(row, "sequence").dump(), text_at(row, "moment"));
     if (groups.empty() || groups.back().caption != caption) groups.push_back({caption, {}});
     Json shown = flat_row(row);
     shown.erase("attention");
@@ -145,7 +153,7 @@ std::vector<StudyRowGroup> by_topic(const std::vector<Json>& rows) {
   std::vector<StudyRowGroup> groups;
   for (const Json& row : rows) {
     const std::string key = text_at(row, "key");
-    std::string caption = key.substr(0, key.find('.'));
+    std::string caption = fmt::format("{}: {}", text_at(row, "model"), key.substr(0, key.find('.')));
     std::ranges::replace(caption, '_', ' ');
     if (groups.empty() || groups.back().caption != caption) groups.push_back({std::move(caption), {}});
     Json shown = Json::object();
@@ -185,18 +193,39 @@ std::vector<Table> memory_tables(const std::vector<Json>& rows) {
       tables.push_back(json_table(captioned(row, "the peak of each phase"), phases, columns, Format::markdown));
       tables.back().note = sawtooth_of(row);
     }
-    const JsonRows largest = pointers(field(row, "memory.largest_allocations"));
-    if (largest.empty()) continue;
-    tables.push_back(json_table(captioned(row, "largest allocations of an iteration"), first_of(largest),
-                                {{"module", "module"},
-                                 {"op", "op"},
-                                 {"category", "category"},
-                                 {"phase", "phase"},
-                                 {"block_bytes", "each", Kind::bytes},
-                                 {"formula", "formula"},
-                                 {"blocks", "times", Kind::number},
-                                 {"at_peak", "at the peak", Kind::number},
-                                 {"source", "made at"}},
+    const auto add = [&](const std::string& what, const char* path, std::vector<JsonColumn> more) {
+      std::vector<JsonColumn> blocks = {{"module", "module"},
+                                        {"op", "op"},
+                                        {"category", "category"},
+                                        {"phase", "phase"},
+                                        {"block_bytes", "each", Kind::bytes},
+                                        {"formula", "formula"},
+                                        {"blocks", "times", Kind::number}};
+      std::ranges::move(more, std::back_inserter(blocks));
+      const JsonRows rows = pointers(field(row, path));
+      if (!rows.empty()) tables.push_back(json_table(captioned(row, what), first_of(rows), blocks, Format::markdown));
+    };
+    add("largest allocations of an iteration", "memory.largest_allocations",
+        {{"at_peak", "at the peak", Kind::number}, {"source", "made at"}});
+    add(fmt::format("saved for backward by {}", text_at(row, "memory.block.name")), "memory.block.saved",
+        {{"bytes", "all", Kind::bytes}, {"source", "made at"}});
+  }
+  return tables;
+}
+
+// Each rank of each row: what it has allocated around the optimizer's step.
+std::vector<Table> sharded_memory_tables(const std::vector<Json>& rows) {
+  std::vector<Table> tables;
+  for (const Json& row : rows) {
+    const JsonRows ranks = pointers(field(row, "memory.ranks"));
+    if (ranks.empty()) continue;
+    tables.push_back(json_table(captioned(row, "--shard " + text_at(row, "parallel.shard")), ranks,
+                                {{"rank", "rank", Kind::number},
+                                 {"initialised_bytes", "initialised", Kind::bytes},
+                                 {"before_optimizer_bytes", "before optimizer", Kind::bytes},
+                                 {"after_optimizer_bytes", "after optimizer", Kind::bytes},
+                                 {"peak_allocated_bytes", "peak", Kind::bytes},
+                                 {"peak_reserved_bytes", "peak reserved", Kind::bytes}},
                                 Format::markdown));
   }
   return tables;
@@ -221,6 +250,7 @@ Page record_tables(StudyPart part, const std::vector<Json>& rows) {
   std::vector<Table> more;
   if (part == StudyPart::profile) more = profile_tables(rows);
   if (part == StudyPart::memory_step || part == StudyPart::memory_forward_loop) more = memory_tables(rows);
+  if (part == StudyPart::sharded_memory) more = sharded_memory_tables(rows);
   std::ranges::move(more, std::back_inserter(page.tables));
   return page;
 }

@@ -18,6 +18,7 @@ Edition course(Edition edition) {
   edition.ranks = 2;
   edition.message_sizes = "1MB:1GB:*10";
   edition.message_sizes_of_cpu = "1MB:100MB:*10";
+  edition.processes = {2, 4, 6};
   return edition;
 }
 
@@ -37,7 +38,10 @@ const std::vector<Edition>& course_editions() {
               .memory_models = {"2.7b"},
               .timeline_model = "2.7b",
               .profiled_contexts = {128, 512, 1024},
-              .parallel_model = "xl"}),
+              .parallel_model = "xl",
+              .calculated_model = {"--layers", "126", "--d-model", "16384", "--d-ff", "53248", "--heads", "128"},
+              .leaderboard = {"attention", "--attention", "flash", "--dtype", "bf16", "--causal", "true", "--batch",
+                              "1", "--heads", "16", "--d-model", "1024", "--sequence", "16384"}}),
       course({.name = "cs336-2026",
               .card = "B200",
               .models = {"small", "medium", "large", "xl-2026", "10b"},
@@ -45,6 +49,7 @@ const std::vector<Edition>& course_editions() {
               .profiled_models = {"small", "large"},
               .memory_models = {"xl-2026"},
               .timeline_model = "xl-2026",
+              .timeline_contexts = {128, 2048},
               .checkpointed_model = "xl-2026",
               .context = 512,
               .contexts = {128, 512, 1024, 2048},
@@ -53,7 +58,13 @@ const std::vector<Edition>& course_editions() {
               .segments = {1, 2, 3, 4, 6, 8, 16},
               .nested_segments = {4, 8, 16},
               .checkpointed_context = 2048,
-              .parallel_model = "xl-2026"}),
+              .parallel_model = "xl-2026",
+              .leaderboard = {"bench",  "--mode",     "step",   "--layers",    "34",         "--d-model",
+                              "4096",   "--d-ff",     "11008",  "--heads",     "32",         "--vocab",
+                              "151936", "--batch",    "1",      "--context",   "32768",      "--dtype",
+                              "bf16",   "--compile",  "full",   "--attention", "flash",      "--checkpoint",
+                              "block",  "--parallel", "data=2", "--shard",     "parameters", "--ranks",
+                              "2"}}),
   };
   return editions;
 }

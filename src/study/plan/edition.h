@@ -25,6 +25,7 @@ struct Edition {
   std::vector<std::string> profiled_models = {};  // empty: the main model; and so below
   std::vector<std::string> memory_models = {};
   std::string timeline_model = {};
+  Lengths timeline_contexts = {};       // besides `context`
   std::string checkpointed_model = {};  // empty: the large model
   std::int64_t context = 256;           // where a part has no lengths of its own
   Lengths contexts = {128, 256, 512, 1024};
@@ -50,9 +51,14 @@ struct Edition {
 
   std::int64_t ranks = 1;           // of data parallelism
   std::string parallel_model = {};  // whose gradients are summed in several ways; empty: of none
+  // Further options of `plan --explain`: the sizes of a model that is only calculated. Empty: of none.
+  std::vector<std::string> calculated_model = {};
+  // The command line, without its device, of the problem in which solutions compete. Empty: there is none.
+  std::vector<std::string> leaderboard = {};
   // Of collectives, as --size takes them: on a GPU, and on a processor.
   std::string_view message_sizes = "1KiB:1GiB:*4";
   std::string_view message_sizes_of_cpu = "1KiB:16MiB:*4";
+  Lengths processes = {};  // numbers of processes on the processor, besides the ranks of the study
 };
 
 // The names of the editions of the exercise, oldest first.

@@ -93,19 +93,34 @@ void add_peaks(Planner& planner) {
   planner.add_each(StudyPart::memory_peaks, "Peaks by context, mode and number type", 0.1, std::move(commands));
 }
 
-void add_timeline(Planner& planner, StudyPart part, const char* title, Mode mode, DType dtype, std::int64_t steps) {
+StudyCommand timeline(const Planner& planner, const std::string& file, Mode mode, DType dtype, std::int64_t context,
+                      std::int64_t steps) {
   const std::string& model = planner.edition().timeline_model;
-  const std::int64_t context = planner.edition().context;
   StudyCommand command = planner.memory(model, context, {mode});
   const Words words = planner.words("memory", {"--model", model, "--mode", std::string(name(mode)), "--dtype",
                                                std::string(name(dtype)), "--context", std::to_string(context)});
   command.arguments = with_iterations(words, {1, steps});
   command.arguments.insert(
       command.arguments.end(),
-      {"--timeline", fmt::format("{{folder}}/timelines/{0}.csv,{{folder}}/pictures/{0}.svg", name(part))});
+      {"--timeline", fmt::format("{{folder}}/timelines/{0}.csv,{{folder}}/pictures/{0}.svg", file)});
   command.rows = 1;
-  command.seconds += static_cast<double>(steps) * planner.iteration_seconds(model, mode);
-  planner.add_each(part, title, 0.03, {std::move(command)});
+  command.seconds += static_cast<double>(steps) * planner.iteration_seconds(model, mode, context);
+  return command;
+}
+
+// A timeline in each mode at the context of the edition, which the answers read, and at its further contexts.
+void add_timelines(Planner& planner, StudyPart part, const char* title, const std::vector<Mode>& modes, DType dtype,
+                   std::int64_t steps) {
+  std::vector<StudyCommand> commands;
+  const auto add = [&](Mode mode, std::int64_t context) {
+    std::string file(name(part));
+    if (mode != modes.front()) file += fmt::format("_{}", name(mode));
+    if (context != planner.edition().context) file += fmt::format("_{}", context);
+    commands.push_back(timeline(planner, file, mode, dtype, context, steps));
+  };
+  for (const Mode mode : modes) add(mode, planner.edition().context);
+  for (const std::int64_t context : planner.edition().timeline_contexts) add(modes.front(), context);
+  planner.add_each(part, title, 0.03, std::move(commands));
 }
 
 // Calls of attention over sequence lengths.
@@ -173,10 +188,16 @@ void add_limit(Planner& planner) {
                    {{.arguments = words, .rows = 0, .seconds = 5}});
 }
 
+// Of a length that fits, and of the shortest power of two that does not, up to the request that fails.
 void add_accounting(Planner& planner) {
-  const char* sequence = planner.machine().is_gpu() ? "16384" : "1024";
-  const Words words =
-      planner.words("attention", {"--account", "--attention", "naive", "--d-model", "64", "--sequence", sequence});
+  const StudyMachine& machine = planner.machine();
+  const std::int64_t fits = machine.is_gpu() ? 16384 : 1024;
+  std::int64_t fails = fits;
+  while (!scores_exceed_memory(machine, {.sequence = fails})) fails *= 2;
+  Words words = planner.words("attention", {"--account", "--attention", "naive", "--d-model", "64", "--sequence",
+                                            fmt::format("{},{}", fits, fails)});
+  const Words limit = host_memory_limit(planner);
+  words.insert(words.end(), limit.begin(), limit.end());
   planner.add_each(StudyPart::accounting, "What attention allocates", 0.02,
                    {{.arguments = words, .rows = 0, .seconds = 1}});
 }
@@ -184,16 +205,21 @@ void add_accounting(Planner& planner) {
 void add_collectives(Planner& planner) {
   const StudyMachine& machine = planner.machine();
   const Edition& edition = planner.edition();
-  const Words words = {"collectives",
-                       "--device",
-                       machine.device,
-                       "--ranks",
-                       std::to_string(planner.settings().ranks),
-                       "--size",
-                       std::string(machine.is_gpu() ? edition.message_sizes : edition.message_sizes_of_cpu)};
-  planner.add_each(
-      StudyPart::collectives, "Collectives between ranks", 0.03,
-      {{.arguments = words, .rows = 0, .seconds = start_seconds(machine) + 5, .without_card = Without::is_left_out}});
+  const auto on = [&](const std::string& device, std::int64_t ranks, std::string_view sizes) -> StudyCommand {
+    const Words words = {"collectives", "--device",        device, "--ranks", std::to_string(ranks),
+                         "--size",      std::string(sizes)};
+    return {.arguments = words,
+            .rows = 0,
+            .seconds = start_seconds(machine) + 5 * static_cast<double>(ranks),
+            .without_card = Without::is_left_out};
+  };
+  const std::int64_t ranks = planner.settings().ranks;
+  std::vector<StudyCommand> commands = {
+      on(machine.device, ranks, machine.is_gpu() ? edition.message_sizes : edition.message_sizes_of_cpu)};
+  for (const std::int64_t processes : edition.processes) {
+    if (machine.is_gpu() || processes != ranks) commands.push_back(on("cpu", processes, edition.message_sizes_of_cpu));
+  }
+  planner.add_each(StudyPart::collectives, "Collectives between ranks", 0.03, std::move(commands));
 }
 
 // Ranks of a processor share its cores, and one rank then runs alone.
@@ -225,6 +251,23 @@ void add_sharding(Planner& planner) {
          step_on_ranks(planner, model, {"--parallel", data, "--shard", "none,optimizer"}, 2)});
   }
   planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.3, std::move(choices));
+}
+
+// What a rank has allocated after initialisation, and before and after the optimizer's step.
+void add_sharded_memory(Planner& planner) {
+  const std::string& parallel = planner.edition().parallel_model;
+  const std::string& model = parallel.empty() ? planner.main_model() : parallel;
+  const std::int64_t context = planner.edition().context;
+  StudyCommand command = planner.memory(model, context, {Mode::step});
+  const std::string ranks = std::to_string(planner.ranks());
+  const Words words =
+      planner.words("memory", {"--model", model, "--mode", "step", "--context", std::to_string(context), "--parallel",
+                               "data=" + ranks, "--shard", "none,optimizer,gradients,parameters", "--ranks", ranks});
+  command.arguments = with_iterations(words, {1, 1});
+  command.rows = 4;
+  command.ranks = planner.ranks();
+  command.seconds *= slowdown(planner);
+  planner.add_each(StudyPart::sharded_memory, "The memory of a rank, by what is divided", 0.05, {std::move(command)});
 }
 
 // Gradients one by one and as one message, behind backward; one by one and in buckets, beside it.
@@ -267,9 +310,9 @@ void add_precision(Planner& planner) {
 
 void add_memory(Planner& planner) {
   add_peaks(planner);
-  add_timeline(planner, StudyPart::memory_step, "The memory of a training step", Mode::step, DType::fp32, 3);
-  add_timeline(planner, StudyPart::memory_forward_loop, "The memory of repeated forward passes", Mode::training_forward,
-               DType::bf16, 6);
+  add_timelines(planner, StudyPart::memory_step, "The memory of a training step", {Mode::step}, DType::fp32, 3);
+  add_timelines(planner, StudyPart::memory_forward_loop, "The memory of repeated forward passes",
+                {Mode::training_forward, Mode::forward}, DType::bf16, 6);
 }
 
 // Tiled attention over long sequences, in the edition's number types and beside its other variants.
@@ -349,18 +392,40 @@ void add_calculations(Planner& planner) {
   const Edition& edition = planner.edition();
   const Datasheet* card = find_datasheet(planner.planned_card());
   if (edition.parallel_model.empty() || card == nullptr || !card->link_bytes_per_second || !card->bf16) return;
-  const Words words = {
-      "plan",       "--explain", "--card",    planner.planned_card(),          "--model", edition.parallel_model,
-      "--batch",    "4",         "--context", std::to_string(edition.context), "--dtype", "bf16",
-      "--parallel", "data=8"};
-  planner.add_each(StudyPart::calculations, "What ranks send and keep, by formula", 0.01,
-                   {{.arguments = words, .rows = 0, .seconds = 1, .without_card = Without::runs}});
+  // An edition that divides blocks into segments asks for the best number of them by formula, at their context.
+  const std::int64_t context = edition.segments.empty() ? edition.context : edition.checkpointed_context;
+  const auto explained = [&](const Words& model, double seconds) -> StudyCommand {
+    Words words = {"plan",    "--explain", "--card",     planner.planned_card(),
+                   "--batch", "4",         "--context",  std::to_string(context),
+                   "--dtype", "bf16",      "--parallel", "data=8"};
+    words.insert(words.end(), model.begin(), model.end());
+    return {.arguments = std::move(words), .rows = 0, .seconds = seconds, .without_card = Without::runs};
+  };
+  std::vector<StudyCommand> commands = {explained({"--model", edition.parallel_model}, 1)};
+  if (!edition.calculated_model.empty()) commands.push_back(explained(edition.calculated_model, 8));
+  planner.add_each(StudyPart::calculations, "What ranks send and keep, by formula", 0.01, std::move(commands));
+}
+
+void add_leaderboard(Planner& planner) {
+  const Words& problem = planner.edition().leaderboard;
+  if (problem.empty()) return;
+  const bool has_ranks = std::ranges::find(problem, "--ranks") != problem.end();
+  const StudyIterations iterations = planner.iterations();
+  planner.add_each(
+      StudyPart::leaderboard, "The problem of the leaderboard", 0.03,
+      {{.arguments =
+            with_iterations(planner.words(problem.front().c_str(), {problem.begin() + 1, problem.end()}), iterations),
+        .rows = 1,
+        // About 1e14 operations of attention, and 4e15 of a step.
+        .seconds = start_seconds(planner.machine()) + (has_ranks ? 10 : 0.02) * static_cast<double>(iterations.total()),
+        .ranks = has_ranks ? planner.edition().ranks : 1}});
 }
 
 void add_ranks(Planner& planner) {
   if (planner.settings().ranks > 1) add_collectives(planner);
   if (planner.ranks() == 1) return;
   add_sharding(planner);
+  add_sharded_memory(planner);
   add_data_parallel(planner);
 }
 
@@ -374,6 +439,7 @@ void add_parts(Planner& planner) {
   add_policies(planner);
   add_ranks(planner);
   add_calculations(planner);
+  add_leaderboard(planner);
 }
 
 }  // namespace ridgepoint::plan

@@ -39,15 +39,23 @@ enum class StudyPart : std::uint8_t {
   checkpointing,        // bench: checkpoint policies
   collectives,          // collectives: time and bandwidth over sizes; with --ranks alone
   ranks,                // bench: several ranks against one, by what they share; with --ranks alone
-  data_parallel,        // bench: gradients one by one, as one message, in buckets; like an edition alone
-  calculations,         // plan --explain: what ranks send and keep, by formula; like an edition alone
+  sharded_memory,       // memory: each sharding before, in and after the optimizer's step
+  data_parallel,        // bench: gradients one by one, as one message, in buckets
+  calculations,         // plan --explain: what ranks send and keep, by formula
+  leaderboard,          // attention or bench: the problem in which an edition's solutions compete
 };
 inline constexpr auto kStudyPartNames = enum_names<StudyPart>(
     "devices", "sizes", "warmup", "contexts", "profile", "accumulation", "autocast", "precision_error", "memory_peaks",
     "memory_step", "memory_forward_loop", "attention_grid", "attention_limit", "accounting", "ladder", "flash",
-    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks", "data_parallel", "calculations");
-inline constexpr StudyPart kLastStudyPart = StudyPart::calculations;
+    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks", "sharded_memory", "data_parallel",
+    "calculations", "leaderboard");
+inline constexpr StudyPart kLastStudyPart = StudyPart::leaderboard;
 constexpr std::string_view name(StudyPart part) { return kStudyPartNames[part]; }
+
+// Whether only editions of the exercise have it.
+constexpr bool is_of_editions(StudyPart part) {
+  return part == StudyPart::data_parallel || part == StudyPart::calculations || part == StudyPart::leaderboard;
+}
 
 // Whether its rows are records (docs/record.md).
 constexpr bool has_records(StudyPart part) {

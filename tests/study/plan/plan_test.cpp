@@ -71,8 +71,8 @@ std::vector<std::string> values(const StudyPartPlan& part, const std::string& op
 TEST(StudyPlan, has_every_part_once_and_in_order) {
   for (const StudyMachine& machine : {laptop(), large_card()}) {
     const Plan plan = quick_plan(machine, 2);
-    ASSERT_EQ(plan.size(), kStudyPartNames.all().size() - 2) << "without the parts of editions";
-    EXPECT_EQ(quick_plan(machine).size(), plan.size() - 2) << "without the parts of several ranks";
+    ASSERT_EQ(plan.size(), kStudyPartNames.all().size() - 3) << "without the parts of editions";
+    EXPECT_EQ(quick_plan(machine).size(), plan.size() - 3) << "without the parts of several ranks";
     for (std::size_t i = 0; i < plan.size(); ++i) {
       EXPECT_EQ(plan[i].part, static_cast<StudyPart>(i));
       EXPECT_FALSE(plan[i].commands.empty()) << name(plan[i].part);
@@ -217,6 +217,29 @@ TEST(Edition, plans_ranks_that_the_machine_does_not_have) {
   EXPECT_EQ(values_of(find(measured, StudyPart::data_parallel), "--parallel", false),
             std::vector<std::string>{"data=2,overlap=off,bucket=each,all"});
   EXPECT_LE(seconds(measured), 1200);
+}
+
+TEST(Edition, has_a_file_for_what_its_course_asks_besides) {
+  StudySettings two = like("cs336-2025", "cuda");
+  two.ranks = 2;
+  const Plan plan = plan_study(study_machine(*find_datasheet("h100")), two);
+  EXPECT_EQ(values(find(plan, StudyPart::collectives), "--ranks"), (std::vector<std::string>{"2", "2", "4", "6"}));
+  EXPECT_EQ(values(find(plan, StudyPart::collectives), "--device"),
+            (std::vector<std::string>{"cuda", "cpu", "cpu", "cpu"}));
+  EXPECT_EQ(values(find(plan, StudyPart::sharded_memory), "--shard"),
+            std::vector<std::string>{"none,optimizer,gradients,parameters"});
+  EXPECT_EQ(values(find(plan, StudyPart::accounting), "--sequence"), std::vector<std::string>{"16384,32768"});
+  EXPECT_EQ(values(find(plan, StudyPart::calculations), "--d-model"), std::vector<std::string>{"16384"});
+  EXPECT_EQ(values(find(plan, StudyPart::leaderboard), "--sequence"), std::vector<std::string>{"16384"});
+
+  const Plan next = plan_study(study_machine(*find_datasheet("b200")), like("cs336-2026", "cuda"));
+  EXPECT_EQ(values(find(next, StudyPart::memory_step), "--context"), (std::vector<std::string>{"512", "128", "2048"}));
+  EXPECT_EQ(values(find(next, StudyPart::memory_forward_loop), "--mode"),
+            (std::vector<std::string>{"training_forward", "forward", "training_forward", "training_forward"}));
+  EXPECT_EQ(values(find(next, StudyPart::memory_forward_loop), "--timeline").back(),
+            "{folder}/timelines/memory_forward_loop_2048.csv,{folder}/pictures/memory_forward_loop_2048.svg");
+  EXPECT_EQ(values(find(next, StudyPart::calculations), "--context"), std::vector<std::string>{"2048"});
+  EXPECT_EQ(values_of(find(next, StudyPart::leaderboard), "--parallel", true), std::vector<std::string>{"data=2"});
 }
 
 TEST(Edition, without_a_card_runs_nothing_on_one) {
