@@ -75,7 +75,7 @@ struct Setting {
   bool is_axis = false;            // a size that the axis of a plot may have
   bool is_compared = false;        // tables have the speedup over its first value
   bool is_chosen = false;          // by --shard auto
-  bool is_of_some = false;         // rows without it do not make it vary
+  bool is_of_some = false;         // rows without it do not make it vary: it does not apply to them
   bool is_leading = false;         // a column of models also where it does not vary
   bool is_limit_of_calls = false;  // a call of attention may end before it, so its summary line leaves it out
   std::string_view follows = {};   // the path of a setting that implies it, for labels

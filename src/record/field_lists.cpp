@@ -71,6 +71,7 @@ std::string page_fields() {
     if (setting.phrase != "{}" && !setting.phrase.starts_with('(')) field["phrase"] = setting.phrase;
     if (!setting.follows.empty()) field["follows"] = setting.follows;
     if (setting.is_axis) field["axis"] = true;
+    if (setting.is_of_some) field["of_some"] = true;
     for (const auto& [number, text] : setting.words) field["words"].push_back({number, text});
     settings.push_back(std::move(field));
   }

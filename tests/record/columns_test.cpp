@@ -123,6 +123,15 @@ TEST(SettingRows, that_another_setting_decides_do_not_keep_rows_apart) {
   EXPECT_FALSE(is_implied(records, allocator));
 }
 
+TEST(SettingRows, that_do_not_apply_to_some_rows_do_not_keep_rows_apart) {
+  std::vector<Record> records(2, sample_record());
+  records[1].checkpoint_segment = 1;
+  EXPECT_FALSE(varies(records, *find_setting("segment")));
+  records.push_back(sample_record());
+  records[2].checkpoint_segment = 2;
+  EXPECT_TRUE(varies(records, *find_setting("segment")));
+}
+
 TEST(MeasureRows, have_a_heading_for_each_name_and_a_cell_for_each_record) {
   for (const Measure& measure : record_measures()) {
     EXPECT_EQ(measure.name.empty(), measure.heading.empty()) << measure.path << measure.name;

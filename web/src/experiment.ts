@@ -5,11 +5,12 @@ import { type Field, measures, phases } from "./fields";
 import { section } from "./fold";
 import { counted, formatOne, type Kind } from "./format";
 import { attentionGrid } from "./grid";
-import { type Experiment, keyOf, labelOf, isPublished, namedSettings, shownRevision, statusOf } from "./grouping";
+import { type Experiment, keyOf, labelOf, isPublished, namedSettings, shownRevision, statusOf, valueText, wordOf } from "./grouping";
 import { intervals } from "./intervals";
 import { type BarRow, stackedBars } from "./bars";
 import { limitsOf } from "./plane";
 import { type Mark, scatter } from "./scatter";
+import { hidingChart, kSending, sendingParts } from "./sending";
 import { type CurvePoint, facetsOf, kMostCurves, sweptSetting } from "./sweep";
 import { type Column, sortableTable, type Value } from "./table";
 
@@ -65,13 +66,21 @@ function curveCharts(experiment: Experiment): HTMLElement[] {
   return charts;
 }
 
-function phaseChart(experiment: Experiment, prefix: string, title: string): HTMLElement | null {
-  const rows: BarRow[] = experiment.records.map((record) => ({
-    label: labelOf(record, experiment.varying) || keyOf(record, "mode"),
-    parts: phases.map((phase) => numberAt(record, `${prefix}.${phase}`)),
-  }));
-  const known = rows.filter(({ parts }) => parts.some((part) => part !== null));
-  return known.length === 0 || known.length > 60 ? null : stackedBars(title, "ms", phases, known);
+function timeChart({ records, varying }: Experiment, title: string, parts: readonly string[], partsOf: (record: JsonObject) => (number | null)[]): HTMLElement | null {
+  const rows: BarRow[] = records.map((record) => ({ label: labelOf(record, varying) || keyOf(record, "mode"), parts: partsOf(record) }));
+  const known = rows.filter((row) => row.parts.some((part) => part !== null));
+  return known.length === 0 || known.length > 60 ? null : stackedBars(title, "ms", parts, known);
+}
+
+// What a step is made of, measured or predicted.
+function timeCharts(experiment: Experiment): (HTMLElement | null)[] {
+  const phasesAt = (prefix: string) => (record: JsonObject) => phases.map((phase) => numberAt(record, `${prefix}.${phase}`));
+  return [
+    timeChart(experiment, "Time by phase", phases, phasesAt("phase_ms")),
+    timeChart(experiment, "Predicted time by phase", phases, phasesAt("predicted_phase_ms")),
+    timeChart(experiment, "Time of a step by what is sent", kSending, (record) => sendingParts(record, "parallel.", "parallel.slowest_ms")),
+    timeChart(experiment, "Predicted time of a step by what is sent", kSending, (record) => sendingParts(record, "predicted_", "predicted_ms")),
+  ];
 }
 
 const kLast = ["error.message", "timestamp"];  // columns
@@ -89,8 +98,12 @@ function recordTable(experiment: Experiment): HTMLElement {
   const fields = [...varying, ...(isBad ? [{ path: "status", label: "status", kind: "text" } as Field] : []), ...[false, true].flatMap((isLast) => experiment.measured.filter(({ path }) => kLast.includes(path) === isLast))];
   const isCountOnly = varying.length === 0 && records.length > 0 && !isBad;
   const named = isCountOnly ? constant.filter(({ path }) => path === "mode" || path === "model.name").reverse() : [];
-  const columns: Column[] = [...named, ...fields].map((field) =>
-    ({ label: field.label, kind: field.kind, values: records.map((record) => cellOf(record, field)), isKey: varying.includes(field) }));
+  const columns: Column[] = [...named, ...fields].map((field) => {
+    // Beside a word for a number each number has its own unit.
+    const hasWords = records.some((record) => wordOf(at(record, field.path), field) !== undefined);
+    const values = records.map((record) => (hasWords ? valueText(at(record, field.path), field) : cellOf(record, field)));
+    return { label: field.label, kind: hasWords ? "text" : field.kind, values, isKey: varying.includes(field) };
+  });
   return sortableTable(`Rows of ${experiment.command}`, columns);
 }
 
@@ -104,11 +117,10 @@ function commandLines(part: StudyPart | null): HTMLElement | null {
 // `more`, of a study, is what its section has before the table: the profile of a record, the timeline of a run.
 export function experimentSection(experiment: Experiment, more: readonly HTMLElement[] = []): HTMLElement {
   const { command, records, constant, varying } = experiment;
-  const first = records[0] ?? {};
-  const shared = constant.length > 0 ? `All rows: ${namedSettings(first, constant)}.` : "";
+  const shared = constant.length > 0 ? `All rows: ${namedSettings(records, constant)}.` : "";
   const charts = curveCharts(experiment);
   const elements: (HTMLElement | null)[] = [
-    phaseChart(experiment, "phase_ms", "Time by phase"), phaseChart(experiment, "predicted_phase_ms", "Predicted time by phase"),
+    ...timeCharts(experiment),
     ...(command === "bench" ? [intervals(experiment)] : []), ...(command === "attention" ? [attentionGrid(experiment)] : []),
   ];
   const published = records.filter(isPublished).length;
@@ -122,7 +134,7 @@ export function experimentSection(experiment: Experiment, more: readonly HTMLEle
 // The section of a part of a study whose rows are no records.
 export function partRowsSection(part: StudyPart, files: readonly ReportFile[]): HTMLElement | null {
   const tables = files.flatMap(({ rows, caption }) => rowTables(rows, caption || part.title, true));
-  return tables.length === 0 ? null : section(part.id, part.title, counted(files.reduce((sum, { rows }) => sum + rows.length, 0), "row"), commandLines(part), ...tables);
+  return tables.length === 0 ? null : section(part.id, part.title, counted(files.reduce((sum, { rows }) => sum + rows.length, 0), "row"), commandLines(part), hidingChart(files.flatMap(({ rows }) => rows)), ...tables);
 }
 
 export function precisionSection(rows: readonly JsonObject[]): HTMLElement | null {
@@ -134,6 +146,7 @@ function kindOf(key: string): Kind {
   if (key === "relative_error" || key.endsWith(".forward") || key.endsWith(".gradient")) return "error";
   if (key === "result") return "sum";
   if (key.endsWith("_bytes")) return "bytes";
+  if (key === "value" || key === "planned") return "mixed";
   return "number";
 }
 
@@ -154,7 +167,7 @@ function rowTables(rows: readonly JsonObject[], usual: string, isOne: boolean): 
     groups.set(key, [...(groups.get(key) ?? []), row]);
   }
   return [...groups.values()].flatMap((group) => {
-    const keys = [...new Set(group.flatMap((row) => Object.keys(row)))].filter((key) => group.some((row) => (row[key] ?? "") !== ""));
+    const keys = [...new Set(group.flatMap((row) => Object.keys(row)))].filter((key) => key !== "key" && group.some((row) => (row[key] ?? "") !== ""));
     const shared = isOne && group.length > 1 && keys.length > kMostColumns ? keys.filter((key) => group.every((row) => row[key] === group[0]![key])) : [];
     const words = shared.map((key) => columnOf(key, group)).map(({ label, kind, values: [value] }) =>
       `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`);

@@ -10,6 +10,7 @@ export interface Field {
   phrase?: string;   // of a setting, in a label; {} is the value
   follows?: string;  // the setting that implies it, or that says more in a label
   axis?: boolean;    // a size that the axis of a chart may have
+  of_some?: boolean;  // without a value it does not apply: only a step has an optimizer
   words?: readonly [number, string][];  // that stand for some of its numbers
 }
 

@@ -1,6 +1,6 @@
 // Numbers as text. A column of numbers has one unit and one number of decimals, so that digits align.
 
-export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "byte_rate" | "rate" | "flops" | "error" | "sum" | "amount";
+export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "byte_rate" | "rate" | "flops" | "error" | "sum" | "amount" | "mixed";
 
 // How the numbers of a column are written: value / divisor, with `decimals`, under a heading with `unit`.
 export interface Scale {
@@ -63,6 +63,12 @@ export function formatNumber(value: number, scale: Scale): string {
   const scaled = value / scale.divisor;
   if (scale.exponential) return scaled === 0 ? "0" : scaled.toExponential(scale.decimals);
   return withThinSpaces(scaled.toFixed(scale.decimals)).replace("-", "−");
+}
+
+// A value of a column in which each row has a unit of its own: with six digits, as a formula would have it.
+export function sixDigits(value: number): string {
+  const rounded = Number(value.toPrecision(6));
+  return (Math.abs(rounded) >= 1e7 ? rounded.toExponential() : withThinSpaces(String(rounded))).replace(/^-/, "−");
 }
 
 // One value with its unit, for sentences and hover texts.

@@ -1,6 +1,6 @@
 // Records to experiments: one for each command, or for each part of a study, with the settings that vary apart from
 // those that all rows share.
-import { at, type JsonObject, type ReportFile, type StudyPart } from "./data";
+import { at, type Json, type JsonObject, type ReportFile, type StudyPart } from "./data";
 import { type Field, measures, settings } from "./fields";
 import { formatOne } from "./format";
 
@@ -36,15 +36,18 @@ export function isGivenBy(records: readonly JsonObject[], path: string, others: 
   });
 }
 
+// Rows without a value do not count as different: an optimizer does not apply to forward, nor do trainable parameters.
+function isForeign(record: JsonObject, { path, follows, of_some }: Field): boolean {
+  return isUnpublished(record, path) || ((of_some === true || follows !== undefined) && saysNothing(record, path));
+}
+
 // A published figure seldom comes with every setting; those that it lacks do not count as different.
 function isUnpublished(record: JsonObject, path: string): boolean {
   return path !== "published" && isPublished(record) && saysNothing(record, path);
 }
 
 export function varyingSettings(records: readonly JsonObject[]): Field[] {
-  // Without a value, a setting that follows another does not apply: forward has no trainable parameters.
-  const valuesOf = ({ path, follows }: Field) =>
-    records.filter((record) => !isUnpublished(record, path) && (follows === undefined || !saysNothing(record, path))).map((record) => keyOf(record, path));
+  const valuesOf = (field: Field) => records.filter((record) => !isForeign(record, field)).map((record) => keyOf(record, field.path));
   const varying = settings.filter((field) => new Set(valuesOf(field)).size > 1);
   const paths = new Set(varying.map(({ path }) => path));
   return varying.filter(({ path, follows }) => {
@@ -56,9 +59,10 @@ export function varyingSettings(records: readonly JsonObject[]): Field[] {
 
 export function makeExperiment(command: string, records: JsonObject[], part: StudyPart | null = null): Experiment {
   const varying = varyingSettings(records);
-  const first = records[0] ?? {};
-  const isConstant = ({ path }: Field) => path !== "file" && !saysNothing(first, path) &&
-    records.every((record) => isUnpublished(record, path) || keyOf(record, path) === keyOf(first, path));
+  const isConstant = (field: Field) => {
+    const { path } = field, known = records.filter((record) => !isForeign(record, field));
+    return path !== "file" && known.length > 0 && !saysNothing(known[0]!, path) && known.every((record) => keyOf(record, path) === keyOf(known[0]!, path));
+  };
   const isKnown = ({ path }: Field) => records.some((record) => !saysNothing(record, path));
   return { id: part?.id ?? command, title: part?.title ?? command, part, command, records, varying, constant: settings.filter((field) => field.path !== "build.revision" && isConstant(field)), measured: measures.filter(isKnown) };
 }
@@ -77,7 +81,7 @@ export function groupRecords(files: readonly ReportFile[]): Experiment[] {
 }
 
 // The word that stands for a number of the field.
-function wordOf(value: unknown, { words }: Field): string | undefined {
+export function wordOf(value: unknown, { words }: Field): string | undefined {
   return words?.find(([number]) => number === value)?.[1];
 }
 
@@ -86,24 +90,32 @@ export function shownRevision(text: string): string {
   return text.replace(/-dirty\b/, " with local changes");
 }
 
+// The value of a setting: "256", "1 MiB", "all gradients"; empty where there is none.
+export function valueText(value: Json, field: Field): string {
+  if (value === null) return "";
+  if (typeof value === "boolean") return value ? "on" : "off";
+  const hasUnit = (field.kind === "bytes" || field.kind === "amount") && typeof value === "number";
+  return wordOf(value, field) ?? (hasUnit ? formatOne(field.kind, value) : shownRevision(String(value)));
+}
+
 // A setting as words: "context 256", "step", "causal".
 export function settingText(record: JsonObject, field: Field): string {
-  const { path, label, kind, phrase = "{}" } = field;
+  const { path, label, phrase = "{}" } = field;
   const value = at(record, path);
   if (value === null || value === "") return "";
   if (typeof value === "boolean" && phrase === "{}") return value ? label : `not ${label}`;
-  const text = wordOf(value, field) ?? (typeof value === "boolean" ? (value ? "on" : "off") : (kind === "bytes" || kind === "amount") && typeof value === "number" ? formatOne(kind, value) : shownRevision(String(value)));
-  return phrase.replace("{}", () => text);
+  return phrase.replace("{}", () => valueText(value, field));
 }
 
 export function labelOf(record: JsonObject, fields: readonly Field[]): string {
   return fields.map((field) => settingText(record, field)).filter((text) => text !== "").join(", ");
 }
 
-// Settings with their names: "device cpu, model tiny, batch 4".
-export function namedSettings(record: JsonObject, fields: readonly Field[]): string {
+// Settings that all rows share, with their names: "device cpu, model tiny, batch 4".
+export function namedSettings(records: readonly JsonObject[], fields: readonly Field[]): string {
   return fields.map((field) => {
-    const { path, label, kind } = field, value = at(record, path), word = wordOf(value, field);
+    const { path, label, kind } = field, record = records.find((each) => !saysNothing(each, path)) ?? {};
+    const value = at(record, path), word = wordOf(value, field);
     return `${label} ${word !== undefined ? word : typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
   }).join(", ");
 }

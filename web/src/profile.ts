@@ -3,7 +3,7 @@ import { type JsonObject, numberAt, objectsAt, textAt } from "./data";
 import { el } from "./dom";
 import { flame } from "./flame";
 import { phases } from "./fields";
-import { section } from "./fold";
+import { fold, section } from "./fold";
 import { counted, formatOne, type Kind } from "./format";
 import { type Experiment, labelOf } from "./grouping";
 import { stackedBars } from "./bars";
@@ -110,8 +110,10 @@ export function profileParts({ records, varying }: Experiment): HTMLElement[] {
   const parts: (HTMLElement | null)[] = [];
   for (const record of records) {
     if (numberAt(record, "profile.steps") === null) continue;
-    const label = labelOf(record, varying);
-    parts.push(label === "" ? null : el("h3", {}, label), summary(record), phasesByClass(record), roofline(record), flame(objectsAt(record, "profile.scopes")), ...tables(record));
+    const label = labelOf(record, varying), kernels = numberAt(record, "profile.time.kernels_ms");
+    const own = [summary(record), phasesByClass(record), roofline(record), flame(objectsAt(record, "profile.scopes")), ...tables(record)];
+    if (label === "") parts.push(...own);
+    else parts.push(fold("h3", label, kernels === null ? "" : `${formatOne("ms", kernels)} of kernels`, ...own));
   }
   return parts.filter((part) => part !== null);
 }

@@ -2,7 +2,7 @@
 // a chart.
 import { type JsonObject, numberAt } from "./data";
 import { type Field, settings } from "./fields";
-import { type Experiment, isGivenBy, keyOf, labelOf, statusOf } from "./grouping";
+import { type Experiment, isGivenBy, keyOf, labelOf, statusOf, varyingSettings } from "./grouping";
 
 export interface CurvePoint {
   x: number;
@@ -31,6 +31,8 @@ const kFacetsFirst = ["file", "model.name", "model.d_model", "model.heads", "mod
   "device.name", "device.kind", "card"];
 // These do not tell curves apart where the axis decides them: a study limits the memory of long sequences alone.
 const kOfAxis = ["model.name", "device.memory_limit_bytes"];
+// Nor do these where rows that have a figure share them: what does not fit is planned on no device.
+const kOfDevice = ["device.kind", "device.name", "device.memory_limit_bytes"];
 export const kMostCurves = 8;
 
 // The swept setting: three values or more; null if there is none.
@@ -47,17 +49,23 @@ export function sweptSetting(experiment: Experiment): Field | null {
   return best;
 }
 
+function pointOf(record: JsonObject, axis: Field, measure: string): CurvePoint | null {
+  const x = numberAt(record, axis.path);
+  if (x === null || x <= 0) return null;
+  const isOom = statusOf(record) === "oom" || keyOf(record, "fits") === "false";
+  const isPeak = measure === "memory_bytes.peak_allocated";
+  const y = numberAt(record, measure) ?? numberAt(record, measure.replace(".median", ".mean")) ?? (isOom && isPeak ? numberAt(record, "memory_bytes.planned_peak") : null);
+  return { x, y: y !== null && y > 0 ? y : null, isOom, record };
+}
+
 function curvesOf(records: readonly JsonObject[], axis: Field, others: readonly Field[], measure: string): Curve[] {
   const curves = new Map<string, Curve>();
   for (const record of records) {
-    const x = numberAt(record, axis.path);
-    if (x === null || x <= 0) continue;
+    const point = pointOf(record, axis, measure);
+    if (point === null) continue;
     const key = JSON.stringify(others.map(({ path }) => keyOf(record, path)));
     if (!curves.has(key)) curves.set(key, { label: labelOf(record, others), points: [] });
-    const isOom = statusOf(record) === "oom" || keyOf(record, "fits") === "false";
-    const isPeak = measure === "memory_bytes.peak_allocated";
-    const y = numberAt(record, measure) ?? numberAt(record, measure.replace(".median", ".mean")) ?? (isOom && isPeak ? numberAt(record, "memory_bytes.planned_peak") : null);
-    curves.get(key)!.points.push({ x, y: y !== null && y > 0 ? y : null, isOom, record });
+    curves.get(key)!.points.push(point);
   }
   for (const { points } of curves.values()) points.sort((a, b) => a.x - b.x);
   return [...curves.values()].filter(({ points }) => points.some((point) => point.y !== null));
@@ -75,10 +83,14 @@ function partition(records: readonly JsonObject[], fields: readonly Field[]): Js
 // The curves of `measure`, at most kMostCurves in a facet as long as settings are left to split by.
 export function facetsOf(experiment: Experiment, axis: Field, measure: string): Facet[] {
   const split: Field[] = [];
-  const left = experiment.varying.filter(({ path }) => path !== axis.path && !(kOfAxis.includes(path) && isGivenBy(experiment.records, path, [axis])));
+  const points = experiment.records.flatMap((record) => pointOf(record, axis, measure) ?? []);
+  const drawn = points.filter(({ y, isOom }) => y !== null || isOom).map(({ record }) => record);
+  const fitting = varyingSettings(points.filter(({ y, isOom }) => y !== null && !isOom).map(({ record }) => record));
+  const left = experiment.varying.filter((field) => field.path !== axis.path && !(kOfAxis.includes(field.path) && isGivenBy(drawn, field.path, [axis])) &&
+    !(kOfDevice.includes(field.path) && !fitting.includes(field)));
   const candidates = [...left].sort((a, b) => rank(a.path) - rank(b.path));
   for (;;) {
-    const facets = partition(experiment.records, split)
+    const facets = partition(drawn, split)
       .map((records) => ({ label: labelOf(records[0]!, split), curves: curvesOf(records, axis, left, measure) }))
       .filter(({ curves }) => curves.length > 0);
     const next = candidates.shift();

@@ -1,6 +1,6 @@
 // A table that each heading sorts; the arrow keys go from heading to heading. Numbers of a column share a unit, which the heading names, and the number of decimals.
 import { el, oneTabStop } from "./dom";
-import { formatNumber, type Kind, scaleOf } from "./format";
+import { formatNumber, type Kind, scaleOf, sixDigits } from "./format";
 
 export type Value = string | number | boolean | null;
 
@@ -41,7 +41,8 @@ function textsOf(column: Column): { texts: string[]; unit: string; isNumeric: bo
   const texts = column.values.map((value) => {
     if (value === null || value === "") return "–";
     if (typeof value === "boolean") return value ? "yes" : "no";
-    return typeof value === "number" && isNumeric ? formatNumber(value, scale) : String(value);
+    if (typeof value !== "number" || !isNumeric) return String(value);
+    return column.kind === "mixed" ? sixDigits(value) : formatNumber(value, scale);
   });
   return { texts, unit: isNumeric ? scale.unit : "", isNumeric };
 }
@@ -69,7 +70,7 @@ function splitForPrint(box: HTMLElement, table: HTMLTableElement, keys: number):
   let parts: HTMLTableElement[] = [];
   addEventListener("beforeprint", () => {
     if (table.offsetWidth <= box.clientWidth) return;
-    const widths = [...table.tHead!.rows[0]!.cells].map(({ offsetWidth }) => offsetWidth);
+    const widths = [...table.tHead!.rows[0]!.cells].map((cell) => Math.ceil(cell.getBoundingClientRect().width));
     const room = box.clientWidth - widths.slice(0, keys).reduce((sum, width) => sum + width, 0);
     let part = 0, taken = 0;
     const partOf = widths.slice(keys).map((width) => {
@@ -130,13 +131,12 @@ export function sortableTable(caption: string, columns: readonly Column[], shown
   const box = el("div", { class: "table-box" }, table);
   const firstOther = columns.findIndex(({ isKey }, place) => place > 0 && isKey !== true), keys = firstOther < 0 ? columns.length : firstOther;
   holdKeys(box, table, rows, keys);
-  splitForPrint(box, table, keys);
-  if (isOpen) return box;
   const more = el("button", { type: "button", class: "more" }, `Show all ${count} rows`);
   const open = () => { isOpen = true; fill(); more.remove(); };
   more.addEventListener("click", open);
-  addEventListener("beforeprint", open);
-  return el("div", {}, box, more);
+  if (!isOpen) addEventListener("beforeprint", open);
+  splitForPrint(box, table, keys);  // by the width of all rows
+  return isOpen ? box : el("div", {}, box, more);
 }
 
 // A table behind a line that opens it: what a chart shows, as text.

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JsonObject, ReportFile } from "../src/data";
 import { at } from "../src/data";
-import { groupRecords, labelOf, makeExperiment, ranksOf } from "../src/grouping";
+import { groupRecords, labelOf, makeExperiment, namedSettings, ranksOf } from "../src/grouping";
+import { sendingParts, timesOfTokens } from "../src/sending";
 import { facetsOf, kMostCurves, sweptSetting } from "../src/sweep";
 
 function record(more: JsonObject): JsonObject {
@@ -148,4 +149,44 @@ test("a setting that does not apply to some rows does not tell rows apart", () =
   const model = (name: string, trainable: number | null) => ({ name, trainable_parameters: trainable });
   const { varying } = makeExperiment("bench", [record({ mode: "forward", model: model("a", null) }), record({ model: model("a", 9) }), record({ model: model("b", 7) })]);
   assert.deepEqual(varying.map(({ path }) => path), ["model.name", "mode"]);
+});
+
+test("the optimizer of a step names no curve beside forward, and is a setting of all rows", () => {
+  const rows = [128, 256, 512].flatMap((context) => ["forward", "step"].map((mode) =>
+    record({ context, mode, optimizer: mode === "step" ? "adamw" : null, weight_decay: mode === "step" ? 0.01 : null, time_ms: { median: context } })));
+  const experiment = makeExperiment("bench", rows);
+  assert.deepEqual(experiment.varying.map(({ path }) => path), ["context", "mode"]);
+  assert.match(namedSettings(experiment.records, experiment.constant), /optimizer adamw, weight decay 0.01/);
+  assert.deepEqual(facetsOf(experiment, sweptSetting(experiment)!, "time_ms.median").flatMap(({ curves }) => curves.map(({ label }) => label)), ["forward", "step"]);
+  const others = makeExperiment("bench", [...rows, ...rows.filter(({ mode }) => mode === "step").map((row) => ({ ...row, optimizer: "sgd" }))]);
+  assert.deepEqual(others.varying.map(({ path }) => path), ["context", "optimizer", "mode"]);
+});
+
+test("the segments of a policy do not tell it from one without segments", () => {
+  const policies = [record({ checkpoint: "none", checkpoint_segment: null }), record({ checkpoint: "block", checkpoint_segment: 1 })];
+  assert.deepEqual(makeExperiment("bench", policies).records.map((each) => labelOf(each, makeExperiment("bench", policies).varying)), ["checkpoint none", "checkpoint block"]);
+});
+
+test("rows that are planned because they do not fit belong to the curve of the device", () => {
+  const measured = [128, 256, 512].map((context) => record({ context, device: { kind: "cuda", name: "H200" }, forward_ms: { median: context } }));
+  const rows = [...measured, record({ context: 1024, fits: false, device: { kind: "null", name: "H200 SXM" } })];
+  const experiment = makeExperiment("attention", rows);
+  const [facet] = facetsOf(experiment, sweptSetting(experiment)!, "forward_ms.median");
+  assert.deepEqual(facet!.curves.map(({ label, points }) => [label, points.map(({ x, isOom }) => [x, isOom])]), [["", [[128, false], [256, false], [512, false], [1024, true]]]]);
+});
+
+test("a step on several ranks is divided by what is sent, measured or predicted", () => {
+  const parts = [30, 20, 10];
+  assert.deepEqual(sendingParts(record({ parallel: { slowest_ms: 60, communication_ms: 30, exposed_ms: 10 } }), "parallel.", "parallel.slowest_ms"), parts);
+  assert.deepEqual(sendingParts(record({ predicted_ms: 60, predicted_communication_ms: 30, predicted_exposed_ms: 10 }), "predicted_", "predicted_ms"), parts);
+  assert.deepEqual(sendingParts(record({}), "predicted_", "predicted_ms"), [null, null, null]);
+});
+
+test("what is sent hides from the tokens at which computing takes as long", () => {
+  const value = (key: string, number: number): JsonObject => ({ key, value: number });
+  const rows = [value("symbol.T", 100), value("symbol.U", 1000), value("compute.forward_time", 0.1), value("compute.backward_time", 0.2), value("compute.time", 0.3),
+    value("data_parallel.time", 0.3), value("fully_sharded.forward_bytes", 200), value("tensor.time", 0.4)];
+  assert.deepEqual(timesOfTokens(rows).map(({ label }) => label), ["forward, computed", "backward, computed", "step, computed",
+    "data parallel, gradients behind backward: hidden from 150 tokens", "parameters sharded, behind forward: hidden from 200 tokens", "tensor parallel, activations in a step: never hidden"]);
+  assert.deepEqual(timesOfTokens([]), []);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { binaryTicks, byteTicks, linearTicks, logRange, logTicks, sweepTicks, tickTexts } from "../src/axes";
-import { formatNumber, formatOne, listed, scaleOf } from "../src/format";
+import { formatNumber, formatOne, listed, scaleOf, sixDigits } from "../src/format";
 import { sortedRows } from "../src/table";
 
 test("a column has one unit and enough decimals for its median", () => {
@@ -15,6 +15,10 @@ test("a column has one unit and enough decimals for its median", () => {
   assert.equal(formatOne("count", 2986624), "2\u202f986\u202f624");
   assert.equal(formatOne("count", -12), "−12");
   assert.equal(formatNumber(1.3e-5, scaleOf("error", [1.3e-5])), "1.30e-5");
+});
+
+test("values of a column with several units have six digits each", () => {
+  assert.deepEqual([989400000000000, 2.35e-5, 6553600, -12, 0].map(sixDigits), ["9.894e+14", "0.0000235", "6\u202f553\u202f600", "−12", "0"]);
 });
 
 test("sentences list words", () => {

@@ -147,6 +147,13 @@ void add_deviations(const GivenCall& call, const SafetensorsFile& reference, con
   for (const tables::NamedDifference& each : comparison.differences) {
     if (each.difference.tolerance_ratio > 1) found[each.name] = reference.read(each.name);
   }
+  if (const std::int64_t products = products_of_head(call.problem); products > kMostProductsOfHead && !found.empty()) {
+    comparison.causes.push_back(
+        fmt::format("No cause was looked for: the scores of a head take {} products, and above {} that takes minutes; "
+                    "fewer queries and keys of the same program may show it",
+                    products, kMostProductsOfHead));
+    return;
+  }
   for (const Deviation& each : deviations_of(call.problem, call.tensors, found, tolerance, stop_if_interrupted)) {
     for (const std::string& name : each.names) comparison.remarks.erase(name);
     const auto last = each.names.end() - 1;

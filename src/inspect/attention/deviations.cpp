@@ -272,9 +272,8 @@ class DeviationSearch {
   }
 
   std::vector<Deviation> run() {
-    const std::int64_t of_group =
-        problem_.heads / problem_.key_heads() * problem_.queries * problem_.keys * problem_.head_size();
-    if (of_group > kMostOfGroup) return {};
+    const std::int64_t of_group = products_of_head(problem_);
+    if (of_group > kMostProductsOfHead) return {};
     const bool looks_at_all = of_group * groups_ <= kMostOfAll;
     // What agrees in the groups that are looked at says nothing about the fault in others.
     for (const std::string& name : explained(steps_of(problem_), looks_at_all)) found_.erase(name);
@@ -288,7 +287,7 @@ class DeviationSearch {
   }
 
  private:
-  static constexpr std::int64_t kMostOfGroup = std::int64_t{1} << 26, kMostOfAll = std::int64_t{1} << 28;
+  static constexpr std::int64_t kMostOfAll = std::int64_t{1} << 28;
 
   Group group(std::int64_t index) const {
     const auto part = [&](const char* name) { return part_of(inputs_.at(name), index, groups_); };
@@ -340,6 +339,10 @@ class DeviationSearch {
 };
 
 }  // namespace
+
+std::int64_t products_of_head(const AttentionProblem& problem) {
+  return problem.heads / problem.key_heads() * problem.queries * problem.keys * problem.head_size();
+}
 
 std::vector<Deviation> deviations_of(const AttentionProblem& problem, const AttentionTensors& inputs,
                                      const AttentionTensors& found, const Tolerance& tolerance,

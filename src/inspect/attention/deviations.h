@@ -25,9 +25,14 @@ struct Deviation {
   bool is_of_all = true;           // false: one head of keys was looked at, because all would take too long
 };
 
+// Numbers that are multiplied for the scores of a head of keys, by all heads that read it.
+std::int64_t products_of_head(const AttentionProblem& problem);
+// With more, the search would take minutes.
+inline constexpr std::int64_t kMostProductsOfHead = std::int64_t{1} << 26;
+
 // `found` has tensors that differ from attention, with the tolerance of each. Each is explained at most once, by the
-// deviation that explains the most of them. Empty for calls whose heads have more than 2^26 numbers to multiply for the
-// scores, which would take minutes. `stop_point` may be called again and again.
+// deviation that explains the most of them. Empty for calls with more products than the most. `stop_point` may be
+// called again and again.
 std::vector<Deviation> deviations_of(const AttentionProblem& problem, const AttentionTensors& inputs,
                                      const AttentionTensors& found, const Tolerance& tolerance,
                                      const StopPoint& stop_point = {});

@@ -48,6 +48,9 @@ std::vector<StudyFile> study_tables(const StudyDocument& document, const StudyPa
 // The pictures of the rows; a picture without enough points is left out.
 std::vector<StudyFile> study_pictures(const StudyRows& rows);
 
+// Of the parts that several ranks run, or that are calculated for them.
+void add_rank_pictures(std::vector<StudyFile>& files, const StudyRows& rows);
+
 // The command lines that failed, each with its exit code and problem.
 std::vector<std::string> failures_of(const StudyDocument& document);
 std::string_view verdict_words(StudyClaim::Verdict verdict);

@@ -204,29 +204,6 @@ void add_peaks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   }
 }
 
-void add_collectives(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
-  if (rows.empty()) return;
-  add_curves(
-      files, "collectives",
-      {.title = "Bandwidth of collectives by size",
-       .subtitle = "as a link of a ring carries it",
-       .x_title = "bytes",
-       .y_title = "GB/s",
-       .x_unit = SvgUnit::bytes,
-       .series = curves(rows, "bytes", "bus_gb_per_second", [](const Json& row) { return text_at(row, "op"); })});
-}
-
-void add_ranks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
-  if (rows.empty()) return;
-  SvgRows chart = marks(
-      rows, "time_ms", [](const Json& row) { return text_at(row, "model.name"); },
-      [](const Json& row) { return "shard " + text_at(row, "parallel.shard"); });
-  chart.title = "A step on several ranks, by what they share";
-  chart.subtitle = shared_settings(rows) + "; median and range of rank 0";
-  chart.x_title = "ms";
-  add_picture(files, "ranks", svg_rows(chart));
-}
-
 struct Metric {
   const char* file;
   const char* title;
@@ -251,7 +228,7 @@ SvgChart chart_of(const std::vector<Json>& rows, const std::string& title, const
   return {.title = fmt::format("{}: {}", title, metric.title),
           .subtitle = shared_settings(rows),
           .x_title = "tokens of a sequence",
-          .y_title = metric.unit == SvgUnit::bytes ? "" : "median, ms",
+          .y_title = metric.unit == SvgUnit::bytes ? metric.title : "median, ms",
           .y_unit = metric.unit,
           .series = curves(rows, "context", metric.path, name, metric.planned)};
 }
@@ -278,8 +255,8 @@ void add_published(std::vector<StudyFile>& files, const std::vector<Json>& all) 
       const std::optional<double>& value = row.*metric.published;
       if (!value && !row.is_out_of_memory) continue;
       if (series == chart.series.end())
-        series = chart.series.insert(series,
-                                     {.name = std::string(study_words(row.study)), .points = {}, .is_published = true});
+        series =
+            chart.series.insert(series, {.name = std::string(study_words(row.study)), .points = {}, .is_dashed = true});
       const double x = number_at(rows[row.record], "context");
       if (value) {
         series->points.emplace_back(x, *value);
@@ -314,8 +291,7 @@ void add_other_pictures(std::vector<StudyFile>& files, const StudyRows& rows) {
   add_classes(files, rows_of(rows, StudyPart::profile));
   add_errors(files, rows_of(rows, StudyPart::precision_error));
   add_peaks(files, rows_of(rows, StudyPart::memory_peaks));
-  add_collectives(files, rows_of(rows, StudyPart::collectives));
-  add_ranks(files, rows_of(rows, StudyPart::ranks));
+  add_rank_pictures(files, rows);
 }
 
 void add_attention_pictures(std::vector<StudyFile>& files, const StudyRows& rows) {

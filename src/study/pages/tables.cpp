@@ -157,7 +157,7 @@ std::vector<StudyRowGroup> by_topic(const std::vector<Json>& rows) {
     std::ranges::replace(caption, '_', ' ');
     if (groups.empty() || groups.back().caption != caption) groups.push_back({std::move(caption), {}});
     Json shown = Json::object();
-    for (const char* column : {"symbol", "what", "formula", "figures", "value", "unit", "planned"})
+    for (const char* column : {"key", "symbol", "what", "formula", "figures", "value", "unit", "planned"})
       shown[column] = field(row, column);
     groups.back().rows.push_back(std::move(shown));
   }
@@ -257,8 +257,10 @@ Page record_tables(StudyPart part, const std::vector<Json>& rows) {
 
 Page row_tables(const StudyDocument& document, const StudyPartPlan& part) {
   Page page;
-  for (const StudyRowGroup& group : shown_rows(document, part))
+  for (StudyRowGroup& group : shown_rows(document, part)) {
+    if (part.part == StudyPart::calculations) std::ranges::for_each(group.rows, [](Json& row) { row.erase("key"); });
     page.tables.push_back(flat_table(group.caption, pointers(group.rows), Format::markdown));
+  }
   return page;
 }
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 namespace ridgepoint::tables {
 namespace {
@@ -22,6 +24,11 @@ constexpr double kHeight = kBottom + 64;
 struct Values {
   std::vector<double> x, y;
 };
+
+// The name of an axis with its scale.
+std::string with_scale(const std::string& title, bool is_logarithmic) {
+  return title.empty() ? "" : title + (is_logarithmic ? " (logarithmic)" : " (linear)");
+}
 
 Values values_of(const SvgChart& chart) {
   Values values;
@@ -60,7 +67,7 @@ class Drawing {
       draw(i);
       out_of_memory(i);
       if (!chart_.is_joined) continue;
-      canvas_.mark(style_of(i), series.is_published ? SvgMarkShape::hollow : SvgMarkShape::filled, kLegend, row - 4,
+      canvas_.mark(style_of(i), series.is_dashed ? SvgMarkShape::hollow : SvgMarkShape::filled, kLegend, row - 4,
                    series.name);
       canvas_.text(kLegend + 14, row, series.name + same_as(i));
       row += kLegendRow;
@@ -113,8 +120,9 @@ class Drawing {
     }
     canvas_.line(Line::axis, kLeft, kTop, kLeft, kBottom);
     canvas_.line(Line::axis, kLeft, kBottom, kRight, kBottom);
-    canvas_.text(kLeft + kPlotWidth / 2, kBottom + 46, chart_.x_title, Anchor::middle, Ink::quiet);
-    canvas_.text(16, kTop - 14, chart_.y_title, Anchor::start, Ink::quiet);
+    canvas_.text(kLeft + kPlotWidth / 2, kBottom + 46, with_scale(chart_.x_title, chart_.x_is_logarithmic),
+                 Anchor::middle, Ink::quiet);
+    canvas_.text(16, kTop - 14, with_scale(chart_.y_title, chart_.y_is_logarithmic), Anchor::start, Ink::quiet);
   }
 
   void draw(std::size_t place) {
@@ -122,10 +130,10 @@ class Drawing {
     const std::size_t style = style_of(place), others = chart_.is_joined ? above(place).size() : 0;
     SvgCanvas::Points places;
     for (const auto& [x, y] : series.points) places.emplace_back(x_of(x), y_of(y));
-    if (chart_.is_joined) canvas_.curve(style, places, series.is_published, others);
+    if (chart_.is_joined) canvas_.curve(style, places, series.is_dashed, others);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const auto& [x, y] = series.points[i];
-      const bool is_hollow = series.is_published || i < series.first_hollow;
+      const bool is_hollow = series.is_dashed || i < series.first_hollow;
       canvas_.mark(style, is_hollow ? SvgMarkShape::hollow : SvgMarkShape::filled, places[i].first, places[i].second,
                    fmt::format("{}: {}, {}", series.name, svg_number(x, chart_.x_unit), svg_number(y, chart_.y_unit)),
                    others);
@@ -219,7 +227,7 @@ class RowsDrawing {
       canvas_.text(x_of(value), bottom_ + 20, svg_number(value, chart_.unit), Anchor::middle);
     }
     canvas_.line(Line::axis, left_, bottom_, left_ + kRowWidth, bottom_);
-    canvas_.text(left_ + kRowWidth / 2, bottom_ + 44, chart_.x_title, Anchor::middle, Ink::quiet);
+    canvas_.text(left_ + kRowWidth / 2, bottom_ + 44, with_scale(chart_.x_title, true), Anchor::middle, Ink::quiet);
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const std::string& name = chart_.series[i];
       canvas_.text(column(i), kRowsTop - 10, name, Anchor::end, Ink::heading);
@@ -272,6 +280,19 @@ double legend(SvgCanvas* canvas, const std::vector<std::string>& names, const st
   return height;
 }
 
+double sum_of(const SvgBar& bar) { return std::accumulate(bar.parts.begin(), bar.parts.end(), 0.0); }
+
+// An axis of lengths, from 0 at `left`.
+void draw_axis(SvgCanvas& canvas, const SvgAxis& axis, const SvgBars& bars, double left, double top, double bottom) {
+  for (const double value : axis.ticks()) {
+    const double x = left + kRowWidth * axis.share(value);
+    canvas.line(Line::grid, x, top, x, bottom);
+    canvas.text(x, bottom + 20, svg_number(value, bars.unit), Anchor::middle);
+  }
+  canvas.line(Line::axis, left, bottom, left + kRowWidth, bottom);
+  canvas.text(left + kRowWidth / 2, bottom + 44, with_scale(bars.x_title, false), Anchor::middle, Ink::quiet);
+}
+
 }  // namespace
 
 std::string svg_chart(const SvgChart& chart) {
@@ -312,15 +333,21 @@ std::string svg_bars(const SvgBars& bars) {
   if (std::ranges::find(is_shown, true) == is_shown.end()) return "";
   const double left = kMargin + label_width(bars.bars) + 16, width = left + kRowWidth + kValueColumn + kMargin;
   const double top = 62 + legend(nullptr, bars.series, is_shown, 0, width);
-  SvgCanvas canvas(width, top + kRow * static_cast<double>(bars.bars.size()) + kMargin, bars.title, bars.subtitle);
+  const double bottom = top + kRow * static_cast<double>(bars.bars.size());
+  const bool has_axis = !bars.x_title.empty();
+  SvgCanvas canvas(width, bottom + (has_axis ? 60 : kMargin), bars.title, bars.subtitle);
   legend(&canvas, bars.series, is_shown, 78, width);
+  std::vector<double> sums;
+  std::ranges::transform(bars.bars, std::back_inserter(sums), sum_of);
+  const SvgAxis axis = SvgAxis::linear(sums, bars.unit, true);
+  if (has_axis) draw_axis(canvas, axis, bars, left, top, bottom);
   double y = top;
   for (const SvgBar& bar : bars.bars) {
-    double sum = 0, x = left;
-    for (const double part : bar.parts) sum += part;
+    const double sum = sum_of(bar);
+    double x = left;
     canvas.text(left - 12, y + 17, bar.label, Anchor::end);
     for (std::size_t i = 0; i < bar.parts.size() && sum > 0; ++i) {
-      const double part = kRowWidth * bar.parts[i] / sum;
+      const double part = kRowWidth * (has_axis ? axis.share(bar.parts[i]) : bar.parts[i] / sum);
       if (part <= 0) continue;
       const std::string share = fmt::format("{:.0f} %", 100 * bar.parts[i] / sum);
       canvas.bar(i, x, y + 3, part, kRow - 6,

@@ -15,7 +15,7 @@ struct SvgSeries {
   std::vector<std::pair<double, double>> points;  // by increasing x; on logarithmic axes above 0
   // Crosses for the rows that did not fit: where they were planned to be, or above the plot where y is NaN.
   std::vector<std::pair<double, double>> out_of_memory = {};
-  bool is_published = false;                                    // hollow marks on a dashed line
+  bool is_dashed = false;  // hollow marks on a dashed line: published, or of something else than the other curves
   std::size_t style = std::numeric_limits<std::size_t>::max();  // of colour and shape; the usual: its place
   std::size_t first_hollow = 0;  // so many points at the beginning have hollow marks: warm-up
 };
@@ -63,9 +63,11 @@ struct SvgBar {
   std::vector<double> parts;  // one for each series; 0 where there is none
 };
 
-// Each bar is as long as the others: its parts are shares of its sum, which stands beside it.
+// The sum of a bar stands beside it. Each bar is as long as the others, its parts are shares; with a name of the axis
+// its length is its sum.
 struct SvgBars {
   std::string title, subtitle;
+  std::string x_title = {};
   SvgUnit unit = SvgUnit::milliseconds;
   std::vector<std::string> series;
   std::vector<SvgBar> bars;

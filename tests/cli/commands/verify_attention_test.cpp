@@ -118,6 +118,15 @@ TEST_F(VerifyAttention, names_one_wrong_element_and_a_factor_of_one_tensor) {
                                    HasSubstr("in the file and"), Not(HasSubstr("agree with attention"))));
 }
 
+TEST_F(VerifyAttention, says_that_no_cause_is_looked_for_in_heads_that_are_too_large) {
+  const Tensors given = {{"q", numbers({16, 64}, 1)}, {"k", numbers({65600, 64}, 2)}, {"v", numbers({65600, 64}, 3)}};
+  Tensors all = right(given, {"--device", "cpu"});
+  all["o"].as<float>()[70] += 0.5F;
+  EXPECT_THAT(verify(all, {"--device", "cpu"}).output,
+              AllOf(HasSubstr("beyond tolerance, at [1, 6]."), HasSubstr("No cause was looked for"),
+                    HasSubstr("67174400 products")));
+}
+
 TEST_F(VerifyAttention, says_what_to_do_where_tensors_are_missing_or_have_another_shape) {
   const Tensors all = right(inputs({2, 3, 12, 4}));
   const auto without = [&](const std::vector<std::string>& names) {

@@ -179,8 +179,9 @@ TEST(StudyPictures, leave_out_times_and_peaks_of_zero) {
   none["memory_bytes"]["peak_allocated"] = 0;
   planned["status"] = "oom";
   planned["memory_bytes"]["planned_peak"] = 0;
-  for (const StudyPart part : {StudyPart::sizes, StudyPart::contexts, StudyPart::memory_peaks, StudyPart::warmup,
-                               StudyPart::compiled_model, StudyPart::checkpointing, StudyPart::ranks}) {
+  for (const StudyPart part :
+       {StudyPart::sizes, StudyPart::contexts, StudyPart::memory_peaks, StudyPart::warmup, StudyPart::compiled_model,
+        StudyPart::checkpointing, StudyPart::ranks, StudyPart::data_parallel}) {
     std::vector<Json> rows = {none, planned, row_of(sample_record()), row_of(sample_record())};
     rows[3]["context"] = 2 * rows[2]["context"].get<std::int64_t>();
     for (const StudyFile& file : study_files(document_of(part, rows))) {
@@ -188,6 +189,66 @@ TEST(StudyPictures, leave_out_times_and_peaks_of_zero) {
       EXPECT_THAT(file.text, Not(HasSubstr("nan"))) << file.name;
     }
     study_files(document_of(part, {none, planned}));
+  }
+}
+
+TEST(StudyPictures, divide_a_step_on_several_ranks_by_what_is_sent_measured_or_predicted) {
+  Json measured = row_of(sample_record());
+  measured["parallel"].update(Json{{"data", 2},
+                                   {"overlap", false},
+                                   {"bucket_bytes", 1},
+                                   {"slowest_ms", 60.0},
+                                   {"communication_ms", 30.0},
+                                   {"exposed_ms", 10.0}});
+  Json unknown = measured, planned = measured;
+  unknown["parallel"]["communication_ms"] = nullptr;
+  planned["device"]["kind"] = "null";
+  planned["predicted_ms"] = 80.0;
+  planned["predicted_communication_ms"] = 20.0;
+  planned["predicted_exposed_ms"] = 20.0;
+  const auto picture = [](const std::vector<Json>& rows) {
+    return text_of(document_of(StudyPart::data_parallel, rows), "pictures/data_parallel.svg");
+  };
+  EXPECT_THAT(picture({measured, unknown}),
+              AllOf(HasSubstr("2 ranks; median of the slowest rank"),
+                    HasSubstr("one by one behind backward, computes alone: 30, 50 %"),
+                    HasSubstr("computes and sends: 20, 33 %"), HasSubstr("waits for what is sent: 10, 17 %"),
+                    HasSubstr("not divided: 60, 100 %")));
+  EXPECT_THAT(picture({planned}), AllOf(HasSubstr("2 ranks; predicted"), HasSubstr("computes alone: 60, 75 %"),
+                                        HasSubstr("waits for what is sent: 20, 25 %")));
+}
+
+std::vector<Json> calculations(double tokens) {
+  std::vector<Json> rows;
+  const std::vector<std::pair<const char*, double>> values = {
+      {"symbol.T", tokens},  {"symbol.U", 1000},          {"compute.forward_time", 0.1}, {"compute.backward_time", 0.2},
+      {"compute.time", 0.3}, {"data_parallel.time", 0.3}, {"tensor.time", 0.4}};
+  for (const auto& [key, value] : values) {
+    rows.push_back({{"model", "xl"},
+                    {"dtype", "bf16"},
+                    {"card", "H100 SXM"},
+                    {"ranks", 8},
+                    {"context", 512},
+                    {"key", key},
+                    {"value", value}});
+  }
+  return rows;
+}
+
+TEST(StudyPictures, of_calculations_say_from_how_many_tokens_communication_hides) {
+  const StudyDocument document = document_of(StudyPart::calculations, calculations(100));
+  EXPECT_THAT(text_of(document, "pictures/calculations.svg"),
+              AllOf(HasSubstr("xl, bf16, 8 ranks of H100 SXM, context 512"),
+                    HasSubstr("data parallel, gradients behind backward: hidden from 150 tokens: 150, 300"),
+                    HasSubstr("tensor parallel, activations in a step: never hidden"), Not(HasSubstr("sharded")),
+                    HasSubstr("tokens of a rank (logarithmic)")));
+  EXPECT_THAT(text_of(document, "tables/calculations.md"), Not(HasSubstr("symbol.T")));
+  EXPECT_EQ(page_data(document)["files"][0]["rows"][0]["key"], "symbol.T");
+  for (const double tokens : {0.0, -1.0, 1e-300, 1e300}) {
+    for (const StudyFile& file : study_files(document_of(StudyPart::calculations, calculations(tokens)))) {
+      if (!file.name.ends_with(".svg")) continue;
+      EXPECT_THAT(file.text, Not(HasSubstr("nan"))) << tokens;
+    }
   }
 }
 

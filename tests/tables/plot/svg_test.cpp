@@ -149,7 +149,7 @@ TEST(SvgChart, draws_a_curve_so_wide_that_it_is_seen_around_those_on_it) {
 
 TEST(SvgChart, draws_published_figures_hollow_and_dashed) {
   const SvgSeries own{.name = "this study", .points = {{256, 1}, {512, 4}}};
-  SvgSeries published{.name = "a paper", .points = {{256, 2}, {512, 8}}, .is_published = true};
+  SvgSeries published{.name = "a paper", .points = {{256, 2}, {512, 8}}, .is_dashed = true};
   EXPECT_THAT(svg_chart(chart_of({own})), Not(HasSubstr("stroke-dasharray")));
   const std::string svg = svg_chart(chart_of({own, published}));
   EXPECT_EQ(count(svg, "stroke-dasharray"), 1U);
@@ -210,6 +210,22 @@ TEST(SvgBars, have_the_shares_and_the_sum) {
   expect_well_formed(svg);
   EXPECT_THAT(svg, AllOf(HasSubstr("small, forward: 10, 25 %"), HasSubstr("small, backward: 30, 75 %"),
                          HasSubstr(">40</text>"), Not(HasSubstr("loss"))));
+}
+
+TEST(SvgBars, are_as_long_as_their_sums_on_an_axis_with_a_name) {
+  const SvgBars bars{.title = "Ways",
+                     .subtitle = "",
+                     .x_title = "ms",
+                     .series = {"computed", "exposed"},
+                     .bars = {{"one by one", {30, 30}}, {"as one", {30, 0}}}};
+  const std::string svg = svg_bars(bars);
+  expect_well_formed(svg);
+  const auto width_of = [&](const std::string& tip) {
+    const std::size_t at = svg.rfind("width=\"", svg.find(tip));
+    return std::stod(svg.substr(at + 7));
+  };
+  EXPECT_NEAR(width_of("one by one, computed"), width_of("as one, computed"), 0.1);
+  EXPECT_THAT(svg, HasSubstr(">ms (linear)</text>"));
 }
 
 }  // namespace
