@@ -152,7 +152,7 @@ StudyPartPlan part_from(const Json& json) {
 // Whether the program writes files into the folder of this one: "tables/sizes.md", "report.html".
 bool is_own_file(const fs::path& name) {
   const fs::path folder = name.parent_path();
-  return folder.empty() || folder == "tables" || folder == "pictures";
+  return folder.empty() || folder == "tables" || folder == "pictures" || folder == "timelines";
 }
 
 }  // namespace
@@ -212,11 +212,7 @@ void StudyFolder::make_folders() const {
 void StudyFolder::restart(const Json& configuration) const {
   make_folders();
   std::vector<std::string> names = {kLog};
-  for (const StudyPart part : all_parts()) {
-    names.push_back(fmt::format("records/{}.jsonl", name(part)));
-    names.push_back(fmt::format("timelines/{}.csv", name(part)));
-    names.push_back(fmt::format("pictures/{}.svg", name(part)));
-  }
+  for (const StudyPart part : all_parts()) names.push_back(fmt::format("records/{}.jsonl", name(part)));
   for (std::string& name : manifest().files()) names.push_back(std::move(name));
   std::vector<fs::path> paths;  // all of them before the first is removed, because one may be refused
   for (const std::string& name : names) {

@@ -420,6 +420,10 @@ class StudyCommandLine : public Command {
         require_same_plan(*noted, plan);
       } else {
         folder.manifest().write(configuration, plan);
+        for (const StudyPartPlan& part : plan) {
+          if (const std::vector<std::string> files = timeline_files(part); !files.empty())
+            folder.manifest().note_files(files);
+        }
       }
       StudyRunner(folder).run(plan);
     } catch (const Interrupted&) {

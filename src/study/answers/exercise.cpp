@@ -66,8 +66,7 @@ StudyAnswer leaderboard(const StudyRows& rows) {
   const Rows all = rows_of(rows, StudyPart::leaderboard);
   if (all.empty()) return unanswered(answer, StudyPart::leaderboard);
   const Json& row = *all.front();
-  const double forward = number_at(row, "forward_ms.median"),
-               backward = number_at(row, "backward_ms.median");
+  const double forward = number_at(row, "forward_ms.median"), backward = number_at(row, "backward_ms.median");
   if (has(forward)) {
     answer.add(StudyPart::leaderboard, "forward {}, backward {}", ms(forward), ms(backward));
     answer.say("{} attention with {:.0f} heads over {:.0f} tokens takes {}, forward and backward.",

@@ -38,7 +38,7 @@ bool has_records(const std::vector<Json>& rows);
 std::vector<Record> records_of(const std::vector<Json>& rows);
 
 // The names of the pictures of a part: among `pictures`, and those that its command lines wrote into the folder.
-std::vector<std::string> pictures_of(const StudyDocument& document, StudyPart part,
+std::vector<std::string> pictures_of(const StudyDocument& document, const StudyPartPlan& part,
                                      const std::vector<StudyFile>& pictures);
 
 // The tables of a part that has rows: in Markdown with its title, command lines and pictures, and in CSV.

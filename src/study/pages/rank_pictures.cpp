@@ -14,14 +14,20 @@ namespace {
 
 void add_collectives(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   if (rows.empty()) return;
-  add_curves(
-      files, "collectives",
-      {.title = "Bandwidth of collectives by size",
-       .subtitle = "as a link of a ring carries it",
-       .x_title = "bytes",
-       .y_title = "GB/s",
-       .x_unit = SvgUnit::bytes,
-       .series = curves(rows, "bytes", "bus_gb_per_second", [](const Json& row) { return text_at(row, "op"); })});
+  const Json& first = rows.front();
+  const auto name = [&](const Json& row) {
+    const bool is_same =
+        text_at(row, "device") == text_at(first, "device") && field(row, "ranks") == field(first, "ranks");
+    const std::string where = fmt::format(", {:.0f} ranks of {}", number_at(row, "ranks"), text_at(row, "device"));
+    return text_at(row, "op") + (is_same ? "" : where);
+  };
+  add_curves(files, "collectives",
+             {.title = "Bandwidth of collectives by size",
+              .subtitle = "as a link of a ring carries it",
+              .x_title = "bytes",
+              .y_title = "GB/s",
+              .x_unit = SvgUnit::bytes,
+              .series = curves(rows, "bytes", "bus_gb_per_second", name)});
 }
 
 void add_ranks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {

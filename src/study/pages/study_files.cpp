@@ -44,7 +44,7 @@ void check_records(const StudyRows& all) {
 constexpr std::array kPublishedParts = {StudyPart::sizes, StudyPart::contexts, StudyPart::attention_grid,
                                         StudyPart::compiled_attention};
 
-constexpr std::size_t kMostEvents = 4000;  // of a timeline: some 800 KB of the page
+constexpr std::size_t kMostEvents = 8000;  // of all timelines: some 1.6 MB of the page
 
 // What the page does not show, for its size: unknown values, and of memory what its lists of allocations repeat.
 Json without_unknown(const Json& value) {
@@ -129,8 +129,18 @@ Json part_json(const StudyPartPlan& part, const std::string& folder) {
   return {{"id", name(part.part)}, {"title", part.title}, {"commands", std::move(commands)}};
 }
 
-// The files of a part: its rows, published figures beside them, its timeline.
-void add_part(std::vector<ReportFile>& files, const StudyDocument& document, const StudyPartPlan& part) {
+// Those that were written.
+std::vector<std::string> timelines_of(const StudyDocument& document, const StudyPartPlan& part) {
+  std::vector<std::string> files = timeline_files(part);
+  std::erase_if(files, [&](const std::string& file) {
+    return !file.starts_with("timelines/") || !StudyFolder(document.folder).has(file);
+  });
+  return files;
+}
+
+// The files of a part: its rows, published figures beside them, its timelines.
+void add_part(std::vector<ReportFile>& files, const StudyDocument& document, const StudyPartPlan& part,
+              std::size_t most_events) {
   const std::vector<Json>& rows = document.rows.at(part.part);
   const std::size_t first = files.size();
   const std::string file_name = fmt::format("{}.jsonl", name(part.part));
@@ -148,10 +158,9 @@ void add_part(std::vector<ReportFile>& files, const StudyDocument& document, con
     if (!published.records.empty()) files.push_back(std::move(published));
   }
   const StudyFolder folder(document.folder);
-  const std::string timeline = fmt::format("timelines/{}.csv", name(part.part));
-  if (folder.has(timeline)) {
-    files.push_back(read_report_file(folder.file(timeline)));
-    files.back().timeline = thin_timeline(files.back().timeline, kMostEvents);
+  for (const std::string& file : timelines_of(document, part)) {
+    files.push_back(read_report_file(folder.file(file)));
+    files.back().timeline = thin_timeline(files.back().timeline, most_events);
   }
   for (std::size_t i = first; i < files.size(); ++i) files[i].part = part_json(part, document.folder);
 }
@@ -216,8 +225,11 @@ std::vector<StudyFile> study_files(const StudyDocument& document) {
 
 std::string study_page(const StudyDocument& document, std::string_view title) {
   std::vector<ReportFile> files;
+  std::size_t timelines = 0;
+  for (const StudyPartPlan& part : document.parts) timelines += timelines_of(document, part).size();
+  const std::size_t most_events = kMostEvents / std::max(timelines, std::size_t{1});
   for (const StudyPartPlan& part : document.parts) {
-    if (document.rows.contains(part.part)) add_part(files, document, part);
+    if (document.rows.contains(part.part)) add_part(files, document, part, most_events);
   }
   return report_page(
       files, title.empty() ? fmt::format("A study of training steps on {}", device_of(document)) : std::string(title),

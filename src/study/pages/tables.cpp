@@ -289,15 +289,15 @@ std::vector<Record> records_of(const std::vector<Json>& rows) {
   return records;
 }
 
-std::vector<std::string> pictures_of(const StudyDocument& document, StudyPart part,
+std::vector<std::string> pictures_of(const StudyDocument& document, const StudyPartPlan& part,
                                      const std::vector<StudyFile>& pictures) {
-  const std::string prefix = fmt::format("pictures/{}", name(part));
+  const std::string prefix = fmt::format("pictures/{}", name(part.part));
   std::vector<std::string> names;
   for (const StudyFile& picture : pictures) {
     if (picture.name.starts_with(prefix + "_") || picture.name == prefix + ".svg") names.push_back(picture.name);
   }
-  const bool is_written = std::ranges::find(names, prefix + ".svg") != names.end();
-  if (!is_written && StudyFolder(document.folder).has(prefix + ".svg")) names.push_back(prefix + ".svg");
+  for (const std::string& file : timeline_files(part))
+    if (file.starts_with(prefix) && StudyFolder(document.folder).has(file)) names.push_back(file);
   return names;
 }
 
@@ -309,7 +309,7 @@ std::vector<StudyFile> study_tables(const StudyDocument& document, const StudyPa
   for (const StudyCommand& command : part.commands)
     text += fmt::format("    {}\n", command_text(command, document.folder));
   text += "\n" + render(Format::markdown, page);
-  for (const std::string& picture : pictures_of(document, part.part, pictures))
+  for (const std::string& picture : pictures_of(document, part, pictures))
     text += fmt::format("\n![{0}](../{1})\n", part.title, picture);
   return {{fmt::format("tables/{}.md", name(part.part)), std::move(text)},
           {fmt::format("tables/{}.csv", name(part.part)), render(Format::csv, csv_page(document, part))}};

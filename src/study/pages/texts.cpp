@@ -79,17 +79,18 @@ std::string study_command(const StudyDocument& document) {
 }
 
 // The files of a part that has rows, as items of a list.
-std::string files_of(const StudyDocument& document, StudyPart part, const std::vector<StudyFile>& pictures) {
+std::string files_of(const StudyDocument& document, const StudyPartPlan& part, const std::vector<StudyFile>& pictures) {
   std::string text = fmt::format(
       "- [records/{0}.jsonl](records/{0}.jsonl): {1} rows, of the command lines below\n- "
       "[tables/{0}.md](tables/{0}.md), "
       "[tables/{0}.csv](tables/{0}.csv): the rows as tables\n",
-      name(part), document.rows.at(part).size());
+      name(part.part), document.rows.at(part.part).size());
   for (const std::string& picture : pictures_of(document, part, pictures))
     text += fmt::format("- [{0}]({0})\n", picture);
-  const std::string timeline = fmt::format("timelines/{}.csv", name(part));
-  if (StudyFolder(document.folder).has(timeline))
-    text += fmt::format("- [{0}]({0}): every event of the memory, of the command line below\n", timeline);
+  for (const std::string& file : timeline_files(part)) {
+    if (file.starts_with("timelines/") && StudyFolder(document.folder).has(file))
+      text += fmt::format("- [{0}]({0}): every event of the memory, of a command line below\n", file);
+  }
   return text;
 }
 
@@ -223,7 +224,7 @@ std::string study_readme(const StudyDocument& document, const std::vector<StudyF
   for (const StudyPartPlan& part : document.parts) {
     const bool has_rows = document.rows.contains(part.part);
     text += fmt::format("\n## {}\n\n{}\n", without_format(part.title),
-                        has_rows ? files_of(document, part.part, pictures) : "It has no rows.\n");
+                        has_rows ? files_of(document, part, pictures) : "It has no rows.\n");
     for (const StudyCommand& command : part.commands) text += "    " + command_text(command, document.folder) + "\n";
   }
   const std::vector<std::string> failures = failures_of(document);

@@ -71,6 +71,23 @@ double StudyPartPlan::seconds() const {
   return seconds;
 }
 
+std::vector<std::string> timeline_files(const StudyPartPlan& part) {
+  constexpr std::string_view kFolder = "{folder}/";
+  std::vector<std::string> files;
+  for (const StudyCommand& command : part.commands) {
+    const auto option = std::ranges::find(command.arguments, "--timeline");
+    if (option == command.arguments.end() || std::next(option) == command.arguments.end()) continue;
+    const std::string& names = *std::next(option);
+    for (std::size_t begin = 0; begin <= names.size();) {
+      const std::size_t end = std::min(names.find(',', begin), names.size());
+      const std::string name = names.substr(begin, end - begin);
+      if (name.starts_with(kFolder)) files.push_back(name.substr(kFolder.size()));
+      begin = end + 1;
+    }
+  }
+  return files;
+}
+
 StudyPartPlan devices_part(const StudySettings& settings) {
   StudyCommand command{.arguments = {"devices"}, .rows = 0, .seconds = 3};
   if (settings.threads > 0)

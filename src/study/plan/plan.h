@@ -126,6 +126,10 @@ struct StudyPartPlan {
 // The part `devices`, whose rows the plan of the others needs.
 StudyPartPlan devices_part(const StudySettings& settings);
 
+// "timelines/memory_step.csv", "pictures/memory_step.svg": the files that the command lines of a part write into the
+// folder of the study, as --timeline says.
+std::vector<std::string> timeline_files(const StudyPartPlan& part);
+
 // All parts in their order, those of several ranks only where there are any. Each has its cheapest rows, and more while
 // its share of the time lasts. Like an edition of the exercise, each has all rows of that edition: those that do not
 // fit are planned for a card. Throws Error (usage) for an edition that is not known.
