@@ -38,17 +38,18 @@ std::string option_text(const Setting& setting) {
 
 }  // namespace
 
-std::string documented_fields() {
+std::string documented_fields(const std::function<std::string(const Setting&)>& commands_of) {
   std::string text =
-      "| setting | unit | option, [without it] and its values | what it is |\n|---|---|---|---|\n"
-      "| `schema` | | | version of this list |\n";
+      "| setting | unit | option, [without it] and its values | commands that take it | what it is |\n"
+      "|---|---|---|---|---|\n"
+      "| `schema` | | | | version of this list |\n";
   const auto cell = [](std::string_view words) {
     return words.empty() ? std::string(" ") : fmt::format(" {} ", words);
   };
   for (const Setting& setting : record_settings()) {
     if (setting.path.empty()) continue;
-    text += fmt::format("| `{}` |{}|{}|{}|\n", setting.path, cell(unit(setting.kind)), cell(option_text(setting)),
-                        cell(setting.about));
+    text += fmt::format("| `{}` |{}|{}|{}|{}|\n", setting.path, cell(unit(setting.kind)), cell(option_text(setting)),
+                        cell(setting.option.help.empty() ? "" : commands_of(setting)), cell(setting.about));
   }
   text += "\n| result | unit | `--columns` | what it is |\n|---|---|---|---|\n";
   for (const Measure& measure : record_measures()) {

@@ -12,6 +12,7 @@
 
 #include "core/text/units.h"
 #include "record/columns.h"
+#include "record/record_table.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::tables {
@@ -186,10 +187,9 @@ constexpr Figure kFigures[] = {
 // The settings that vary, but for x.
 std::string series_name(std::span<const Record> records, const Record& record, const Setting& x) {
   std::string text;
-  for (const Setting& setting : record_settings()) {
-    const bool is_named = setting.is_column() && &setting != &x && setting.path != "model.parameters";
-    if (!is_named || is_implied(records, setting) || !varies(records, setting)) continue;
-    text += (text.empty() ? "" : ", ") + fmt::format(fmt::runtime(setting.phrase), setting.cell(record));
+  for (const Setting* setting : varying_settings(records)) {
+    if (setting == &x || setting->path == "model.parameters") continue;
+    text += (text.empty() ? "" : ", ") + fmt::format(fmt::runtime(setting->phrase), setting->cell(record));
   }
   return text.empty() ? std::string("all rows") : text;
 }

@@ -22,8 +22,8 @@ bool has_trials(const Record& record) { return parallel(record).tried_shard.size
 
 // The settings that tell the records apart, but for those that were chosen.
 std::vector<const Setting*> given_settings(std::span<const Record> records) {
-  std::vector<const Setting*> settings = leading_settings(records);
-  std::erase_if(settings, [&](const Setting* setting) { return setting->is_chosen || !varies(records, *setting); });
+  std::vector<const Setting*> settings = varying_settings(records);
+  std::erase_if(settings, [](const Setting* setting) { return setting->is_chosen; });
   return settings;
 }
 
@@ -351,6 +351,12 @@ std::vector<const Setting*> leading_settings(std::span<const Record> records, st
     const bool always = is_asked_for || (setting.is_leading && !std::ranges::all_of(records, is_attention_call));
     if (always || (setting.is_column() && varies(records, setting))) settings.push_back(&setting);
   }
+  return settings;
+}
+
+std::vector<const Setting*> varying_settings(std::span<const Record> records) {
+  std::vector<const Setting*> settings = leading_settings(records);
+  std::erase_if(settings, [&](const Setting* setting) { return !varies(records, *setting); });
   return settings;
 }
 

@@ -36,6 +36,9 @@ std::string records_caption(std::span<const Record> records);
 std::vector<const Setting*> leading_settings(std::span<const Record> records,
                                              std::span<const std::string> columns = {});
 
+// Those of them that vary: what tells the records apart.
+std::vector<const Setting*> varying_settings(std::span<const Record> records);
+
 // The sentences that records have, a line each, each once. Empty where no record has one.
 std::string each_once(std::span<const Record> records, std::optional<std::string> (*sentence)(const Record&));
 

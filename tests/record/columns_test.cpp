@@ -1,6 +1,8 @@
 // Every row of settings.def and measures.def is in all places that are made from the tables.
 #include "record/columns.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/descriptions/description.h"
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "inspect/compare/compare_records.h"
@@ -101,7 +104,9 @@ TEST(SettingRows, are_read_written_matched_and_shown) {
       EXPECT_EQ(find_setting(setting.heading), &setting) << "--baseline and --pivot do not find it";
     }
     const std::string place = "\"path\":\"" + std::string(setting.path) + "\"";
-    if (!setting.path.empty() && !setting.heading.empty()) EXPECT_THAT(page_fields(), HasSubstr(place));
+    if (!setting.path.empty() && !setting.heading.empty()) {
+      EXPECT_THAT(page_fields(), HasSubstr(place));
+    }
   }
 }
 
@@ -178,12 +183,29 @@ TEST(MeasureRows, name_fields_of_the_record) {
   }
 }
 
+// The commands whose help has the option, by its words or in its group: `published --model` is another option.
+std::string commands_of(const Setting& setting) {
+  static const std::vector<cli::CommandDescription> all = cli::describe(cli::all_commands());
+  std::vector<std::string> commands;
+  for (const cli::CommandDescription& command : all) {
+    const bool takes_it = std::ranges::any_of(command.options, [&](const cli::OptionDescription& option) {
+      const Option& own =
+          command.name == "attention" && !setting.call_option.help.empty() ? setting.call_option : setting.option;
+      const bool has_name = std::ranges::count(option.names, fmt::format("--{}", setting.option.name())) > 0;
+      return has_name && (option.group == own.group || option.help.starts_with(own.help));
+    });
+    if (takes_it) commands.push_back(command.name);
+  }
+  return fmt::format("{}", fmt::join(commands, ", "));
+}
+
 // To renew the documentation: copy what this test prints.
 TEST(Fields, are_in_the_documentation) {
   const std::string page = read_file(source_folder() / "docs/record.md", 1 << 20);
   const std::string begin = "measures.def -->\n", end = "<!-- up to here -->";
   const std::size_t at = page.find(begin) + begin.size();
-  EXPECT_EQ(page.substr(at, page.find(end) - at), documented_fields()) << "write this text to docs/record.md";
+  EXPECT_EQ(page.substr(at, page.find(end) - at), documented_fields(commands_of))
+      << "write this text to docs/record.md";
   for (const Setting& setting : record_settings())
     EXPECT_TRUE(setting.path.empty() || !setting.about.empty()) << setting.path << " is not explained";
 }

@@ -101,11 +101,10 @@ class Published : public Command {
   }
   std::string_view notes() const override {
     return "The figures are of five write-ups of one exercise, all in PyTorch, and stand in data/published of the "
-           "source "
-           "with a README that says what each leaves open. device is the card, and whether the source states it there. "
-           "label says what compares. With --beside each record of the file, as bench and attention write it, has the "
-           "rows of the same workload, those of the same card first, with its own figure and the ratio to the "
-           "source's.";
+           "source with a README that says what each leaves open. device is the card, and whether the source states "
+           "it there. condition says what compares. With --beside each table of a source has the records of the file, "
+           "as bench and attention write them, that are of the same workload: the source's figure, the own one, their "
+           "ratio, and whether they compare.";
   }
   void add_options(CLI::App& app) override {
     CLI::Option* kind = app.add_option("--kind", kinds_, "step, attention, memory, profile, precision or claim [step]")
@@ -154,7 +153,9 @@ class Published : public Command {
     std::vector<tables::PublishedLine> lines;
     for (const PublishedRow& row : published_rows()) {
       if (!contains_or_empty(kinds, std::string(ridgepoint::name(row.kind)))) continue;
-      if (is_selected(row, model_names, study_names)) lines.push_back({&row, condition_of(row)});
+      if (!is_selected(row, model_names, study_names)) continue;
+      const std::string condition = condition_of(row);
+      lines.push_back({.found = {.row = &row, .conditions = condition, .label = condition}});
     }
     return lines;
   }
@@ -170,8 +171,7 @@ class Published : public Command {
     for (const Record& record : records_) {
       const std::string description = describe(record, ++number);
       for (const Comparable& found : comparable_rows(record, published_rows())) {
-        if (is_selected(*found.row, model_names, study_names))
-          lines.push_back({found.row, found.label, description, &record});
+        if (is_selected(*found.row, model_names, study_names)) lines.push_back({found, &record, description});
       }
     }
     return lines;

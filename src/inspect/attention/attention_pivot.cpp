@@ -63,11 +63,11 @@ void add_new(std::vector<std::string>& values, std::string value) {
 class Pivot {
  public:
   Pivot(std::span<const Record> records, const PivotOptions& options)
-      : records_(records), across_(*find_setting(options.column)), baseline_(options.baseline) {
-    for (const Setting& setting : record_settings()) {
-      const bool is_apart = &setting != &across_ && setting.is_column() && !is_implied(records, setting);
-      if (is_apart && varies(records, setting)) down_.push_back(&setting);
-    }
+      : records_(records),
+        across_(*find_setting(options.column)),
+        baseline_(options.baseline),
+        down_(varying_settings(records)) {
+    std::erase(down_, &across_);
     // A single row shows its sequence.
     if (down_.empty()) down_.push_back(find_setting("sequence"));
     for (const Record& record : records) {

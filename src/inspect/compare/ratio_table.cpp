@@ -271,9 +271,8 @@ std::string ratio_text(const TimeRatio& ratio) {
 std::string row_name(const RecordComparison& comparison, const ComparedRow& row) {
   const std::vector<Record> records = shown_records(comparison);
   std::vector<std::string> words;
-  for (const Setting* setting : leading_settings(records)) {
-    if (varies(records, *setting)) words.push_back(fmt::format("{} {}", setting->heading, setting->cell(row.record)));
-  }
+  for (const Setting* setting : varying_settings(records))
+    words.push_back(fmt::format("{} {}", setting->heading, setting->cell(row.record)));
   if (words.empty()) words.push_back(fmt::format("{} {}", row.record.model.name, name(row.record.mode)));
   if (row.time != ComparedTime::iteration) words.emplace_back(name(row.time));
   if (!row.file.empty()) words.push_back(fmt::format("in '{}'", row.file));

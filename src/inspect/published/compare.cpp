@@ -31,11 +31,13 @@ class Match {
   bool holds() const { return holds_; }
   bool is_open(std::string_view field) const { return std::ranges::find(not_stated_, field) != not_stated_.end(); }
 
-  std::string remarks() const {
-    std::string text;
-    if (!presumed_.empty()) text += fmt::format("; {} presumed", fmt::join(presumed_, ", "));
-    if (!not_stated_.empty()) text += fmt::format("; {} not stated", fmt::join(not_stated_, ", "));
-    return text;
+  // With the condition of the row.
+  std::string remarks(const std::string& condition) const {
+    std::vector<std::string> parts;
+    if (!presumed_.empty()) parts.push_back(fmt::format("{} presumed", fmt::join(presumed_, ", ")));
+    if (!not_stated_.empty()) parts.push_back(fmt::format("{} not stated", fmt::join(not_stated_, ", ")));
+    if (!condition.empty()) parts.push_back(condition);
+    return fmt::format("{}", fmt::join(parts, "; "));
   }
 
  private:
@@ -221,9 +223,9 @@ std::vector<Comparable> comparable_rows(const Record& record, std::span<const Pu
     const std::string_view which = card == SameCard::yes  ? "same card"
                                    : card == SameCard::no ? "other card: times not comparable"
                                                           : "card not stated: times not comparable";
+    const std::string remarks = match.remarks(condition);
     found.push_back(
-        {&row, card,
-         fmt::format("same workload, {}{}{}{}", which, match.remarks(), condition.empty() ? "" : "; ", condition)});
+        {&row, card, remarks, fmt::format("same workload, {}{}{}", which, remarks.empty() ? "" : "; ", remarks)});
   }
   std::ranges::stable_partition(found, [](const Comparable& row) { return row.card == SameCard::yes; });
   return found;

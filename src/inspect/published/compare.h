@@ -19,9 +19,10 @@ enum class SameCard : std::uint8_t { yes, no, not_stated };
 struct Comparable {
   const PublishedRow* row = nullptr;
   SameCard card = SameCard::not_stated;
-  // "same workload, other card: times not comparable; batch presumed; dtype not stated": what is the same, and what
-  // the source leaves open.
-  std::string label;
+  // "batch presumed; dtype not stated; time only": what the source leaves open, and its own condition.
+  std::string conditions = {};
+  // The same behind "same workload, other card: times not comparable".
+  std::string label = {};
 };
 
 // Whether a run on the device of that name is on the card. A source may name a card less exactly than a datasheet does:

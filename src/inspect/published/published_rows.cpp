@@ -226,8 +226,8 @@ const std::vector<PublishedRow>& published_rows() {
 }
 
 std::string_view study_words(std::string_view study) {
-  if (study == "unnamed_card") return "a card that the source does not name";
-  if (study == "unnamed_98gb") return "a card of 98 GB that the source does not name";
+  if (study == "unnamed_card") return "a card that is not named";
+  if (study == "unnamed_98gb") return "a card of 98 GB that is not named";
   return study;
 }
 

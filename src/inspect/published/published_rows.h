@@ -52,8 +52,7 @@ struct PublishedRow {
   std::optional<std::int64_t> size(std::string_view name) const;
 };
 
-// A study as a reader knows it: unnamed_card is "a card that the source does not name". Others have the name of their
-// card.
+// A study as a reader knows it: unnamed_card is "a card that is not named". Others have the name of their card.
 std::string_view study_words(std::string_view study);
 
 // Of a published sum: "fp32 += fp16", or "fp32 += fp32(fp16)", where the source casts each term first. Empty for other

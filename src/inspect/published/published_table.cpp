@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "core/text/units.h"
-#include "inspect/published/compare.h"
 #include "record/columns.h"
+#include "record/record_table.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -52,32 +54,74 @@ std::vector<const PublishedFigure*> figures_of(const PublishedRow& row, const Qu
   return figures;
 }
 
+// Null where the source does not have it.
+const PublishedFigure* figure_of(const PublishedLine& line, std::string_view quantity) {
+  const std::vector<PublishedFigure>& figures = line.found.row->figures;
+  const auto found = std::ranges::find(figures, quantity, &PublishedFigure::quantity);
+  return found == figures.end() ? nullptr : &*found;
+}
+
 // NaN where the run has none.
 double own_of(const PublishedLine& line, const PublishedFigure* figure) {
   if (line.run == nullptr || figure == nullptr) return std::nan("");
   return own_figure(*line.run, figure->quantity).value_or(std::nan(""));
 }
 
-// " ~ throttled": of a time whose samples are in doubt.
-std::string doubt_of(const Record& run, const PublishedFigure& figure) {
-  const bool is_time = figure.unit == "ms" || figure.unit == "s" || figure.unit == "tokens/s";
-  const std::string mark = timing_mark(run);
-  return is_time && mark.starts_with('~') ? " " + mark : "";
+bool has_own(const PublishedLine& line, const PublishedFigure* figure) { return std::isfinite(own_of(line, figure)); }
+
+bool is_time(const PublishedFigure& figure) {
+  return figure.unit == "ms" || figure.unit == "s" || figure.unit == "tokens/s";
 }
 
-std::string source_of(const PublishedRow& row) { return row.study + ": " + row.table; }
+// " ~ throttled": of a time whose samples are in doubt.
+std::string doubt_of(const Record& run, const PublishedFigure& figure) {
+  const std::string mark = timing_mark(run);
+  return is_time(figure) && mark.starts_with('~') ? " " + mark : "";
+}
+
+// Why the figure and that of the run say nothing of each other; empty where they compare. A device changes times, but
+// not what a run allocates.
+std::string why_not(const PublishedLine& line, const PublishedFigure* figure) {
+  const Comparable& found = line.found;
+  if (figure == nullptr) return found.row->status == "oom" ? "oom in the source" : "no figure in the source";
+  if (!has_own(line, figure)) {
+    const RunStatus status = line.run->status;
+    return status == RunStatus::ok ? "nothing to compare here" : fmt::format("{} here", name(status));
+  }
+  if (!is_time(*figure)) return "";
+  if (found.card != SameCard::yes) return found.card == SameCard::no ? "another device" : "device not stated";
+  return doubt_of(*line.run, *figure).empty() ? "" : "timing in doubt";
+}
+
+std::string comparison_text(const std::string& why_not) { return why_not.empty() ? "yes" : "no: " + why_not; }
+
+// Of all figures of a row: "yes", "no: another device", "memory alone: another device".
+std::string comparison_of(const PublishedLine& line, const Quantities& quantities) {
+  std::string why, missing;
+  bool compares = false;
+  for (const PublishedFigure* figure : figures_of(*line.found.row, quantities)) {
+    const std::string reason = why_not(line, figure);
+    compares = compares || reason.empty();
+    std::string& first = has_own(line, figure) ? why : missing;
+    if (first.empty()) first = reason;
+  }
+  if (compares && !why.empty()) return "memory alone: " + why;
+  return comparison_text(compares || !why.empty() ? why : missing);
+}
 
 // A row for each figure.
-Table table_for_files(std::span<const PublishedLine> lines, const Quantities& quantities, bool has_runs) {
+Table table_for_files(std::span<const PublishedLine> lines, const Quantities& quantities) {
+  const bool has_runs = !lines.empty() && lines.front().run != nullptr;
   Table table;
-  for (const char* key : {"beside", "kind", "workload", "quantity", "figure", "unit", "here", "ratio", "status",
-                          "source", "device", "label", "note"}) {
-    const bool is_of_runs =
-        key == std::string_view("beside") || key == std::string_view("here") || key == std::string_view("ratio");
-    if (has_runs || !is_of_runs) table.columns.push_back({key, key});
-  }
+  const auto add = [&](std::initializer_list<const char*> keys) {
+    for (const char* key : keys) table.columns.push_back({key, key});
+  };
+  if (has_runs) add({"beside"});
+  add({"kind", "workload", "quantity", "figure", "unit"});
+  if (has_runs) add({"here", "ratio", "compares"});
+  add({"status", "source", "device", "label", "note"});
   for (const PublishedLine& line : lines) {
-    const PublishedRow& row = *line.row;
+    const PublishedRow& row = *line.found.row;
     for (const PublishedFigure* figure : figures_of(row, quantities)) {
       const double own = own_of(line, figure);
       const double ratio = figure == nullptr ? own : own / figure->value;
@@ -88,88 +132,117 @@ Table table_for_files(std::span<const PublishedLine> lines, const Quantities& qu
                                  figure != nullptr ? Cell(figure->value) : Cell(),
                                  figure != nullptr ? text_cell(figure->unit) : Cell()});
       if (has_runs) {
-        cells.push_back(std::isfinite(own) ? Cell(own) : Cell());
-        cells.push_back(std::isfinite(ratio) ? Cell(ratio) : Cell());
+        cells.insert(cells.end(), {std::isfinite(own) ? Cell(own) : Cell(), std::isfinite(ratio) ? Cell(ratio) : Cell(),
+                                   comparison_text(why_not(line, figure))});
       }
-      cells.insert(cells.end(),
-                   {row.status, source_of(row), text_cell(card_of(row)), text_cell(line.label), text_cell(row.note)});
+      cells.insert(cells.end(), {row.status, fmt::format("{}: {}", row.study, row.table), text_cell(card_of(row)),
+                                 text_cell(line.found.label), text_cell(row.note)});
       table.add(std::move(cells));
     }
   }
   return table;
 }
 
-// The figures beside one run.
-Table table_beside(std::span<const PublishedLine> lines, const Quantities& quantities) {
-  Table table;
-  table.caption = lines.front().beside;
-  table.columns = {left("source"), left("quantity"),  right("figure"),  right("here"),
-                   right("ratio"), left("device", 2), left("label", 1), left("note", 3)};
-  for (const PublishedLine& line : lines) {
-    const PublishedRow& row = *line.row;
-    for (const PublishedFigure* figure : figures_of(row, quantities)) {
-      const double own = own_of(line, figure);
-      const double ratio = figure == nullptr ? own : own / figure->value;
-      table.add({source_of(row), figure != nullptr ? text_cell(figure->quantity) : Cell(),
-                 figure != nullptr ? figure->printed : row.status,
-                 std::isfinite(own) ? Cell(format_ms(own) + doubt_of(*line.run, *figure)) : Cell(),
-                 std::isfinite(ratio) ? Cell(fmt::format("{:.2f}x", ratio)) : Cell(), text_cell(card_of(row)),
-                 text_cell(line.label), text_cell(row.note)});
+// What a source says of a row in words: a part of the caption where all rows have the same, else a column.
+struct Remark {
+  const char* heading;
+  int rank;
+  std::string (*of)(const PublishedLine& line);
+};
+constexpr Remark kRemarks[] = {{"device", 2, [](const PublishedLine& line) { return card_of(*line.found.row); }},
+                               {"condition", 1, [](const PublishedLine& line) { return line.found.conditions; }},
+                               {"note", 3, [](const PublishedLine& line) { return line.found.row->note; }}};
+
+// The source, and what it says of all rows. Adds columns for the other remarks, which are returned.
+std::vector<const Remark*> add_caption(Table& table, std::span<const PublishedLine> lines) {
+  const PublishedRow& first = *lines.front().found.row;
+  table.caption = fmt::format("{}: {}", study_words(first.study), first.table);
+  std::vector<const Remark*> others;
+  for (const Remark& remark : kRemarks) {
+    const std::string text = remark.of(lines.front());
+    if (std::ranges::all_of(lines, [&](const PublishedLine& line) { return remark.of(line) == text; })) {
+      if (!text.empty()) table.caption += (text == kNotStated ? "; card " : "; ") + text;
+    } else {
+      others.push_back(&remark);
+      table.columns.push_back(left(remark.heading, remark.rank));
     }
   }
-  return table;
+  return others;
 }
 
-// A row for each row of a table of a source. Quantities are columns where most rows have most of them, and otherwise
-// stand in one.
-Table table_of_source(std::span<const PublishedLine> lines, const Quantities& quantities) {
-  Quantities columns;
-  std::size_t figures = 0;
+// The figures of a row of a source beside those of a run.
+void add_figures(Cells& cells, const PublishedLine& line, const std::string& quantity, bool with_own) {
+  const PublishedFigure* figure = figure_of(line, quantity);
+  const bool is_oom = line.found.row->status == "oom";
+  cells.push_back(figure != nullptr ? text_cell(figure->printed) : is_oom ? "oom" : Cell());
+  if (!with_own) return;
+  const double own = own_of(line, figure);
+  if (std::isfinite(own)) {
+    cells.emplace_back(format_ms(own) + doubt_of(*line.run, *figure));
+    cells.emplace_back(fmt::format("{:.2f}x", own / figure->value));
+  } else {
+    cells.push_back(line.run->status == RunStatus::oom ? "oom" : Cell());
+    cells.emplace_back();
+  }
+}
+
+// The wanted quantities of the lines, in the order in which they first appear.
+Quantities quantities_of(std::span<const PublishedLine> lines, const Quantities& wanted) {
+  Quantities quantities;
   for (const PublishedLine& line : lines) {
-    for (const PublishedFigure& figure : line.row->figures) {
-      if (!is_wanted(quantities, figure)) continue;
-      ++figures;
-      if (std::ranges::find(columns, figure.quantity) == columns.end()) columns.push_back(figure.quantity);
+    for (const PublishedFigure& figure : line.found.row->figures) {
+      const bool is_new = std::ranges::find(quantities, figure.quantity) == quantities.end();
+      if (is_new && is_wanted(wanted, figure)) quantities.push_back(figure.quantity);
     }
   }
-  const auto shared = [&](auto text) {
-    const std::string first = text(lines.front());
-    return std::ranges::all_of(lines, [&](const PublishedLine& line) { return text(line) == first; });
-  };
-  const auto device = [](const PublishedLine& line) { return card_of(*line.row); };
-  const auto label = [](const PublishedLine& line) { return line.label; };
-  const bool is_pivoted = 3 * figures >= 2 * columns.size() * lines.size();
-  Table table;
-  std::vector<std::string> captions = {source_of(*lines.front().row)};
-  if (const std::string card = device(lines.front()); shared(device) && !card.empty())
-    captions.push_back(card == kNotStated ? fmt::format("card {}", card) : card);
-  if (const std::string of_all = label(lines.front()); shared(label) && !of_all.empty()) captions.push_back(of_all);
-  table.caption = fmt::format("{}", fmt::join(captions, "; "));
-  table.columns = {left("workload")};
+  return quantities;
+}
+
+// A table of a source. Quantities are columns beside runs, and where most rows have most of them; otherwise they stand
+// in one. `settings`: what tells the runs apart.
+Table table_of_source(std::span<const PublishedLine> lines, const Quantities& wanted,
+                      std::span<const Setting* const> settings) {
   constexpr std::size_t kNarrow = 6;
-  for (std::size_t i = 0; is_pivoted && i < columns.size(); ++i)
-    table.columns.push_back(right(columns[i], i < kNarrow ? 0 : 4));
+  constexpr int kOmittedFirst = 4;
+  const bool has_runs = lines.front().run != nullptr;
+  const Quantities quantities = quantities_of(lines, wanted);
+  const auto is_own = [&](const std::string& quantity) {
+    return std::ranges::any_of(lines,
+                               [&](const PublishedLine& line) { return has_own(line, figure_of(line, quantity)); });
+  };
+  const bool has_any_own = std::ranges::any_of(quantities, is_own);
+  std::ptrdiff_t figures = 0;
+  for (const std::string& quantity : quantities)
+    figures +=
+        std::ranges::count_if(lines, [&](const PublishedLine& line) { return figure_of(line, quantity) != nullptr; });
+  const bool is_pivoted = has_runs || 3 * figures >= 2 * std::ssize(quantities) * std::ssize(lines);
+
+  Table table;
+  for (const Setting* setting : settings) table.columns.push_back(setting_column(*setting));
+  if (!has_runs) table.columns.push_back(left("workload"));
+  table.key_columns = table.columns.size();
+  for (std::size_t i = 0; is_pivoted && i < quantities.size(); ++i) {
+    const bool stays = has_any_own ? is_own(quantities[i]) : i < kNarrow;
+    table.columns.push_back(right(quantities[i], stays ? 0 : kOmittedFirst));
+    if (is_own(quantities[i])) table.columns.insert(table.columns.end(), {right("here"), right("ratio")});
+  }
   if (!is_pivoted) table.columns.push_back(left("figures"));
-  if (!shared(device)) table.columns.push_back(left("device", 2));
-  if (!shared(label)) table.columns.push_back(left("label", 1));
-  const bool has_notes = std::ranges::any_of(lines, [](const PublishedLine& line) { return !line.row->note.empty(); });
-  if (has_notes) table.columns.push_back(left("note", 3));
+  if (has_runs) table.columns.push_back(left("compares"));
+  const std::vector<const Remark*> remarks = add_caption(table, lines);
   for (const PublishedLine& line : lines) {
-    const PublishedRow& row = *line.row;
-    Cells cells = {text_cell(workload_of(row, Format::table))};
+    Cells cells;
+    for (const Setting* setting : settings) cells.emplace_back(setting->cell(*line.run));
+    if (!has_runs) cells.push_back(text_cell(workload_of(*line.found.row, Format::table)));
     std::vector<std::string> texts;
-    for (const std::string& quantity : columns) {
-      const auto figure = std::ranges::find(row.figures, quantity, &PublishedFigure::quantity);
-      const bool is_there = figure != row.figures.end();
-      if (is_there) texts.push_back(fmt::format("{} {}", quantity, figure->printed));
-      if (is_pivoted) cells.push_back(is_there ? text_cell(figure->printed) : row.status == "oom" ? "oom" : Cell());
+    for (const std::string& quantity : quantities) {
+      if (is_pivoted) add_figures(cells, line, quantity, is_own(quantity));
+      if (const PublishedFigure* figure = figure_of(line, quantity))
+        texts.push_back(fmt::format("{} {}", quantity, figure->printed));
     }
-    if (!is_pivoted)
-      cells.push_back(texts.empty() && row.status == "oom" ? "oom"
-                                                           : text_cell(fmt::format("{}", fmt::join(texts, ", "))));
-    if (!shared(device)) cells.push_back(text_cell(device(line)));
-    if (!shared(label)) cells.push_back(text_cell(line.label));
-    if (has_notes) cells.push_back(text_cell(row.note));
+    if (!is_pivoted && texts.empty() && line.found.row->status == "oom") texts.emplace_back("oom");
+    if (!is_pivoted) cells.push_back(text_cell(fmt::format("{}", fmt::join(texts, ", "))));
+    if (has_runs) cells.emplace_back(comparison_of(line, wanted));
+    for (const Remark* remark : remarks) cells.push_back(text_cell(remark->of(line)));
     table.add(std::move(cells));
   }
   return table;
@@ -213,21 +286,39 @@ std::string workload_of(const PublishedRow& row, Format format) {
 Page published_page(std::span<const PublishedLine> lines, const std::vector<std::string>& quantities, Format format) {
   std::vector<PublishedLine> shown;
   for (const PublishedLine& line : lines) {
-    if (!figures_of(*line.row, quantities).empty()) shown.push_back(line);
+    if (!figures_of(*line.found.row, quantities).empty()) shown.push_back(line);
   }
-  const bool has_runs = std::ranges::any_of(shown, [](const PublishedLine& line) { return !line.beside.empty(); });
+  if (!is_for_people(format)) return {.tables = {table_for_files(shown, quantities)}};
+  std::vector<std::vector<PublishedLine>> sources;  // in the order in which they first appear
+  std::vector<Record> runs;
+  const Record* last = nullptr;
+  for (const PublishedLine& line : shown) {
+    const auto is_same = [&](const std::vector<PublishedLine>& source) {
+      const PublishedRow &row = *line.found.row, &other = *source.front().found.row;
+      return row.kind == other.kind && row.study == other.study && row.table == other.table;
+    };
+    const auto source = std::ranges::find_if(sources, is_same);
+    (source == sources.end() ? sources.emplace_back() : *source).push_back(line);
+    if (line.run != last) runs.push_back(*line.run);
+    last = line.run;
+  }
+  std::vector<const Setting*> settings;
+  if (!runs.empty()) settings = leading_settings(runs);
+  if (!runs.empty() && settings.empty()) settings.push_back(find_setting("sequence"));  // a single call of attention
   Page page;
-  if (!is_for_people(format)) return {.tables = {table_for_files(shown, quantities, has_runs)}};
-  const auto group_of = [&](const PublishedLine& line) { return has_runs ? line.beside : source_of(*line.row); };
-  for (std::size_t first = 0, end = 0; first < shown.size(); first = end) {
-    while (end < shown.size() && group_of(shown[end]) == group_of(shown[first])) ++end;
-    const std::span group = std::span(shown).subspan(first, end - first);
-    page.tables.push_back(has_runs ? table_beside(group, quantities) : table_of_source(group, quantities));
-  }
+  for (const std::vector<PublishedLine>& source : sources)
+    page.tables.push_back(table_of_source(source, quantities, settings));
   if (page.tables.empty()) return page;
-  page.tables.back().note =
-      "Figures are as printed in their sources. A value like (4?) is presumed: the source does not state it.";
-  if (has_runs) page.tables.back().note += "\nratio: the figure here over that of the source.";
+  std::string& note = page.tables.back().note;
+  if (runs.empty()) {
+    note = "Figures are as printed in their sources. A value like (4?) is presumed: the source does not state it.";
+    return page;
+  }
+  page.tables.front().caption = fmt::format("{}\n{}", records_caption(runs), page.tables.front().caption);
+  note =
+      "Figures of the sources are as they print them. here: the figure of the run in that row; ratio: here over the "
+      "source's. Times compare on the same device alone, bytes on any.";
+  if (const std::string marks = timing_notes(runs); !marks.empty()) note += "\n" + marks;
   return page;
 }
 

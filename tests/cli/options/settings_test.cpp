@@ -33,6 +33,10 @@ std::string all_helps() {
   return text;
 }
 
+std::string documented() {
+  return documented_fields([](const Setting&) { return std::string(); });
+}
+
 TEST(Settings, with_an_option_are_in_help_completion_and_manual) {
   const std::string help = all_helps();
   std::string manual;
@@ -58,7 +62,7 @@ TEST(Settings, with_an_option_are_in_help_completion_and_manual) {
     EXPECT_THAT(scripts["zsh"], HasSubstr("--" + name));
     EXPECT_THAT(scripts["fish"], HasSubstr(" -l " + name));
     if (!setting.path.empty()) {
-      EXPECT_THAT(documented_fields(), HasSubstr("`--" + name + "`"));
+      EXPECT_THAT(documented(), HasSubstr("`--" + name + "`"));
     }
     for (const std::string_view value : setting.accepted()) {
       if (name == "workload" && value == "mine") continue;  // another test of this process registers it
@@ -70,6 +74,12 @@ TEST(Settings, with_an_option_are_in_help_completion_and_manual) {
   }
 }
 
+TEST(Settings, of_several_keys_are_explained_in_the_documentation) {
+  const std::string_view help = setting_of_option("parallel").option.help;
+  EXPECT_LE(help.size(), 160U) << "two lines beside the names of options";
+  EXPECT_THAT(std::string(help), HasSubstr("docs/parallel.md"));
+}
+
 TEST(Figures, with_a_name_are_columns_in_help_and_completion) {
   const std::string help = all_helps(), script = run_program({"completion", "bash"}).output;
   for (const Measure& measure : record_measures()) {
@@ -77,7 +87,7 @@ TEST(Figures, with_a_name_are_columns_in_help_and_completion) {
     EXPECT_THAT(help, HasSubstr(std::string(measure.name)));
     EXPECT_THAT(script, HasSubstr("'" + std::string(measure.name) + "'"));
     if (!measure.about.empty()) {
-      EXPECT_THAT(documented_fields(), HasSubstr("`" + std::string(measure.name) + "`"));
+      EXPECT_THAT(documented(), HasSubstr("`" + std::string(measure.name) + "`"));
     }
   }
 }

@@ -186,12 +186,46 @@ TEST(PublishedPage, shows_the_own_figure_its_doubt_and_the_ratio) {
   row.study = "a study";
   row.table = "a table";
   row.figures = {{.quantity = "mean_ms", .unit = "ms", .printed = "50.0", .value = 50}};
-  const std::vector<tables::PublishedLine> lines = {{&row, "same workload, same card", "record 1", &record}};
+  const std::vector<tables::PublishedLine> lines = {{{.row = &row, .card = SameCard::yes}, &record, "record 1"}};
   const std::string text = tables::render(tables::Format::table, published_page(lines, {}, tables::Format::table));
-  EXPECT_THAT(text, AllOf(HasSubstr("record 1\n"), HasSubstr("50.0  100.0 ~ too few  2.00x"),
-                          HasSubstr("same workload, same card")));
+  EXPECT_THAT(text, AllOf(HasSubstr("a study: a table\n"),
+                          HasSubstr("50.0  100.0 ~ too few  2.00x  no: timing in doubt"), HasSubstr("raise --steps")));
   const std::string json = tables::render(tables::Format::jsonl, published_page(lines, {}, tables::Format::jsonl));
-  EXPECT_THAT(json, HasSubstr(R"("figure":50.0,"unit":"ms","here":100.0,"ratio":2.0)"));
+  EXPECT_THAT(json,
+              HasSubstr(R"("figure":50.0,"unit":"ms","here":100.0,"ratio":2.0,"compares":"no: timing in doubt")"));
+}
+
+TEST(PublishedPage, has_one_table_a_source_with_a_row_for_each_run) {
+  std::vector<Record> runs(2, small_step());
+  for (Record& run : runs) {
+    run.training_step.emplace().time_ms = describe({25, 25, 25});
+    run.memory_bytes.peak_allocated = 80 << 20;
+  }
+  runs[1].context = 512;
+  runs[1].status = RunStatus::oom;
+  runs[1].memory_bytes = {};
+  runs[1].training_step.emplace();
+  PublishedRow row;
+  row.study = "unnamed_card";
+  row.table = "sizes";
+  row.figures = {{.quantity = "mean_ms", .unit = "ms", .printed = "50.0", .value = 50},
+                 {.quantity = "peak_mib", .unit = "MiB", .printed = "40", .value = 40},
+                 {.quantity = "rounded_ms", .unit = "ms", .printed = "51", .value = 51}};
+  PublishedRow other = row;
+  other.study = "a800_80gb";
+  std::vector<tables::PublishedLine> lines;
+  for (const Record& run : runs) {
+    lines.push_back({{.row = &row, .conditions = "time only"}, &run});
+    lines.push_back({{.row = &other, .card = SameCard::no}, &run});
+  }
+  const tables::Page page = published_page(lines, {}, tables::Format::table);
+  ASSERT_THAT(page.tables, SizeIs(2));
+  const std::string text = tables::render(tables::Format::table, page, 120);
+  EXPECT_THAT(text, AllOf(HasSubstr("a card that is not named: sizes; time only\n"), HasSubstr("a800_80gb: sizes\n"),
+                          Not(HasSubstr("unnamed_card")), HasSubstr("memory alone: device not stated"),
+                          HasSubstr("memory alone: another device"), HasSubstr("no: oom here")));
+  EXPECT_THAT(text,
+              HasSubstr("    256  forward_backward     50.0  25.00  0.50x        40  80.00  2.00x          51  "));
 }
 
 TEST(ConditionOf, uses_the_words_of_the_readme) {

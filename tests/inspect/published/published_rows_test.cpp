@@ -54,7 +54,7 @@ TEST(PublishedRows, have_a_source_a_status_and_a_basis_for_their_card) {
 }
 
 TEST(PublishedRows, name_no_card_that_the_source_does_not_name) {
-  EXPECT_EQ(study_words("unnamed_card"), "a card that the source does not name");
+  EXPECT_EQ(study_words("unnamed_card"), "a card that is not named");
   for (const PublishedRow& row : published_rows()) EXPECT_THAT(study_words(row.study), Not(HasSubstr("unnamed_")));
 }
 

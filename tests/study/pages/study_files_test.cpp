@@ -143,7 +143,7 @@ TEST(StudyPictures, have_published_figures_of_the_same_workload_as_hollow_marks)
     return text_of(document_of(StudyPart::sizes, {row_of(record)}), "pictures/sizes_time.svg");
   };
   EXPECT_THAT(picture(small_record(Mode::forward)),
-              AllOf(HasSubstr("a card that the source does not name (same workload"), HasSubstr("hollow: published"),
+              AllOf(HasSubstr("a card that is not named (same workload"), HasSubstr("hollow: published"),
                     Not(HasSubstr("unnamed_card"))));
   EXPECT_THAT(picture(sample_record(Mode::forward)), Not(HasSubstr("published")));
 }

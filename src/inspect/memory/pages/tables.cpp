@@ -9,6 +9,7 @@
 #include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
 #include "record/columns.h"
+#include "record/record_table.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -76,16 +77,25 @@ Table level_table(const MemoryReport& report, bool is_run) {
 }
 
 Table rank_table(std::span<const MemoryRun> runs) {
+  std::vector<Record> records;
+  for (const MemoryRun& run : runs) {
+    if (!run.ranks.empty()) records.push_back(run.run);
+  }
+  const std::vector<const Setting*> settings = varying_settings(records);
   Table table;
-  table.columns = {left("sharded"),          right("rank"), right("initialised"),     right("before optimizer"),
-                   right("after optimizer"), right("peak"), right("peak reserved", 1)};
-  table.key_columns = 2;
+  for (const Setting* setting : settings) table.columns.push_back(setting_column(*setting));
+  table.columns.insert(table.columns.end(), {right("rank"), right("initialised"), right("before optimizer"),
+                                             right("after optimizer"), right("peak"), right("peak reserved", 1)});
+  table.key_columns = settings.size() + 1;
   const auto optional = [](const std::optional<std::size_t>& size) { return size ? bytes(*size) : Cell(); };
   for (const MemoryRun& run : runs) {
     for (const RankMemory& rank : run.ranks) {
-      table.add({run.run.training_step->parallel.shard.value_or("none"), count(rank.rank),
-                 bytes(rank.initialised_bytes), optional(rank.before_optimizer_bytes),
-                 optional(rank.after_optimizer_bytes), bytes(rank.peak_bytes), bytes(rank.peak_reserved_bytes)});
+      Cells cells;
+      for (const Setting* setting : settings) cells.emplace_back(setting->cell(run.run));
+      cells.insert(cells.end(),
+                   {count(rank.rank), bytes(rank.initialised_bytes), optional(rank.before_optimizer_bytes),
+                    optional(rank.after_optimizer_bytes), bytes(rank.peak_bytes), bytes(rank.peak_reserved_bytes)});
+      table.add(std::move(cells));
     }
   }
   return table;

@@ -56,6 +56,20 @@ TEST(MemoryPage, has_every_part_of_a_run) {
   }
 }
 
+TEST(MemoryPage, tells_the_ranks_of_several_runs_apart_by_what_varies) {
+  std::vector<MemoryRun> runs;
+  for (const std::int64_t bucket_bytes : {kEachGradient, kAllGradients}) {
+    MemoryRun& run = runs.emplace_back(run_on("null"));
+    run.run.training_step->parallel.bucket_bytes = bucket_bytes;
+    run.ranks.resize(2);
+  }
+  const Table table = rank_table(runs);
+  EXPECT_EQ(table.columns.front().heading, "buckets") << "and no column of shards, which are the same";
+  EXPECT_EQ(table.rows.front().cells.front(), Cell("one gradient"));
+  EXPECT_EQ(table.rows.back().cells.front(), Cell("all gradients"));
+  EXPECT_EQ(rank_table(std::span(runs).first(1)).columns.front().heading, "rank");
+}
+
 TEST(MemoryPage, shows_what_one_block_saves) {
   const MemoryRun run = run_on("null");
   const std::string page = shown(run);
