@@ -80,8 +80,9 @@ export function groupRecords(files: readonly ReportFile[]): Experiment[] {
   return [...groups.values()].map(({ command, part, records }) => makeExperiment(command, records, part));
 }
 
-// The word that stands for a number of the field.
-export function wordOf(value: unknown, { words }: Field): string | undefined {
+// The word that stands for a value of the field. On the null device nothing runs.
+export function wordOf(value: unknown, { path, words }: Field): string | undefined {
+  if (path === "device.kind" && value === "null") return "planned";
   return words?.find(([number]) => number === value)?.[1];
 }
 

@@ -81,6 +81,14 @@ export function limitLine(ends: { [name: string]: number }): SVGElement {
   return svg("line", { class: "limit", stroke: "var(--bad)", "stroke-width": 1.5, "stroke-dasharray": "7 4", ...ends });
 }
 
+// Where texts stand below lines, so that those of lines that are close do not lie on each other.
+export function textsBelow(lines: readonly number[]): number[] {
+  const places = new Map<number, number>();
+  let last = -Infinity;
+  for (const line of [...lines].sort((a, b) => a - b)) places.set(line, (last = Math.max(line + 14, last + 15)));
+  return lines.map((line) => places.get(line)!);
+}
+
 export class Plane {
   readonly left: number;
   readonly right: number;
@@ -123,7 +131,8 @@ export class Plane {
   limitNodes(within: readonly Limit[], beyond: readonly Limit[]): SVGElement[] {
     const nodesOf = (text: string, y: number, textY: number) => [limitLine({ x1: this.left, x2: this.right, y1: y, y2: y }),
       textNode(text, this.right - 4, textY, "end", kHalo)];
-    return [...within.flatMap(({ label, value }) => nodesOf(label, this.y(value), this.y(value) + 14)),
+    const places = textsBelow(within.map(({ value }) => this.y(value)));
+    return [...within.flatMap(({ label, value }, place) => nodesOf(label, this.y(value), places[place]!)),
       ...beyond.flatMap(({ label }, place) => nodesOf(`↑ ${label}, above this axis`, this.top, this.top + 14 + 15 * place))];
   }
 }

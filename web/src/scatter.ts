@@ -100,7 +100,8 @@ class Scatter {
       return svg("g", { "data-series": place }, isJoined ? lineNode(known, style, isPublished) : null,
         ...marks.map((mark) => markNode(mark.shape, style, ...this.position(mark), kRadius * Math.sqrt(mark.size) + wider)));
     });
-    const nodes = this.plane.nodes([...series, ...spec.roofs.flatMap((roof) => this.roofNodes(roof)), ...this.plane.limitNodes(spec.limits, [])]);
+    // The name of a limit lies below the data.
+    const nodes = this.plane.nodes([...this.plane.limitNodes(spec.limits, []), ...series, ...spec.roofs.flatMap((roof) => this.roofNodes(roof))]);
     return { height: kHeight, nodes };
   }
 

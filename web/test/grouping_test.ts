@@ -162,6 +162,11 @@ test("the optimizer of a step names no curve beside forward, and is a setting of
   assert.deepEqual(others.varying.map(({ path }) => path), ["context", "optimizer", "mode"]);
 });
 
+test("the device on which nothing runs is called planned", () => {
+  const { records, varying } = makeExperiment("attention", [record({ device: { kind: "cuda" } }), record({ device: { kind: "null" } })]);
+  assert.deepEqual(records.map((each) => labelOf(each, varying)), ["cuda", "planned"]);
+});
+
 test("the segments of a policy do not tell it from one without segments", () => {
   const policies = [record({ checkpoint: "none", checkpoint_segment: null }), record({ checkpoint: "block", checkpoint_segment: 1 })];
   assert.deepEqual(makeExperiment("bench", policies).records.map((each) => labelOf(each, makeExperiment("bench", policies).varying)), ["checkpoint none", "checkpoint block"]);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Answer, JsonObject } from "../src/data";
 import { makeExperiment, shownRevision } from "../src/grouping";
-import { limitsOf, reachOf } from "../src/plane";
+import { limitsOf, reachOf, textsBelow } from "../src/plane";
 import { figuresOf, verdictsOf } from "../src/result";
 
 const step = (ms: number, more: JsonObject = {}): JsonObject => ({
@@ -41,6 +41,10 @@ test("a linear axis reaches limits that leave room for the data", () => {
   assert.deepEqual(limits.map(({ label }) => label), ["capacity 16 GiB", "capacity 32 GiB"]);
   const { end, within, beyond } = reachOf(2 ** 33, limits);
   assert.deepEqual([end > 2 ** 34 && end < 2 ** 35, within.length, beyond.length], [true, 1, 1]);
+});
+
+test("the names of two limits that are close do not lie on each other", () => {
+  assert.deepEqual(textsBelow([100, 20, 22]), [114, 34, 49]);
 });
 
 test("a revision with local changes says so in words", () => {

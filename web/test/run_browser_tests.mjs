@@ -392,6 +392,10 @@ test("axes name their quantity and scale, and charts of memory have the limit of
   const ofMemory = charts.filter(({ title }) => /^(peak|predicted peak|memory)/i.test(title));
   assert.ok(ofMemory.length >= 5);
   assert.deepEqual(ofMemory.filter(({ limits }) => limits === 0).map(({ title }) => title), []);
+  // The name of a limit hides no data.
+  const hidden = await page.locator("figure.chart .limit").evaluateAll((lines) => lines.filter((line) => line.parentElement.querySelector("[data-series]")?.compareDocumentPosition(line) === Node.DOCUMENT_POSITION_FOLLOWING &&
+    line.parentElement.querySelector("polyline") !== null).length);
+  assert.equal(hidden, 0);
   await close();
 });
 
