@@ -15,6 +15,7 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -308,6 +309,12 @@ TEST(Answers, say_when_a_sum_overflows_fp16) {
       "With the same terms in fp16 and the sum in fp32 it is 100000, with a relative error of 0. In bf16 it is "
       "32768, with a relative error of 0.67.");
   EXPECT_THAT(sentence(rows, "What becomes of a sum"), HasSubstr("in fp16 9.95000")) << "of small terms";
+  Json step = bench_row("small", 1e6, "step", "fp16", 100);
+  step.update({{"warmup", 2}, {"steps", 6}, {"loss_scaling", {{"scale", 16384.0}, {"skipped_steps", 2}}}});
+  rows[StudyPart::sizes] = {step, bench_row("small", 1e6, "step", "fp32", 100)};
+  EXPECT_THAT(sentence(rows, question),
+              EndsWith("Loss scaling skipped 2 of 8 updates of a training step (small, 4 x 256, fp16), those with a "
+                       "gradient that was not finite, and left a scale of 16384."));
   rows[StudyPart::accumulation][3]["result"] = 2048;
   EXPECT_THAT(sentence(rows, question), HasSubstr("their sum in fp16 is 2048."));
   rows[StudyPart::accumulation][3]["terms"] = 100;

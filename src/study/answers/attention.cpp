@@ -32,7 +32,7 @@ std::string in_matrices(const Json& row) {
                      : fmt::format(" ({:.1f} matrices of scores)", count);
 }
 
-StudyAnswer grid(const StudyRows& rows) {
+StudyAnswer grid(const PartRows& rows) {
   StudyAnswer answer{kAttentionTopic,
                      "How do the time of attention, and the memory it keeps for backward, grow with the sequence?"};
   const Rows all = rows_of(rows, StudyPart::attention_grid);
@@ -97,13 +97,14 @@ std::string limit_of(const Json& row) {
   return has(limit) ? bytes(limit) : "";
 }
 
-StudyAnswer out_of_memory(const StudyRows& rows) {
+StudyAnswer out_of_memory(const PartRows& rows) {
   StudyAnswer answer{kAttentionTopic, "Where does attention run out of memory?"};
   const Json* shortest = nullptr;  // of those that do not fit
   const Json* claimed = nullptr;   // a row of the length of the published claim
   std::size_t fitting = 0, failed = 0;
   if (const auto all = rows.find(StudyPart::attention_grid); all != rows.end()) {
-    for (const Json& row : all->second) {
+    for (const Json* each : all->second) {
+      const Json& row = *each;
       const std::string status = text_at(row, "status");
       fitting += status == "ok" ? 1 : 0;
       failed += status == "ok" || status == "oom" ? 0 : 1;
@@ -186,7 +187,7 @@ void judge_before_backward(StudyAnswer& answer, const Json& row, double measured
          .differences = {matrices == 3 ? "" : fmt::format("another number of matrices ({}, not 3)", matrices)}});
 }
 
-StudyAnswer accounting(const StudyRows& rows) {
+StudyAnswer accounting(const PartRows& rows) {
   StudyAnswer answer{kAttentionTopic, "What does attention allocate, and does the sum agree with the measurement?"};
   Rows all = rows_of(rows, StudyPart::accounting, {{"moment", "before backward"}});
   if (all.empty()) return unanswered(answer, StudyPart::accounting);
@@ -214,7 +215,7 @@ StudyAnswer accounting(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer ladder(const StudyRows& rows) {
+StudyAnswer ladder(const PartRows& rows) {
   StudyAnswer answer{kAttentionTopic,
                      "What do variants save that keep fewer matrices of scores, and what does it cost?"};
   const Rows all = rows_of(rows, StudyPart::ladder);
@@ -245,7 +246,7 @@ StudyAnswer ladder(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer flash(const StudyRows& rows) {
+StudyAnswer flash(const PartRows& rows) {
   StudyAnswer answer{kAttentionTopic, "How far does tiled attention reach?"};
   Rows all = rows_of(rows, StudyPart::flash, {{"attention", "flash"}});
   if (all.empty()) return unanswered(answer, StudyPart::flash);
@@ -268,7 +269,7 @@ StudyAnswer flash(const StudyRows& rows) {
 }
 
 // Rows of editions alone have other variants beside the tiled one.
-StudyAnswer flash_gain(const StudyRows& rows) {
+StudyAnswer flash_gain(const PartRows& rows) {
   StudyAnswer answer{kAttentionTopic, "How much faster is tiled attention than attention that stores its scores?"};
   const Rows all = rows_of(rows, StudyPart::flash);
   for (const std::string& dtype : texts_of(all, "dtype")) {
@@ -295,7 +296,7 @@ StudyAnswer flash_gain(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_attention(const StudyRows& rows) {
+std::vector<StudyAnswer> about_attention(const PartRows& rows) {
   std::vector<StudyAnswer> answers = {grid(rows), out_of_memory(rows), accounting(rows), ladder(rows), flash(rows)};
   if (StudyAnswer gain = flash_gain(rows); !gain.missing) answers.push_back(std::move(gain));
   return answers;

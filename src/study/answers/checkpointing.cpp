@@ -35,21 +35,21 @@ std::string cost_of(const Json& none, const Json& row) {
 }
 
 // The rows of the part that differ in their policy alone.
-Rows policies(const StudyRows& rows) {
+Rows policies(const PartRows& rows) {
   const Rows all = rows_of(rows, StudyPart::checkpointing);
   if (all.empty()) return {};
   return rows_like(all, *all.front(), {"command", "model.name", "mode", "dtype", "batch", "context", "compile"});
 }
 
 // The row without checkpoints that ran out of memory; null: none did.
-const Json* none_out_of_memory(const StudyRows& rows) {
+const Json* none_out_of_memory(const PartRows& rows) {
   const auto part = rows.find(StudyPart::checkpointing);
   if (part == rows.end()) return nullptr;
-  const auto found = std::ranges::find_if(part->second, [](const Json& row) {
-    return text_at(row, "checkpoint") == "none" && text_at(row, "status") == "oom" &&
-           has(number_at(row, "memory_bytes.planned_peak"));
+  const auto found = std::ranges::find_if(part->second, [](const Json* row) {
+    return text_at(*row, "checkpoint") == "none" && text_at(*row, "status") == "oom" &&
+           has(number_at(*row, "memory_bytes.planned_peak"));
   });
-  return found == part->second.end() ? nullptr : &*found;
+  return found == part->second.end() ? nullptr : *found;
 }
 
 // Of the rows whose peak is within 1 % of the lowest, the one with the least time.
@@ -65,7 +65,7 @@ const Json& best_of(const Rows& rows) {
   return **std::ranges::min_element(low, {}, time);
 }
 
-StudyAnswer savings(const StudyRows& rows) {
+StudyAnswer savings(const PartRows& rows) {
   StudyAnswer answer{kCheckpointingTopic, "What does checkpointing save, and what does it cost?"};
   const Rows all = policies(rows);
   const Json* none = first_of(all, {{"checkpoint", "none"}});
@@ -112,7 +112,7 @@ void say_best_segment(StudyAnswer& answer, const Rows& all, const char* policy) 
     answer.add(StudyPart::checkpointing, "{}: peak {}, {}", policy_of(*row), bytes_at(*row, kPeak), time_of(*row));
 }
 
-StudyAnswer segments(const StudyRows& rows) {
+StudyAnswer segments(const PartRows& rows) {
   StudyAnswer answer{kCheckpointingTopic, "How many blocks should a checkpointed segment have, one level and nested?"};
   const Rows all = policies(rows);
   for (const char* policy : {"block", "nested"}) say_best_segment(answer, all, policy);
@@ -122,7 +122,7 @@ StudyAnswer segments(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows) {
+std::vector<StudyAnswer> about_checkpointing(const PartRows& rows) {
   std::vector<StudyAnswer> answers = {savings(rows)};
   // Studies that are like no edition compare policies alone.
   if (StudyAnswer of_segments = segments(rows); !of_segments.missing || answers.front().missing)

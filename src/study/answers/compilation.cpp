@@ -25,7 +25,7 @@ std::string verdict_on(const std::vector<Speedup>& all) {
   return fmt::format("faster in {} of {} rows and slower in {}, by the intervals", count, all.size(), slower);
 }
 
-StudyAnswer compiled_attention(const StudyRows& rows) {
+StudyAnswer compiled_attention(const PartRows& rows) {
   StudyAnswer answer{"Compilation", "What does compiling attention gain?"};
   const Rows all = sorted_by(rows_of(rows, StudyPart::compiled_attention), "context");
   std::vector<Speedup> forward, backward;
@@ -67,7 +67,7 @@ std::string peak_text(double change) {
   return fmt::format("with a peak {} {}", percent(std::abs(change)), change < 0 ? "lower" : "higher");
 }
 
-StudyAnswer compiled_model(const StudyRows& rows) {
+StudyAnswer compiled_model(const PartRows& rows) {
   StudyAnswer answer{"Compilation", "What does compiling a whole model gain, in time and in memory?"};
   const Rows all = rows_of(rows, StudyPart::compiled_model);
   std::vector<std::string> sentences;
@@ -101,7 +101,7 @@ StudyAnswer compiled_model(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_compilation(const StudyRows& rows) {
+std::vector<StudyAnswer> about_compilation(const PartRows& rows) {
   return {compiled_attention(rows), compiled_model(rows)};
 }
 

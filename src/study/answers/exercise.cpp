@@ -17,7 +17,7 @@ double of_first_rank(const Json& row, const char* figure) {
   return ranks.is_array() && !ranks.empty() ? number_at(ranks.front(), figure) : std::nan("");
 }
 
-StudyAnswer around_the_optimizer(const StudyRows& rows) {
+StudyAnswer around_the_optimizer(const PartRows& rows) {
   StudyAnswer answer{kSharingTopic,
                      "What does a rank hold after initialisation, before and after the optimizer's step?"};
   const Rows all = rows_of(rows, StudyPart::sharded_memory);
@@ -39,7 +39,7 @@ StudyAnswer around_the_optimizer(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer hidden_by_formula(const StudyRows& rows) {
+StudyAnswer hidden_by_formula(const PartRows& rows) {
   StudyAnswer answer{kSharingTopic, "From how many tokens of a rank does communication hide, by formula?"};
   for (const std::string& model : texts_of(rows_of(rows, StudyPart::calculations), "model")) {
     const Rows of_model = rows_of(rows, StudyPart::calculations, {{"model", model}});
@@ -61,7 +61,7 @@ StudyAnswer hidden_by_formula(const StudyRows& rows) {
   return answer.evidence.empty() ? unanswered(answer, StudyPart::calculations) : answer;
 }
 
-StudyAnswer leaderboard(const StudyRows& rows) {
+StudyAnswer leaderboard(const PartRows& rows) {
   StudyAnswer answer{"Leaderboard", "How long does the problem of the leaderboard take?"};
   const Rows all = rows_of(rows, StudyPart::leaderboard);
   if (all.empty()) return unanswered(answer, StudyPart::leaderboard);
@@ -83,7 +83,7 @@ StudyAnswer leaderboard(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_exercise(const StudyRows& rows) {
+std::vector<StudyAnswer> about_exercise(const PartRows& rows) {
   std::vector<StudyAnswer> answers;
   for (StudyAnswer& answer : std::vector{around_the_optimizer(rows), hidden_by_formula(rows), leaderboard(rows)}) {
     if (!answer.missing) answers.push_back(std::move(answer));  // of several ranks and of editions alone

@@ -28,7 +28,7 @@ struct Configuration {
 };
 
 // Those with kernels, the smallest model first, then the shortest context.
-std::vector<Configuration> configurations(const StudyRows& rows) {
+std::vector<Configuration> configurations(const PartRows& rows) {
   Rows all = rows_of(rows, kPart);
   std::erase_if(all, [](const Json* row) {
     return !field(*row, "profile.kernels").is_array() || field(*row, "profile.kernels").empty();
@@ -88,7 +88,7 @@ std::string ratios(const std::vector<double>& values) {
   return span_of(values, [](double ratio) { return times(ratio); });
 }
 
-StudyAnswer trace_against_clock(const StudyRows& rows) {
+StudyAnswer trace_against_clock(const PartRows& rows) {
   StudyAnswer answer{kKernelsTopic, "Does the time of the kernels agree with the wall clock?"};
   const std::vector<Configuration> all = configurations(rows);
   const auto gap_of = [](const Json& row) {
@@ -176,7 +176,7 @@ std::string counts_of_longest(const Json& forward, const Json& step) {
   return fmt::format("{} ({} in the forward pass, {} in the step)", name, calls_of(longest_kernel(forward)), calls);
 }
 
-StudyAnswer top_kernel(const StudyRows& rows) {
+StudyAnswer top_kernel(const PartRows& rows) {
   StudyAnswer answer{
       kKernelsTopic,
       "Which kernel takes the most time in a forward pass, how often does it run, and is it the same in a step?"};
@@ -255,7 +255,7 @@ std::vector<std::string> products_by_phase(const Json& step) {
   return phases;
 }
 
-StudyAnswer matmul_share(const StudyRows& rows) {
+StudyAnswer matmul_share(const PartRows& rows) {
   StudyAnswer answer{kKernelsTopic, "What share of the time do matrix products take, in a forward pass and in a step?"};
   const std::vector<Configuration> all = configurations(rows);
   const Rows forwards = rows_in(all, "forward"), steps = rows_in(all, "step");
@@ -291,7 +291,7 @@ std::vector<std::pair<std::string, double>> other_classes(const Json& row) {
   return others;
 }
 
-StudyAnswer other_kernels(const StudyRows& rows) {
+StudyAnswer other_kernels(const PartRows& rows) {
   StudyAnswer answer{kKernelsTopic, "Which kernels besides matrix products matter?"};
   constexpr double kMatters = 0.005;
   const std::vector<Configuration> all = configurations(rows);
@@ -364,7 +364,7 @@ void say_softmax_rate(StudyAnswer& answer, const Rows& rows) {
   }
 }
 
-StudyAnswer inside_attention(const StudyRows& rows) {
+StudyAnswer inside_attention(const PartRows& rows) {
   StudyAnswer answer{kKernelsTopic,
                      "Inside attention, how do softmax and the products compare, in time and in operations?"};
   Rows compared;
@@ -424,7 +424,7 @@ std::pair<double, double> optimizer_of(const Json& step) {
   return {time, share};
 }
 
-StudyAnswer optimizer_share(const StudyRows& rows) {
+StudyAnswer optimizer_share(const PartRows& rows) {
   StudyAnswer answer{kKernelsTopic, "What share of a step does the optimizer take?"};
   const Json* most = nullptr;
   std::vector<double> shares;
@@ -458,7 +458,7 @@ const Json* largest_of(const Json& list, std::string_view path) {
   return largest;
 }
 
-StudyAnswer limits(const StudyRows& rows) {
+StudyAnswer limits(const PartRows& rows) {
   StudyAnswer answer{kKernelsTopic, "How far is a step from the machine's limit, and is the device ever idle?"};
   Rows steps = rows_in(configurations(rows), "step");
   std::erase_if(steps, [](const Json* step) { return field(*step, "profile.recoverable").empty(); });
@@ -500,7 +500,7 @@ StudyAnswer limits(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_kernels(const StudyRows& rows) {
+std::vector<StudyAnswer> about_kernels(const PartRows& rows) {
   return {trace_against_clock(rows), top_kernel(rows),      matmul_share(rows), other_kernels(rows),
           inside_attention(rows),    optimizer_share(rows), limits(rows)};
 }

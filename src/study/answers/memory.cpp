@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kMemoryTopic = "Memory";
 
-const Json* step_history(const StudyRows& rows) {
+const Json* step_history(const PartRows& rows) {
   const Rows found = rows_of(rows, StudyPart::memory_step);
   return found.empty() || !field(*found.front(), "memory").is_object() ? nullptr : found.front();
 }
@@ -34,7 +34,7 @@ std::vector<std::string> parts_of(const Json& moment) {
   return texts;
 }
 
-StudyAnswer peak_phase(const StudyRows& rows) {
+StudyAnswer peak_phase(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic, "In which phase of a step is the peak, and what is it made of?"};
   const Json* row = step_history(rows);
   if (row == nullptr) return unanswered(answer, StudyPart::memory_step);
@@ -73,7 +73,7 @@ std::string changed_parts(const Json& from, const Json& to) {
   return texts.empty() ? "" : fmt::format(": {}", fmt::join(texts, ", "));
 }
 
-StudyAnswer peaks_by_context(const StudyRows& rows) {
+StudyAnswer peaks_by_context(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic, "What is the peak by context length, in a forward pass and in a step?"};
   const Rows all = rows_of(rows, StudyPart::memory_peaks, {{"dtype", "fp32"}});
   for (const std::string& model : texts_of(all, "model.name")) {
@@ -96,15 +96,15 @@ StudyAnswer peaks_by_context(const StudyRows& rows) {
   }
   if (answer.evidence.empty()) return unanswered(answer, StudyPart::memory_peaks);
   if (answer.sentence.empty()) answer.say("{}.", answer.evidence.back().text);
-  for (const Json& row : rows.at(StudyPart::memory_peaks)) {
-    if (text_at(row, "status") != "oom" || !has(number_at(row, "memory_bytes.planned_peak"))) continue;
-    answer.add(StudyPart::memory_peaks, "{}, {}: out of memory; it needs {}", workload(row), text_at(row, "mode"),
-               bytes_at(row, "memory_bytes.planned_peak"));
+  for (const Json* row : rows.at(StudyPart::memory_peaks)) {
+    if (text_at(*row, "status") != "oom" || !has(number_at(*row, "memory_bytes.planned_peak"))) continue;
+    answer.add(StudyPart::memory_peaks, "{}, {}: out of memory; it needs {}", workload(*row), text_at(*row, "mode"),
+               bytes_at(*row, "memory_bytes.planned_peak"));
   }
   return answer;
 }
 
-StudyAnswer mixed_precision(const StudyRows& rows) {
+StudyAnswer mixed_precision(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic, "What does mixed precision change in the peaks?"};
   struct Change {
     double saved = 0;
@@ -157,7 +157,7 @@ StudyAnswer mixed_precision(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer residual(const StudyRows& rows) {
+StudyAnswer residual(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic, "How large is one activation of the residual stream?"};
   const Json* row = step_history(rows);
   if (row == nullptr || !has(number_at(*row, "memory.residual_activation.bytes")))
@@ -185,7 +185,7 @@ std::string described_allocation(const Json& allocation) {
                      with(" at ", "source"), with(" (", "formula", ")"));
 }
 
-StudyAnswer largest(const StudyRows& rows) {
+StudyAnswer largest(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic, "What are the largest allocations of a step, and where do they come from?"};
   const Json* row = step_history(rows);
   if (row == nullptr || field(*row, "memory.largest_allocations").empty())
@@ -202,7 +202,7 @@ StudyAnswer largest(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer saved_by_block(const StudyRows& rows) {
+StudyAnswer saved_by_block(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic,
                      "What does one block save for backward, by which ops, and how large are its gradients?"};
   const Json* row = step_history(rows);
@@ -225,7 +225,7 @@ StudyAnswer saved_by_block(const StudyRows& rows) {
 
 std::string digits(double ratio) { return ratio < 10 ? fmt::format("{:.2g}", ratio) : fmt::format("{:.0f}", ratio); }
 
-StudyAnswer sawtooth(const StudyRows& rows) {
+StudyAnswer sawtooth(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic,
                      "In repeated forward passes, how long does memory rise and fall, and what bounds the loop?"};
   const Rows found = rows_of(rows, StudyPart::memory_forward_loop);
@@ -270,7 +270,7 @@ StudyAnswer sawtooth(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_memory(const StudyRows& rows) {
+std::vector<StudyAnswer> about_memory(const PartRows& rows) {
   return {peak_phase(rows), peaks_by_context(rows), mixed_precision(rows), saved_by_block(rows),
           residual(rows),   largest(rows),          sawtooth(rows)};
 }

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "study/answers/rows.h"
 
@@ -44,13 +43,13 @@ bool is_about_planned(const StudyAnswer& answer, const StudyRows& rows) {
   return part != rows.end() && are_planned(part->second);
 }
 
-StudyRows measured_rows(const StudyRows& rows, bool or_planned) {
-  StudyRows kept;
+PartRows measured_rows(const StudyRows& rows, bool or_planned) {
+  PartRows kept;
   for (const auto& [part, all] : rows) {
-    std::vector<Json> measured;
-    std::ranges::remove_copy_if(all, std::back_inserter(measured), is_planned);
-    if (measured.empty() && or_planned) measured = all;
-    if (!measured.empty()) kept[part] = std::move(measured);
+    const bool takes_planned = or_planned && are_planned(all);
+    for (const Json& row : all) {
+      if (takes_planned || !is_planned(row)) kept[part].push_back(&row);
+    }
   }
   return kept;
 }

@@ -18,7 +18,7 @@ constexpr double kTerm = 0.01;
 const Json* sum_of(const Rows& rows, const char* statement) { return first_of(rows, {{"statement", statement}}); }
 
 // The rows of the sums of small terms; rows of earlier versions, which have no other sums, do not say the term.
-Rows sums_of_small_terms(const StudyRows& rows) {
+Rows sums_of_small_terms(const PartRows& rows) {
   Rows all = rows_of(rows, StudyPart::accumulation);
   std::erase_if(all, [](const Json* row) {
     const double term = number_at(*row, "term");
@@ -48,7 +48,7 @@ void add_published_sums(const Rows& sums, StudyAnswer& answer) {
 // Whether adding a term to a sum of 8 binary digits rounds back to the sum, far below the true one.
 bool is_stuck_in_bf16(double sum) { return sum > 0 && sum < 9.9 && kTerm < std::ldexp(1.0, std::ilogb(sum) - 8); }
 
-StudyAnswer sums(const StudyRows& rows) {
+StudyAnswer sums(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "What becomes of a sum of a thousand terms of 0.01?"};
   const Rows all = sums_of_small_terms(rows);
   const Json* full = sum_of(all, "fp32 += fp32");
@@ -73,7 +73,7 @@ StudyAnswer sums(const StudyRows& rows) {
 }
 
 // A sum in fp16 whose exact value is beyond the type's largest number.
-StudyAnswer overflow(const StudyRows& rows) {
+StudyAnswer overflow(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "When does fp16 overflow, and what avoids it?"};
   constexpr double kLargest = 65504;
   const auto exact_of = [](const Json& row) { return number_at(row, "terms") * number_at(row, "term"); };
@@ -98,10 +98,22 @@ StudyAnswer overflow(const StudyRows& rows) {
     answer.say("{} it is {}{}.", what, result_of(*row),
                has(error) ? fmt::format(", with a relative error of {:.2g}", error) : "");
   }
+  for (const Json* row : rows_of(rows, StudyPart::sizes, {{"dtype", "fp16"}})) {
+    const double skipped = number_at(*row, "loss_scaling.skipped_steps");
+    if (!has(skipped)) continue;
+    const double iterations = number_at(*row, "warmup") + number_at(*row, "steps");
+    const double scale = number_at(*row, "loss_scaling.scale");
+    answer.add(StudyPart::sizes, "{}: loss scaling skipped {} of {} iterations, warm-up included; loss scale {:g}",
+               workload(*row), skipped, iterations, scale);
+    answer.say(
+        "Loss scaling skipped {} of {} updates of a training step ({}), those with a gradient that was not finite, and "
+        "left a scale of {:g}.",
+        skipped, iterations, workload(*row), scale);
+  }
   return answer;
 }
 
-StudyAnswer autocast(const StudyRows& rows) {
+StudyAnswer autocast(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic,
                      "Which types do the parts of a model have under autocast, and is layer norm an exception?"};
   const Rows all = rows_of(rows, StudyPart::autocast);
@@ -163,7 +175,7 @@ std::string typed(const Rows& rows) {
                      fmt::join(texts_of(rows, "result"), " and "));
 }
 
-StudyAnswer types_of_a_step(const StudyRows& rows) {
+StudyAnswer types_of_a_step(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic,
                      "Which type have parameters, first layer, norm, logits, loss and gradients under autocast?"};
   for (const Rows& model : models_of(rows_of(rows, StudyPart::autocast))) {
@@ -196,7 +208,7 @@ StudyAnswer types_of_a_step(const StudyRows& rows) {
   return answer.sentence.empty() ? unanswered(answer, StudyPart::autocast) : answer;
 }
 
-StudyAnswer low_norms(const StudyRows& rows) {
+StudyAnswer low_norms(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "Does layer norm still need fp32 where everything else is bf16?"};
   const Rows all = rows_of(rows, StudyPart::precision_error);
   for (const std::string dtype : {"bf16", "fp16"}) {
@@ -223,7 +235,7 @@ StudyAnswer low_norms(const StudyRows& rows) {
   return answer.sentence.empty() ? unanswered(answer, StudyPart::precision_error) : answer;
 }
 
-StudyAnswer errors(const StudyRows& rows) {
+StudyAnswer errors(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "How large are the errors of each type against double precision?"};
   const Rows all = rows_of(rows, StudyPart::precision_error);
   std::vector<std::pair<std::string, double>> worst;
@@ -251,7 +263,7 @@ StudyAnswer errors(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_precision(const StudyRows& rows) {
+std::vector<StudyAnswer> about_precision(const PartRows& rows) {
   return {sums(rows), overflow(rows), autocast(rows), types_of_a_step(rows), errors(rows), low_norms(rows)};
 }
 

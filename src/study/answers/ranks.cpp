@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kRanksTopic = "Several ranks";
 constexpr const char* kSlowest = "parallel.slowest_ms";
 
-StudyAnswer bandwidth(const StudyRows& rows) {
+StudyAnswer bandwidth(const PartRows& rows) {
   StudyAnswer answer{kRanksTopic, "What bandwidth do collectives reach, and how long does the smallest take?"};
   Rows all = rows_of(rows, StudyPart::collectives);
   if (all.empty()) return unanswered(answer, StudyPart::collectives);
@@ -47,7 +47,7 @@ std::string cause(double lost_ms, double exposed_ms) {
                                    : " (most of the loss is not exposed communication)";
 }
 
-StudyAnswer efficiency(const StudyRows& rows) {
+StudyAnswer efficiency(const PartRows& rows) {
   StudyAnswer answer{kRanksTopic, "How much of its speed does a step keep on several ranks?"};
   std::vector<std::string> sentences;
   for (const Json* row : rows_of(rows, StudyPart::ranks, {{"parallel.shard", "none"}})) {
@@ -79,7 +79,7 @@ std::string not_measured(const Rows& of_model) {
   return missing.empty() ? "" : fmt::format(" ({} not measured)", fmt::join(missing, " and "));
 }
 
-StudyAnswer sharding(const StudyRows& rows) {
+StudyAnswer sharding(const PartRows& rows) {
   StudyAnswer answer{kRanksTopic,
                      "What does dividing states, gradients and parameters among ranks save, and what does it cost?"};
   const Rows all = rows_of(rows, StudyPart::ranks);
@@ -111,7 +111,7 @@ StudyAnswer sharding(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer ways(const StudyRows& rows) {
+StudyAnswer ways(const PartRows& rows) {
   StudyAnswer answer{kRanksTopic,
                      "How should gradients be summed: one by one or as one message behind backward, one by one or in "
                      "buckets beside it?"};
@@ -144,7 +144,7 @@ std::string way_of(const Json& row) {
   return size + (field(row, "parallel.overlap") == false ? " behind backward" : " beside backward");
 }
 
-std::vector<StudyAnswer> about_ranks(const StudyRows& rows) {
+std::vector<StudyAnswer> about_ranks(const PartRows& rows) {
   std::vector<StudyAnswer> answers = {bandwidth(rows), efficiency(rows), sharding(rows)};
   if (StudyAnswer of_ways = ways(rows); !of_ways.missing) answers.push_back(std::move(of_ways));  // of editions alone
   return answers;

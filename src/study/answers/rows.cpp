@@ -49,13 +49,13 @@ std::string difference(const Json& row, const std::pair<std::string_view, Json>&
 
 bool has(double value) { return !std::isnan(value); }
 
-Rows rows_of(const StudyRows& rows, StudyPart part, Conditions conditions) {
+Rows rows_of(const PartRows& rows, StudyPart part, Conditions conditions) {
   Rows found;
   const auto of_part = rows.find(part);
   if (of_part == rows.end()) return found;
-  for (const Json& row : of_part->second) {
-    const std::string status = text_at(row, "status");
-    if ((status.empty() || status == "ok") && satisfies(row, conditions)) found.push_back(&row);
+  for (const Json* row : of_part->second) {
+    const std::string status = text_at(*row, "status");
+    if ((status.empty() || status == "ok") && satisfies(*row, conditions)) found.push_back(row);
   }
   return found;
 }
@@ -257,8 +257,8 @@ namespace ridgepoint {
 
 std::vector<StudyAnswer> answer_questions(const StudyRows& rows) {
   // The planned memory of a run is exact, so it answers where nothing was measured; a time must be measured.
-  const StudyRows measured = answers::measured_rows(rows, false), known = answers::measured_rows(rows, true);
-  StudyRows of_attention = measured;
+  const answers::PartRows measured = answers::measured_rows(rows, false), known = answers::measured_rows(rows, true);
+  answers::PartRows of_attention = measured;
   for (const StudyPart part : {StudyPart::attention_limit, StudyPart::accounting})
     if (known.contains(part)) of_attention[part] = known.at(part);
   std::vector<StudyAnswer> all;

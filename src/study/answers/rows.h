@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,9 +24,10 @@ inline constexpr const char* kPeak = "memory_bytes.peak_allocated";
 bool has(double value);  // not NaN
 
 using Rows = std::vector<const Json*>;
+using PartRows = std::map<StudyPart, Rows>;  // of a study, whose rows must outlive it
 using Conditions = std::initializer_list<std::pair<std::string_view, Json>>;
 // The rows of a part whose status is ok, or that have none, and whose fields have these values.
-Rows rows_of(const StudyRows& rows, StudyPart part, Conditions conditions = {});
+Rows rows_of(const PartRows& rows, StudyPart part, Conditions conditions = {});
 Rows rows_of(const Rows& rows, Conditions conditions);
 const Json* first_of(const Rows& rows, Conditions conditions);  // null: none
 // Each row that meets `first`, with the first row that meets `second` and has the same values of `equal`, if there is
@@ -34,7 +36,7 @@ std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Cond
                                                           std::initializer_list<std::string_view> equal);
 
 // The rows that were measured. With `or_planned` the planned rows of a part that has no others too.
-StudyRows measured_rows(const StudyRows& rows, bool or_planned);
+PartRows measured_rows(const StudyRows& rows, bool or_planned);
 // Says that the figures are planned, if all rows of a part that they come from are.
 void mark_planned(StudyAnswer& answer, const StudyRows& rows);
 // Whether the question has no answer because the rows of its part are planned.
@@ -119,15 +121,15 @@ std::vector<double> samples_of(const Json& row, std::string_view path = "time_ms
 StudyAnswer unanswered(const StudyAnswer& asked, StudyPart part);
 
 // The questions by topic, one file each. Every sentence is made of the rows by rules.
-std::vector<StudyAnswer> about_steps(const StudyRows& rows);
-std::vector<StudyAnswer> about_kernels(const StudyRows& rows);
-std::vector<StudyAnswer> about_precision(const StudyRows& rows);
-std::vector<StudyAnswer> about_memory(const StudyRows& rows);
-std::vector<StudyAnswer> about_attention(const StudyRows& rows);
-std::vector<StudyAnswer> about_compilation(const StudyRows& rows);
-std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows);
-std::vector<StudyAnswer> about_ranks(const StudyRows& rows);
-std::vector<StudyAnswer> about_exercise(const StudyRows& rows);
+std::vector<StudyAnswer> about_steps(const PartRows& rows);
+std::vector<StudyAnswer> about_kernels(const PartRows& rows);
+std::vector<StudyAnswer> about_precision(const PartRows& rows);
+std::vector<StudyAnswer> about_memory(const PartRows& rows);
+std::vector<StudyAnswer> about_attention(const PartRows& rows);
+std::vector<StudyAnswer> about_compilation(const PartRows& rows);
+std::vector<StudyAnswer> about_checkpointing(const PartRows& rows);
+std::vector<StudyAnswer> about_ranks(const PartRows& rows);
+std::vector<StudyAnswer> about_exercise(const PartRows& rows);
 std::vector<StudyAnswer> about_plans(const StudyRows& rows);  // of all rows; none where all are measured
 
 }  // namespace ridgepoint::answers

@@ -21,13 +21,13 @@ namespace {
 constexpr const char* kStepsTopic = "Training steps";
 
 // The rows of one mode and type, the smallest model first; those that have the batch and context of the first.
-Rows by_size(const StudyRows& rows, const char* mode, const char* dtype) {
+Rows by_size(const PartRows& rows, const char* mode, const char* dtype) {
   const Rows all = rows_of(rows, StudyPart::sizes, {{"mode", mode}, {"dtype", dtype}});
   if (all.empty()) return {};
   return sorted_by(rows_like(all, *all.front(), {"batch", "context"}), "model.parameters");
 }
 
-StudyAnswer times_by_size(const StudyRows& rows) {
+StudyAnswer times_by_size(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "How long do a forward pass and a training step take, by size?"};
   const Rows forwards = by_size(rows, "forward", "fp32");
   if (forwards.empty()) return unanswered(answer, StudyPart::sizes);
@@ -60,7 +60,7 @@ StudyAnswer times_by_size(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer backward_over_forward(const StudyRows& rows) {
+StudyAnswer backward_over_forward(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "How long is backward against forward?"};
   const Rows all = rows_of(rows, StudyPart::sizes);
   std::vector<double> backward, operations, rates;
@@ -108,7 +108,7 @@ StudyAnswer backward_over_forward(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer low_precision(const StudyRows& rows) {
+StudyAnswer low_precision(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "What does bf16 gain over fp32, and how does that depend on size?"};
   const Rows all = sorted_by(rows_of(rows, StudyPart::sizes), "model.parameters");
   std::vector<std::pair<const Json*, Speedup>> gains;  // of forward passes, the smallest model first
@@ -148,7 +148,7 @@ StudyAnswer low_precision(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer contexts(const StudyRows& rows) {
+StudyAnswer contexts(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "How does the time grow with the context length?"};
   for (const char* mode : {"forward", "step"}) {
     Rows of_mode = rows_of(rows, StudyPart::contexts, {{"mode", mode}});
@@ -174,7 +174,7 @@ StudyAnswer contexts(const StudyRows& rows) {
   return answer.sentence.empty() ? unanswered(answer, StudyPart::contexts) : answer;
 }
 
-StudyAnswer spread(const StudyRows& rows) {
+StudyAnswer spread(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "How much do the iterations vary?"};
   const Rows all = rows_of(rows, StudyPart::sizes);
   const Json *worst = nullptr, *least_known = nullptr;
@@ -250,7 +250,7 @@ double excess_of_mean(const Json& row) {
 }
 
 // The row of a process that timed its first call, and nothing else.
-const Json* first_call_of(const StudyRows& rows) {
+const Json* first_call_of(const PartRows& rows) {
   for (const Json* row : rows_of(rows, StudyPart::warmup)) {
     if (number_at(*row, "first_call_ms.total") > 0) return row;
   }
@@ -264,7 +264,7 @@ std::string_view about_part(const std::string& part) {
   return found == measures.end() ? "" : found->about;
 }
 
-StudyAnswer first_iteration(const StudyRows& rows) {
+StudyAnswer first_iteration(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "Why is the first iteration slow?"};
   const Json* row = first_call_of(rows);
   if (row == nullptr) return unanswered(answer, StudyPart::warmup);
@@ -296,7 +296,7 @@ StudyAnswer first_iteration(const StudyRows& rows) {
   return answer;
 }
 
-StudyAnswer warmup(const StudyRows& rows) {
+StudyAnswer warmup(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "What does the warm-up change, and how much is enough?"};
   Rows all = sorted_by(rows_of(rows, StudyPart::warmup), "warmup");
   std::erase_if(all, [](const Json* row) { return !has(first_over_others(*row)); });
@@ -339,7 +339,7 @@ StudyAnswer warmup(const StudyRows& rows) {
 
 }  // namespace
 
-std::vector<StudyAnswer> about_steps(const StudyRows& rows) {
+std::vector<StudyAnswer> about_steps(const PartRows& rows) {
   return {times_by_size(rows),   backward_over_forward(rows), spread(rows),  warmup(rows),
           first_iteration(rows), low_precision(rows),         contexts(rows)};
 }

@@ -22,6 +22,12 @@ void add_sizes(Planner& planner) {
                      planner.bench({.model = model, .modes = {Mode::forward, Mode::step}}),
                      planner.bench({.model = model, .modes = {Mode::forward}})});
   }
+  // How many updates loss scaling skips: one row of a small model, before those of larger ones.
+  const Edition& edition = planner.edition();
+  const std::string& small = edition.name.empty() ? edition.models.front() : planner.main_model();
+  StudyCommand scaled = planner.bench({.model = small, .modes = {Mode::step}, .dtypes = {DType::fp16}});
+  scaled.without_card = Without::is_left_out;
+  sizes.insert(sizes.begin() + 1, Choice{std::move(scaled)});
   planner.add(StudyPart::sizes, "Step benchmark over sizes, modes and number types", 0.2, std::move(sizes));
 }
 

@@ -13,6 +13,9 @@
 namespace ridgepoint::plan {
 namespace {
 
+// No other part takes this share of the limit: the last two run in any case.
+constexpr double kShareOfLast = 0.06;
+
 // A step of the model of most parts takes at most this share of the limit.
 constexpr double kStepsOfLimit = 250;
 
@@ -175,7 +178,8 @@ StudyCommand Planner::memory(const std::string& model, std::int64_t context, con
 }
 
 bool Planner::fits(const StudyCommand& command) const {
-  if (settings_.is_plan()) return command.without_card == StudyCommand::WithoutCard::runs;
+  if (command.without_card == StudyCommand::WithoutCard::runs) return true;  // it takes seconds at most
+  if (settings_.is_plan()) return false;
   return command.seconds <= left_ && command.ranks <= settings_.ranks &&
          (machine_.is_gpu() || command.bytes < machine_.memory_bytes);
 }
@@ -204,7 +208,8 @@ void Planner::add(StudyPart part, std::string title, double share, std::vector<C
   StudyPartPlan part_plan{part, std::move(title), {}};
   double spent = 0;
   for (const StudyPartPlan& earlier : plan_) spent += earlier.seconds();
-  const double limit = part < StudyPart::collectives ? limit_seconds_ : settings_.limit_seconds;
+  double limit = part < StudyPart::collectives ? limit_seconds_ : settings_.limit_seconds;
+  if (part < StudyPart::compiled_model) limit -= kShareOfLast * limit_seconds_;
   left_ = std::min(left_ + share * limit_seconds_, limit - spent);
   for (Choice& choice : choices) {
     auto taken = std::ranges::find_if(choice, [&](const StudyCommand& command) { return fits(command); });
