@@ -84,11 +84,14 @@ StudyAnswer grid(const PartRows& rows) {
   return answer;
 }
 
-// What the run of the longest sequence said.
-std::string confirmation(std::string_view confirmed) {
-  if (confirmed == "yes") return ", and a run of it did fit";
-  if (confirmed == "no") return ", but a run of it did not fit";
-  return "; no run has tried it";
+// What the runs of the longest sequence and of the next one said.
+std::string confirmation(const Json& row) {
+  const std::string confirmed = text_at(row, "confirmed"), remark = text_at(row, "remark");
+  if (confirmed == "yes")
+    return fmt::format("runs of {} and {} tokens agree with it", number_at(row, "longest_sequence"),
+                       number_at(row, "next_sequence"));
+  if (confirmed != "no") return "no run has tried it";
+  return remark.empty() ? "runs do not agree with it" : fmt::format("in a run, {}", remark.substr(0, remark.find(';')));
 }
 
 // "20.0 GiB": the limit that a row had; empty for none.
@@ -118,9 +121,9 @@ StudyAnswer out_of_memory(const PartRows& rows) {
   }
   const Rows limits = rows_of(rows, StudyPart::attention_limit);
   for (const Json* row : limits) {
-    answer.add(StudyPart::attention_limit, "{}: {} tokens fit ({}), {} do not; confirmed by a run: {}",
+    answer.add(StudyPart::attention_limit, "{}: by the plan {} tokens fit ({}), {} do not; {}",
                text_at(*row, "attention"), number_at(*row, "longest_sequence"), bytes_at(*row, "peak_allocated_bytes"),
-               number_at(*row, "next_sequence"), text_at(*row, "confirmed"));
+               number_at(*row, "next_sequence"), confirmation(*row));
   }
   if (answer.evidence.empty() && fitting == 0) return unanswered(answer, StudyPart::attention_grid);
   if (shortest != nullptr) {
@@ -133,9 +136,9 @@ StudyAnswer out_of_memory(const PartRows& rows) {
   }
   if (!limits.empty() && has(number_at(*limits.front(), "longest_sequence"))) {
     const double limit = number_at(*limits.front(), "memory_bytes");
-    answer.say("The longest that fits{} is {} tokens for {} attention by the prediction{}.",
+    answer.say("The longest that fits{} by the plan is {} tokens for {} attention; {}.",
                has(limit) ? " into " + bytes(limit) : "", number_at(*limits.front(), "longest_sequence"),
-               text_at(*limits.front(), "attention"), confirmation(text_at(*limits.front(), "confirmed")));
+               text_at(*limits.front(), "attention"), confirmation(*limits.front()));
   }
   if (claimed == nullptr) return answer;
   const bool is_oom = text_at(*claimed, "status") == "oom";
@@ -286,7 +289,7 @@ StudyAnswer flash_gain(const PartRows& rows) {
     if (longest == nullptr) continue;
     const auto& [stored, tiled] = *longest;
     answer.say(
-        "In {} (d 64), at {} tokens, the longest at which both fit, forward and backward are {} and keep {} "
+        "In {} (d 64), at {} tokens, the longest at which both were measured, forward and backward are {} and keep {} "
         "instead of {}.",
         dtype, number_at(*tiled, "context"), words(speedup(*stored, *tiled, {"forward_ms", "backward_ms"})),
         bytes_at(*tiled, kSaved), bytes_at(*stored, kSaved));

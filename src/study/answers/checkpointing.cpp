@@ -34,23 +34,14 @@ std::string cost_of(const Json& none, const Json& row) {
   return fmt::format("takes {} instead of {}", ms_at(row, "predicted_ms"), time_of(none));
 }
 
-// The rows of the part that differ in their policy alone.
-Rows policies(const PartRows& rows) {
+// Of some rows of the part, those that differ from its first row that ran in their policy alone.
+Rows policies(const PartRows& rows, const Rows& of) {
   const Rows all = rows_of(rows, StudyPart::checkpointing);
   if (all.empty()) return {};
-  return rows_like(all, *all.front(), {"command", "model.name", "mode", "dtype", "batch", "context", "compile"});
+  return rows_like(of, *all.front(), {"command", "model.name", "mode", "dtype", "batch", "context", "compile"});
 }
-
-// The row without checkpoints that ran out of memory; null: none did.
-const Json* none_out_of_memory(const PartRows& rows) {
-  const auto part = rows.find(StudyPart::checkpointing);
-  if (part == rows.end()) return nullptr;
-  const auto found = std::ranges::find_if(part->second, [](const Json* row) {
-    return text_at(*row, "checkpoint") == "none" && text_at(*row, "status") == "oom" &&
-           has(number_at(*row, "memory_bytes.planned_peak"));
-  });
-  return found == part->second.end() ? nullptr : *found;
-}
+Rows policies(const PartRows& rows) { return policies(rows, rows_of(rows, StudyPart::checkpointing)); }
+Rows policies_out_of_memory(const PartRows& rows) { return policies(rows, too_large(rows, StudyPart::checkpointing)); }
 
 // Of the rows whose peak is within 1 % of the lowest, the one with the least time.
 const Json& best_of(const Rows& rows) {
@@ -69,8 +60,8 @@ StudyAnswer savings(const PartRows& rows) {
   StudyAnswer answer{kCheckpointingTopic, "What does checkpointing save, and what does it cost?"};
   const Rows all = policies(rows);
   const Json* none = first_of(all, {{"checkpoint", "none"}});
-  const Json* too_large = none_out_of_memory(rows);
-  if (all.empty() || (none != nullptr ? all.size() < 2 : too_large == nullptr))
+  const Json* failed = first_of(policies_out_of_memory(rows), {{"checkpoint", "none"}});
+  if (all.empty() || (none != nullptr ? all.size() < 2 : failed == nullptr))
     return unanswered(answer, StudyPart::checkpointing);
   for (const Json* row : all) {
     answer.add(StudyPart::checkpointing, "{}: {}, peak {}, before backward {}, recomputed {}", policy_of(*row),
@@ -79,8 +70,9 @@ StudyAnswer savings(const PartRows& rows) {
   }
   const Json& least = best_of(all);
   if (none == nullptr) {
-    answer.say("Without checkpoints {} needs {}, more than the device has; '{}' needs {}.", workload(*too_large),
-               bytes_at(*too_large, "memory_bytes.planned_peak"), policy_of(least), bytes_at(least, kPeak));
+    answer.say("Without checkpoints {} of {} runs out of memory, with a planned peak of {}; '{}' needs {}.",
+               pass_name(text_at(*failed, "mode")), workload(*failed), bytes_at(*failed, kPlannedPeak),
+               policy_of(least), bytes_at(least, kPeak));
     return answer;
   }
   if (&least == none) {
@@ -94,8 +86,8 @@ StudyAnswer savings(const PartRows& rows) {
   return answer;
 }
 
-// Of segments of one policy, the best and the next smaller and larger ones that were run.
-void say_best_segment(StudyAnswer& answer, const Rows& all, const char* policy) {
+// Of segments of one policy, the best and the next smaller and larger ones that were run, and those that do not fit.
+void say_best_segment(StudyAnswer& answer, const Rows& all, const Rows& failed, const char* policy) {
   const Rows segments = sorted_by(rows_of(all, {{"checkpoint", policy}}), kSegment);
   if (segments.size() < 2) return;
   const auto best = std::ranges::find(segments, &best_of(segments));
@@ -106,16 +98,23 @@ void say_best_segment(StudyAnswer& answer, const Rows& all, const char* policy) 
   std::vector<std::string> neighbours;
   if (best != segments.begin()) neighbours.push_back(figures(**std::prev(best)));
   if (std::next(best) != segments.end()) neighbours.push_back(figures(**std::next(best)));
-  answer.say("With '{}' the best segment has {}; its neighbours have {}.", policy, figures(**best),
-             fmt::join(neighbours, " and "));
+  answer.say("With '{}' the best of {} segments that fit has {}; its {} {}.", policy, segments.size(), figures(**best),
+             neighbours.size() == 1 ? "neighbour has" : "neighbours have", fmt::join(neighbours, " and "));
   for (const Json* row : segments)
     answer.add(StudyPart::checkpointing, "{}: peak {}, {}", policy_of(*row), bytes_at(*row, kPeak), time_of(*row));
+  std::vector<std::string> blocks;
+  for (const Json* row : sorted_by(rows_of(failed, {{"checkpoint", policy}}), kSegment)) {
+    blocks.push_back(fmt::format("{}", number_at(*row, kSegment)));
+    answer.add(StudyPart::checkpointing, "{}: out of memory, with a planned peak of {}", policy_of(*row),
+               bytes_at(*row, kPlannedPeak));
+  }
+  if (!blocks.empty()) answer.say("Segments of {} blocks do not fit.", fmt::join(blocks, " and "));
 }
 
 StudyAnswer segments(const PartRows& rows) {
   StudyAnswer answer{kCheckpointingTopic, "How many blocks should a checkpointed segment have, one level and nested?"};
-  const Rows all = policies(rows);
-  for (const char* policy : {"block", "nested"}) say_best_segment(answer, all, policy);
+  const Rows all = policies(rows), failed = policies_out_of_memory(rows);
+  for (const char* policy : {"block", "nested"}) say_best_segment(answer, all, failed, policy);
   if (!answer.sentence.empty()) answer.say("The best has the least time of those within 1 % of the lowest peak.");
   return answer.sentence.empty() ? unanswered(answer, StudyPart::checkpointing) : answer;
 }

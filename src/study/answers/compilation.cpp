@@ -30,7 +30,7 @@ StudyAnswer compiled_attention(const PartRows& rows) {
   const Rows all = sorted_by(rows_of(rows, StudyPart::compiled_attention), "context");
   std::vector<Speedup> forward, backward;
   std::optional<Range> at_long;  // where the source has its range
-  std::string in_doubt;
+  std::string in_doubt, long_in_doubt;
   const Json* last = nullptr;
   for (const auto& [off, full] : pairs_of(all, {{"compile", "off"}}, {{"compile", "full"}},
                                           {"context", "model.d_model", "dtype", "attention", "batch"})) {
@@ -44,6 +44,7 @@ StudyAnswer compiled_attention(const PartRows& rows) {
       if (in_doubt.empty()) in_doubt = each.doubt;
     }
     if (number_at(*off, "context") < 1024 || !forward.back().interval) continue;
+    if (long_in_doubt.empty()) long_in_doubt = forward.back().doubt;
     const Range range = *forward.back().interval;
     at_long = at_long ? Range{std::min(at_long->low, range.low), std::max(at_long->high, range.high)} : range;
   }
@@ -58,7 +59,7 @@ StudyAnswer compiled_attention(const PartRows& rows) {
         *last,
         {.figures = {at_long},
          .text = fmt::format("it is {}", at_long ? times(*at_long) : times(range_of(forward))),
-         .doubt = in_doubt});
+         .doubt = at_long ? long_in_doubt : in_doubt});
   return answer;
 }
 

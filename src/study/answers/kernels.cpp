@@ -345,23 +345,27 @@ struct InsideAttention {
   double flop_ratio() const { return product_flops / softmax_flops; }
 };
 
+// Above this share of the copy rate, bytes come from the cache. The copy rate itself varies by a few percent.
+constexpr double kCached = 1.1;
+
 void say_softmax_rate(StudyAnswer& answer, const Rows& rows) {
   std::vector<double> rates, sizes;
+  Rows known;
   for (const Json* row : rows) {
     const InsideAttention inside(*row);
     const double rate =
         inside.softmax_bytes / (inside.softmax_ms / 1e3) / number_at(*row, "profile.copy_bytes_per_second");
-    if (rate > 0) rates.push_back(rate), sizes.push_back(inside.softmax_bytes);
+    if (rate > 0) rates.push_back(rate), sizes.push_back(inside.softmax_bytes), known.push_back(row);
   }
   if (rates.empty()) return;
   const auto [least, most] = std::ranges::minmax(rates);
   const std::string moved = span_of(sizes, [](double size) { return bytes(size); });
-  if (most <= 1) {
-    answer.say("Softmax moves {} at {} of the copy rate of main memory.", moved, percents(rates));
-  } else {
-    answer.say("Softmax moves {} at {} the copy rate of main memory, so a part of them comes from the cache{}.", moved,
-               ratios(rates), least > 1 ? "" : " where it is more than 1x");
-  }
+  const std::string cached =
+      most <= kCached   ? ""
+      : least > kCached ? ", so a part of them comes from the cache"
+                        : fmt::format(", so a part of them comes from the cache where it is more than {}x", kCached);
+  answer.say("Softmax moves {} at {} the copy rate of main memory{}{}.", moved,
+             most <= 1 ? percents(rates) + " of" : ratios(rates), doubt_of(known), cached);
 }
 
 StudyAnswer inside_attention(const PartRows& rows) {
@@ -409,8 +413,9 @@ StudyAnswer inside_attention(const PartRows& rows) {
 std::string of_ceiling(const Json& roofline_row) {
   const double share = number_at(roofline_row, "share_of_ceiling");
   const std::string bound = text_at(roofline_row, "bound_by");
-  return bound == "cache" ? fmt::format("{} the copy rate of main memory, so from the cache", times(share))
-                          : fmt::format("{} of its ceiling, bound by {}", percent(share), bound);
+  if (bound != "cache") return fmt::format("{} of its ceiling, bound by {}", percent(share), bound);
+  return fmt::format("{} the copy rate of main memory{}", times(share),
+                     share > kCached ? ", so in part from the cache" : "");
 }
 
 // The time of the optimizer, and its share of the kernel time.
@@ -428,18 +433,20 @@ StudyAnswer optimizer_share(const PartRows& rows) {
   StudyAnswer answer{kKernelsTopic, "What share of a step does the optimizer take?"};
   const Json* most = nullptr;
   std::vector<double> shares;
+  Rows steps;
   for (const Json* step : rows_in(configurations(rows), "step")) {
     const auto [time, share] = optimizer_of(*step);
     if (!(time > 0)) continue;
     answer.add(kPart, "{}: optimizer {}, {}{}", workload(*step), ms(time), percent(share), doubt(*step));
     if (most == nullptr || share > optimizer_of(*most).second) most = step;
     shares.push_back(share);
+    steps.push_back(step);
   }
   if (most == nullptr) return unanswered(answer, kPart);
   const auto [time, share] = optimizer_of(*most);
   if (shares.size() > 1)
-    answer.say("Over {} configurations the optimizer takes {} of the kernel time of a step.", shares.size(),
-               percents(shares));
+    answer.say("Over {} configurations the optimizer takes {} of the kernel time of a step{}.", shares.size(),
+               percents(shares), doubt_of(steps));
   answer.say("{} ({}) takes {}, {} of the kernel time of a step of {}{}.",
              shares.size() > 1 ? "At the most it" : "The optimizer", text_at(*most, "optimizer"), ms(time),
              percent(share), workload(*most), doubt(*most));
@@ -450,12 +457,19 @@ StudyAnswer optimizer_share(const PartRows& rows) {
   return answer;
 }
 
-const Json* largest_of(const Json& list, std::string_view path) {
-  const Json* largest = nullptr;
-  for (const Json& each : list) {
-    if (largest == nullptr || number_at(each, path) > number_at(*largest, path)) largest = &each;
-  }
-  return largest;
+// The time of a step above the limits of its kernels.
+double recoverable_ms(const Json& step) {
+  double sum = 0;
+  for (const Json& each : field(step, "profile.recoverable")) sum += number_at(each, "recoverable_ms");
+  return sum;
+}
+
+// "the largest part in lm_head matmul (12.00 ms, 80 % of it)"
+std::string largest_part(const Json& step) {
+  const Json& largest = *largest_of(field(step, "profile.recoverable"), "recoverable_ms");
+  const double time = number_at(largest, "recoverable_ms");
+  return fmt::format("the largest part in {} ({}, {} of it)", text_at(largest, "what"), ms(time),
+                     percent(time / recoverable_ms(step)));
 }
 
 StudyAnswer limits(const PartRows& rows) {
@@ -466,30 +480,24 @@ StudyAnswer limits(const PartRows& rows) {
   std::vector<double> recoverable, idle;
   for (const Json* step : steps) {
     const double wall = number_at(*step, "profile.time.profiled_ms");
-    double of_step = 0;
-    for (const Json& each : field(*step, "profile.recoverable")) of_step += number_at(each, "recoverable_ms");
-    recoverable.push_back(of_step / wall);
+    recoverable.push_back(recoverable_ms(*step) / wall);
     idle.push_back(number_at(*step, "profile.time.idle_ms") / wall);
-    const Json& largest = *largest_of(field(*step, "profile.recoverable"), "recoverable_ms");
     std::vector<std::string> ceilings;
     for (const Json& each : field(*step, "profile.roofline"))
       ceilings.push_back(fmt::format("{} at {}", text_at(each, "class"), of_ceiling(each)));
-    answer.add(kPart, "{}: {} of {}{} above the limit, most of it in {} ({}); {}", workload(*step),
-               percent(recoverable.back()), ms(wall), doubt(*step), text_at(largest, "what"),
-               ms_at(largest, "recoverable_ms"), fmt::join(ceilings, ", "));
+    answer.add(kPart, "{}: {} of {}{} above the limit, {}; {}", workload(*step), percent(recoverable.back()), ms(wall),
+               doubt(*step), largest_part(*step), fmt::join(ceilings, ", "));
   }
   if (steps.size() > 1) {
     answer.say("At the measured rates of the machine {} of the time of a step could be saved{}{}.",
                percents(recoverable), over(steps), doubt_of(steps));
-    answer.say("The device is idle {} of the time.", percents(idle));
+    answer.say("The device is idle {} of the time{}.", percents(idle), doubt_of(steps));
     return answer;
   }
   const Json& step = *steps.front();
-  const Json& largest = *largest_of(field(step, "profile.recoverable"), "recoverable_ms");
-  answer.say(
-      "At the measured rates of the machine {} of a step's {}{} could be saved, the largest part of it in {} ({}).",
-      percent(recoverable.front()), ms(number_at(step, "profile.time.profiled_ms")), doubt(step),
-      text_at(largest, "what"), ms_at(largest, "recoverable_ms"));
+  answer.say("At the measured rates of the machine {} of a step's {}{} could be saved, {}.",
+             percent(recoverable.front()), ms(number_at(step, "profile.time.profiled_ms")), doubt(step),
+             largest_part(step));
   const Json* cause = largest_of(field(step, "profile.idle"), "time_ms");
   answer.say("The device is idle {} of the time{}.", percent(idle.front()),
              cause == nullptr ? ""

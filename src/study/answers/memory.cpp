@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "study/answers/rows.h"
 
@@ -38,12 +39,11 @@ StudyAnswer peak_phase(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic, "In which phase of a step is the peak, and what is it made of?"};
   const Json* row = step_history(rows);
   if (row == nullptr) return unanswered(answer, StudyPart::memory_step);
-  const Json* peak = nullptr;
   for (const Json& phase : field(*row, "memory.phases")) {
     answer.add(StudyPart::memory_step, "{}: {}: {}", text_at(phase, "name"), bytes_at(phase, "allocated_bytes"),
                fmt::join(parts_of(phase), ", "));
-    if (peak == nullptr || number_at(phase, "allocated_bytes") > number_at(*peak, "allocated_bytes")) peak = &phase;
   }
+  const Json* peak = largest_of(field(*row, "memory.phases"), "allocated_bytes");
   if (peak == nullptr) return unanswered(answer, StudyPart::memory_step);
   const std::vector<std::string> parts = parts_of(*peak);
   answer.say("A step of {} has its peak, {}, in the {} phase. The largest part is {}{}.", workload(*row),
@@ -52,16 +52,36 @@ StudyAnswer peak_phase(const PartRows& rows) {
   return answer;
 }
 
+// The bytes of the categories at the peak. Copies of weights in a lower precision are a part of their own, where the
+// row has the groups of that moment: casts to 2 bytes whose size depends on neither batch (B) nor sequence (S).
+std::map<std::string, double> parts_of_peak(const Json& row) {
+  std::map<std::string, double> parts;
+  for (const auto& [category, size] : field(row, "peak_by_category").items()) {
+    if (size.is_number()) parts[category] = size.get<double>();
+  }
+  const Json* peak = largest_of(field(row, "memory.phases"), "allocated_bytes");
+  if (peak == nullptr) return parts;
+  for (const Json& group : field(*peak, "groups")) {
+    const std::string category = text_at(group, "category"), formula = text_at(group, "formula");
+    const bool is_copy = text_at(group, "op") == "cast" && category != "gradient" && formula.starts_with("2 ") &&
+                         formula.find_first_of("BS") == std::string::npos;
+    if (!is_copy) continue;
+    parts[category] -= number_at(group, "bytes");
+    parts["low-precision copies of weights"] += number_at(group, "bytes");
+  }
+  return parts;
+}
+
 // ": activation +2.3 GiB, workspace -32.0 MiB": how the parts of the peak differ, the three largest differences first,
 // without those below a tenth of the largest. Empty where a row does not have the parts of its peak.
 std::string changed_parts(const Json& from, const Json& to) {
-  const Json &before = field(from, "peak_by_category"), &after = field(to, "peak_by_category");
-  if (!before.is_object() || !after.is_object()) return "";
+  const std::map<std::string, double> before = parts_of_peak(from), after = parts_of_peak(to);
+  if (before.empty() || after.empty()) return "";
   std::vector<std::pair<double, std::string>> changes;
-  for (const auto& [category, size] : after.items()) {
-    const double was = number_at(before, category);
-    const double change = number_at(after, category) - (has(was) ? was : 0);
-    if (has(change) && change != 0) changes.emplace_back(change, category);
+  for (const auto& [part, size] : after) {
+    const auto was = before.find(part);
+    if (const double change = size - (was == before.end() ? 0 : was->second); change != 0)
+      changes.emplace_back(change, part);
   }
   std::ranges::stable_sort(changes, std::greater(), [](const auto& each) { return std::abs(each.first); });
   std::vector<std::string> texts;
@@ -76,6 +96,7 @@ std::string changed_parts(const Json& from, const Json& to) {
 StudyAnswer peaks_by_context(const PartRows& rows) {
   StudyAnswer answer{kMemoryTopic, "What is the peak by context length, in a forward pass and in a step?"};
   const Rows all = rows_of(rows, StudyPart::memory_peaks, {{"dtype", "fp32"}});
+  const Rows failed = too_large(rows, StudyPart::memory_peaks);
   for (const std::string& model : texts_of(all, "model.name")) {
     for (const char* mode : {"forward", "training_forward", "step"}) {
       Rows points = rows_of(all, {{"mode", mode}, {"model.name", model}});
@@ -85,22 +106,28 @@ StudyAnswer peaks_by_context(const PartRows& rows) {
       for (const Json* row : points)
         parts.push_back(fmt::format("{} at {}", bytes_at(*row, kPeak), number_at(*row, "context")));
       answer.add(StudyPart::memory_peaks, "{}, {}, fp32: {}", model, mode, fmt::join(parts, ", "));
-      if (mode != std::string_view("step") || points.size() < 2) continue;
+      if (mode == std::string_view("training_forward")) continue;
       const Json &least = *points.front(), &most = *points.back();
-      answer.say("From {} to {} tokens, {} as many, the peak of a step of {} goes from {} to {}, {} as much{}.",
-                 number_at(least, "context"), number_at(most, "context"),
-                 times(number_at(most, "context") / number_at(least, "context")), model, bytes_at(least, kPeak),
-                 bytes_at(most, kPeak), times(number_at(most, kPeak) / number_at(least, kPeak)),
-                 changed_parts(least, most));
+      const std::string pass = fmt::format("the peak of {} of {}", pass_name(mode), model);
+      if (points.size() == 1) {
+        answer.say("At {} tokens {} is {}.", number_at(least, "context"), pass, bytes_at(least, kPeak));
+      } else {
+        answer.say("From {} to {} tokens, {} as many, {} goes from {} to {}, {} as much{}.",
+                   number_at(least, "context"), number_at(most, "context"),
+                   times(number_at(most, "context") / number_at(least, "context")), pass, bytes_at(least, kPeak),
+                   bytes_at(most, kPeak), times(number_at(most, kPeak) / number_at(least, kPeak)),
+                   changed_parts(least, most));
+      }
+      for (const Json* row : rows_like(failed, least, {"model.name", "mode", "dtype", "batch"}))
+        answer.say("At {} tokens it runs out of memory, with a planned peak of {}.", number_at(*row, "context"),
+                   bytes_at(*row, kPlannedPeak));
     }
   }
   if (answer.evidence.empty()) return unanswered(answer, StudyPart::memory_peaks);
   if (answer.sentence.empty()) answer.say("{}.", answer.evidence.back().text);
-  for (const Json* row : rows.at(StudyPart::memory_peaks)) {
-    if (text_at(*row, "status") != "oom" || !has(number_at(*row, "memory_bytes.planned_peak"))) continue;
-    answer.add(StudyPart::memory_peaks, "{}, {}: out of memory; it needs {}", workload(*row), text_at(*row, "mode"),
-               bytes_at(*row, "memory_bytes.planned_peak"));
-  }
+  for (const Json* row : failed)
+    answer.add(StudyPart::memory_peaks, "{}, {}: out of memory, with a planned peak of {}", workload(*row),
+               text_at(*row, "mode"), bytes_at(*row, kPlannedPeak));
   return answer;
 }
 
@@ -255,16 +282,20 @@ StudyAnswer sawtooth(const PartRows& rows) {
       "time; the loop is {}.",
       ms(rise), ms(fall), digits(in_time), digits(in_events), in_viewer,
       percent(number_at(*row, "memory.sawtooth.busy_share")), verdict.empty() ? "not judged" : verdict);
-  judge(
-      answer,
-      {.source = "rtx_a4500_20gb",
-       .text = "Rise and fall last about equally long.",
-       .figures = {{1 / 1.5, 1.5}},
-       .of = {{"dtype", "bf16"}}},
-      *row,
-      {.figures = {exactly(has(in_steps) ? in_steps : in_time)},
-       .text = fmt::format("it is {} to 1 in time, {} to 1 in events{}", digits(in_time), digits(in_events), in_viewer),
-       .differences = {"the source does not state its axis"}});
+  const auto is_equal = [](double ratio) { return ratio >= 1 / 1.5 && ratio <= 1.5; };
+  const bool is_by_axis = has(in_steps) && is_equal(in_steps) && !is_equal(in_time);
+  judge(answer,
+        {.source = "rtx_a4500_20gb",
+         .text = "Rise and fall last about equally long.",
+         .figures = {{1 / 1.5, 1.5}},
+         .of = {{"dtype", "bf16"}},
+         .is_of_card = !has(in_steps)},  // that axis counts events
+        *row,
+        {.figures = {exactly(has(in_steps) ? in_steps : in_time)},
+         .text =
+             fmt::format("it is {} to 1 in time, {} to 1 in events{}{}", digits(in_time), digits(in_events), in_viewer,
+                         is_by_axis ? "; that axis counts events, and makes rise and fall look equal" : ""),
+         .differences = {"the source does not state its axis"}});
   return answer;
 }
 

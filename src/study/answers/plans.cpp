@@ -3,14 +3,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
 
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {
 namespace {
 
-// "61.8 GiB, which fits into 78.2 GiB"; where the capacity is not known, the peak alone.
+// "61.8 GiB, which fits into 78.2 GiB"; where the capacity is not known, the peak alone; empty for an unknown peak.
 std::string memory_of(const Json& row) {
+  if (text_at(row, "status") == "oom") {
+    const double request = number_at(row, "error.requested_bytes");
+    return fmt::format("{}, out of memory{}", bytes_at(row, kPlannedPeak),
+                       has(request) ? fmt::format(" at a request of {}", bytes(request)) : "");
+  }
+  if (!has(number_at(row, kPeak))) return "";
   std::string peak = bytes_at(row, kPeak);
   if (!has(number_at(row, "capacity_bytes"))) return peak;
   return fmt::format("{}, which {} {}", peak, field(row, "fits") == true ? "fits into" : "does not fit into",
@@ -22,6 +31,32 @@ std::string ranks_of(const Json& row) {
   const double ranks = number_at(row, "parallel.data");
   if (!has(ranks)) return "";
   return fmt::format(", {:.0f} ranks, shard {}, gradients {}", ranks, text_at(row, "parallel.shard"), way_of(row));
+}
+
+// "small, 4 x 256, fp32, step, compile off, checkpoint none", "flash attention, 1 x 256, d 64, fp32, forward_backward".
+std::string planned_run(const Json& row) {
+  if (text_at(row, "model.name").empty())
+    return fmt::format("{} attention, {}, {}", text_at(row, "attention"), workload(row), text_at(row, "mode"));
+  return fmt::format("{}, {}, compile {}, checkpoint {}{}", workload(row), text_at(row, "mode"),
+                     text_at(row, "compile"), text_at(row, "checkpoint"), ranks_of(row));
+}
+
+// How well the memory that was planned agrees with the memory that was measured, in the rows that have both.
+void say_agreement(StudyAnswer& answer, const StudyRows& rows) {
+  std::size_t count = 0, equal = 0;
+  double most = 0;  // as a share
+  for (const auto& [part, all] : rows) {
+    for (const Json& row : all) {
+      const double off = std::abs(number_at(row, kPlannedPeak) / number_at(row, kPeak) - 1);
+      if (is_planned(row) || !has(off)) continue;
+      ++count;
+      equal += off == 0 ? 1 : 0;
+      most = std::max(most, off);
+    }
+  }
+  if (count == 0) return;
+  answer.say("The planned peak is the measured one in {} of {} measured rows{}.", equal, count,
+             most == 0 ? "" : fmt::format("; the largest difference is {:.2g} %", 100 * most));
 }
 
 bool are_planned(const std::vector<Json>& rows) { return std::ranges::all_of(rows, is_planned); }
@@ -57,7 +92,9 @@ PartRows measured_rows(const StudyRows& rows, bool or_planned) {
 std::vector<StudyAnswer> about_plans(const StudyRows& rows) {
   StudyAnswer answer{"Plans", "What is planned instead of measured, and what does the plan predict?"};
   std::size_t count = 0;
-  std::vector<std::string> cards, parts, problems;
+  std::vector<std::string> cards, parts;
+  bool has_times = false;
+  std::map<std::string, std::size_t> problems;  // and how many rows have them
   const auto note = [](std::vector<std::string>& names, std::string name) {
     if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   };
@@ -67,19 +104,25 @@ std::vector<StudyAnswer> about_plans(const StudyRows& rows) {
       ++count;
       note(cards, text_at(row, "device.name"));
       note(parts, std::string(name(part)));
-      note(problems, text_at(row, "predicted_problem"));
+      std::vector<std::string> figures;
       if (has(number_at(row, "predicted_ms")))
-        answer.add(part, "{}, {}, compile {}, checkpoint {}{}: {} ({} to {}), {}", workload(row), text_at(row, "mode"),
-                   text_at(row, "compile"), text_at(row, "checkpoint"), ranks_of(row), ms_at(row, "predicted_ms"),
-                   ms_at(row, "predicted_low_ms"), ms_at(row, "predicted_high_ms"), memory_of(row));
+        figures.push_back(fmt::format("{} ({} to {})", ms_at(row, "predicted_ms"), ms_at(row, "predicted_low_ms"),
+                                      ms_at(row, "predicted_high_ms")));
+      has_times |= !figures.empty();
+      if (std::string memory = memory_of(row); !memory.empty()) figures.push_back(std::move(memory));
+      if (figures.empty()) continue;
+      const std::string problem = text_at(row, "predicted_problem");
+      if (!problem.empty()) ++problems[problem];
+      answer.add(part, "{}{}: {}", planned_run(row), problem.empty() ? "" : " ~", fmt::join(figures, ", "));
     }
   }
   if (count == 0) return {};
   answer.say("{} row{} of {} {} planned{}, not measured.", count, count == 1 ? "" : "s", fmt::join(parts, ", "),
              count == 1 ? "is" : "are", cards.empty() ? "" : fmt::format(" for {}", fmt::join(cards, ", ")));
-  if (!answer.evidence.empty())
-    answer.say("Planned memory is exact. A planned time is a prediction; its range stands in parentheses.");
-  for (const std::string& problem : problems) answer.say("{}", problem);
+  say_agreement(answer, rows);
+  if (has_times) answer.say("A planned time is a prediction; its range stands in parentheses.");
+  for (const auto& [problem, of_problem] : problems)
+    answer.say("{} of the {} rows below, marked ~: {}", of_problem, answer.evidence.size(), problem);
   return {answer};
 }
 

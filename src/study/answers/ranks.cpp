@@ -40,11 +40,11 @@ StudyAnswer bandwidth(const PartRows& rows) {
   return answer;
 }
 
-// What of the loss against one rank is communication; empty where that is not known.
+// The loss against one rank beside the communication that takes time of its own; empty where that is not known.
 std::string cause(double lost_ms, double exposed_ms) {
   if (!has(exposed_ms) || lost_ms <= 0) return "";
-  return exposed_ms >= lost_ms / 2 ? " (most of the loss is communication that nothing hides)"
-                                   : " (most of the loss is not exposed communication)";
+  return fmt::format(": it takes {} longer, and communication that nothing hides takes {}", ms(lost_ms),
+                     ms(exposed_ms));
 }
 
 StudyAnswer efficiency(const PartRows& rows) {
@@ -66,7 +66,7 @@ StudyAnswer efficiency(const PartRows& rows) {
                                     cause(slowest - alone, number_at(*row, "parallel.exposed_ms"))));
   }
   if (sentences.empty()) return unanswered(answer, StudyPart::ranks);
-  answer.say("Where every rank has the batch of one, {}.", fmt::join(sentences, "; "));
+  answer.say("Where each rank has the batch that one has alone, {}.", fmt::join(sentences, "; "));
   return answer;
 }
 

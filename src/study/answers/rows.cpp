@@ -17,7 +17,6 @@ namespace ridgepoint::answers {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-constexpr double kConfidence = 0.95;
 
 bool satisfies(const Json& row, Conditions conditions) {
   return std::ranges::all_of(conditions, [&](const auto& each) { return field(row, each.first) == each.second; });
@@ -71,6 +70,24 @@ Rows rows_of(const Rows& rows, Conditions conditions) {
 const Json* first_of(const Rows& rows, Conditions conditions) {
   const Rows found = rows_of(rows, conditions);
   return found.empty() ? nullptr : found.front();
+}
+
+Rows too_large(const PartRows& rows, StudyPart part) {
+  Rows found;
+  const auto of_part = rows.find(part);
+  if (of_part == rows.end()) return found;
+  for (const Json* row : of_part->second) {
+    if (text_at(*row, "status") == "oom" && has(number_at(*row, kPlannedPeak))) found.push_back(row);
+  }
+  return found;
+}
+
+const Json* largest_of(const Json& list, std::string_view path) {
+  const Json* largest = nullptr;
+  for (const Json& each : list) {
+    if (largest == nullptr || number_at(each, path) > number_at(*largest, path)) largest = &each;
+  }
+  return largest;
 }
 
 std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Conditions first, Conditions second,
@@ -256,7 +273,7 @@ StudyAnswer unanswered(const StudyAnswer& asked, StudyPart part) {
 namespace ridgepoint {
 
 std::vector<StudyAnswer> answer_questions(const StudyRows& rows) {
-  // The planned memory of a run is exact, so it answers where nothing was measured; a time must be measured.
+  // Where nothing was measured, planned memory answers; a time must be measured.
   const answers::PartRows measured = answers::measured_rows(rows, false), known = answers::measured_rows(rows, true);
   answers::PartRows of_attention = measured;
   for (const StudyPart part : {StudyPart::attention_limit, StudyPart::accounting})

@@ -20,6 +20,9 @@ namespace ridgepoint::answers {
 // Paths of fields that several topics read.
 inline constexpr const char* kMedian = "time_ms.median";
 inline constexpr const char* kPeak = "memory_bytes.peak_allocated";
+inline constexpr const char* kPlannedPeak = "memory_bytes.planned_peak";
+
+inline constexpr double kConfidence = 0.95;  // of all intervals
 
 bool has(double value);  // not NaN
 
@@ -30,6 +33,9 @@ using Conditions = std::initializer_list<std::pair<std::string_view, Json>>;
 Rows rows_of(const PartRows& rows, StudyPart part, Conditions conditions = {});
 Rows rows_of(const Rows& rows, Conditions conditions);
 const Json* first_of(const Rows& rows, Conditions conditions);  // null: none
+// The rows that ran out of memory, or would by the plan, whose planned peak is known.
+Rows too_large(const PartRows& rows, StudyPart part);
+const Json* largest_of(const Json& list, std::string_view path);  // null: an empty list
 // Each row that meets `first`, with the first row that meets `second` and has the same values of `equal`, if there is
 // one.
 std::vector<std::pair<const Json*, const Json*>> pairs_of(const Rows& rows, Conditions first, Conditions second,

@@ -31,17 +31,21 @@ StudyAnswer times_by_size(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "How long do a forward pass and a training step take, by size?"};
   const Rows forwards = by_size(rows, "forward", "fp32");
   if (forwards.empty()) return unanswered(answer, StudyPart::sizes);
-  const Rows all = rows_of(rows, StudyPart::sizes);
+  Rows all = rows_of(rows, StudyPart::sizes);
+  const Rows failed = too_large(rows, StudyPart::sizes);
+  all.insert(all.end(), failed.begin(), failed.end());
   for (const std::string& model : texts_of(all, "model.name")) {
     for (const std::string& dtype : texts_of(all, "dtype")) {
-      std::string line;
+      std::vector<std::string> figures;
       for (const char* mode : {"forward", "forward_backward", "step"}) {
         const Json* row = first_of(all, {{"model.name", model}, {"dtype", dtype}, {"mode", mode}});
         if (row == nullptr) continue;
         const char* what = mode == std::string_view("forward_backward") ? "forward and backward" : mode;
-        line += fmt::format("{}{} {}", line.empty() ? "" : ", ", what, ms_at(*row, kMedian));
+        figures.push_back(text_at(*row, "status") == "oom"
+                              ? fmt::format("{} does not fit (planned peak {})", what, bytes_at(*row, kPlannedPeak))
+                              : fmt::format("{} {}", what, ms_at(*row, kMedian)));
       }
-      if (!line.empty()) answer.add(StudyPart::sizes, "{}, {}: {}", model, dtype, line);
+      if (!figures.empty()) answer.add(StudyPart::sizes, "{}, {}: {}", model, dtype, fmt::join(figures, ", "));
     }
   }
   const Json& small = *forwards.front();
@@ -155,21 +159,21 @@ StudyAnswer contexts(const PartRows& rows) {
     if (of_mode.empty()) continue;
     of_mode = sorted_by(rows_like(of_mode, *of_mode.front(), {"model.name", "dtype", "batch"}), "context");
     std::vector<std::pair<double, double>> points, operations;
-    std::string in_doubt;
     for (const Json* row : of_mode) {
       points.emplace_back(number_at(*row, "context"), number_at(*row, kMedian));
       operations.emplace_back(points.back().first, number_at(*row, "flops_per_step"));
       answer.add(StudyPart::contexts, "{}, {}: {}", workload(*row), mode, ms_at(*row, kMedian));
     }
-    for (const Json* end : {of_mode.front(), of_mode.back()}) {
-      if (in_doubt.empty()) in_doubt = doubt(*end);
+    // The first two contexts and the last two: the exponent of the ends would be that of no context.
+    for (std::size_t at = 0; at + 1 < points.size(); at += std::max<std::size_t>(points.size() - 2, 1)) {
+      const double power = exponent(std::span(points).subspan(at, 2));
+      if (!has(power)) continue;
+      const double of_operations = exponent(std::span(operations).subspan(at, 2));
+      const std::string in_doubt = doubt(*of_mode[at]).empty() ? doubt(*of_mode[at + 1]) : doubt(*of_mode[at]);
+      answer.say("From {} to {} tokens the time of {} grows with the context to the power {:.2f}{}{}.",
+                 points[at].first, points[at + 1].first, pass_name(mode), power, in_doubt,
+                 has(of_operations) ? fmt::format(", and its operations to the power {:.2f}", of_operations) : "");
     }
-    const double power = exponent(points);
-    if (!has(power)) continue;
-    const double of_operations = exponent(operations);
-    answer.say("From {} to {} tokens the time of {} grows with the context to the power {:.2f}{}{}.",
-               points.front().first, points.back().first, pass_name(mode), power, in_doubt,
-               has(of_operations) ? fmt::format(", and its operations to the power {:.2f}", of_operations) : "");
   }
   return answer.sentence.empty() ? unanswered(answer, StudyPart::contexts) : answer;
 }
@@ -178,17 +182,22 @@ StudyAnswer spread(const PartRows& rows) {
   StudyAnswer answer{kStepsTopic, "How much do the iterations vary?"};
   const Rows all = rows_of(rows, StudyPart::sizes);
   const Json *worst = nullptr, *least_known = nullptr;
+  double reach = 0;  // of the widest interval: its end that is further from the median, over the median, less 1
   std::size_t judged = 0, doubtful = 0;
   bool has_intervals = true;
   std::map<std::string, std::vector<std::string>> by_verdict;
   for (const Json* row : all) {
-    const double cv = number_at(*row, "time_ms.cv"), half_width = number_at(*row, "time_ms.median_half_width");
+    const double cv = number_at(*row, "time_ms.cv");
     if (!has(cv)) continue;
     if (worst == nullptr || cv > number_at(*worst, "time_ms.cv")) worst = row;
-    has_intervals &= has(half_width);
-    if (has(half_width) &&
-        (least_known == nullptr || half_width > number_at(*least_known, "time_ms.median_half_width")))
-      least_known = row;
+    const std::optional<MedianInterval> interval = median_interval(samples_of(*row), kConfidence);
+    has_intervals &= interval.has_value();
+    if (interval) {
+      const double below = std::max(interval->low, 0.0) / interval->median - 1,
+                   above = interval->high / interval->median - 1;
+      const double further = -below > above ? below : above;
+      if (least_known == nullptr || std::abs(further) > std::abs(reach)) least_known = row, reach = further;
+    }
     const std::string verdict = text_at(*row, "timing.verdict");
     judged += verdict.empty() ? 0 : 1;
     if (verdict.empty() || verdict == "steady") continue;
@@ -201,8 +210,8 @@ StudyAnswer spread(const PartRows& rows) {
   if (!has_intervals) {
     answer.say("Some rows have too few iterations for an interval of their median.");
   } else {
-    answer.say("The 95 % interval of every median reaches at most {} to each side ({}, {}).",
-               percent(number_at(*least_known, "time_ms.median_half_width")), workload(*least_known),
+    answer.say("The 95 % interval that reaches furthest from its median ends {} {} it ({}, {}).",
+               percent(std::abs(reach)), reach < 0 ? "below" : "above", workload(*least_known),
                text_at(*least_known, "mode"));
   }
   if (judged > 0) {
@@ -293,6 +302,7 @@ StudyAnswer first_iteration(const PartRows& rows) {
   if (first_run / usual > 0)
     answer.say("The first run itself takes {} the median of iterations behind a warm-up of {}, {}.",
                times(first_run / usual), number_at(*later.back(), "warmup"), ms_at(*later.back(), kMedian));
+  if (field(*row, "cold_cache") == false) answer.say("The process did not begin with an empty cache of kernels.");
   return answer;
 }
 
@@ -323,6 +333,12 @@ StudyAnswer warmup(const PartRows& rows) {
                    : enough > 0 ? fmt::format("From {} of warm-up on the first timed one is within 10 % of the others.",
                                               iterations_text(enough))
                                 : "No measured warm-up brings the first timed one reliably within 10 % of the others.");
+  const Rows like =
+      rows_like(rows_of(rows, StudyPart::sizes), *cold, {"model.name", "mode", "batch", "context", "dtype"});
+  const std::vector<double> of_warmup = like.empty() ? std::vector<double>() : samples_of(*like.front(), "warmup_ms");
+  if (!of_warmup.empty())
+    answer.say("In the process that measured 'sizes' the first iteration of the same pass takes {}, {} the median.",
+               ms(of_warmup.front()), times(of_warmup.front() / number_at(*like.front(), kMedian)));
   const double share = first_share_of_spread(*cold);
   // Dominates: it takes a tenth longer, and makes half of the variance.
   judge(answer,

@@ -217,9 +217,9 @@ std::string study_readme(const StudyDocument& document, const std::vector<StudyF
       "- [answers.md](answers.md): the questions with their answers, evidence, and what others found\n"
       "- [study.json](study.json): the options, and every command line with its predicted time\n"
       "- [log.jsonl](log.jsonl): how long each command line took, and how it ended\n\n"
-      "Each part has the command lines that measured it, so that every figure can be measured again. All files but "
-      "the rows and timelines are made of these; this writes them again:\n\n    ridgepoint study --no-run --output "
-      "{}\n",
+      "Each part has the command lines that measured or planned it, so that every figure can be made again. This "
+      "writes the page, answers, tables and pictures again from the rows, but not the pictures of timelines:\n\n    "
+      "ridgepoint study --no-run --output {}\n",
       measured_on(document), study_command(document), shell_word(document.folder));
   for (const StudyPartPlan& part : document.parts) {
     const bool has_rows = document.rows.contains(part.part);

@@ -181,9 +181,9 @@ TEST_F(Ranks, are_parts_of_a_study) {
                        "num_key_value_heads=2,vocab_size=64"};
   const ProgramResult run = run_program(joined(joined(study, model), {"--ranks", "2"}));
   ASSERT_EQ(run.exit_code, 0) << run.error;
-  for (const char* text :
-       {"How much of its speed does a step keep on several ranks?", "Where every rank has the batch of one, a step of",
-        "on 2 ranks keeps", "What bandwidth do collectives reach", "all_gather", "has the lowest peak"})
+  for (const char* text : {"How much of its speed does a step keep on several ranks?",
+                           "Where each rank has the batch that one has alone, a step of", "on 2 ranks keeps",
+                           "What bandwidth do collectives reach", "all_gather", "has the lowest peak"})
     EXPECT_THAT(run.output, HasSubstr(text));
   for (const char* file :
        {"tables/ranks.md", "tables/collectives.csv", "pictures/ranks.svg", "pictures/collectives.svg"})

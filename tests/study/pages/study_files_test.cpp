@@ -265,12 +265,14 @@ TEST(StudyReadme, names_every_file_with_its_command_line_and_what_failed) {
   StudyDocument document = document_of(StudyPart::sizes, {row_of(sample_record())}, {"bench", "--model", "tiny"});
   document.parts.push_back({StudyPart::flash, "Another part", {{{"attention"}, 1, 1}}});
   document.log = {{.part = StudyPart::flash, .exit_code = 1, .problem = "it broke"}};
-  EXPECT_THAT(text_of(document, "README.md"),
-              AllOf(HasSubstr("ridgepoint study --device cpu --limit 60s --output study\n"),
-                    HasSubstr("[records/sizes.jsonl](records/sizes.jsonl): 1 rows"), HasSubstr("(tables/sizes.csv)"),
-                    HasSubstr("(pictures/sizes_time.svg)"), HasSubstr("    ridgepoint bench --model tiny\n"),
-                    HasSubstr("## Another part\n\nIt has no rows."),
-                    HasSubstr("flash, command 1: exit code 1: it broke"), HasSubstr("Measured on Test Processor")));
+  EXPECT_THAT(
+      text_of(document, "README.md"),
+      AllOf(HasSubstr("ridgepoint study --device cpu --limit 60s --output study\n"),
+            HasSubstr("[records/sizes.jsonl](records/sizes.jsonl): 1 rows"), HasSubstr("(tables/sizes.csv)"),
+            HasSubstr("(pictures/sizes_time.svg)"), HasSubstr("    ridgepoint bench --model tiny\n"),
+            HasSubstr("## Another part\n\nIt has no rows."), HasSubstr("that measured or planned it"),
+            HasSubstr("again from the rows, but not the pictures of timelines:\n\n    ridgepoint study --no-run"),
+            HasSubstr("flash, command 1: exit code 1: it broke"), HasSubstr("Measured on Test Processor")));
 }
 
 TEST(StudyReadme, quotes_words_that_a_shell_would_take_apart) {
