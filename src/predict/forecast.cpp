@@ -88,8 +88,13 @@ MemoryForecast forecast_memory(const ProgramPlan& plan, const ForecastOptions& o
     if (options.stop_point) options.stop_point();
     walk.run();
     keep_highest(phases, walk.memory_by_phase());
+    if (i == options.warmup) {
+      walk.reset_peak_memory();
+      phases.clear();
+      layouts.clear();
+    }
     const auto [earlier, is_new] = layouts.emplace(walk.memory_layout_hash(), i);
-    if (is_new) continue;
+    if (is_new || i < options.warmup) continue;
     const std::int64_t period = i - earlier->second;
     last = options.iterations ? i + (*options.iterations - i) % period : i;
     layouts.clear();

@@ -45,6 +45,7 @@ struct ForecastOptions {
   // Of the run. The free blocks that one leaves decide how the next one uses them, until they repeat. Empty: until they
   // repeat.
   std::optional<std::int64_t> iterations = {};
+  std::int64_t warmup = 0;  // the first iterations, which have no part in the peaks
   StopPoint stop_point = {};
   MemoryTrace* trace = nullptr;  // records the allocations
 };

@@ -225,9 +225,11 @@ std::size_t Session::available_bytes() const {
   return bytes;
 }
 
-MemoryForecast Session::forecast(const ProgramPlan& plan) {
+MemoryForecast Session::forecast(const ProgramPlan& plan, std::int64_t warmup) {
   const InStage in_stage(FirstCallStage::plan);
-  return forecast_memory(plan, forecast_options());
+  ForecastOptions options = forecast_options();
+  options.warmup = warmup;
+  return forecast_memory(plan, options);
 }
 
 MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {

@@ -72,7 +72,8 @@ class Session {
   // plan alike. Ranks on processors of one machine share its memory evenly.
   std::size_t available_bytes() const;
 
-  MemoryForecast forecast(const ProgramPlan& plan);
+  // With the peaks of the iterations behind `warmup` others.
+  MemoryForecast forecast(const ProgramPlan& plan, std::int64_t warmup = 0);
   // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`; on several
   // ranks, on all if the plan of one does not fit.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);

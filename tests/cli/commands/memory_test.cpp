@@ -73,6 +73,16 @@ TEST(MemoryCommand, plans_any_model_on_the_null_device) {
   EXPECT_THAT(result.output, AllOf(HasSubstr("4 B H S^2"), HasSubstr("GiB"), Not(HasSubstr(" ms"))));
 }
 
+// The first iteration of these takes more than the later ones.
+TEST(MemoryCommand, plans_the_peak_behind_the_warmup_to_the_byte) {
+  const ProgramResult result =
+      run_program({"memory", "--model", "small", "--context", "128", "--mode", "training_forward,step", "--dtype",
+                   "fp32,bf16", "--card", "h200", "--format", "json"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  for (const nlohmann::json& row : nlohmann::json::parse(result.output))
+    EXPECT_EQ(row["memory_bytes"]["planned_peak"], row["memory_bytes"]["peak_allocated"]) << row["mode"];
+}
+
 TEST(MemoryCommand, writes_snapshots_and_timelines) {
   const TemporaryFolder folder;
   const std::string pickle = folder.path() / "s.pickle", json = folder.path() / "s.json", svg = folder.path() / "t.svg",

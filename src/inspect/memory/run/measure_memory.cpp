@@ -87,7 +87,9 @@ class Run {
     const ProgramPlan plan = session_.plan();
     describe_ranks(session_.parallel(), plan.graph(), record_.training_step->parallel);
     const MemoryForecast forecast = session_.forecast(plan);
-    record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
+    // The first iteration may take more than the later ones, which the history has.
+    const MemoryForecast behind_warmup = session_.forecast(plan, config_.warmup);
+    record_.memory_bytes.planned_peak = static_cast<std::int64_t>(behind_warmup.use.peak_allocated_bytes);
     MemoryTrace trace(most_events(plan));
     HistoryRecorder recorder(plan, trace);
     const std::size_t available = session_.available_bytes();
