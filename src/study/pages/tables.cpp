@@ -202,8 +202,8 @@ std::vector<Table> memory_tables(const std::vector<Json>& rows) {
                                         {"formula", "formula"},
                                         {"blocks", "times", Kind::number}};
       std::ranges::move(more, std::back_inserter(blocks));
-      const JsonRows rows = pointers(field(row, path));
-      if (!rows.empty()) tables.push_back(json_table(captioned(row, what), first_of(rows), blocks, Format::markdown));
+      const JsonRows found = pointers(field(row, path));
+      if (!found.empty()) tables.push_back(json_table(captioned(row, what), first_of(found), blocks, Format::markdown));
     };
     add("largest allocations of an iteration", "memory.largest_allocations",
         {{"at_peak", "at the peak", Kind::number}, {"source", "made at"}});
