@@ -4,7 +4,8 @@ import zlib
 
 import torch
 
-from family_models import GEMMA, NORMS_OF_HEADS, head_width
+import family_decoders
+from family_models import GEMMA, NORMS_OF_HEADS, FamilyModel, head_width
 
 BATCH, SEQUENCE = 2, 13
 
@@ -19,6 +20,23 @@ def rope(theta=10000.0, kind="default", **more):
 
 def decoder(family, **fields):
     return {"model_type": family, **TOKENS, **SIZES, **fields}
+
+
+def scaled(kind, **fields):
+    """The same before version 5 of transformers: the scaling in an object of its own."""
+    return dict(rope_theta=10000.0, rope_scaling=dict(rope_type=kind, **fields))
+
+
+SLIDING = dict(sliding_window=5, layer_types=["sliding_attention", "full_attention"])
+YARN = dict(factor=4.0, original_max_position_embeddings=16, beta_fast=4.0, beta_slow=0.5)
+MLA = dict(num_key_value_heads=4, kv_lora_rank=13, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=7)
+MIXTURE = dict(first_k_dense_replace=1, moe_intermediate_size=7, n_routed_experts=8, num_experts_per_tok=3)
+
+
+def gpt(family, **fields):
+    sizes = dict(vocab_size=29, n_embd=24, n_layer=2, n_head=4, n_positions=17, n_inner=19)
+    dropout = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+    return {"model_type": family, **TOKENS, **sizes, **dropout, **fields}
 
 
 def gpt2(**fields):
@@ -70,6 +88,113 @@ CASES = {
     "qwen3_moe": decoder("qwen3_moe", head_dim=10, moe_intermediate_size=9, num_experts=5, num_experts_per_tok=3,
                          norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[], output_router_logits=True,
                          router_aux_loss_coef=0.05, use_sliding_window=False, **rope(1e6)),
+    "qwen3_moe_mixed": decoder("qwen3_moe", head_dim=8, moe_intermediate_size=7, num_experts=4,
+                               num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[1],
+                               output_router_logits=False, use_sliding_window=False,
+                               **rope(1e4, "yarn", **YARN, truncate=False)),
+    "llama_dynamic": decoder("llama", num_hidden_layers=1, max_position_embeddings=7, **rope(kind="dynamic", factor=2.0)),
+    "phi3_longrope": decoder("phi3", num_hidden_layers=1, resid_pdrop=0.0, embd_pdrop=0.0, sliding_window=None,
+                             original_max_position_embeddings=9,
+                             **rope(kind="longrope", short_factor=[1.0, 1.1, 1.2], long_factor=[1.0, 2.5, 4.0],
+                                    original_max_position_embeddings=9)),
+    "gemma": decoder("gemma", head_dim=10, num_key_value_heads=1, hidden_act="gelu_pytorch_tanh", **rope()),
+    "olmo": decoder("olmo", clip_qkv=0.7, **rope()),
+    "olmo3": decoder("olmo3", **SLIDING, **rope(500000.0)),
+    "olmoe": decoder("olmoe", intermediate_size=9, num_experts=5, num_experts_per_tok=3, norm_topk_prob=False,
+                     output_router_logits=True, router_aux_loss_coef=0.1, clip_qkv=1.5, **rope()),
+    "smollm3": decoder("smollm3", no_rope_layers=[1, 0], use_sliding_window=False, **rope(2e6)),
+    "seed_oss": decoder("seed_oss", head_dim=10, attention_bias=True, attention_out_bias=False, residual_dropout=0.0,
+                        **rope(1e7)),
+    "ernie4_5": decoder("ernie4_5", head_dim=10, use_bias=True, tie_word_embeddings=True, **rope(500000.0)),
+    "ernie4_5_moe": decoder("ernie4_5_moe", moe_intermediate_size=9, moe_num_experts=5, moe_k=2,
+                            moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=-1,
+                            moe_layer_interval=1, use_bias=False, tie_word_embeddings=True, **rope(500000.0)),
+    "hunyuan": decoder("hunyuan_v1_dense", head_dim=8, tie_word_embeddings=True,
+                       **rope(kind="dynamic", factor=1.0, alpha=20.0)),
+    "exaone4": decoder("exaone4", **SLIDING, **rope(1e6)),
+    "granite": decoder("granite", embedding_multiplier=3.0, logits_scaling=5.0, residual_multiplier=0.3,
+                       attention_multiplier=0.2, attention_bias=True, tie_word_embeddings=True, **rope()),
+    "granitemoe": decoder("granitemoe", intermediate_size=9, embedding_multiplier=3.0, logits_scaling=5.0,
+                          residual_multiplier=0.3, attention_multiplier=0.2, num_local_experts=4, num_experts_per_tok=2,
+                          output_router_logits=False, **rope()),
+    # Queries grow from position 4 on.
+    "ministral3": decoder("ministral3", head_dim=8, sliding_window=None,
+                          **rope(1e4, "yarn", factor=16.0, original_max_position_embeddings=4, beta_fast=2.0,
+                                 beta_slow=0.25, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1)),
+    "minimax_m2": decoder("minimax_m2", head_dim=8, intermediate_size=9, num_local_experts=5, num_experts_per_tok=2,
+                          rotary_dim=4, output_router_logits=False,
+                          **rope(5e6, partial_rotary_factor=0.5)),
+    "glm": decoder("glm", head_dim=8, attention_bias=True, partial_rotary_factor=0.5, **rope(partial_rotary_factor=0.5)),
+    "glm4": decoder("glm4", head_dim=8, attention_bias=True, partial_rotary_factor=0.5,
+                    **rope(partial_rotary_factor=0.5)),
+    "glm4_moe": decoder("glm4_moe", **MIXTURE, head_dim=8, attention_bias=True, use_qk_norm=True, n_shared_experts=1,
+                        routed_scaling_factor=1.7, n_group=1, topk_group=1, norm_topk_prob=True,
+                        partial_rotary_factor=0.5, **rope(partial_rotary_factor=0.5)),
+    "deepseek": decoder("deepseek", **MIXTURE, num_key_value_heads=4, n_shared_experts=2, norm_topk_prob=False,
+                        rope_theta=10000.0),
+    "deepseek_v2": decoder("deepseek_v2", **MIXTURE, **MLA, q_lora_rank=None, n_shared_experts=2, n_group=4,
+                           topk_group=2, topk_method="group_limited_greedy", routed_scaling_factor=1.3,
+                           norm_topk_prob=False, **rope(1e4, "yarn", **YARN, mscale=0.7, mscale_all_dim=0.5)),
+    "deepseek_v3": decoder("deepseek_v3", **MIXTURE, **MLA, q_lora_rank=11, n_shared_experts=1, n_group=4, topk_group=2,
+                           routed_scaling_factor=2.5, norm_topk_prob=True, attention_bias=True,
+                           **rope(1e4, "yarn", **YARN, mscale=1.0, mscale_all_dim=1.0)),
+    "minicpm3": decoder("minicpm3", **MLA, q_lora_rank=11, scale_emb=5, scale_depth=1.4, dim_model_base=8,
+                        tie_word_embeddings=True,
+                        **scaled("longrope", short_factor=[1.0, 1.2], long_factor=[1.0, 3.0],
+                                 original_max_position_embeddings=64)),
+    "gpt_oss": decoder("gpt_oss", head_dim=8, intermediate_size=9, sliding_window=5, num_local_experts=5,
+                       num_experts_per_tok=2, layer_types=["sliding_attention", "full_attention"],
+                       output_router_logits=False, attention_bias=True, swiglu_limit=7.0,
+                       **rope(1e4, "yarn", **YARN, truncate=False)),
+    # Chunks of 5 in a sequence of 13; queries grow from position 3 on.
+    "llama4": decoder("llama4_text", head_dim=8, intermediate_size=9, intermediate_size_mlp=14,
+                      num_local_experts=3, num_experts_per_tok=1, moe_layers=[1], interleave_moe_layer_step=2,
+                      use_qk_norm=True, no_rope_layers=[1, 0], attention_chunk_size=5,
+                      layer_types=["chunked_attention", "full_attention"], attn_temperature_tuning=True,
+                      floor_scale=4, attn_scale=0.1, output_router_logits=False, rms_norm_eps=1e-5, **rope(500000.0)),
+    "starcoder2": decoder("starcoder2", sliding_window=5, use_bias=True, hidden_act="gelu_pytorch_tanh",
+                          embedding_dropout=0.0, residual_dropout=0.0, tie_word_embeddings=True, **rope()),
+    "stablelm": decoder("stablelm", head_dim=None, num_key_value_heads=4, use_qkv_bias=True, qk_layernorm=False,
+                        use_parallel_residual=False, hidden_dropout=0.0, partial_rotary_factor=0.34,
+                        **rope(partial_rotary_factor=0.34)),
+    "phi": decoder("phi", hidden_act="gelu_new", resid_pdrop=0.0, embd_pdrop=0.0, qk_layernorm=False,
+                   partial_rotary_factor=0.67, **rope(partial_rotary_factor=0.67)),
+    "gpt_neox": decoder("gpt_neox", num_key_value_heads=4, hidden_act="gelu", rotary_pct=0.34, hidden_dropout=0.0,
+                        use_parallel_residual=True, attention_bias=True, tie_word_embeddings=False,
+                        **rope(partial_rotary_factor=0.34)),
+    "gpt_neox_in_turn": decoder("gpt_neox", num_hidden_layers=1, num_key_value_heads=4, hidden_act="gelu",
+                                rotary_pct=1.0, hidden_dropout=0.0, use_parallel_residual=False, attention_bias=True,
+                                tie_word_embeddings=False, **rope(partial_rotary_factor=1.0)),
+    "gptj": gpt("gptj", rotary_dim=4, activation_function="gelu_new", tie_word_embeddings=False),
+    "cohere": decoder("cohere", logit_scale=0.25, use_qk_norm=False, tie_word_embeddings=True, **rope()),
+    "cohere2": decoder("cohere2", **SLIDING, logit_scale=0.25, tie_word_embeddings=True, **rope()),
+    "falcon": decoder("falcon", multi_query=True, parallel_attn=True, new_decoder_architecture=False, alibi=False,
+                      bias=False, hidden_dropout=0.0, ffn_hidden_size=31, activation="gelu", tie_word_embeddings=True,
+                      **rope()),
+    "falcon_new": decoder("falcon", num_hidden_layers=1, num_kv_heads=2, new_decoder_architecture=True, alibi=False,
+                          bias=True, hidden_dropout=0.0, ffn_hidden_size=31, activation="gelu",
+                          num_ln_in_parallel_attn=2, multi_query=True, parallel_attn=True, tie_word_embeddings=True,
+                          **rope()),
+    "opt": {"model_type": "opt", **TOKENS, **SIZES, "num_key_value_heads": 4, "ffn_dim": 19, "dropout": 0.0,
+            "activation_function": "relu", "do_layer_norm_before": True, "word_embed_proj_dim": 24,
+            "tie_word_embeddings": True},
+    "gpt_bigcode": gpt("gpt_bigcode", multi_query=True, activation_function="gelu_pytorch_tanh"),
+    "gpt_neo": {"model_type": "gpt_neo", **TOKENS, "vocab_size": 29, "hidden_size": 24, "num_layers": 2, "num_heads": 3,
+                "attention_types": [[["global", "local"], 1]], "window_size": 5, "max_position_embeddings": 17,
+                "intermediate_size": 19, "resid_dropout": 0.0, "embed_dropout": 0.0, "attention_dropout": 0.0,
+                "activation_function": "gelu_new"},
+    "minicpm": decoder("minicpm", scale_emb=5, scale_depth=1.4, dim_model_base=8, tie_word_embeddings=True,
+                       rope_theta=10000.0),
+    "internlm": decoder("internlm", num_key_value_heads=4, bias=True, rope_theta=10000.0),
+    "internlm2": decoder("internlm2", bias=False, rope_theta=1000000.0),
+    "qwen": decoder("qwen", num_key_value_heads=4, intermediate_size=38, layer_norm_epsilon=1e-6, rotary_emb_base=10000,
+                    no_bias=True),
+    "baichuan": decoder("baichuan", num_key_value_heads=4, rope_theta=10000.0),
+    "orion": decoder("orion", rope_theta=10000.0),
+    "chatglm": {"model_type": "chatglm", "padded_vocab_size": 29, "hidden_size": 24, "ffn_hidden_size": 19,
+                "num_layers": 2, "num_attention_heads": 3, "multi_query_attention": True, "multi_query_group_num": 1,
+                "kv_channels": 8, "seq_length": 64, "rope_ratio": 3, "add_qkv_bias": True, "add_bias_linear": False,
+                "layernorm_epsilon": 1e-5, "rmsnorm": True, "tie_word_embeddings": False},
 }
 
 
@@ -79,6 +204,8 @@ def linear_shapes(name, outputs, inputs, bias=False):
 
 def parameter_shapes(config):
     """Name -> shape of every tensor of the published files."""
+    if config["model_type"] in family_decoders.TRAITS:
+        return family_decoders.shapes(config)
     return gpt2_shapes(config) if config["model_type"] == "gpt2" else decoder_shapes(config)
 
 
@@ -107,7 +234,7 @@ def decoder_shapes(config):
         prefix = f"model.layers.{layer}."
         shapes |= {f"{prefix}{norm}.weight": (d,) for norm in norms}
         shapes |= attention_shapes(config, prefix + "self_attn.")
-        has_experts = "num_experts_per_tok" in config
+        has_experts = "num_experts_per_tok" in config and FamilyModel(config, {}).has_experts(layer)
         shapes |= expert_shapes(config, prefix) if has_experts else ffn_shapes(config, prefix + "mlp.")
     tied = config.get("tie_word_embeddings", family in GEMMA)
     return shapes if tied else shapes | {"lm_head.weight": (vocab, d)}
@@ -161,10 +288,12 @@ def expert_shapes(config, prefix):
 def random_weight(name, shape, family, generator):
     """At the scale of its inputs. Norms are moved off their usual value, where a missing factor would not show."""
     values = torch.randn(shape, generator=generator)
+    if name.endswith(family_decoders.BUFFERS):
+        return 0.1 * values
     if len(shape) == 1:
         is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight")
-        return (1 if is_factor and family not in GEMMA else 0) + 0.2 * values
-    if "embed_tokens" in name or ".wte." in name or ".wpe." in name:
+        return (1 if is_factor and family not in (*GEMMA, "gemma") else 0) + 0.2 * values
+    if "embed" in name.replace("embed_out", "") or ".wte." in name or ".wpe." in name:
         return 0.4 * values
     return values / shape[-1] ** 0.5
 
@@ -172,8 +301,9 @@ def random_weight(name, shape, family, generator):
 def make_case(name):
     """(config, fp32 weights by name, inputs, targets) of a case; tokens are int64 [BATCH, SEQUENCE]."""
     config = CASES[name]
+    vocab = config.get("vocab_size") or config["padded_vocab_size"]
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     weights = {key: random_weight(key, shape, config["model_type"], generator)
                for key, shape in sorted(parameter_shapes(config).items())}
-    inputs, targets = (torch.randint(config["vocab_size"], (BATCH, SEQUENCE), generator=generator) for _ in range(2))
+    inputs, targets = (torch.randint(vocab, (BATCH, SEQUENCE), generator=generator) for _ in range(2))
     return config, weights, inputs, targets

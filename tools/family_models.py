@@ -13,6 +13,7 @@ is double in tests. Works on PyTorch 1.13 and newer.
 import torch
 from torch.nn import functional
 
+import family_decoders
 from family_operations import ACTIVATIONS, attend, load_balancing_loss, rms_norm, rotary_tables, rotate, soft_cap
 
 GEMMA = ("gemma2", "gemma3_text")
@@ -31,6 +32,11 @@ class FamilyModel:
 
     def forward(self, inputs):
         self.router_logits = []
+        if self.family in family_decoders.TRAITS:
+            decoder = family_decoders.Decoder(self.config, self.weights)
+            logits = decoder.forward(inputs)
+            self.router_logits = decoder.router_logits
+            return logits
         return self.gpt2(inputs) if self.family == "gpt2" else self.decoder(inputs)
 
     def loss(self, logits, targets):
@@ -117,16 +123,22 @@ class FamilyModel:
     def rope(self, layer):
         """Gemma 3 has rotary parameters for each type of layer."""
         rope = self.config["rope_parameters"]
-        return rope[self.config["layer_types"][layer]] if self.family == "gemma3_text" else rope
+        if self.family == "gemma3_text":
+            return rope[self.config["layer_types"][layer]]
+        return {"max_position_embeddings": self.config["max_position_embeddings"], **rope}
 
     def feed_forward(self, x, layer):
-        if "num_experts_per_tok" in self.config:
+        if "num_experts_per_tok" in self.config and self.has_experts(layer):
             return self.experts(x, layer)
         name = f"model.layers.{layer}.mlp."
         if self.family == "phi3":  # gate and up in one matrix
             gate, up = self.linear(x, name + "gate_up_proj").chunk(2, -1)
             return self.linear(self.activation(gate) * up, name + "down_proj")
         return self.gated(x, name)
+
+    def has_experts(self, layer):
+        step = self.config.get("decoder_sparse_step", 1)
+        return layer not in self.config.get("mlp_only_layers", []) and (layer + 1) % step == 0
 
     def gated(self, x, name, names=("gate_proj", "up_proj", "down_proj")):
         """Shazeer, "GLU variants improve Transformer" (arXiv 2002.05202): SwiGLU or GeGLU."""

@@ -8,6 +8,7 @@ import tempfile
 import torch
 import transformers
 
+from family_decoders import BUFFERS, TRAITS
 from make_golden import read
 
 VERSION = f"transformers {transformers.__version__}, torch {torch.__version__}"
@@ -23,15 +24,18 @@ def make_model(config):
     return model.eval()
 
 
+MIXTRAL = ("mixtral", "minimax_m2")
+
+
 def published(name, tensor, family):
     """The names and parts (views) of one of the model's parameters in published files. `transformers` 5 keeps the
-    weights of a layer's experts in one parameter, the files one by one."""
-    is_mixtral = family == "mixtral"
-    if is_mixtral:
+    weights of a layer's experts in one parameter, the files of most families one by one."""
+    if family in MIXTRAL:
         name = name.replace(".mlp.", ".block_sparse_moe.")
-    gate, up, down = ("w1", "w3", "w2") if is_mixtral else ("gate_proj", "up_proj", "down_proj")
+    gate, up, down = ("w1", "w3", "w2") if family in MIXTRAL else ("gate_proj", "up_proj", "down_proj")
     found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|down_proj)(?:\.weight)?", name)
-    if found is None or tensor.dim() != 3:
+    is_packed = family in TRAITS and TRAITS[family].packed
+    if found is None or tensor.dim() != 3 or is_packed:
         return {name: tensor}
     prefix, what = found.groups()
     parts = {}
@@ -45,14 +49,16 @@ def published(name, tensor, family):
 
 def load(model, weights, family):
     """Fills the model's parameters; save_pretrained() must then write the same tensors under the same names."""
-    for name, parameter in model.named_parameters():
-        for part, values in published(name, parameter.data, family).items():
+    buffers = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith(BUFFERS)]
+    for name, tensor in [*model.named_parameters(), *buffers]:
+        for part, values in published(name, tensor.data, family).items():
             values.copy_(weights[part])
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         saved = read(pathlib.Path(folder) / "model.safetensors")
     if "lm_head.weight" not in weights:
         saved.pop("lm_head.weight", None)
+        saved.pop("embed_out.weight", None)
     if saved.keys() != weights.keys():
         raise SystemExit(f"save_pretrained() has other names: {sorted(saved.keys() ^ weights.keys())}")
     for name, tensor in saved.items():
@@ -73,6 +79,8 @@ def compute(config, weights, inputs, targets):
     loss.backward()
     results = {"logits": outputs.logits.detach(), "loss": loss.detach()}
     for name, parameter in model.named_parameters():
+        if name.endswith(BUFFERS):
+            continue
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
         results |= {f"grad.{part}": values for part, values in published(name, gradient, family).items()}
     return json.loads(model.config.to_json_string()), results

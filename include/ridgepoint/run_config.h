@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/compile.h"
@@ -23,6 +24,7 @@ struct GivenWeights {
   std::string source;  // the name of the file, for the record
   // Returns fp32 of the declared shape. May be called more than once for a parameter.
   std::function<HostTensor(const ParameterDeclaration&)> read;
+  std::vector<ParameterDeclaration> constants = {};  // of the graph, of which `read` has the values, too
 };
 
 struct RunConfig {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "core/checked.h"
 #include "core/types/enum_names.h"
@@ -36,6 +37,19 @@ Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
     default:  // the shift by the maximum cancels in the quotient, so it needs no gradient
       return softmax_in_plain_ops(graph, scores, detach(graph, reduce_max(graph, scores, {-1}, true)));
   }
+}
+
+// The softmax of each row of scores [...,H,S,K] (or [...,N,G,S,K]) and its head's sink, without the latter's part.
+Value weights_beside_sinks(Graph& graph, Value scores, Value sinks) {
+  const ScopeGuard scope(graph, "softmax");
+  const Shape& shape = graph.type(scores).shape;
+  Shape column{graph.type(sinks).shape.dim(0), Dim(1), Dim(1)};
+  if (shape[-3] != column[0]) column = Shape{shape.dim(-4), shape.dim(-3), Dim(1), Dim(1)};
+  const Value sink = reshape(graph, sinks, column);
+  const Value top = detach(graph, maximum(graph, reduce_max(graph, scores, {-1}, true), sink));
+  const Value exponentials = exp(graph, sub(graph, scores, top));
+  const Value sum = add(graph, reduce_sum(graph, exponentials, {-1}, true), exp(graph, sub(graph, sink, top)));
+  return div(graph, exponentials, sum);
 }
 
 // The op, computed as its decomposition on every device.
@@ -99,9 +113,12 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
   return AttentionVariant::recompute;
 }
 
-Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form) {
-  if (variant == AttentionVariant::flash) return attention(graph, q, k, v, form).first;
-  if (variant == AttentionVariant::recompute) return plain_attention(graph, q, k, v, form).outputs[0];
+Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
+                      Value sinks) {
+  if (!sinks.valid()) {
+    if (variant == AttentionVariant::flash) return attention(graph, q, k, v, form).first;
+    if (variant == AttentionVariant::recompute) return plain_attention(graph, q, k, v, form).outputs[0];
+  }
   const Shape shape = graph.type(q).shape;
   const std::int64_t group = heads_per_key_head(shape, graph.type(k).shape);
   const KeyHeads heads(graph, group);
@@ -116,10 +133,13 @@ Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, 
     const ScopeGuard scope(graph, "mask");
     scores = causal_mask(graph, scores, -std::numeric_limits<double>::infinity(), form.window);
   }
-  const Value weights = weights_of(graph, variant, scores);
+  const Value weights = sinks.valid() ? weights_beside_sinks(graph, scores, sinks) : weights_of(graph, variant, scores);
   const ScopeGuard scope(graph, "values");
   const Value mixed = matmul(graph, weights, heads.repeated(v));
-  return group == 1 ? mixed : reshape(graph, mixed, shape);
+  if (group == 1) return mixed;
+  std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
+  dims.back() = graph.type(v).shape.dim(-1);
+  return reshape(graph, mixed, Shape(dims));
 }
 
 void validate(const AttentionProblem& p) {

@@ -23,8 +23,10 @@ class Device;
 std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Device& device);
 
 // softmax(scores) v for q [...,S,D], k and v [...,K,D] -> [...,S,D], as the op attention() computes it: with its forms
-// of scores, and heads that share keys and values.
-Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form);
+// of scores, and heads that share keys and values. `sinks` [H], if there are any, are scores of no value beside those
+// of the keys: they take their part of the softmax. With them every variant stores the scores.
+Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
+                      Value sinks = {});
 
 // One call of attention, forward alone or with its backward: the workload that `ridgepoint attention` measures.
 struct AttentionProblem {

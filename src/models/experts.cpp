@@ -1,6 +1,7 @@
 #include "models/experts.h"
 
 #include <string>
+#include <utility>
 
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
@@ -33,18 +34,64 @@ class ExpertBuilder {
     return matmul(graph_, x, transpose(graph_, weight, {1, 0}));
   }
 
+  const ExpertRules& rules() const { return sizes_.rules; }
+
   void route() {
-    const Value logits = linear(x_, sizes_.experts, "router");
+    Value logits = linear(x_, sizes_.experts, "router");
     const ScopeGuard scope(graph_, "router");
+    if (rules().has_router_bias) logits = add(graph_, logits, cast_to(parameter("bias", {sizes_.experts}), logits));
     probabilities_ = softmax(graph_, logits);
-    auto [weights, choices] = top_k(graph_, sizes_.softmax_first ? probabilities_ : logits, sizes_.chosen);
-    if (!sizes_.softmax_first) {
-      weights = softmax(graph_, weights);
-    } else if (sizes_.normalise_weights) {
-      weights = div(graph_, weights, reduce_sum(graph_, weights, {-1}, true));
-    }
-    weights_ = weights;
+    const auto [weights, choices] = choose(logits);
+    weights_ = rules().scale == 1 ? weights : scale(graph_, weights, rules().scale);
     order_ = expert_order(graph_, choices, sizes_.experts);
+  }
+
+  std::pair<Value, Value> choose(Value logits) {
+    if (rules().scores == RouterScores::softmax_of_chosen) {
+      const auto [chosen, choices] = top_k(graph_, logits, sizes_.chosen);
+      return {softmax(graph_, chosen), choices};
+    }
+    const Value scores = rules().scores == RouterScores::sigmoid ? sigmoid(graph_, logits) : probabilities_;
+    if (rules().has_correction || rules().groups != rules().groups_per_token) {
+      const Value choices = top_k(graph_, of_best_groups(scores), sizes_.chosen).second;
+      return divided(top_k(graph_, of_choices(scores, choices), sizes_.chosen));
+    }
+    return divided(top_k(graph_, scores, sizes_.chosen));
+  }
+
+  std::pair<Value, Value> divided(std::pair<Value, Value> best) {
+    if (sizes_.normalise_weights) best.first = div(graph_, best.first, reduce_sum(graph_, best.first, {-1}, true));
+    return best;
+  }
+
+  // The scores [T,E], which are positive, of the choices [T,k], and -1 elsewhere.
+  Value of_choices(Value scores, Value choices) {
+    const DType dtype = graph_.type(scores).dtype;
+    const Value ones = broadcast(graph_, constant(graph_, 1, dtype), graph_.type(choices).shape);
+    const Value is_chosen =
+        detach(graph_, make_value(graph_, Op::top_k_backward, {ones, choices}, {{"size", sizes_.experts}}));
+    return add(graph_, mul(graph_, scores, is_chosen), shift(graph_, is_chosen, -1));
+  }
+
+  // The scores by which experts are chosen, without a derivative: 0 in groups other than the best.
+  Value of_best_groups(Value scores) {
+    Value chosen = detach(graph_, scores);
+    if (rules().has_correction) {
+      const std::string name = graph_.scope() + ".correction";
+      const Value correction = input(graph_, name, {DType::fp32, Shape{sizes_.experts}}, Role::constant);
+      chosen = add(graph_, chosen, cast_to(correction, chosen));
+    }
+    if (rules().groups == rules().groups_per_token) return chosen;
+    const Shape all = graph_.type(chosen).shape;
+    const Value grouped = reshape(graph_, chosen, {tokens_, Dim(rules().groups), Dim(sizes_.experts / rules().groups)});
+    const Value best = top_k(graph_, grouped, rules().group_has_best_two ? 2 : 1).first;
+    const Value of_group = reduce_sum(graph_, best, {-1});
+    const Value best_groups = top_k(graph_, of_group, rules().groups_per_token).first;
+    const std::int64_t others = rules().groups_per_token - 1;
+    const Value least = others == 0 ? best_groups : split(graph_, best_groups, -1, {others, 1})[1];
+    const Value is_worse = less(graph_, of_group, least);
+    const Value column = reshape(graph_, is_worse, {tokens_, Dim(rules().groups), Dim(1)});
+    return reshape(graph_, where(graph_, column, constant(graph_, 0, graph_.type(grouped).dtype), grouped), all);
   }
 
   // The differences of the offsets.
@@ -57,35 +104,64 @@ class ExpertBuilder {
 
   // The rows of the tokens in the order of their experts.
   Value compute(Value rows) {
+    if (rules().weighs_inputs) rows = weighed(rows);
     const ScopeGuard scope(graph_, "experts");
     const Dim experts(sizes_.experts), inner{sizes_.d_ff, 'F'};
-    const auto product = [&](Value x, const char* name, Shape shape) {
-      return grouped_matmul(graph_, x, parameter(name, std::move(shape)), order_.offsets, true);
+    const auto product = [&](Value x, const std::string& number, Dim out, Dim in) {
+      const Value made = grouped_matmul(graph_, x, parameter("w" + number, {experts, out, in}), order_.offsets, true);
+      return rules().has_biases ? add(graph_, made, bias_of_rows(made, "b" + number)) : made;
     };
-    const Value gate = silu(graph_, product(rows, "w1", {experts, inner, model_}));
-    const Value gated = mul(graph_, gate, product(rows, "w3", {experts, inner, model_}));
-    return product(gated, "w2", {experts, model_, inner});
+    Value gate = product(rows, "1", inner, model_);
+    if (rules().limit == 0) gate = silu(graph_, gate);
+    const Value up = product(rows, "3", inner, model_);
+    return product(rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(gate, up), "2", model_, inner);
+  }
+
+  // The bias of each row's expert, which is the product of a column of ones with it.
+  Value bias_of_rows(Value made, const std::string& name) {
+    const TensorType type = graph_.type(made);
+    const Value bias = parameter(name, {Dim(sizes_.experts), type.shape.dim(1)});
+    const Value column = reshape(graph_, bias, {Dim(sizes_.experts), type.shape.dim(1), Dim(1)});
+    const Value ones = broadcast(graph_, constant(graph_, 1, type.dtype), {type.shape.dim(0), Dim(1)});
+    return grouped_matmul(graph_, ones, column, order_.offsets, true);
+  }
+
+  Value limited_swiglu(Value gate, Value up) {
+    const DType dtype = graph_.type(gate).dtype;
+    const auto at_most = [&](Value x) { return minimum(graph_, x, constant(graph_, rules().limit, dtype)); };
+    gate = at_most(gate);
+    up = maximum(graph_, at_most(up), constant(graph_, -rules().limit, dtype));
+    const Value gated = mul(graph_, gate, sigmoid(graph_, scale(graph_, gate, rules().slope)));
+    return mul(graph_, shift(graph_, up, 1), gated);
+  }
+
+  // The rows, in the order of experts, times the weight of each.
+  Value weighed(Value rows) {
+    const ScopeGuard scope(graph_, "experts");
+    const Value column = reshape(graph_, weights_, {tokens_.size * sizes_.chosen, 1});
+    return mul(graph_, rows, cast_to(embedding(graph_, column, order_.order), rows));
   }
 
   // The weighted sums of the rows of each token.
   Value combine(Value rows) {
+    if (!rules().weighs_inputs) rows = weighed(rows);
     const ScopeGuard scope(graph_, "experts");
-    const Value column = reshape(graph_, weights_, {tokens_.size * sizes_.chosen, 1});
-    const Value weights = embedding(graph_, column, order_.order);
-    const Value weighted = mul(graph_, rows, cast_to(weights, graph_.type(rows).dtype));
-    return embedding_backward(graph_, weighted, order_.rows, tokens_.size);
+    return embedding_backward(graph_, rows, order_.rows, tokens_.size);
   }
 
-  Value cast_to(Value value, DType dtype) {
+  // In the dtype of `other`.
+  Value cast_to(Value value, Value other) {
+    const DType dtype = graph_.type(other).dtype;
     return graph_.type(value).dtype == dtype ? value : cast(graph_, value, dtype);
   }
 
   Value shared() {
-    const Value factor = sigmoid(graph_, linear(x_, 1, "shared_expert_gate"));
+    const Value factor = sizes_.shared_gate ? sigmoid(graph_, linear(x_, 1, "shared_expert_gate")) : Value();
     const ScopeGuard scope(graph_, "shared_expert");
     const Value gate = silu(graph_, linear(x_, sizes_.shared_d_ff, "w1"));
     const Value gated = mul(graph_, gate, linear(x_, sizes_.shared_d_ff, "w3"));
-    return mul(graph_, factor, linear(gated, model_.size, "w2"));
+    const Value made = linear(gated, model_.size, "w2");
+    return sizes_.shared_gate ? mul(graph_, factor, made) : made;
   }
 
   Graph& graph_;
@@ -103,6 +179,13 @@ void validate(const ExpertSizes& sizes, const TensorType& x) {
   require(x.shape.rank() == 2 && is_floating(x.dtype), "reads floating [T,D]");
   require(sizes.chosen >= 1 && sizes.chosen <= sizes.experts, "chooses 1 to all of its experts for a token");
   require(sizes.d_ff >= 1 && sizes.shared_d_ff >= 0, "needs experts of a positive width");
+  const std::int64_t groups = sizes.rules.groups;
+  const std::int64_t most = sizes.rules.groups_per_token;
+  require(groups >= 1 && most >= 1 && most <= groups && sizes.experts % groups == 0 &&
+              sizes.chosen <= sizes.experts / groups * most,
+          "needs groups that divide the experts and hold those of a token");
+  require(groups == most || !sizes.rules.group_has_best_two || sizes.experts / groups >= 2,
+          "needs two experts in a group whose two best ones count");
 }
 
 }  // namespace

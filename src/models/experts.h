@@ -5,19 +5,42 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
 
+// What the weights of experts are made of. softmax: over all experts; softmax_of_chosen: over the logits of the chosen
+// ones; sigmoid: of each logit by itself.
+enum class RouterScores : std::uint8_t { softmax, softmax_of_chosen, sigmoid };
+
+// How the experts of a token are chosen and computed, apart from sizes.
+struct ExpertRules {
+  RouterScores scores = RouterScores::softmax;
+  bool has_correction = false;  // a number of each expert, no parameter, is added to the scores that choose, only there
+  std::int64_t groups = 1;      // of as many experts each; a token has experts of its best `groups_per_token` groups
+  std::int64_t groups_per_token = 1;
+  bool group_has_best_two = true;  // a group's score is the sum of its two best scores; otherwise its best
+  double scale = 1;                // of the weights
+  bool weighs_inputs = false;      // the weights are factors of what experts read, not of their results (Llama 4)
+  bool has_router_bias = false;
+  bool has_biases = false;  // of the layers of routed experts
+  double limit = 0;  // SwiGLU in limits: gate up to it, the other factor 1 + x with x in [-limit, limit]; 0: none
+  double slope = 1;  // in the sigmoid of that SwiGLU
+
+  bool operator==(const ExpertRules&) const = default;
+};
+
 struct ExpertSizes {
   std::int64_t experts = 8;       // E
   std::int64_t chosen = 2;        // k: the experts of a token
   std::int64_t d_ff = 0;          // F: the inner width of an expert
-  bool softmax_first = true;      // over all experts, and then top-k; otherwise over the chosen ones
-  bool normalise_weights = true;  // with softmax_first: the weights of a token are divided by their sum
-  std::int64_t shared_d_ff = 0;   // the inner width of an expert that every token has, behind a gate; 0: there is none
+  bool normalise_weights = true;  // unless they are softmax_of_chosen: the weights of a token are divided by their sum
+  std::int64_t shared_d_ff = 0;   // the inner width of an expert that every token has; 0: there is none
+  bool shared_gate = true;        // it stands behind a gate
+  ExpertRules rules = {};
 };
 
 // How a layer has routed its tokens, for the loss that balances the experts.
@@ -26,12 +49,17 @@ struct ExpertRouting {
   Value counts;         // fp32 [E]: the number of times that each expert was chosen; without a derivative
 };
 
+// The end of the name of a correction, a constant of the graph that a workload writes.
+inline constexpr std::string_view kCorrection = "router.correction";
+
 // x [T,D] -> [T,D]. Parameters under the current scope: router.weight [E,D]; experts.w1 and experts.w3 [E,F,D] and
-// experts.w2 [E,D,F], of which an expert computes w2(silu(w1 x) * (w3 x)); with a shared expert also
-// shared_expert.{w1,w3}.weight [S,D], shared_expert.w2.weight [D,S] and shared_expert_gate.weight [1,D], whose product
-// with x gives the factor of its result through a sigmoid. The sums over the experts of a token have a fixed order. All
+// experts.w2 [E,D,F], of which an expert computes w2(silu(w1 x) * (w3 x)), with biases also experts.b1, b3 [E,F] and b2
+// [E,D]; with a shared expert also shared_expert.{w1,w3}.weight [S,D] and shared_expert.w2.weight [D,S], and with its
+// gate shared_expert_gate.weight [1,D], whose product with x gives the factor of its result through a sigmoid. A
+// correction is the constant router.correction [E]. The sums over the experts of a token have a fixed order. All
 // T k rows that the experts compute are counted and stored, wherever they are routed. Appends to `routings` unless it
-// is null. Throws Error (usage) unless 1 <= k <= E and the widths are positive.
+// is null. Throws Error (usage) unless 1 <= k <= E, the
+// widths are positive, and the groups divide the experts and hold k.
 Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings = nullptr);
 
 // The auxiliary loss of Switch Transformers (Fedus et al. 2021, arXiv:2101.03961) over the tokens of all layers, as

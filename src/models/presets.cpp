@@ -8,22 +8,58 @@
 namespace ridgepoint {
 namespace {
 
-// Of one layer: the linear layers, or the router, the experts and the shared expert with its gate.
-std::int64_t feed_forward_parameters(const TransformerConfig& c) {
+constexpr const char* kCount = "the parameter count";
+
+std::int64_t product(std::initializer_list<std::int64_t> factors) { return checked_product(factors, kCount); }
+std::int64_t sum(std::initializer_list<std::int64_t> terms) { return checked_sum(terms, kCount); }
+std::int64_t only_if(bool condition, std::int64_t count) { return condition ? count : 0; }
+
+// Of one layer of a feed-forward network of this width, with or without biases.
+std::int64_t network_parameters(const TransformerConfig& c, std::int64_t width, bool has_biases) {
+  const std::int64_t inner = c.architecture.gated ? 2 : 1;
+  const std::int64_t weights = product({inner + 1, c.d_model, width});
+  return has_biases ? sum({weights, product({inner, width}), c.d_model}) : weights;
+}
+
+// Of one layer with experts: the router, the experts, and the shared expert with its gate.
+std::int64_t expert_parameters(const TransformerConfig& c) {
+  const Experts& experts = c.architecture.experts;
+  const std::int64_t shared = experts.shared_width;
+  return sum({product({experts.count, c.d_model + (experts.rules.has_router_bias ? 1 : 0)}),
+              product({experts.count, network_parameters(c, c.d_ff, experts.rules.has_biases)}),
+              only_if(shared > 0, network_parameters(c, shared, false)),
+              only_if(shared > 0 && experts.shared_gate, c.d_model)});
+}
+
+std::int64_t latent_parameters(const TransformerConfig& c) {
   const Architecture& a = c.architecture;
-  const auto layer = [&](std::int64_t width) {
-    constexpr const char* kWhat = "the parameter count";
-    const std::int64_t weights = checked_product({a.gated ? 3 : 2, c.d_model, width}, kWhat);
-    if (!a.feed_forward_bias) return weights;
-    return checked_sum({weights, checked_product({a.gated ? 2 : 1, width}, kWhat), c.d_model}, kWhat);
-  };
-  if (a.experts.count == 0) return layer(c.d_ff);
-  constexpr const char* kWhat = "the parameters of the experts";
-  const std::int64_t shared = a.experts.shared_width;
-  return checked_sum(
-      {checked_product({a.experts.count, c.d_model}, kWhat), checked_product({a.experts.count, layer(c.d_ff)}, kWhat),
-       shared > 0 ? checked_sum({layer(shared), c.d_model}, kWhat) : 0},
-      kWhat);
+  const LatentAttention& latent = a.latent;
+  const std::int64_t queries = product({c.heads, c.head_size()});
+  const std::int64_t per_head = c.head_size() - latent.rotated + latent.value_size;
+  const std::int64_t joint = sum({latent.kv_rank, latent.rotated});
+  return sum({latent.q_rank == 0 ? product({queries, c.d_model})
+                                 : product({latent.q_rank, sum({c.d_model, queries, 1 + (a.projection_bias ? 1 : 0)})}),
+              product({joint, c.d_model + (a.projection_bias ? 1 : 0)}), latent.kv_rank,
+              product({latent.kv_rank, c.heads, per_head}), product({c.heads, latent.value_size, c.d_model}),
+              only_if(a.output_bias, c.d_model)});
+}
+
+std::int64_t attention_parameters(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  if (a.latent.kv_rank > 0) return latent_parameters(c);
+  const std::int64_t queries = product({c.heads, c.head_size()});
+  const std::int64_t keys = product({c.kv_heads(), c.head_size()});
+  const bool has_norm_of_head =
+      a.projection_norm == ProjectionNorm::per_head || a.projection_norm == ProjectionNorm::rotated;
+  return sum({product({2, queries, c.d_model}), product({2, keys, c.d_model}),
+              only_if(a.projection_bias, sum({queries, keys, keys})), only_if(a.output_bias, c.d_model),
+              only_if(has_norm_of_head, 2 * c.head_size()),
+              only_if(a.projection_norm == ProjectionNorm::whole, sum({queries, keys})), only_if(a.sinks, c.heads)});
+}
+
+std::int64_t norms_of_layer(const Architecture& a) {
+  if (a.block == BlockOrder::side_by_side_one_norm) return 1;
+  return a.placement == NormPlacement::both ? 4 : 2;
 }
 
 }  // namespace
@@ -49,23 +85,17 @@ TransformerConfig transformer_preset(std::string_view name) {
 }
 
 std::int64_t parameter_count(const TransformerConfig& c) {
-  constexpr const char* kWhat = "the parameter count";
-  const auto product = [](std::initializer_list<std::int64_t> factors) { return checked_product(factors, kWhat); };
-  const auto sum = [](std::initializer_list<std::int64_t> terms) { return checked_sum(terms, kWhat); };
   const Architecture& a = c.architecture;
-  const auto only_if = [](bool condition, std::int64_t count) { return condition ? count : std::int64_t{0}; };
-  const std::int64_t queries = product({c.heads, c.head_size()});
-  const std::int64_t keys = product({c.kv_heads(), c.head_size()});
-  const std::int64_t norm = a.norm == Norm::layer_norm ? product({2, c.d_model}) : c.d_model;
-  const std::int64_t projections =
-      sum({product({2, queries, c.d_model}), product({2, keys, c.d_model}),
-           only_if(a.projection_bias, sum({queries, keys, keys})), only_if(a.output_bias, c.d_model),
-           only_if(a.projection_norm == ProjectionNorm::per_head, 2 * c.head_size()),
-           only_if(a.projection_norm == ProjectionNorm::whole, sum({queries, keys}))});
-  const std::int64_t layer =
-      sum({projections, feed_forward_parameters(c), product({a.placement == NormPlacement::both ? 4 : 2, norm})});
-  return sum({product({c.layers, layer}), product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), norm,
-              only_if(a.positions == Positions::learned, product({a.max_context, c.d_model}))});
+  const bool has_norm_biases = a.norm == Norm::layer_norm && a.norm_biases;
+  const std::int64_t norm = only_if(a.norm_weights, product({has_norm_biases ? 2 : 1, c.d_model}));
+  std::int64_t with_experts = 0;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) with_experts += a.has_experts(layer) ? 1 : 0;
+  const std::int64_t dense = c.layers - with_experts;
+  return sum({product({c.layers, sum({attention_parameters(c), product({norms_of_layer(a), norm})})}),
+              only_if(with_experts > 0, product({with_experts, expert_parameters(c)})),
+              only_if(dense > 0, product({dense, network_parameters(c, c.dense_width(), a.feed_forward_bias)})),
+              product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab), norm,
+              only_if(a.positions == Positions::learned, product({a.unused_positions + a.max_context, c.d_model}))});
 }
 
 namespace {
@@ -98,11 +128,41 @@ void validate_experts(const TransformerConfig& c) {
                     std::to_string(a.experts.count) + " experts",
                 ErrorKind::usage);
   }
-  if (!a.gated || a.activation != Activation::silu || a.feed_forward_bias)
-    throw Error("experts are SwiGLU networks without biases; other ones are not supported", ErrorKind::unsupported);
+  if (!a.gated || a.activation != Activation::silu)
+    throw Error("experts are SwiGLU networks; other ones are not supported", ErrorKind::unsupported);
+  const ExpertRules& rules = a.experts.rules;
+  if (rules.groups < 1 || rules.groups_per_token < 1 || rules.groups_per_token > rules.groups ||
+      a.experts.count % rules.groups != 0 ||
+      a.experts.per_token > a.experts.count / rules.groups * rules.groups_per_token) {
+    throw Error(std::to_string(a.experts.per_token) + " experts of a token do not fit into " +
+                    std::to_string(rules.groups_per_token) + " of " + std::to_string(rules.groups) + " groups of " +
+                    std::to_string(a.experts.count) + " experts",
+                ErrorKind::usage);
+  }
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    if (!a.has_experts(layer) && a.experts.dense_width < 1)
+      throw Error("layer " + std::to_string(layer) + " has no experts and no width of its own", ErrorKind::usage);
+  }
+}
+
+void validate_latent(const TransformerConfig& c) {
+  const LatentAttention& latent = c.architecture.latent;
+  if (latent.kv_rank == 0) return;
+  if (latent.rotated < 2 || latent.rotated % 2 != 0 || latent.rotated >= c.head_size() || latent.value_size < 1 ||
+      latent.value_size > c.head_size()) {
+    throw Error("latent attention rotates an even part of a head, and a head of values is no wider than one of " +
+                    std::to_string(c.head_size()) + "; here are " + std::to_string(latent.rotated) + " and " +
+                    std::to_string(latent.value_size),
+                ErrorKind::usage);
+  }
 }
 
 }  // namespace
+
+void validate_layers(const TransformerConfig& c) {
+  validate_experts(c);
+  validate_latent(c);
+}
 
 void validate(const TransformerConfig& c, std::int64_t batch) {
   const std::pair<std::int64_t, const char*> sizes[] = {
@@ -118,7 +178,7 @@ void validate(const TransformerConfig& c, std::int64_t batch) {
                 ErrorKind::usage);
   }
   validate_heads(c);
-  validate_experts(c);
+  validate_layers(c);
   if (c.architecture.positions == Positions::learned && c.context > c.architecture.max_context) {
     throw Error("--context " + std::to_string(c.context) + " is longer than the " +
                     std::to_string(c.architecture.max_context) + " learned positions of the model",

@@ -15,8 +15,9 @@ constexpr auto kNorms = enum_names<Norm>("rms_norm", "layer_norm");
 constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both");
 constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu");
 constexpr auto kPositions = enum_names<Positions>("rotary", "learned");
-constexpr auto kProjectionNorms = enum_names<ProjectionNorm>("none", "per_head", "whole");
-constexpr auto kScalings = enum_names<RotaryScaling>("none", "linear", "llama3");
+constexpr auto kBlocks = enum_names<BlockOrder>("in_turn", "side_by_side", "side_by_side_one_norm");
+constexpr auto kProjectionNorms = enum_names<ProjectionNorm>("none", "per_head", "whole", "rotated", "unweighted");
+constexpr auto kScalings = enum_names<RotaryScaling>("none", "linear", "llama3", "yarn", "longrope", "dynamic");
 
 // Llama 3.1's: waves longer than the original context over `low` are stretched by the factor, those shorter than it
 // over `high` are not, and between them the frequency is interpolated.
@@ -28,8 +29,38 @@ double llama3_frequency(const Rotary& rotary, double frequency) {
   return (1 - share) * frequency / rotary.factor + share * frequency;
 }
 
+// The element whose wave turns so often over the original context.
+double element_of(const Rotary& rotary, std::int64_t width, double turns) {
+  const double length = static_cast<double>(rotary.original_context) / (turns * 2 * std::numbers::pi);
+  return static_cast<double>(width) * std::log(length) / (2 * std::log(rotary.theta));
+}
+
+// YaRN's (Peng et al. 2023, arXiv:2309.00071, section 3.2): elements before `low` are kept, those after `high` divided
+// by the factor, and between them the frequency is interpolated.
+double yarn_frequency(const Rotary& rotary, std::int64_t width, std::int64_t element, double frequency) {
+  double low = element_of(rotary, width, rotary.fast_turns);
+  double high = element_of(rotary, width, rotary.slow_turns);
+  if (rotary.whole_steps) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(width - 1));
+  if (low == high) high += 0.001;
+  const double share = std::clamp((static_cast<double>(element) - low) / (high - low), 0.0, 1.0);
+  return (1 - share) * frequency + share * frequency / rotary.factor;
+}
+
+// Beyond the original context theta grows with the length.
+double theta_of(const Rotary& rotary, std::int64_t width, std::int64_t context) {
+  if (rotary.scaling != RotaryScaling::dynamic || context <= rotary.original_context) return rotary.theta;
+  const double times = static_cast<double>(context) / static_cast<double>(rotary.original_context);
+  const auto elements = static_cast<double>(width);
+  return rotary.theta * std::pow(rotary.factor * times - (rotary.factor - 1), elements / (elements - 2));
+}
+
 void write_tables(Program& program, const std::string& name, const TransformerConfig& config, const Rotary& rotary) {
-  const std::vector<double> frequencies = rotary_frequencies(rotary, rotated_width(config, rotary));
+  const std::vector<double> frequencies = rotary_frequencies(rotary, rotated_width(config, rotary), config.context);
   const TensorType type{DType::fp32, {config.context, static_cast<std::int64_t>(frequencies.size())}};
   HostTensor cosines(type);
   HostTensor sines(type);
@@ -37,12 +68,32 @@ void write_tables(Program& program, const std::string& name, const TransformerCo
     for (std::size_t i = 0; i < frequencies.size(); ++i) {
       const double angle = static_cast<double>(position) * frequencies[i];
       const std::size_t at = static_cast<std::size_t>(position) * frequencies.size() + i;
-      cosines.as<float>()[at] = static_cast<float>(std::cos(angle));
-      sines.as<float>()[at] = static_cast<float>(std::sin(angle));
+      cosines.as<float>()[at] = static_cast<float>(rotary.amplitude * std::cos(angle));
+      sines.as<float>()[at] = static_cast<float>(rotary.amplitude * std::sin(angle));
     }
   }
   program.write_input(name + ".cosines", cosines);
   program.write_input(name + ".sines", sines);
+}
+
+void write_query_growth(Program& program, const TransformerConfig& config) {
+  const QueryGrowth& growth = config.architecture.query_growth;
+  HostTensor factors(TensorType{DType::fp32, {config.context, 1, 1}});
+  for (std::int64_t position = 0; position < config.context; ++position) {
+    const auto lengths = static_cast<double>((position + growth.offset) / growth.length);
+    factors.as<float>()[static_cast<std::size_t>(position)] =
+        static_cast<float>(1 + growth.strength * std::log(1 + lengths));
+  }
+  program.write_input(std::string(kQueryGrowth), factors);
+}
+
+// The numbers by which training balances the experts are 0 at its begin.
+void write_corrections(Program& program) {
+  const Graph& graph = program.graph();
+  for (const NodeId id : graph.inputs(Role::constant)) {
+    const std::string name = input_name(graph.node(id));
+    if (name.ends_with(kCorrection)) program.write_input(name, HostTensor(graph.type(graph.node(id).outputs[0])));
+  }
 }
 
 }  // namespace
@@ -51,6 +102,7 @@ std::string_view name(Norm norm) { return kNorms[norm]; }
 std::string_view name(NormPlacement placement) { return kPlacements[placement]; }
 std::string_view name(Activation activation) { return kActivations[activation]; }
 std::string_view name(Positions positions) { return kPositions[positions]; }
+std::string_view name(BlockOrder order) { return kBlocks[order]; }
 std::string_view name(ProjectionNorm norm) { return kProjectionNorms[norm]; }
 std::string_view name(RotaryScaling scaling) { return kScalings[scaling]; }
 
@@ -75,7 +127,8 @@ WorkloadDescription Transformer::describe() const {
 }
 
 TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& parameter) const {
-  const bool is_bias = parameter.name.ends_with(".bias");
+  const std::string_view own = std::string_view(parameter.name).substr(parameter.name.rfind('.') + 1);
+  const bool is_bias = own == "bias" || own == "sinks" || (own.size() == 2 && own[0] == 'b') || own == "correction";
   const bool is_norm = parameter.type.shape.rank() == 1;
   if (is_bias || (is_norm && config_.architecture.norm_adds_one)) return {};
   if (parameter.name == "position_embeddings.weight") return {.deviation = kEmbeddingDeviation};
@@ -86,6 +139,7 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
 
 void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {
   write_rotary_tables(program, config_);
+  write_corrections(program);
   Workload::write_data(program, seed, stop_point);
 }
 
@@ -95,16 +149,26 @@ std::int64_t Transformer::flops(const CompileOptions& options) const {
   return model_flops(build_transformer(plain, batch_), options);
 }
 
+bool grows_queries(const TransformerConfig& config) {
+  const QueryGrowth& growth = config.architecture.query_growth;
+  return growth.strength != 0 && config.context - 1 + growth.offset >= growth.length;
+}
+
 std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary) {
   return std::llround(rotary.share * static_cast<double>(config.head_size()) / 2) * 2;
 }
 
-std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width) {
+std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context) {
+  const double theta = theta_of(rotary, width, context);
+  const std::vector<double>& factors = context > rotary.original_context ? rotary.long_factors : rotary.short_factors;
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < width / 2; ++i) {
-    const double frequency = std::pow(rotary.theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+    const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
     switch (rotary.scaling) {
-      case RotaryScaling::none: frequencies.push_back(frequency); break;
+      case RotaryScaling::none:
+      case RotaryScaling::dynamic: frequencies.push_back(frequency); break;
+      case RotaryScaling::yarn: frequencies.push_back(yarn_frequency(rotary, width, i, frequency)); break;
+      case RotaryScaling::longrope: frequencies.push_back(frequency / factors.at(static_cast<std::size_t>(i))); break;
       case RotaryScaling::linear: frequencies.push_back(frequency / rotary.factor); break;
       case RotaryScaling::llama3: frequencies.push_back(llama3_frequency(rotary, frequency)); break;
     }
@@ -117,6 +181,7 @@ void write_rotary_tables(Program& program, const TransformerConfig& config) {
     return program.graph().find_input(std::string(name) + ".cosines").has_value();
   };
   const Architecture& a = config.architecture;
+  if (program.graph().find_input(std::string(kQueryGrowth))) write_query_growth(program, config);
   if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary);
   if (has(kWindowRotary)) write_tables(program, std::string(kWindowRotary), config, a.window_rotary);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/attention.h"
+#include "models/experts.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/workload.h"
@@ -21,28 +22,38 @@ enum class NormPlacement : std::uint8_t { before, after, both };
 // gelu is x Phi(x) with the error function; gelu_tanh its approximation by tanh (Hendrycks & Gimpel 2016).
 enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
 enum class Positions : std::uint8_t { rotary, learned };
-// RMS norms of queries and keys before their rotation. per_head: one weight of the head size for all heads (Qwen 3,
-// Gemma 3). whole: over all heads together, a weight of the projection's width (OLMo 2).
-enum class ProjectionNorm : std::uint8_t { none, per_head, whole };
+// How attention and feed-forward follow each other. side_by_side: both read the block's input, through norms of their
+// own (GPT-NeoX), or through one that they share (Phi, Cohere), and their results are added to it.
+enum class BlockOrder : std::uint8_t { in_turn, side_by_side, side_by_side_one_norm };
+// Norms of queries and keys before their rotation. per_head: one weight of the head size for all heads (Qwen 3,
+// Gemma 3). whole: over all heads together, a weight of the projection's width (OLMo 2). rotated: as per_head, after
+// rotation (Hunyuan). unweighted: after rotation, without a weight, in layers that rotate (Llama 4).
+enum class ProjectionNorm : std::uint8_t { none, per_head, whole, rotated, unweighted };
 // How the frequencies of rotary embedding are stretched for longer sequences. linear: all divided by the factor.
-// llama3: only those of long waves, with a smooth transition (Llama 3.1).
-enum class RotaryScaling : std::uint8_t { none, linear, llama3 };
+// llama3: only those of long waves, with a smooth transition (Llama 3.1). yarn: those of long waves, with a ramp (Peng
+// et al. 2023). longrope: each by a factor of its own (Phi-3). dynamic: a larger base beyond the original context.
+enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, dynamic };
 
 std::string_view name(Norm norm);                // rms_norm layer_norm
 std::string_view name(NormPlacement placement);  // before after both
 std::string_view name(Activation activation);    // silu gelu gelu_tanh relu
 std::string_view name(Positions positions);      // rotary learned
-std::string_view name(ProjectionNorm norm);      // none per_head whole
-std::string_view name(RotaryScaling scaling);    // none linear llama3
+std::string_view name(BlockOrder order);         // in_turn side_by_side side_by_side_one_norm
+std::string_view name(ProjectionNorm norm);      // none per_head whole rotated unweighted
+std::string_view name(RotaryScaling scaling);    // none linear llama3 yarn longrope dynamic
 
 struct Rotary {
   double theta = 10000;
   double share = 1;  // of the head size that is rotated, the first elements; the others stay
   RotaryScaling scaling = RotaryScaling::none;
-  double factor = 1;                     // linear, llama3
-  double low_frequency_factor = 1;       // llama3
-  double high_frequency_factor = 4;      // llama3
-  std::int64_t original_context = 8192;  // llama3
+  double factor = 1;                       // all but longrope
+  double low_frequency_factor = 1;         // llama3
+  double high_frequency_factor = 4;        // llama3
+  std::int64_t original_context = 8192;    // all but linear
+  double fast_turns = 32, slow_turns = 1;  // yarn: over the original context, where the ramp begins and ends
+  bool whole_steps = true;                 // yarn: the ramp begins and ends at whole elements
+  double amplitude = 1;                    // yarn, longrope: the factor of all cosines and sines
+  std::vector<double> short_factors = {}, long_factors = {};  // longrope: up to the original context, and beyond it
 
   bool operator==(const Rotary&) const = default;
 };
@@ -52,10 +63,41 @@ struct Experts {
   std::int64_t count = 0;  // 0: every layer has one feed-forward layer
   std::int64_t per_token = 0;
   bool normalised = false;        // the weights of a token's experts sum to 1 (Mixtral)
-  std::int64_t shared_width = 0;  // width of the expert that every token runs behind a sigmoid gate (Qwen 2 MoE)
+  std::int64_t shared_width = 0;  // width of the expert that every token runs; 0: there is none
   double auxiliary_loss = 0;      // the factor of the load-balancing loss; 0: the loss has none
+  bool shared_gate = true;        // the shared expert stands behind a sigmoid gate (Qwen 2 MoE)
+  ExpertRules rules = {};
+  // Which layers have experts: layer i has entry i modulo the size; the others one layer of width dense_width. Empty:
+  // all.
+  std::vector<bool> layers = {};
+  std::int64_t dense_width = 0;
 
   bool operator==(const Experts&) const = default;
+};
+
+// Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434): queries and keys with values are projected through a low
+// rank with an RMS norm. The last `rotated` elements of a head of queries are rotated, and those of the keys are
+// projected apart, once for all heads. A head of queries has Architecture::head_size elements.
+struct LatentAttention {
+  std::int64_t kv_rank = 0;  // 0: attention is as usual
+  std::int64_t q_rank = 0;   // 0: queries are projected at once
+  std::int64_t rotated = 0;
+  std::int64_t value_size = 0;  // of a head of values
+  double norm_epsilon = 1e-6;
+  // Of yarn, whose factor of the scores is the square of 1 + 0.1 stretch log(factor).
+  double stretch = 0;
+
+  bool operator==(const LatentAttention&) const = default;
+};
+
+// Queries grow with their position p: by 1 + strength log(1 + floor((p + offset) / length)). Strength 0: they do not.
+struct QueryGrowth {
+  double strength = 0;
+  std::int64_t length = 0;
+  std::int64_t offset = 0;
+  bool unrotated_layers = false;  // only in layers without rotation (Llama 4)
+
+  bool operator==(const QueryGrowth&) const = default;
 };
 
 // What the layers are made of, apart from their sizes. The default is the model of docs/model.md; docs/models.md says
@@ -68,31 +110,50 @@ struct Architecture {
   NormPlacement placement = NormPlacement::before;
   double norm_epsilon = 1e-5;
   bool norm_adds_one = false;  // an RMS norm multiplies by 1 + weight (Gemma)
+  bool norm_weights = true;    // norms of the stream have weights (OLMo 1: no)
+  bool norm_biases = true;     // and layer norms also biases (Cohere: no)
+  BlockOrder block = BlockOrder::in_turn;
   Activation activation = Activation::silu;
   bool gated = true;             // feed-forward: w2(act(w1 x) * w3 x); otherwise w2(act(w1 x))
   bool projection_bias = false;  // of q, k and v
   bool output_bias = false;      // of the output projection
   bool feed_forward_bias = false;
   bool tied_head = false;  // the head is the embedding
+  bool head_bias = false;
   Positions positions = Positions::rotary;
   std::int64_t max_context = 0;  // rows of learned positions; for rotary ones what the model was trained for, 0 unknown
+  std::int64_t unused_positions = 0;  // rows of learned positions before that of the first token (OPT)
   Rotary rotary = {};
   ProjectionNorm projection_norm = ProjectionNorm::none;
-  double query_scale = 0;  // the factor of the scores; 0: 1 / sqrt(head size)
-  double score_cap = 0;    // scores become cap tanh(scores / cap); 0: they stay
-  double logit_cap = 0;    // the same of the logits
+  double query_scale = 0;       // the factor of the scores; 0: 1 / sqrt(head size)
+  double score_cap = 0;         // scores become cap tanh(scores / cap); 0: they stay
+  double logit_cap = 0;         // the same of the logits
+  double projection_limit = 0;  // q, k and v are limited to [-limit, limit]; 0: they are not
   double embedding_scale = 1;
+  double residual_scale = 1;  // of the results of attention and feed-forward
+  double logit_scale = 1;
+  bool sinks = false;  // each head has a score of its own that no value belongs to (gpt-oss)
+  LatentAttention latent = {};
+  QueryGrowth query_growth = {};
   std::int64_t window = 0;  // a query sees this many keys, its own included; 0: all before it
   // Which layers have the window: layer i has entry i modulo the size. Empty: all.
   std::vector<bool> window_layers = {};
+  bool chunks = false;  // in place of a window, a query sees the keys of its own chunk of `window` tokens (Llama 4)
+  // Which layers rotate nothing, in the same way. Empty: none.
+  std::vector<bool> unrotated_layers = {};
   Rotary window_rotary = {};  // of layers with a window, if `separate_rotary` (Gemma 3)
   bool separate_rotary = false;
   Experts experts = {};
 
   // Whether the layer is one of those with a window, of whatever length.
-  bool has_window(std::int64_t layer) const {
-    if (window == 0 || window_layers.empty()) return window > 0;
-    return window_layers[static_cast<std::size_t>(layer) % window_layers.size()];
+  bool has_window(std::int64_t layer) const { return window > 0 && is_one_of(window_layers, layer, true); }
+  bool is_rotated(std::int64_t layer) const {
+    return positions == Positions::rotary && !is_one_of(unrotated_layers, layer, false);
+  }
+  bool has_experts(std::int64_t layer) const { return experts.count > 0 && is_one_of(experts.layers, layer, true); }
+
+  static bool is_one_of(const std::vector<bool>& layers, std::int64_t layer, bool if_empty) {
+    return layers.empty() ? if_empty : layers[static_cast<std::size_t>(layer) % layers.size()];
   }
 
   bool operator==(const Architecture&) const = default;
@@ -114,6 +175,12 @@ struct TransformerConfig {
 
   std::int64_t head_size() const { return architecture.head_size > 0 ? architecture.head_size : d_model / heads; }
   std::int64_t kv_heads() const { return architecture.kv_heads > 0 ? architecture.kv_heads : heads; }
+  // Of the feed-forward layers that have no experts.
+  std::int64_t dense_width() const { return architecture.experts.count > 0 ? architecture.experts.dense_width : d_ff; }
+  // Of a head of values.
+  std::int64_t value_size() const {
+    return architecture.latent.kv_rank > 0 ? architecture.latent.value_size : head_size();
+  }
 };
 
 // In ascending order of their parameters. docs/model.md lists them.
@@ -123,6 +190,8 @@ TransformerConfig transformer_preset(std::string_view name);
 // Throws Error (usage) for a size that is not positive, heads that do not divide d_model, an odd head size, and
 // products that overflow.
 void validate(const TransformerConfig& config, std::int64_t batch);
+// What validate() checks of layers alone, whatever their heads and the run.
+void validate_layers(const TransformerConfig& config);
 // Throws Error (usage) when the count overflows.
 std::int64_t parameter_count(const TransformerConfig& config);
 
@@ -163,12 +232,16 @@ class Transformer final : public Workload {
 // The width of a head that is rotated: an even number.
 std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary);
 
-// The angle of each pair at position 1: theta^(-2i / width), stretched as `rotary` says.
-std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width);
+// The angle of each pair at position 1: theta^(-2i / width), stretched as `rotary` says for sequences of `context`.
+std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context = 0);
 
 // Names of the tables' inputs without ".cosines" and ".sines", fp32 [S,width/2].
 inline constexpr std::string_view kRotary = "rope";
 inline constexpr std::string_view kWindowRotary = "rope.window";  // of layers with a window, where these differ
+
+// fp32 [S,1,1]: the factor of the queries of each position, where `query_growth` has any.
+inline constexpr std::string_view kQueryGrowth = "attn.query_growth";
+bool grows_queries(const TransformerConfig& config);
 
 // Writes the tables that the program has.
 void write_rotary_tables(Program& program, const TransformerConfig& config);

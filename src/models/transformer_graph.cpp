@@ -49,17 +49,21 @@ class TransformerBuilder {
       const ScopeGuard scope(graph_, "layers." + std::to_string(i));
       x = layer(x, i);
     }
-    return head(norm(x, "ln_final"));
+    return head(stream_norm(x, "ln_final"));
   }
 
   void declare_tables() {
     if (made_of_.positions != Positions::rotary) return;
     bool all_have_windows = made_of_.separate_rotary;
     bool any_has_window = false;
+    bool all_rotate_nothing = true;
     for (std::int64_t i = 0; i < config_.layers; ++i) {
+      if (!made_of_.is_rotated(i)) continue;
+      all_rotate_nothing = false;
       all_have_windows = all_have_windows && made_of_.has_window(i);
       any_has_window = any_has_window || made_of_.has_window(i);
     }
+    if (all_rotate_nothing) return;
     if (!all_have_windows) rotary_ = tables(kRotary, made_of_.rotary);
     if (made_of_.separate_rotary && any_has_window) window_rotary_ = tables(kWindowRotary, made_of_.window_rotary);
   }
@@ -84,8 +88,10 @@ class TransformerBuilder {
 
   Value add_positions(Value x) {
     const ScopeGuard scope(graph_, "position_embeddings");
+    const std::int64_t unused = made_of_.unused_positions;
     const std::int64_t rest = made_of_.max_context - config_.context;
-    Value rows = weight_here({Dim(made_of_.max_context), model_});
+    Value rows = weight_here({Dim(unused + made_of_.max_context), model_});
+    if (unused > 0) rows = split(graph_, rows, 0, {unused, made_of_.max_context})[1];
     if (rest > 0) rows = split(graph_, rows, 0, {config_.context, rest})[0];
     const Value by_sequence = reshape(graph_, x, {batch_, sequence_, model_});
     return reshape(graph_, add(graph_, by_sequence, rows), {tokens_, model_});
@@ -95,19 +101,36 @@ class TransformerBuilder {
     if (stop_point_) stop_point_();
     const bool before = made_of_.placement != NormPlacement::after;
     const bool after = made_of_.placement != NormPlacement::before;
-    Value attended = attention(before ? norm(x, "ln1") : x, index);
-    if (after) attended = norm(attended, "ln1_after");
-    x = add(graph_, x, attended);
-    Value transformed = feed_forward(before ? norm(x, "ln2") : x);
-    if (after) transformed = norm(transformed, "ln2_after");
-    return add(graph_, x, transformed);
+    const Value read = before ? stream_norm(x, "ln1") : x;
+    Value attended = attention(read, index);
+    if (after) attended = stream_norm(attended, "ln1_after");
+    const Value joined = add(graph_, x, scaled(attended, made_of_.residual_scale));
+    Value transformed;
+    if (made_of_.block == BlockOrder::side_by_side_one_norm) {
+      transformed = feed_forward(read, index);
+    } else {
+      const Value stream = made_of_.block == BlockOrder::in_turn ? joined : x;
+      transformed = feed_forward(before ? stream_norm(stream, "ln2") : stream, index);
+    }
+    if (after) transformed = stream_norm(transformed, "ln2_after");
+    return add(graph_, joined, scaled(transformed, made_of_.residual_scale));
   }
 
-  Value norm(Value x, const char* name) {
+  Value scaled(Value x, double factor) { return factor == 1 ? x : scale(graph_, x, factor); }
+
+  // A vector of one number, where there is no parameter.
+  Value filled(Dim width, double value) { return broadcast(graph_, constant(graph_, value, DType::fp32), {width}); }
+
+  Value stream_norm(Value x, const char* name) { return norm(x, name, made_of_.norm_weights); }
+
+  Value norm(Value x, const char* name, bool has_weight = true) {
     const ScopeGuard scope(graph_, name);
-    const Value weight = weight_here({graph_.type(x).shape.dim(-1)});
-    if (made_of_.norm == Norm::layer_norm)
-      return layer_norm(graph_, x, weight, bias_here(model_), made_of_.norm_epsilon)[0];
+    const Dim width = graph_.type(x).shape.dim(-1);
+    const Value weight = has_weight ? weight_here({width}) : filled(width, 1);
+    if (made_of_.norm == Norm::layer_norm) {
+      const Value bias = has_weight && made_of_.norm_biases ? bias_here(model_) : filled(width, 0);
+      return layer_norm(graph_, x, weight, bias, made_of_.norm_epsilon)[0];
+    }
     return rms_norm(graph_, x, made_of_.norm_adds_one ? shift(graph_, weight, 1.0) : weight, made_of_.norm_epsilon)
         .first;
   }
@@ -122,43 +145,157 @@ class TransformerBuilder {
 
   // A projection of x [T,D] as heads [B,S,heads,width], with its norm.
   Value project(Value x, std::int64_t heads, const char* name, const char* norm_name = nullptr) {
-    const bool has_norm = norm_name != nullptr && made_of_.projection_norm != ProjectionNorm::none;
-    const bool is_whole = made_of_.projection_norm == ProjectionNorm::whole;
+    const ProjectionNorm kind = norm_name != nullptr ? made_of_.projection_norm : ProjectionNorm::none;
     const char label = heads == config_.heads ? 'H' : 'N';
     Value projected = linear(x, heads * config_.head_size(), 'D', name, made_of_.projection_bias);
-    if (has_norm && is_whole) projected = norm(projected, norm_name);
+    if (const double limit = made_of_.projection_limit; limit > 0) {
+      projected = minimum(graph_, projected, constant(graph_, limit, DType::fp32));
+      projected = maximum(graph_, projected, constant(graph_, -limit, DType::fp32));
+    }
+    if (kind == ProjectionNorm::whole) projected = norm(projected, norm_name);
     projected = reshape(graph_, projected, {batch_, sequence_, {heads, label}, {config_.head_size(), 'd'}});
-    return has_norm && !is_whole ? norm(projected, norm_name) : projected;
+    return kind == ProjectionNorm::per_head ? norm(projected, norm_name) : projected;
   }
 
   // x [B,S,heads,width], the first elements of each head rotated.
   Value rotate(Value x, std::int64_t layer) {
-    if (made_of_.positions != Positions::rotary) return x;
+    if (!made_of_.is_rotated(layer)) return x;
     const bool separate = made_of_.separate_rotary && made_of_.has_window(layer);
     const Tables& tables = separate ? *window_rotary_ : *rotary_;
     const std::int64_t width = rotated_width(config_, separate ? made_of_.window_rotary : made_of_.rotary);
     const ScopeGuard rotation(graph_, "rope");
     const auto turn = [&](Value v) { return rope(graph_, v, tables.cosines, tables.sines, 1); };
-    if (width == config_.head_size()) return turn(x);
-    const std::vector<Value> parts = split(graph_, x, -1, {width, config_.head_size() - width});
+    const std::int64_t whole = graph_.type(x).shape[-1];
+    if (width == whole) return turn(x);
+    const std::vector<Value> parts = split(graph_, x, -1, {width, whole - width});
     return concat(graph_, {turn(parts[0]), parts[1]}, -1);
   }
 
+  // Queries or keys as attention reads them, [B,S,heads,width].
+  Value rotated_heads(Value x, std::int64_t heads, const char* name, const char* norm_name, std::int64_t layer) {
+    const Value turned = rotate(project(x, heads, name, norm_name), layer);
+    if (made_of_.projection_norm == ProjectionNorm::rotated) return norm(turned, norm_name);
+    if (made_of_.projection_norm != ProjectionNorm::unweighted || !made_of_.is_rotated(layer)) return turned;
+    const ScopeGuard scope(graph_, norm_name);
+    return rms_norm(graph_, turned, filled(graph_.type(turned).shape.dim(-1), 1), made_of_.norm_epsilon).first;
+  }
+
+  // Queries [B,S,H,d] times the factors of their positions.
+  Value grown(Value q, std::int64_t layer) {
+    if (!grows_queries(config_) || (made_of_.query_growth.unrotated_layers && made_of_.is_rotated(layer))) return q;
+    if (!query_growth_) {
+      const TensorType type{DType::fp32, {sequence_, Dim(1), Dim(1)}};
+      query_growth_ = input(graph_, std::string(kQueryGrowth), type, Role::constant);
+    }
+    return mul(graph_, q, *query_growth_);
+  }
+
+  struct Heads {
+    Value q, k, v;  // [B,S,heads,width]
+  };
+
+  Heads heads_of(Value x, std::int64_t layer) {
+    if (made_of_.latent.kv_rank > 0) return latent_heads(x, layer);
+    const Value q = rotated_heads(x, config_.heads, "q_proj", "q_norm", layer);
+    return {grown(q, layer), rotated_heads(x, config_.kv_heads(), "k_proj", "k_norm", layer),
+            project(x, config_.kv_heads(), "v_proj")};
+  }
+
+  // [T,rank] -> its RMS norm.
+  Value latent_norm(Value x, const char* name) {
+    const ScopeGuard scope(graph_, name);
+    return rms_norm(graph_, x, weight_here({graph_.type(x).shape.dim(-1)}), made_of_.latent.norm_epsilon).first;
+  }
+
+  // Of the heads of queries and keys the last part is rotated, which the heads of keys share.
+  Heads latent_heads(Value x, std::int64_t layer) {
+    const LatentAttention& latent = made_of_.latent;
+    const std::int64_t size = config_.head_size();
+    const std::int64_t kept = size - latent.rotated;
+    const Dim heads{config_.heads, 'H'};
+    const auto by_head = [&](Value v, Dim count, std::int64_t width) {
+      return reshape(graph_, v, {batch_, sequence_, count, {width, 'd'}});
+    };
+    Value low = x;
+    if (latent.q_rank > 0)
+      low = latent_norm(linear(x, latent.q_rank, 'R', "q_a_proj", made_of_.projection_bias), "q_norm");
+    const char* name = latent.q_rank > 0 ? "q_b_proj" : "q_proj";
+    const Value q = by_head(linear(low, config_.heads * size, 'D', name), heads, size);
+    const std::vector<Value> q_parts = split(graph_, q, -1, {kept, latent.rotated});
+    const Value joint = linear(x, latent.kv_rank + latent.rotated, 'R', "kv_a_proj", made_of_.projection_bias);
+    const std::vector<Value> low_parts = split(graph_, joint, -1, {latent.kv_rank, latent.rotated});
+    const Value kv =
+        linear(latent_norm(low_parts[0], "kv_norm"), config_.heads * (kept + latent.value_size), 'D', "kv_b_proj");
+    const std::vector<Value> kv_parts =
+        split(graph_, by_head(kv, heads, kept + latent.value_size), -1, {kept, latent.value_size});
+    const Value turned_q = rotate(q_parts[1], layer);
+    const Value turned_k = rotate(by_head(low_parts[1], Dim(1), latent.rotated), layer);
+    const Value for_all = broadcast(graph_, turned_k, {batch_, sequence_, heads, {latent.rotated, 'd'}});
+    return {grown(concat(graph_, {q_parts[0], turned_q}, -1), layer), concat(graph_, {kv_parts[0], for_all}, -1),
+            kv_parts[1]};
+  }
+
+  // x [B,S,heads,width], with zeros up to the width.
+  Value padded(Value x, std::int64_t width) {
+    const TensorType type = graph_.type(x);
+    if (type.shape[-1] == width) return x;
+    const Shape rest{type.shape.dim(0), type.shape.dim(1), type.shape.dim(2), Dim(width - type.shape[-1])};
+    return concat(graph_, {x, broadcast(graph_, constant(graph_, 0, type.dtype), rest)}, -1);
+  }
+
+  // The heads [B,S,H,value size] of attention. The op attention has one size for all heads: those of values get zeros,
+  // which come out again.
+  Value attend(Heads heads, std::int64_t layer) {
+    const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
+    const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
+    const std::int64_t values = config_.value_size();
+    if (is_op && !made_of_.sinks) heads.v = padded(heads.v, config_.head_size());
+    const Value q = by_head(heads.q);
+    const Value k = by_head(heads.k);
+    const Value v = by_head(heads.v);
+    const Value mixed = by_head(build_attention(graph_, config_.attention, q, k, v, form(layer), sinks()));
+    const std::int64_t wide = graph_.type(mixed).shape[-1];
+    return wide == values ? mixed : split(graph_, mixed, -1, {values, wide - values})[0];
+  }
+
+  // One score a head, or none.
+  Value sinks() { return made_of_.sinks ? parameter(graph_.scope() + ".sinks", {{config_.heads, 'H'}}) : Value(); }
+
   Value attention(Value x, std::int64_t layer) {
     const ScopeGuard scope(graph_, "attn");
-    const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
-    const Value q = by_head(rotate(project(x, config_.heads, "q_proj", "q_norm"), layer));
-    const Value k = by_head(rotate(project(x, config_.kv_heads(), "k_proj", "k_norm"), layer));
-    const Value v = by_head(project(x, config_.kv_heads(), "v_proj"));
-    const Value mixed = build_attention(graph_, config_.attention, q, k, v, form(layer));
-    const Dim width(config_.heads * config_.head_size(), 'D');
-    const Value joined = reshape(graph_, transpose(graph_, mixed, {0, 2, 1, 3}), {tokens_, width});
-    return linear(joined, config_.d_model, 'D', "output_proj", made_of_.output_bias);
+    const Heads heads = heads_of(x, layer);
+    const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer);
+    const Dim width(config_.heads * config_.value_size(), 'D');
+    return linear(reshape(graph_, mixed, {tokens_, width}), config_.d_model, 'D', "output_proj", made_of_.output_bias);
+  }
+
+  bool has_chunks(std::int64_t layer) const {
+    return made_of_.chunks && made_of_.has_window(layer) && made_of_.window < config_.context;
+  }
+
+  // Each whole chunk of the sequence is a sequence of the batch; what is left at the end is attended apart.
+  Value attend_in_chunks(const Heads& heads, std::int64_t layer) {
+    const std::int64_t chunk = made_of_.window;
+    const std::int64_t rest = config_.context % chunk;
+    const auto part = [&](Value x, bool is_rest) {
+      if (rest > 0) x = split(graph_, x, 1, {config_.context - rest, rest})[is_rest ? 1 : 0];
+      if (is_rest) return x;
+      const Shape& shape = graph_.type(x).shape;
+      return reshape(graph_, x, {Dim(batch_.size * (config_.context / chunk)), Dim(chunk), shape.dim(2), shape.dim(3)});
+    };
+    const auto attended = [&](bool is_rest) {
+      return attend({part(heads.q, is_rest), part(heads.k, is_rest), part(heads.v, is_rest)}, layer);
+    };
+    const Value chunks = attended(false);
+    const Shape shape = graph_.type(chunks).shape;
+    const Value joined = reshape(graph_, chunks, {batch_, Dim(config_.context - rest), shape.dim(2), shape.dim(3)});
+    return rest == 0 ? joined : concat(graph_, {joined, attended(true)}, 1);
   }
 
   AttentionForm form(std::int64_t layer) const {
-    const double plain = 1.0 / std::sqrt(static_cast<double>(config_.head_size()));
-    const bool limits = made_of_.has_window(layer) && made_of_.window < config_.context;
+    const double stretch = 1 + 0.1 * made_of_.latent.stretch * std::log(made_of_.rotary.factor);
+    const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size()));
+    const bool limits = made_of_.has_window(layer) && !made_of_.chunks && made_of_.window < config_.context;
     return {.scale = made_of_.query_scale > 0 ? made_of_.query_scale : plain,
             .causal = true,
             .window = limits ? made_of_.window : 0,
@@ -175,12 +312,13 @@ class TransformerBuilder {
     return relu(graph_, x);
   }
 
-  Value feed_forward(Value x) {
+  Value feed_forward(Value x, std::int64_t layer) {
     const ScopeGuard scope(graph_, "ffn");
-    if (made_of_.experts.count > 0) return experts(x);
+    if (made_of_.has_experts(layer)) return experts(x);
     const bool has_bias = made_of_.feed_forward_bias;
-    Value inner = activate(linear(x, config_.d_ff, 'F', "w1", has_bias));
-    if (made_of_.gated) inner = mul(graph_, inner, linear(x, config_.d_ff, 'F', "w3", has_bias));
+    const std::int64_t width = config_.dense_width();
+    Value inner = activate(linear(x, width, 'F', "w1", has_bias));
+    if (made_of_.gated) inner = mul(graph_, inner, linear(x, width, 'F', "w3", has_bias));
     return linear(inner, config_.d_model, 'D', "w2", has_bias);
   }
 
@@ -191,14 +329,18 @@ class TransformerBuilder {
                           .chosen = experts.per_token,
                           .d_ff = config_.d_ff,
                           .normalise_weights = experts.normalised,
-                          .shared_d_ff = experts.shared_width},
+                          .shared_d_ff = experts.shared_width,
+                          .shared_gate = experts.shared_gate,
+                          .rules = experts.rules},
                          &routings_);
   }
 
   Value head(Value x) {
     const ScopeGuard scope(graph_, "lm_head");
     const Value weight = made_of_.tied_head ? embedding_ : weight_here({{config_.vocab, 'V'}, model_});
-    const Value logits = matmul(graph_, x, transpose(graph_, weight, {1, 0}));
+    Value logits = matmul(graph_, x, transpose(graph_, weight, {1, 0}));
+    if (made_of_.head_bias) logits = add(graph_, logits, bias_here({config_.vocab, 'V'}));
+    logits = scaled(logits, made_of_.logit_scale);
     return made_of_.logit_cap > 0 ? soft_cap(graph_, logits, made_of_.logit_cap) : logits;
   }
 
@@ -208,7 +350,7 @@ class TransformerBuilder {
     const Value targets = input(graph_, "targets", {DType::int64, {batch_, sequence_}}, Role::data);
     const Value losses = cross_entropy(graph_, logits, reshape(graph_, targets, {tokens_})).first;
     Value loss = scale(graph_, reduce_sum(graph_, losses, {0}), 1.0 / static_cast<double>(tokens_.size));
-    if (made_of_.experts.count > 0 && made_of_.experts.auxiliary_loss != 0) {
+    if (made_of_.experts.auxiliary_loss != 0 && !routings_.empty()) {
       const Value balance = load_balancing_loss(graph_, routings_);
       loss = add(graph_, loss, scale(graph_, balance, made_of_.experts.auxiliary_loss));
     }
@@ -222,6 +364,7 @@ class TransformerBuilder {
   Graph graph_;
   Value embedding_;
   std::optional<Tables> rotary_, window_rotary_;
+  std::optional<Value> query_growth_;
   std::vector<ExpertRouting> routings_;
   const StopPoint& stop_point_;
 };

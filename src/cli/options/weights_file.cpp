@@ -51,21 +51,21 @@ bool has_same_parameters(const Workload& a, const Workload& b) {
          x.d_ff == y.d_ff && x.vocab == y.vocab && x.heads == y.heads;
 }
 
-using Reader = std::function<HostTensor(const ParameterDeclaration&)>;
-
 // Throws Error after printing the problems.
-Reader checked_reader(const std::string& path, const Workload& workload) {
+GivenWeights checked_weights(const std::string& path, const Workload& workload) {
   const TransformerConfig* model = workload.transformer();
   if (std::filesystem::is_directory(path) || path.ends_with(".json") || has_foreign_names(TensorFiles(path))) {
     if (model == nullptr) throw Error("--weights: only a Transformer reads the weights of a Hugging Face model");
     const auto weights = std::make_shared<const ModelWeights>(path, *model);
     fail_with(weights->problems());
     for (const std::string& note : weights->notes()) print_error(note);
-    return [weights](const ParameterDeclaration& parameter) { return weights->read(parameter.name); };
+    return {path, [weights](const ParameterDeclaration& parameter) { return weights->read(parameter.name); },
+            weights->constants()};
   }
   const auto file = std::make_shared<const SafetensorsFile>(path);
   fail_with(problems_of(*file, workload));
-  return [file](const ParameterDeclaration& parameter) { return convert(file->read(parameter.name), DType::fp32); };
+  return {path,
+          [file](const ParameterDeclaration& parameter) { return convert(file->read(parameter.name), DType::fp32); }};
 }
 
 // Null where there is no config.json; a path with a comma would be a list of models.
@@ -106,12 +106,12 @@ void use_weights(const std::string& path, std::span<RunConfig> configs) {
     throw Error("--weights: --device null reads no parameters; give one of the two", ErrorKind::usage);
   }
   const Workload* checked = nullptr;
-  Reader reader;
+  GivenWeights weights;
   for (RunConfig& config : configs) {
     if (checked == nullptr || !has_same_parameters(*checked, *config.workload))
-      reader = checked_reader(path, *config.workload);
+      weights = checked_weights(path, *config.workload);
     checked = config.workload.get();
-    config.weights = GivenWeights{path, reader};
+    config.weights = weights;
   }
 }
 

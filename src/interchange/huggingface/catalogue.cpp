@@ -1,6 +1,7 @@
 #include "interchange/huggingface/catalogue.h"
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 namespace ridgepoint {
@@ -18,6 +19,26 @@ std::vector<KnownModel> parse() {
   return models;
 }
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+// In lower case, without the owner of a repository and the endings of models that were trained on after the base.
+std::string plain_name(std::string_view name) {
+  std::string plain = lower(name.substr(name.rfind('/') + 1));
+  for (bool is_shorter = true; is_shorter;) {
+    is_shorter = false;
+    for (const std::string_view end : {"-hf", "-instruct", "-it", "-base", "-chat", "-pt", "-thinking"}) {
+      if (!plain.ends_with(end)) continue;
+      plain.resize(plain.size() - end.size());
+      is_shorter = true;
+    }
+  }
+  return plain;
+}
+
 }  // namespace
 
 const std::vector<KnownModel>& known_models() {
@@ -26,9 +47,20 @@ const std::vector<KnownModel>& known_models() {
 }
 
 const KnownModel* find_known_model(std::string_view name) {
-  const auto found = std::ranges::find_if(
-      known_models(), [&](const KnownModel& model) { return model.name == name || model.repository == name; });
-  return found == known_models().end() ? nullptr : &*found;
+  const auto find = [](const auto& is_it) -> const KnownModel* {
+    const auto found = std::ranges::find_if(known_models(), is_it);
+    return found == known_models().end() ? nullptr : &*found;
+  };
+  if (const KnownModel* exact =
+          find([&](const KnownModel& model) { return model.name == name || model.repository == name; }))
+    return exact;
+  if (std::ranges::count(name, '/') > 1 || name.starts_with('.') || name.starts_with('/')) return nullptr;  // a path
+  const std::string owner = lower(name.substr(0, name.find('/') == std::string_view::npos ? 0 : name.find('/') + 1));
+  const std::string plain = plain_name(name);
+  return find([&](const KnownModel& model) {
+    const bool is_same = plain_name(model.name) == plain || plain_name(model.repository) == plain;
+    return is_same && lower(model.repository).starts_with(owner);
+  });
 }
 
 }  // namespace ridgepoint

@@ -21,7 +21,8 @@ struct KnownModel {
 std::span<const EmbeddedFile> catalogue_files();
 // In the order of the file, which is read at the first call.
 const std::vector<KnownModel>& known_models();
-// By its name or its repository; null for others.
+// By its name or its repository, in letters of either case, also with the ending of a model that was trained on from
+// it: "Qwen/Qwen3-8B-Base", "gemma-2-9b-it". Null for others.
 const KnownModel* find_known_model(std::string_view name);
 
 }  // namespace ridgepoint

@@ -99,7 +99,8 @@ struct Refused {
   std::string_view why;
 };
 constexpr Refused kRefused[] = {
-    {"quantization_config", "quantised weights are not supported; give the config.json of the model in bf16 or fp32"},
+    {"quantization_config",
+     "quantised weights are not supported; --config-override quantization_config=null plans the model in bf16 or fp32"},
     {"compression_config", "compressed weights are not supported"},
     {"pruned_heads", "pruned heads are not supported"},
     {"is_encoder_decoder", "a model with an encoder is not supported"},
@@ -108,32 +109,130 @@ constexpr Refused kRefused[] = {
 
 const Family& family_of(ConfigFields& fields) {
   const std::string type = fields.text("model_type", "");
-  if (type.empty()) fields.fail("model_type", "is missing, so the family of the model is not known");
+  if (type.empty())
+    fields.fail("model_type",
+                "is missing, and 'architectures' names no class that is known, so the family is not known");
   if (const Family* family = find_family(type)) return *family;
   const std::string_view lacking = lacking_for(type);
   std::vector<std::string_view> names;
   for (const Family* family : families()) names.push_back(family->model_type);
   const std::string near = nearest(std::string_view(type).substr(0, 64), names);
   fields.fail("model_type",
-              fmt::format("is {}, a family that is not supported{}{}; supported: {}", quote_name(type),
-                          lacking.empty() ? "" : fmt::format(": it has {}", lacking),
-                          near.empty() ? "" : fmt::format("; the nearest is '{}'", near), fmt::join(names, ", ")));
+              fmt::format("is {}, a family that is not supported{}{}; docs/models.md lists the {} that are",
+                          quote_name(type), lacking.empty() ? "" : fmt::format(": it has {}", lacking),
+                          near.empty() ? "" : fmt::format("; the nearest is '{}'", near), names.size()));
 }
 
-// A model with images has the fields of its text model in an object of their own.
-Json text_model_of(Json fields, std::string_view what, std::vector<std::string>& notes) {
+// Fields that change what a model computes, in the families that have them. One that a family does not read, with a
+// value, is of another model than the family's.
+constexpr auto kTelling = std::to_array<std::string_view>({"num_experts",
+                                                           "num_local_experts",
+                                                           "n_routed_experts",
+                                                           "moe_num_experts",
+                                                           "num_experts_per_tok",
+                                                           "moe_layers",
+                                                           "kv_lora_rank",
+                                                           "q_lora_rank",
+                                                           "index_topk",
+                                                           "linear_num_key_heads",
+                                                           "mamba_d_state",
+                                                           "state_size",
+                                                           "attn_output_gate",
+                                                           "hc_mult",
+                                                           "hidden_size_per_layer_input",
+                                                           "cross_attention_layers",
+                                                           "no_rope_layers",
+                                                           "no_rope_layer_interval",
+                                                           "attention_chunk_size",
+                                                           "use_qk_norm",
+                                                           "qk_layernorm",
+                                                           "clip_qkv",
+                                                           "alibi",
+                                                           "logit_scale",
+                                                           "logits_scaling",
+                                                           "embedding_multiplier",
+                                                           "residual_multiplier",
+                                                           "attention_multiplier",
+                                                           "scale_emb",
+                                                           "scale_depth",
+                                                           "final_logit_softcapping",
+                                                           "attn_logit_softcapping",
+                                                           "swiglu_limit",
+                                                           "use_parallel_residual",
+                                                           "parallel_attn"});
+
+void refuse_telling(ConfigFields& fields, std::string_view family, const Architecture& a) {
+  if (a.projection_norm != ProjectionNorm::none) fields.skip("use_qk_norm");  // the family has these norms always
+  for (const std::string_view key : kTelling) {
+    if (fields.read().find(key) == fields.read().end())
+      fields.refuse(key,
+                    fmt::format("models of the family {} have nothing of that kind, so this is another model", family));
+  }
+}
+
+// Without model_type the class of the model says the family.
+void name_by_class(Json& fields) {
   const auto type = fields.find("model_type");
-  if (type == fields.end() || !type->is_string() || type->get<std::string>().empty()) return fields;
-  const auto family = std::ranges::find(families(), type->get<std::string>(), &Family::outer_type);
-  if (family == families().end()) return fields;
-  const auto text = fields.find("text_config");
-  if (text != fields.end() && !text->is_object() && !text->is_null())
-    throw Error(
-        fmt::format("{}: 'text_config' is a value of the type {}; it must be an object", what, text->type_name()));
-  Json inner = text != fields.end() && text->is_object() ? *text : Json::object();
-  inner["model_type"] = (*family)->model_type;
-  notes.emplace_back("only the text model is read, without the part for images");
-  return inner;
+  if (type != fields.end() && !(type->is_string() && type->get<std::string>().empty())) return;
+  const auto classes = fields.find("architectures");
+  if (classes == fields.end() || !classes->is_array() || classes->empty() || !(*classes)[0].is_string()) return;
+  const auto family = std::ranges::find(families(), (*classes)[0].get<std::string>(), &Family::class_name);
+  if (family != families().end()) fields["model_type"] = (*family)->model_type;
+}
+
+// The object at the end of "a.b", or null where one of them is missing or empty.
+const Json* object_at(const Json& fields, std::string_view place, std::string_view what) {
+  const Json* at = &fields;
+  while (!place.empty()) {
+    const std::string key(place.substr(0, place.find('.')));
+    place.remove_prefix(std::min(place.size(), key.size() + 1));
+    const auto found = at->find(key);
+    if (found == at->end() || found->is_null()) return nullptr;
+    if (!found->is_object())
+      throw Error(
+          fmt::format("{}: '{}' is a value of the type {}; it must be an object", what, key, found->type_name()));
+    at = &*found;
+  }
+  return at == &fields || at->empty() ? nullptr : at;
+}
+
+// Layers that only attend to images do nothing to text.
+void leave_out_layers_of_images(Json& fields, std::vector<std::string>& notes) {
+  const auto layers = fields.find("cross_attention_layers");
+  const auto count = fields.find("num_hidden_layers");
+  if (layers == fields.end() || !layers->is_array() || count == fields.end() || !count->is_number_integer()) return;
+  const auto left_out = static_cast<std::int64_t>(layers->size());
+  notes.push_back(fmt::format("{} of the {} layers attend to images and are left out", left_out, count->dump()));
+  *count = count->get<std::int64_t>() - left_out;
+  fields.erase("cross_attention_layers");
+}
+
+// The fields of the text model of a model that also reads images or sound, or that has another name.
+Json text_model_of(Json fields, std::string_view what, std::vector<std::string>& notes) {
+  name_by_class(fields);
+  constexpr int kMostTimes = 4;  // one in another; rows of the table are in no circle
+  for (int times = 0; times < kMostTimes; ++times) {
+    const auto type = fields.find("model_type");
+    if (type == fields.end() || !type->is_string()) return fields;
+    const OuterModel* outer = find_outer_model(type->get<std::string>());
+    if (outer == nullptr) return fields;
+    const Json* inner = object_at(fields, outer->place, what);
+    const bool is_family = find_family(outer->model_type) != nullptr;
+    if (inner == nullptr && is_family) return fields;
+    if (!outer->is_name && notes.empty())
+      notes.emplace_back("only the text model is read, without the part for images or sound");
+    if (outer->model_type.starts_with("mllama") && inner == nullptr) leave_out_layers_of_images(fields, notes);
+    if (inner == nullptr) {
+      fields["model_type"] = outer->family;
+      continue;
+    }
+    Json found = *inner;
+    if (!found.contains("model_type")) found["model_type"] = outer->family;
+    const auto quantised = fields.find("quantization_config");
+    if (quantised != fields.end() && !found.contains("quantization_config")) found["quantization_config"] = *quantised;
+    fields = std::move(found);
+  }
+  return fields;
 }
 
 void note_unread(const ConfigFields& fields, std::vector<std::string>& notes) {
@@ -208,15 +307,18 @@ std::filesystem::path config_file_of(const std::filesystem::path& path) {
 ModelConfig parse_model_config(Json json, std::string name, const std::vector<ConfigOverride>& overrides,
                                std::string_view what) {
   ModelConfig model;
-  json = text_model_of(std::move(json), what, model.notes);
   override_fields(overrides, json);
+  json = text_model_of(std::move(json), what, model.notes);
+  override_fields(overrides, json);  // those of the text model
   try {
     ConfigFields fields(std::move(json));
     const Family& family = family_of(fields);
     for (const auto& [key, why] : kRefused) fields.refuse(key, why);
     model.config = family.read(fields);
+    refuse_telling(fields, family.model_type, model.config.architecture);
     model.config.name = std::move(name);
     model.config.architecture.family = family.model_type;
+    validate_layers(model.config);
     parameter_count(model.config);
     check_overrides(overrides, fields, family.model_type);
     model.notes.insert(model.notes.end(), fields.notes().begin(), fields.notes().end());

@@ -246,6 +246,16 @@ void require_family(const RunConfig& config) {
   const TransformerConfig* model = family_model(config);
   if (model == nullptr) return;
   const Architecture& a = model->architecture;
+  const Experts plain{.count = a.experts.count,
+                      .per_token = a.experts.per_token,
+                      .normalised = a.experts.normalised,
+                      .shared_width = a.experts.shared_width,
+                      .auxiliary_loss = a.experts.auxiliary_loss};
+  const bool is_known = !family_of(*model).code.is_unknown && a.experts == plain &&
+                        a.rotary.scaling != RotaryScaling::longrope && a.rotary.scaling != RotaryScaling::dynamic;
+  require(is_known, fmt::format("--as {}: what the modules of {} allocate in transformers is not modelled; --as "
+                                "ridgepoint predicts the model",
+                                name(config.plan_as), model->name));
   require(a.experts.auxiliary_loss == 0,
           fmt::format("--as {}: the load-balancing loss of transformers is not modelled; give --config-override "
                       "output_router_logits=false",

@@ -287,6 +287,8 @@ void Session::initialise(Program& program) {
       program.write_input(parameter.name, initial_value(config_, parameter, stop));
     }
     config_.workload->write_data(program, seed, stop);
+    for (const ParameterDeclaration& constant : config_.weights->constants)
+      program.write_input(constant.name, config_.weights->read(constant));
     program.synchronize();
   });
 }

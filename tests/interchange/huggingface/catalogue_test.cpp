@@ -50,6 +50,56 @@ TEST(Catalogue, models_have_the_published_numbers_of_parameters) {
       {"gemma-3-1b", 999'885'952},
       {"phi-3-mini-4k", 3'821'079'552},
       {"olmo-2-7b", 7'298'617'344},
+      {"gemma-2b", 2'506'172'416},
+      {"gemma-7b", 8'537'680'896},
+      {"olmo-1b", 1'176'764'416},
+      {"olmo-7b", 6'888'095'744},
+      {"olmo-3-7b", 7'298'011'136},
+      {"olmoe-1b-7b", 6'919'161'856},
+      {"smollm3-3b", 3'075'098'624},
+      {"starcoder2-3b", 3'030'371'328},
+      {"starcoder2-7b", 7'173'923'840},
+      {"starcoder2-15b", 15'957'889'024},
+      {"starcoder", 15'517'456'384},
+      {"stablelm-3b", 2'795'443'200},
+      {"stablelm-2-1.6b", 1'644'515'328},
+      {"phi-1.5", 1'418'270'720},
+      {"phi-2", 2'779'683'840},
+      {"pythia-70m", 70'426'624},
+      {"pythia-160m", 162'322'944},
+      {"pythia-410m", 405'334'016},
+      {"pythia-1b", 1'011'781'632},
+      {"pythia-1.4b", 1'414'647'808},
+      {"pythia-2.8b", 2'775'208'960},
+      {"pythia-6.9b", 6'857'302'016},
+      {"pythia-12b", 11'846'072'320},
+      {"gpt-neox-20b", 20'554'567'680},
+      {"gpt-j-6b", 6'050'882'784},
+      {"gpt-neo-125m", 125'198'592},
+      {"gpt-neo-1.3b", 1'315'575'808},
+      {"gpt-neo-2.7b", 2'651'307'520},
+      {"falcon-7b", 6'921'720'704},
+      {"opt-125m", 125'239'296},
+      {"opt-1.3b", 1'315'758'080},
+      {"opt-2.7b", 2'651'596'800},
+      {"opt-6.7b", 6'658'473'984},
+      {"gpt-oss-20b", 20'914'757'184},
+      {"gpt-oss-120b", 116'829'156'672},
+      {"deepseek-moe-16b", 16'375'728'128},
+      {"deepseek-v2-lite", 15'706'484'224},
+      {"deepseek-v2", 235'741'434'880},
+      {"deepseek-v3", 671'026'404'352},  // and 14,848 numbers that correct the routing, which are not trained
+      {"glm-4-9b", 9'400'279'040},
+      {"seed-oss-36b", 36'151'104'512},
+      {"ernie-4.5-0.3b", 360'748'032},
+      {"exaone-4.0-1.2b", 1'279'391'488},
+      {"internlm2-1.8b", 1'889'110'016},
+      {"internlm2-7b", 7'737'708'544},
+      {"qwen-7b", 7'721'324'544},
+      {"qwen-14b", 14'167'290'880},
+      {"chatglm3-6b", 6'243'584'000},
+      {"baichuan-7b", 7'000'559'616},
+      {"minicpm-2b", 2'724'880'896},
   };
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(parameter_count(named_model(name).config), parameters) << name;
@@ -69,6 +119,14 @@ TEST(Catalogue, has_only_models_that_are_read_without_unknown_fields) {
 
 TEST(Catalogue, finds_a_model_by_its_repository) {
   EXPECT_EQ(named_model("meta-llama/Llama-3.2-1B").config.name, "llama-3.2-1b");
+}
+
+TEST(Catalogue, finds_a_model_as_people_type_it) {
+  for (const char* name : {"Qwen3-8B", "Qwen/Qwen3-8B", "qwen/qwen3-8b-base", "Qwen3-8B-Instruct"})
+    EXPECT_EQ(named_model(name).config.name, "qwen3-8b") << name;
+  EXPECT_EQ(named_model("google/gemma-2-9b-it").config.name, "gemma-2-9b");
+  EXPECT_EQ(named_model("Meta-Llama/Llama-3.2-1B-Instruct").config.name, "llama-3.2-1b");
+  EXPECT_THROW(named_model("someone-else/Qwen3-8B"), Error);
 }
 
 TEST(NamedModel, is_a_preset_first) {

@@ -10,6 +10,7 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/families/family.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -178,6 +179,74 @@ TEST(ModelConfig, of_qwen_moe_has_the_width_of_one_expert) {
       config_of(R"({"model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48, "head_dim": 128})");
   EXPECT_EQ(c.architecture.experts.count, 128);
   EXPECT_EQ(parameter_count(c), 30'532'122'624);
+}
+
+TEST(ModelConfig, of_qwen_moe_can_have_layers_without_experts) {
+  const TransformerConfig c = config_of(R"({"model_type": "qwen3_moe", "num_hidden_layers": 6, "decoder_sparse_step": 2,
+                                            "mlp_only_layers": [5], "intermediate_size": 100})");
+  std::vector<bool> layers;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) layers.push_back(c.architecture.has_experts(layer));
+  EXPECT_THAT(layers, ElementsAre(false, true, false, true, false, false));
+  EXPECT_EQ(c.dense_width(), 100);
+}
+
+TEST(ModelConfig, finds_the_text_model_wherever_it_lies) {
+  const std::pair<const char*, const char*> texts[] = {
+      {R"({"model_type": "qwen2_vl", "num_hidden_layers": 7, "vision_config": {}})", "qwen2"},
+      {R"({"model_type": "qwen2_5_vl", "text_config": {"model_type": "qwen2_5_vl_text", "num_hidden_layers": 7}})",
+       "qwen2"},
+      {R"({"model_type": "qwen3_vl_moe", "text_config": {"model_type": "qwen3_vl_moe_text", "num_hidden_layers": 7}})",
+       "qwen3_moe"},
+      {R"({"model_type": "qwen3_omni_moe", "thinker_config": {"text_config": {"num_hidden_layers": 7}}})", "qwen3_moe"},
+      {R"({"model_type": "internvl_chat", "llm_config": {"model_type": "internlm2", "num_hidden_layers": 7}})",
+       "internlm2"},
+      {R"({"model_type": "mistral3", "text_config": {"model_type": "ministral3", "num_hidden_layers": 7}})",
+       "ministral3"},
+      {R"({"model_type": "llava", "text_config": {"num_hidden_layers": 7}})", "llama"},
+      {R"({"model_type": "mllama", "text_config": {"num_hidden_layers": 9, "cross_attention_layers": [3, 8]}})",
+       "llama"}};
+  for (const auto& [text, family] : texts) {
+    const ModelConfig model = parse(text);
+    EXPECT_EQ(model.config.architecture.family, family) << text;
+    EXPECT_EQ(model.config.layers, 7) << text;
+    EXPECT_THAT(model.notes, ::testing::Contains(HasSubstr("only the text model is read"))) << text;
+  }
+  EXPECT_EQ(config_of(R"({"architectures": ["Phi3ForCausalLM"]})").architecture.family, "phi3");
+  EXPECT_EQ(config_of(R"({"model_type": "kimi_k2"})").architecture.family, "deepseek_v3");
+}
+
+TEST(ModelConfig, of_an_image_model_with_a_quantisation_is_refused_unless_it_is_taken_away) {
+  const char* text = R"({"model_type": "llava", "quantization_config": {"bits": 4}, "text_config": {"vocab_size": 7}})";
+  EXPECT_THROW(parse(text), Error);
+  EXPECT_EQ(parse_model_config(parse_json_object(text, "test"), "test",
+                               parse_config_overrides("quantization_config=null"), "test")
+                .config.vocab,
+            7);
+}
+
+TEST(ModelConfig, of_layers_without_positions_and_in_chunks) {
+  const Architecture a = config_of(R"({"model_type": "llama4_text", "num_hidden_layers": 8})").architecture;
+  EXPECT_TRUE(a.chunks);
+  EXPECT_EQ(a.window, 8192);
+  EXPECT_THAT(a.window_layers, ElementsAre(true, true, true, false));
+  EXPECT_THAT(a.unrotated_layers, ElementsAre(false, false, false, true));
+  const Architecture smol = config_of(R"({"model_type": "smollm3"})").architecture;
+  EXPECT_THAT(smol.unrotated_layers, ElementsAre(false, false, false, true));
+  EXPECT_EQ(smol.window, 0);
+}
+
+TEST(ModelConfig, of_yarn_has_its_amplitude) {
+  const auto rotary = [](const std::string& more) {
+    return config_of(
+               R"({"model_type": "llama", "max_position_embeddings": 128, "rope_scaling": {"rope_type": "yarn",)" +
+               more + "}}")
+        .architecture.rotary;
+  };
+  EXPECT_DOUBLE_EQ(rotary(R"("factor": 4.0)").amplitude, 1 + 0.1 * std::log(4.0));
+  EXPECT_EQ(rotary(R"("factor": 4.0)").original_context, 128);
+  EXPECT_DOUBLE_EQ(rotary(R"("original_max_position_embeddings": 16)").factor, 8);
+  EXPECT_EQ(rotary(R"("factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.7)").amplitude, 1);
+  EXPECT_EQ(rotary(R"("factor": 4.0, "attention_factor": 1.5)").amplitude, 1.5);
 }
 
 TEST(ModelConfig, has_the_number_of_experts_under_either_name) {

@@ -1,5 +1,7 @@
 #include "support/graphs/golden_families.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "interchange/huggingface/model_config.h"
@@ -14,23 +16,96 @@
 namespace ridgepoint::testing {
 namespace {
 
-constexpr std::string_view kModels[] = {"gemma2",        "gemma3",   "gpt2",         "gpt2_erf", "llama2",
-                                        "llama2_linear", "llama3",   "mistral",      "mixtral",  "mixtral_auxiliary",
-                                        "olmo2",         "phi3",     "phi3_partial", "qwen2",    "qwen2_moe",
-                                        "qwen3",         "qwen3_moe"};
+constexpr std::string_view kModels[] = {"baichuan",
+                                        "chatglm",
+                                        "cohere",
+                                        "cohere2",
+                                        "deepseek",
+                                        "deepseek_v2",
+                                        "deepseek_v3",
+                                        "ernie4_5",
+                                        "ernie4_5_moe",
+                                        "exaone4",
+                                        "falcon",
+                                        "falcon_new",
+                                        "gemma",
+                                        "gemma2",
+                                        "gemma3",
+                                        "glm",
+                                        "glm4",
+                                        "glm4_moe",
+                                        "gpt2",
+                                        "gpt2_erf",
+                                        "gpt_bigcode",
+                                        "gpt_neo",
+                                        "gpt_neox",
+                                        "gpt_neox_in_turn",
+                                        "gpt_oss",
+                                        "gptj",
+                                        "granite",
+                                        "granitemoe",
+                                        "hunyuan",
+                                        "internlm",
+                                        "internlm2",
+                                        "llama2",
+                                        "llama2_linear",
+                                        "llama3",
+                                        "llama4",
+                                        "llama_dynamic",
+                                        "minicpm",
+                                        "minicpm3",
+                                        "minimax_m2",
+                                        "ministral3",
+                                        "mistral",
+                                        "mixtral",
+                                        "mixtral_auxiliary",
+                                        "olmo",
+                                        "olmo2",
+                                        "olmo3",
+                                        "olmoe",
+                                        "opt",
+                                        "orion",
+                                        "phi",
+                                        "phi3",
+                                        "phi3_longrope",
+                                        "phi3_partial",
+                                        "qwen",
+                                        "qwen2",
+                                        "qwen2_moe",
+                                        "qwen3",
+                                        "qwen3_moe",
+                                        "qwen3_moe_mixed",
+                                        "seed_oss",
+                                        "smollm3",
+                                        "stablelm",
+                                        "starcoder2"};
 
 // The gradient of a tensor of the files, from those of the parameters that it holds.
-HostTensor stored_gradient(const TransformerConfig& config, const StoredWeight& weight, Program& program) {
+HostTensor stored_gradient(const StoredWeight& weight, Program& program) {
   HostTensor stored(TensorType{DType::fp32, weight.shape});
   for (std::size_t part = 0; part < weight.parts.size(); ++part)
-    WeightRows(config, weight, part).write(program.read_output("grad." + weight.parts[part].parameter), stored);
+    WeightRows(weight, part).write(program.read_output("grad." + weight.parts[part].parameter), stored);
   return stored;
+}
+
+double magnitude(const HostTensor& tensor) {
+  double largest = 0;
+  for (const float x : tensor.as<float>()) largest = std::max(largest, std::abs(static_cast<double>(x)));
+  return largest;
+}
+
+// The relative L2 error. Where the definition gives 0 but for its rounding, as for a bias of keys without rotary
+// embedding, the error is what the engine has instead: the other gradients are about 1.
+double error_of(const HostTensor& ours, const HostTensor& theirs) {
+  constexpr double kRounding = 1e-12;
+  return magnitude(theirs) < kRounding ? magnitude(ours) : compare_tensors(ours, theirs, {}).relative_l2;
 }
 
 // Writes the weights and tokens of the files into the program, and runs it.
 void run(Program& program, const Transformer& model, const ModelWeights& weights, const SafetensorsFile& tokens) {
   model.write_data(program, 0);  // the rotary tables
   for (const ParameterDeclaration& one : weights.parameters()) program.write_input(one.name, weights.read(one.name));
+  for (const ParameterDeclaration& one : weights.constants()) program.write_input(one.name, weights.read(one.name));
   for (const char* name : {"inputs", "targets"}) program.write_input(name, tokens.read(name));
   program.run();
 }
@@ -73,14 +148,15 @@ std::vector<Disagreement> disagreements(const GoldenFamilyCase& one, std::shared
 
   std::vector<Disagreement> found;
   const auto compare = [&](const std::string& name, const HostTensor& ours, const HostTensor& theirs) {
-    const double error = compare_tensors(ours, theirs, {}).relative_l2;
+    const double error = error_of(ours, theirs);
     if (!(error < tolerance)) found.push_back({name, error});
   };
   for (const char* name : {"logits", "loss"}) compare(name, program.read_output(name), expected.read(name));
-  const std::vector<StoredWeight> stored = stored_weights(config);
+  std::vector<StoredWeight> stored = stored_weights(config);
+  std::erase_if(stored, [](const StoredWeight& weight) { return weight.is_constant; });
   if (stored.size() != gradients.names().size()) throw Error("the gradients are not those of the model's tensors");
   for (const StoredWeight& weight : stored)
-    compare(weight.name, stored_gradient(config, weight, program), gradients.read(weight.name));
+    compare(weight.name, stored_gradient(weight, program), gradients.read(weight.name));
   return found;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/text/nearest.h"
 #include "interchange/safetensors_names.h"
@@ -29,49 +30,142 @@ constexpr std::array<NamedActivation, 8> kActivations = {{{"silu", Activation::s
 constexpr std::string_view kWindow = "sliding_attention";
 constexpr std::string_view kFull = "full_attention";
 
-// The shortest list whose repetition is `layers`.
-std::vector<bool> shortest_period(const std::vector<bool>& layers) {
-  for (std::size_t period = 1; period < layers.size(); ++period) {
-    if (std::equal(layers.begin() + static_cast<std::ptrdiff_t>(period), layers.end(), layers.begin()))
-      return {layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(period)};
-  }
-  return layers;
-}
+constexpr std::string_view kChunk = "chunked_attention";
 
-std::vector<bool> parse_layer_types(const ConfigFields& fields, const Json& list, std::int64_t layers) {
-  if (!list.is_array() || list.size() != static_cast<std::size_t>(layers))
+// Whether each layer has a window, or a chunk.
+std::vector<bool> parse_layer_types(ConfigFields& fields, const Json& list, std::int64_t layers, bool chunks) {
+  if (!list.is_array() || list.size() < static_cast<std::size_t>(layers))
     fields.fail("layer_types", fmt::format("must be a list of {} entries, one a layer", layers));
+  if (list.size() > static_cast<std::size_t>(layers))
+    fields.note(fmt::format("of the {} entries of layer_types the first {} count", list.size(), layers));
+  const std::string_view limited = chunks ? kChunk : kWindow;
   std::vector<bool> windows;
   for (const Json& type : list) {
+    if (windows.size() == static_cast<std::size_t>(layers)) break;
     const std::string text = type.is_string() ? type.get<std::string>() : dump_json(type);
-    if (text != kWindow && text != kFull)
+    if (text != limited && text != kFull)
       fields.fail("layer_types",
-                  fmt::format("has a layer of kind {}; {} and {} are supported", quote_name(text), kFull, kWindow));
-    windows.push_back(text == kWindow);
+                  fmt::format("has a layer of kind {}; {} and {} are supported", quote_name(text), kFull, limited));
+    windows.push_back(text == limited);
   }
   return windows;
 }
 
-void read_scaling(ConfigFields& object, Rotary& rotary) {
+// What the fields of a kind of scaling say.
+struct NamedScaling {
+  std::string_view name;
+  RotaryScaling scaling;
+};
+// The first name of each is the one that is written. mrope gives the tokens of images positions of their own; those of
+// text are as usual.
+constexpr std::array<NamedScaling, 8> kScalings = {{{"default", RotaryScaling::none},
+                                                    {"mrope", RotaryScaling::none},
+                                                    {"linear", RotaryScaling::linear},
+                                                    {"llama3", RotaryScaling::llama3},
+                                                    {"yarn", RotaryScaling::yarn},
+                                                    {"longrope", RotaryScaling::longrope},
+                                                    {"su", RotaryScaling::longrope},
+                                                    {"dynamic", RotaryScaling::dynamic}}};
+
+RotaryScaling read_kind(ConfigFields& object) {
   std::string kind = object.text("rope_type", "");
   const std::string old_kind = object.text("type", "default");
   if (kind.empty()) kind = old_kind;
-  if (kind == "default") return;
-  if (kind != "linear" && kind != "llama3")
-    object.fail("rope_type", fmt::format("is {}, a scaling of rotary embedding that is not supported; default, linear "
-                                         "and llama3 are",
+  const auto* found = std::ranges::find(kScalings, kind, &NamedScaling::name);
+  if (found == kScalings.end())
+    object.fail("rope_type", fmt::format("is {}, a scaling of rotary embedding that is not supported; default, linear, "
+                                         "llama3, yarn, longrope and dynamic are",
                                          quote_name(kind)));
-  rotary.scaling = kind == "linear" ? RotaryScaling::linear : RotaryScaling::llama3;
-  if (!object.has("factor")) object.fail("factor", fmt::format("is missing; rope_type {} needs it", kind));
-  rotary.factor = object.positive("factor", 1);
-  if (rotary.factor < 1) object.fail("factor", fmt::format("is {:g}; it must be at least 1", rotary.factor));
-  if (kind == "linear") return;
+  return found->scaling;
+}
+
+// The factor, which may be the ratio of the contexts for those kinds that have an original one.
+double read_factor(ConfigFields& object, const TransformerConfig& config, const Rotary& rotary, bool may_be_ratio) {
+  if (!object.has("factor") && !(may_be_ratio && object.has("original_max_position_embeddings")))
+    object.fail("factor", fmt::format("is missing; rope_type {} needs it", name(rotary.scaling)));
+  const double ratio =
+      static_cast<double>(config.architecture.max_context) / static_cast<double>(rotary.original_context);
+  const double factor = object.positive("factor", ratio);
+  if (factor < 1) object.fail("factor", fmt::format("is {:g}; it must be at least 1", factor));
+  return factor;
+}
+
+double yarn_amplitude(double factor, double scale) { return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1; }
+
+void read_yarn(ConfigFields& object, const TransformerConfig& config, Rotary& rotary) {
+  rotary.factor = read_factor(object, config, rotary, true);
+  const double scale = object.not_negative("mscale", 0);
+  const double of_all = object.not_negative("mscale_all_dim", 0);
+  const double usual = scale > 0 && of_all > 0
+                           ? yarn_amplitude(rotary.factor, scale) / yarn_amplitude(rotary.factor, of_all)
+                           : yarn_amplitude(rotary.factor, 1);
+  rotary.amplitude = object.positive("attention_factor", usual);
+  rotary.fast_turns = object.positive("beta_fast", 32);
+  rotary.slow_turns = object.positive("beta_slow", 1);
+  rotary.whole_steps = object.flag("truncate", true);
+  if (rotary.fast_turns < rotary.slow_turns)
+    object.fail("beta_fast",
+                fmt::format("is {:g}; it must not be below beta_slow, {:g}", rotary.fast_turns, rotary.slow_turns));
+}
+
+std::vector<double> read_factors(ConfigFields& object, std::string_view key) {
+  const Json* list = object.find(key);
+  if (list == nullptr || !list->is_array()) object.fail(key, "must be a list of factors; rope_type longrope needs it");
+  std::vector<double> factors;
+  for (const Json& factor : *list) {
+    if (!factor.is_number() || !(factor.get<double>() > 0))
+      object.fail(key, fmt::format("has the entry {}; factors are above 0", printable(dump_json(factor))));
+    factors.push_back(factor.get<double>());
+  }
+  return factors;
+}
+
+// transformers 5 has the original context in the object, files of Phi-3 beside it.
+void read_longrope(ConfigFields& object, const TransformerConfig& config, Rotary& rotary) {
+  rotary.short_factors = read_factors(object, "short_factor");
+  rotary.long_factors = read_factors(object, "long_factor");
+  const double ratio =
+      static_cast<double>(config.architecture.max_context) / static_cast<double>(rotary.original_context);
+  const double factor = object.positive("factor", ratio);
+  const double usual =
+      factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(rotary.original_context)));
+  rotary.amplitude = object.positive("attention_factor", usual);
+}
+
+void read_scaling(ConfigFields& object, const TransformerConfig& config, std::int64_t original, Rotary& rotary) {
+  rotary.scaling = read_kind(object);
+  // Of images, and of the families that read them.
+  for (const char* key : {"mrope_section", "mrope_interleaved", "interleaved", "llama_4_scaling_beta", "alpha",
+                          "max_position_embeddings", "mscale", "mscale_all_dim"})
+    object.skip(key);
+  if (rotary.scaling != RotaryScaling::none && rotary.scaling != RotaryScaling::linear)
+    rotary.original_context =
+        object.size("original_max_position_embeddings", rotary.scaling == RotaryScaling::llama3 ? 8192 : original);
+  switch (rotary.scaling) {
+    case RotaryScaling::none: return;
+    case RotaryScaling::yarn: return read_yarn(object, config, rotary);
+    case RotaryScaling::longrope: return read_longrope(object, config, rotary);
+    case RotaryScaling::linear:
+    case RotaryScaling::dynamic: rotary.factor = read_factor(object, config, rotary, false); return;
+    case RotaryScaling::llama3: break;
+  }
+  rotary.factor = read_factor(object, config, rotary, false);
   rotary.low_frequency_factor = object.positive("low_freq_factor", 1);
   rotary.high_frequency_factor = object.positive("high_freq_factor", 4);
-  rotary.original_context = object.size("original_max_position_embeddings", 8192);
   if (rotary.high_frequency_factor <= rotary.low_frequency_factor)
     object.fail("high_freq_factor", fmt::format("is {:g}; it must be above low_freq_factor, {:g}",
                                                 rotary.high_frequency_factor, rotary.low_frequency_factor));
+}
+
+// Each pair of elements that is rotated has a factor.
+void check_factors(const ConfigFields& fields, const TransformerConfig& config, const Rotary& rotary) {
+  if (rotary.scaling != RotaryScaling::longrope) return;
+  const auto pairs = static_cast<std::size_t>(rotated_width(config, rotary) / 2);
+  for (const std::vector<double>* factors : {&rotary.short_factors, &rotary.long_factors}) {
+    if (factors->size() != pairs)
+      fields.fail("rope_scaling",
+                  fmt::format("has {} factors for the {} pairs that are rotated", factors->size(), pairs));
+  }
 }
 
 void check_share(const ConfigFields& fields, const TransformerConfig& config, double share, RotaryShare allowed) {
@@ -97,20 +191,6 @@ void set_heads(const ConfigFields& fields, TransformerConfig& c, std::int64_t kv
   c.architecture.kv_heads = kv_heads == c.heads ? 0 : kv_heads;
   const bool is_usual = !head_size || (c.d_model % c.heads == 0 && *head_size == c.d_model / c.heads);
   c.architecture.head_size = is_usual ? 0 : *head_size;
-}
-
-void write_rotary(const Rotary& rotary, Json& fields) {
-  fields["rope_theta"] = rotary.theta;
-  if (rotary.share != 1) fields["partial_rotary_factor"] = rotary.share;
-  fields["rope_scaling"] = nullptr;
-  if (rotary.scaling == RotaryScaling::none) return;
-  Json scaling = {{"rope_type", name(rotary.scaling)}, {"factor", rotary.factor}};
-  if (rotary.scaling == RotaryScaling::llama3) {
-    scaling["low_freq_factor"] = rotary.low_frequency_factor;
-    scaling["high_freq_factor"] = rotary.high_frequency_factor;
-    scaling["original_max_position_embeddings"] = rotary.original_context;
-  }
-  fields["rope_scaling"] = std::move(scaling);
 }
 
 }  // namespace
@@ -141,51 +221,161 @@ void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> 
 
 TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& d) {
   TransformerConfig c;
-  c.vocab = fields.size("vocab_size", d.vocab);
-  c.d_model = fields.size("hidden_size", d.hidden);
-  c.d_ff = fields.size(d.intermediate_key, d.intermediate);
-  c.layers = fields.size("num_hidden_layers", d.layers, kMostLayers);
-  c.heads = fields.size("num_attention_heads", d.heads);
-  set_heads(fields, c, fields.optional_size("num_key_value_heads", d.kv_heads).value_or(c.heads),
+  c.vocab = fields.size(d.vocab_key, d.vocab);
+  c.d_model = fields.size(d.hidden_key, d.hidden);
+  c.d_ff = d.wide_by_four ? fields.optional_size(d.intermediate_key, std::nullopt).value_or(4 * c.d_model)
+                          : fields.size(d.intermediate_key, d.intermediate);
+  c.layers = fields.size(d.layers_key, d.layers, kMostLayers);
+  c.heads = fields.size(d.heads_key, d.heads);
+  set_heads(fields, c, fields.optional_size(d.kv_heads_key, d.kv_heads).value_or(c.heads),
             fields.optional_size("head_dim", d.head_dim));
   Architecture& a = c.architecture;
-  a.max_context = fields.size("max_position_embeddings", d.max_positions);
-  a.norm_epsilon = fields.positive("rms_norm_eps", d.epsilon);
+  a.max_context = fields.size(d.positions_key, d.max_positions);
+  a.norm_epsilon = fields.positive(d.epsilon_key, d.epsilon);
   a.activation = read_activation(fields, d.activation_key, d.activation);
   a.tied_head = fields.flag("tie_word_embeddings", d.tied);
-  note_dropout(fields, {"attention_dropout", "resid_pdrop", "embd_pdrop"});
-  if (d.theta) a.rotary = read_rotary(fields, c, *d.theta, d.rotary_share);
+  note_dropout(fields,
+               {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout",
+                "hidden_dropout", "dropout", "activation_dropout", "resid_dropout", "embed_dropout"});
+  if (d.theta) a.rotary = read_rotary(fields, c, d);
   return c;
 }
 
-void write_decoder(const TransformerConfig& c, Json& fields) {
+void write_decoder(const TransformerConfig& c, Json& fields, const DecoderDefaults& keys) {
   const Architecture& a = c.architecture;
-  fields["vocab_size"] = c.vocab;
-  fields["hidden_size"] = c.d_model;
-  fields["intermediate_size"] = c.d_ff;
-  fields["num_hidden_layers"] = c.layers;
-  fields["num_attention_heads"] = c.heads;
-  fields["num_key_value_heads"] = c.kv_heads();
+  const auto at = [&](std::string_view key) -> Json& { return fields[std::string(key)]; };
+  at(keys.vocab_key) = c.vocab;
+  at(keys.hidden_key) = c.d_model;
+  at(keys.intermediate_key) = c.d_ff;
+  at(keys.layers_key) = c.layers;
+  at(keys.heads_key) = c.heads;
+  at(keys.kv_heads_key) = c.kv_heads();
   fields["head_dim"] = c.head_size();
-  fields["max_position_embeddings"] = a.max_context > 0 ? a.max_context : c.context;
-  fields["rms_norm_eps"] = a.norm_epsilon;
-  fields["hidden_act"] = activation_name(a.activation);
+  at(keys.positions_key) = a.max_context > 0 ? a.max_context : c.context;
+  at(keys.epsilon_key) = a.norm_epsilon;
+  at(keys.activation_key) = activation_name(a.activation);
   fields["tie_word_embeddings"] = a.tied_head;
   fields["attention_dropout"] = 0.0;
-  write_rotary(a.rotary, fields);
+  if (keys.theta) write_rotary(a.rotary, fields, keys.theta_key);
+}
+
+void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key) {
+  fields[std::string(theta_key)] = rotary.theta;
+  if (rotary.share != 1) fields["partial_rotary_factor"] = rotary.share;
+  fields["rope_scaling"] = nullptr;
+  if (rotary.scaling == RotaryScaling::none) return;
+  Json scaling = {{"rope_type", name(rotary.scaling)}};
+  if (rotary.scaling != RotaryScaling::longrope) scaling["factor"] = rotary.factor;
+  if (rotary.scaling == RotaryScaling::llama3) {
+    scaling["low_freq_factor"] = rotary.low_frequency_factor;
+    scaling["high_freq_factor"] = rotary.high_frequency_factor;
+  }
+  if (rotary.scaling == RotaryScaling::yarn) {
+    scaling["beta_fast"] = rotary.fast_turns;
+    scaling["beta_slow"] = rotary.slow_turns;
+    scaling["truncate"] = rotary.whole_steps;
+  }
+  if (rotary.scaling == RotaryScaling::longrope) {
+    scaling["short_factor"] = rotary.short_factors;
+    scaling["long_factor"] = rotary.long_factors;
+  }
+  if (rotary.scaling == RotaryScaling::yarn || rotary.scaling == RotaryScaling::longrope)
+    scaling["attention_factor"] = rotary.amplitude;
+  if (rotary.scaling != RotaryScaling::linear) scaling["original_max_position_embeddings"] = rotary.original_context;
+  fields["rope_scaling"] = std::move(scaling);
+}
+
+std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty) {
+  if (std::ranges::find(layers, !if_empty) == layers.end()) return {};
+  for (std::size_t period = 1; period < layers.size(); ++period) {
+    if (std::equal(layers.begin() + static_cast<std::ptrdiff_t>(period), layers.end(), layers.begin()))
+      return {layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(period)};
+  }
+  return layers;
+}
+
+std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::string_view key, std::int64_t layers) {
+  const Json* list = fields.find(key);
+  if (list == nullptr || (list->is_array() && list->empty())) return std::nullopt;
+  if (!list->is_array() || list->size() < static_cast<std::size_t>(layers))
+    fields.fail(key, fmt::format("must be a list of {} entries, one a layer", layers));
+  std::vector<bool> flags;
+  for (const Json& entry : *list) {
+    if (flags.size() == static_cast<std::size_t>(layers)) break;
+    const bool is_flag = entry.is_boolean() || entry == 0 || entry == 1;
+    if (!is_flag) fields.fail(key, fmt::format("has the entry {}; entries are 0 or 1", printable(dump_json(entry))));
+    flags.push_back(entry.is_boolean() ? entry.get<bool>() : entry == 1);
+  }
+  return flags;
+}
+
+std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers) {
+  std::vector<bool> windows;
+  for (std::int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % period != 0);
+  return windows;
+}
+
+void FamilyFields::decoder(TransformerConfig& config, const DecoderDefaults& defaults) {
+  if (in_ != nullptr) {
+    config = read_decoder(*in_, defaults);
+  } else {
+    write_decoder(config, *out_, defaults);
+  }
+}
+
+void FamilyFields::flag(std::string_view key, bool& value, bool absent) {
+  if (in_ != nullptr) value = in_->flag(key, absent);
+  write(key, value);
+}
+
+void FamilyFields::size(std::string_view key, std::int64_t& value, std::int64_t absent) {
+  if (in_ != nullptr) value = in_->size(key, absent);
+  write(key, value);
+}
+
+void FamilyFields::positive(std::string_view key, double& value, double absent) {
+  if (in_ != nullptr) value = in_->positive(key, absent);
+  write(key, value);
+}
+
+void FamilyFields::refuse(std::string_view key, std::string_view why) {
+  if (in_ != nullptr) in_->refuse(key, why);
+}
+
+void FamilyFields::skip(std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    if (in_ != nullptr) in_->skip(key);
+  }
+}
+
+void FamilyFields::write(std::string_view key, Json value) {
+  if (out_ != nullptr) (*out_)[std::string(key)] = std::move(value);
+}
+
+void FamilyFields::write_into(std::string_view object, std::string_view key, Json value) {
+  if (out_ != nullptr) (*out_)[std::string(object)][std::string(key)] = std::move(value);
+}
+
+void windows(FamilyFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent_window,
+             const std::vector<bool>& absent) {
+  if (ConfigFields* in = fields.in())
+    read_windows(*in, config, in->optional_size("sliding_window", absent_window), absent);
+  const Architecture& a = config.architecture;
+  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
+  fields.write("layer_types", layer_types(config));
 }
 
 void read_windows(ConfigFields& fields, TransformerConfig& c, std::optional<std::int64_t> window,
                   const std::vector<bool>& absent) {
   const Json* list = fields.find("layer_types");
-  const std::vector<bool> layers = list != nullptr ? parse_layer_types(fields, *list, c.layers) : absent;
+  const bool chunks = c.architecture.chunks;
+  const std::vector<bool> layers = list != nullptr ? parse_layer_types(fields, *list, c.layers, chunks) : absent;
   const bool has_windows = std::ranges::find(layers, true) != layers.end();
   if (list != nullptr && has_windows && !window)
     fields.fail("layer_types", fmt::format("has layers of kind {}, but the file has no sliding_window", kWindow));
   if (!window || !has_windows) return;
   c.architecture.window = *window;
-  c.architecture.window_layers = shortest_period(layers);
-  if (c.architecture.window_layers == std::vector{true}) c.architecture.window_layers.clear();
+  c.architecture.window_layers = pattern_of(layers, true);
 }
 
 void read_window_of_all_layers(ConfigFields& fields, TransformerConfig& c, std::optional<std::int64_t> absent) {
@@ -198,41 +388,48 @@ void write_window(const TransformerConfig& c, Json& fields) {
   fields["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
 }
 
-void write_layer_types(const TransformerConfig& c, Json& fields) {
-  const Architecture& a = c.architecture;
+Json layer_types(const TransformerConfig& c) {
   Json list = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    const bool has_window = a.window > 0 && (a.window_layers.empty() ||
-                                             a.window_layers[static_cast<std::size_t>(layer) % a.window_layers.size()]);
-    list.push_back(has_window ? kWindow : kFull);
-  }
-  fields["layer_types"] = std::move(list);
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    list.push_back(!c.architecture.has_window(layer) ? kFull : c.architecture.chunks ? kChunk : kWindow);
+  return list;
 }
 
-Rotary read_rotary_object(ConfigFields& object, double absent_theta) {
+void write_layer_types(const TransformerConfig& c, Json& fields) { fields["layer_types"] = layer_types(c); }
+
+Rotary read_rotary_object(ConfigFields& object, const TransformerConfig& config, double absent_theta,
+                          std::optional<std::int64_t> original) {
   Rotary rotary;
   rotary.theta = object.positive("rope_theta", absent_theta);
-  read_scaling(object, rotary);
+  read_scaling(object, config, original.value_or(config.architecture.max_context), rotary);
   return rotary;
 }
 
-Rotary read_rotary(ConfigFields& fields, const TransformerConfig& config, double absent_theta, RotaryShare allowed) {
-  Rotary rotary;
-  rotary.theta = fields.positive("rope_theta", absent_theta);
-  rotary.share = fields.positive("partial_rotary_factor", 1);
+std::optional<ConfigFields> rotary_object(ConfigFields& fields) {
   std::optional<ConfigFields> object = fields.object("rope_parameters");
   std::optional<ConfigFields> old_object = fields.object("rope_scaling");
-  if (!object) object = std::move(old_object);
-  if (object) {
+  return object ? std::move(object) : std::move(old_object);
+}
+
+Rotary read_rotary(ConfigFields& fields, const TransformerConfig& config, const DecoderDefaults& defaults) {
+  Rotary rotary;
+  rotary.theta = fields.positive(defaults.theta_key, *defaults.theta);
+  rotary.share = fields.positive("partial_rotary_factor", defaults.share);
+  if (std::optional<ConfigFields> object = rotary_object(fields)) {
     const double share = object->positive("partial_rotary_factor", rotary.share);
-    rotary = read_rotary_object(*object, rotary.theta);
+    // Files of Phi-3 have it beside the object.
+    const std::int64_t original = fields.has("original_max_position_embeddings")
+                                      ? fields.size("original_max_position_embeddings", 1)
+                                      : config.architecture.max_context;
+    rotary = read_rotary_object(*object, config, rotary.theta, original);
     rotary.share = share;
     const std::vector<std::string> unread = object->unread();
     if (!unread.empty())
       fields.note(
           fmt::format("ignored: {}, which rotary embedding of this kind does not read", fmt::join(unread, ", ")));
   }
-  check_share(fields, config, rotary.share, allowed);
+  if (defaults.rotary_share != RotaryShare::own) check_share(fields, config, rotary.share, defaults.rotary_share);
+  check_factors(fields, config, rotary);
   return rotary;
 }
 

@@ -12,8 +12,8 @@
 
 namespace ridgepoint {
 
-// Whether a family can rotate a part of a head.
-enum class RotaryShare : std::uint8_t { whole, may_be_partial };
+// Whether a family can rotate a part of a head. own: it checks the part itself.
+enum class RotaryShare : std::uint8_t { whole, may_be_partial, own };
 
 // Of a family, where its config.json lacks the field.
 struct DecoderDefaults {
@@ -30,13 +30,59 @@ struct DecoderDefaults {
   std::string_view intermediate_key = "intermediate_size";
   std::string_view activation_key = "hidden_act";
   std::string_view activation = "silu";
-  std::optional<double> theta = 10000;  // of rotary embedding; empty: the family reads it itself
+  std::optional<double> theta = 10000;  // of rotary embedding; empty: the family reads it itself, or has none
   RotaryShare rotary_share = RotaryShare::whole;
+  double share = 1;  // of a head that is rotated
+  std::string_view hidden_key = "hidden_size", layers_key = "num_hidden_layers", heads_key = "num_attention_heads";
+  std::string_view kv_heads_key = "num_key_value_heads", positions_key = "max_position_embeddings";
+  std::string_view epsilon_key = "rms_norm_eps", theta_key = "rope_theta", vocab_key = "vocab_size";
+  bool wide_by_four = false;  // a feed-forward layer is four times the width where the file has no intermediate size
 };
 
 // Sizes, RMS norms, activation, rotary embedding and head. Throws Error also where heads do not divide what they must.
 TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& defaults);
-void write_decoder(const TransformerConfig& config, Json& fields);
+// Under the names of `keys`.
+void write_decoder(const TransformerConfig& config, Json& fields, const DecoderDefaults& keys = {});
+
+// The fields of one family, which one function either reads or writes: each call names a field and the member that has
+// its value. When writing, members have their values already; what the function sets besides changes nothing.
+class FamilyFields {
+ public:
+  explicit FamilyFields(ConfigFields& in) : in_(&in) {}
+  explicit FamilyFields(Json& out) : out_(&out) {}
+
+  // The fields that are read; null when writing.
+  ConfigFields* in() { return in_; }
+  void decoder(TransformerConfig& config, const DecoderDefaults& defaults);
+  void flag(std::string_view key, bool& value, bool absent);
+  void size(std::string_view key, std::int64_t& value, std::int64_t absent);
+  void positive(std::string_view key, double& value, double absent);
+  // As ConfigFields has them, when reading.
+  void refuse(std::string_view key, std::string_view why);
+  void skip(std::initializer_list<std::string_view> keys);
+  // When writing.
+  void write(std::string_view key, Json value);
+  void write_into(std::string_view object, std::string_view key, Json value);
+
+ private:
+  ConfigFields* in_ = nullptr;
+  Json* out_ = nullptr;
+};
+
+using FamilyFunction = void (*)(FamilyFields& fields, TransformerConfig& config);
+template <FamilyFunction fields_of>
+TransformerConfig read_by(ConfigFields& fields) {
+  TransformerConfig config;
+  FamilyFields all(fields);
+  fields_of(all, config);
+  return config;
+}
+template <FamilyFunction fields_of>
+void write_by(const TransformerConfig& config, Json& fields) {
+  TransformerConfig copy = config;
+  FamilyFields all(fields);
+  fields_of(all, copy);
+}
 
 // Throws Error with the nearest name for an activation that is not supported.
 Activation read_activation(ConfigFields& fields, std::string_view key, std::string_view absent);
@@ -45,21 +91,39 @@ std::string_view activation_name(Activation activation);  // as config.json has 
 // Notes that dropout is off, where a field or its default is not 0.
 void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> keys, double absent = 0);
 
+// Of MiniCPM: the residual multiplier falls with the number of layers, the logits with the width.
+void minicpm_multipliers(FamilyFields& fields, TransformerConfig& config);
+
 // Which layers have the window: those of `layer_types`, if the file has the list, else `absent`, one entry a layer.
 // Without a window the list must name none. Throws Error for other kinds of layers and for a list of another length.
 void read_windows(ConfigFields& fields, TransformerConfig& config, std::optional<std::int64_t> window,
                   const std::vector<bool>& absent);
+// The same when reading, and the list when writing, of windows whose layers are `absent` where the file has no list.
+void windows(FamilyFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent_window,
+             const std::vector<bool>& absent);
+// Layers without a window end each period of this many layers.
+std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers);
+// The shortest list whose repetition is `layers`; empty where all are `if_empty`.
+std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty);
+// One entry a layer, 0 or 1, or booleans. Throws Error for another list; empty where the file has none.
+std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::string_view key, std::int64_t layers);
 // The window, of all layers or of those that layer_types names.
 void read_window_of_all_layers(ConfigFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent);
 void write_window(const TransformerConfig& config, Json& fields);
+Json layer_types(const TransformerConfig& config);  // the list
 void write_layer_types(const TransformerConfig& config, Json& fields);
 
 // Rotary embedding: rope_theta and rope_scaling, or rope_parameters, which replaces both in transformers 5.
-// Throws Error for a kind of scaling that is not supported (yarn, longrope, dynamic) and for factors that contradict
-// each other. `share` says whether the family can rotate a part of a head.
-Rotary read_rotary(ConfigFields& fields, const TransformerConfig& config, double absent_theta,
-                   RotaryShare share = RotaryShare::whole);
-// From the object of one kind of layers in rope_parameters (Gemma 3).
-Rotary read_rotary_object(ConfigFields& object, double absent_theta);
+// Throws Error for a kind of scaling that is not supported and for factors that contradict each other. `share` says
+// whether the family can rotate a part of a head.
+Rotary read_rotary(ConfigFields& fields, const TransformerConfig& config, const DecoderDefaults& defaults);
+// From the object of one kind of layers in rope_parameters (Gemma 3). `original` is the context before it was
+// stretched, where the object has none; without it, the model's.
+Rotary read_rotary_object(ConfigFields& object, const TransformerConfig& config, double absent_theta,
+                          std::optional<std::int64_t> original = {});
+// The object that says how rotary embedding is scaled, whichever name it has.
+std::optional<ConfigFields> rotary_object(ConfigFields& fields);
+// Writes the fields of rotary embedding.
+void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key = "rope_theta");
 
 }  // namespace ridgepoint

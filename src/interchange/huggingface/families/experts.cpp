@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ridgepoint {
 namespace {
 
@@ -20,12 +22,80 @@ std::int64_t read_count(ConfigFields& fields, const ExpertDefaults& defaults) {
 
 }  // namespace
 
+void set_expert_layers(TransformerConfig& config, const std::vector<bool>& layers, std::int64_t dense_width) {
+  config.architecture.experts.layers = pattern_of(layers, true);
+  // Of layers that are not there nothing is kept.
+  config.architecture.experts.dense_width = config.architecture.experts.layers.empty() ? 0 : dense_width;
+}
+
+void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::int64_t absent_first,
+                        std::int64_t absent_width) {
+  const Experts& experts = config.architecture.experts;
+  constexpr std::string_view kFirst = "first_k_dense_replace";
+  if (ConfigFields* in = fields.in()) {
+    const auto first = static_cast<std::int64_t>(in->not_negative(kFirst, static_cast<double>(absent_first)));
+    if (first >= config.layers)
+      in->fail(kFirst, fmt::format("is {}, but there are {} layers: none would have experts", first, config.layers));
+    const std::int64_t width = in->size("intermediate_size", absent_width);
+    std::vector<bool> layers;
+    for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back(layer >= first);
+    set_expert_layers(config, layers, width);
+  }
+  std::int64_t first = 0;
+  while (first < config.layers && !config.architecture.has_experts(first)) ++first;
+  fields.write(kFirst, first);
+  fields.write("intermediate_size", experts.dense_width > 0 ? experts.dense_width : config.d_ff);
+}
+
+void deepseek_experts(FamilyFields& fields, TransformerConfig& config, const DeepSeekExperts& absent) {
+  Experts& experts = config.architecture.experts;
+  ExpertRules& rules = experts.rules;
+  fields.size("n_routed_experts", experts.count, absent.count);
+  fields.size("num_experts_per_tok", experts.per_token, absent.per_token);
+  fields.flag("norm_topk_prob", experts.normalised, absent.normalised);
+  fields.positive("routed_scaling_factor", rules.scale, absent.scale);
+  experts.shared_gate = false;
+  if (ConfigFields* in = fields.in()) {
+    if (experts.per_token > experts.count)
+      in->fail("num_experts_per_tok",
+               fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+    rules.groups = in->optional_size("n_group", absent.groups).value_or(1);
+    rules.groups_per_token = in->optional_size("topk_group", absent.of_groups).value_or(rules.groups);
+    const auto shared =
+        static_cast<std::int64_t>(in->not_negative("n_shared_experts", static_cast<double>(absent.shared)));
+    experts.shared_width = shared * config.d_ff;
+    if (const double every = in->positive("moe_layer_freq", 1); every != 1)
+      in->fail("moe_layer_freq",
+               fmt::format("is {:g}; transformers has experts in every layer from the first on", every));
+  }
+  fields.write("n_group", rules.groups);
+  fields.write("topk_group", rules.groups_per_token);
+  fields.write("n_shared_experts", experts.shared_width / std::max<std::int64_t>(config.d_ff, 1));
+  expert_layers_from(fields, config, absent.first, absent.dense_width);
+  skip_auxiliary_loss(fields);
+}
+
+void skip_auxiliary_loss(FamilyFields& fields) {
+  fields.skip({"aux_loss_alpha", "seq_aux", "router_aux_loss_coef", "output_router_logits", "ep_size",
+               "num_nextn_predict_layers", "pretraining_tp"});
+  fields.write("output_router_logits", false);
+}
+
+void experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
+  if (ConfigFields* in = fields.in()) read_experts(*in, config, defaults);
+  const Experts& experts = config.architecture.experts;
+  fields.write(defaults.count_key, experts.count);
+  fields.write(defaults.per_token_key, experts.per_token);
+  fields.write("output_router_logits", experts.auxiliary_loss > 0);
+  fields.write("router_aux_loss_coef", experts.auxiliary_loss);
+}
+
 void read_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
   Experts& experts = config.architecture.experts;
   experts.count = read_count(fields, defaults);
-  experts.per_token = fields.size("num_experts_per_tok", defaults.per_token, kMaxExperts);
+  experts.per_token = fields.size(defaults.per_token_key, defaults.per_token, kMaxExperts);
   if (experts.per_token > experts.count)
-    fields.fail("num_experts_per_tok",
+    fields.fail(defaults.per_token_key,
                 fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
   const double factor = fields.not_negative("router_aux_loss_coef", kAuxiliaryLoss);
   const bool has_loss = fields.flag("output_router_logits", false);

@@ -10,11 +10,19 @@
 
 namespace ridgepoint {
 
-#define RIDGEPOINT_FAMILIES(EACH) \
-  EACH(gpt2)                      \
-  EACH(llama)                     \
-  EACH(mistral)                   \
-  EACH(mixtral) EACH(qwen2) EACH(qwen3) EACH(qwen2_moe) EACH(qwen3_moe) EACH(gemma2) EACH(gemma3) EACH(phi3) EACH(olmo2)
+#define RIDGEPOINT_FAMILIES(EACH)                                                                                      \
+  EACH(gpt2)                                                                                                           \
+  EACH(llama)                                                                                                          \
+  EACH(mistral)                                                                                                        \
+  EACH(mixtral)                                                                                                        \
+  EACH(qwen2) EACH(qwen3) EACH(qwen2_moe) EACH(qwen3_moe) EACH(gemma2) EACH(gemma3) EACH(phi3) EACH(olmo2) EACH(gemma) \
+      EACH(olmo) EACH(olmo3) EACH(olmoe) EACH(smollm3) EACH(seed_oss) EACH(ernie4_5) EACH(ernie4_5_moe)                \
+          EACH(hunyuan_v1_dense) EACH(exaone4) EACH(granite) EACH(granitemoe) EACH(ministral3) EACH(minimax_m2)        \
+              EACH(glm) EACH(glm4) EACH(glm4_moe) EACH(deepseek) EACH(deepseek_v2) EACH(deepseek_v3) EACH(gpt_oss)     \
+                  EACH(llama4) EACH(starcoder2) EACH(stablelm) EACH(phi) EACH(gpt_neox) EACH(gptj) EACH(cohere)        \
+                      EACH(cohere2) EACH(falcon) EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) EACH(minicpm)               \
+                          EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion)          \
+                              EACH(chatglm)
 #define DECLARE(name) extern const Family family_##name;
 RIDGEPOINT_FAMILIES(DECLARE)
 #undef DECLARE
@@ -26,53 +34,84 @@ struct Lacking {
   std::string_view what;
 };
 constexpr Lacking kLacking[] = {
-    {"gemma", "only one norm a block with 1 + weight"},
     {"gemma3n", "per-layer embeddings"},
+    {"gemma4", "per-layer embeddings and keys that are values"},
+    {"gemma4_text", "per-layer embeddings and keys that are values"},
     {"bert", "attention to later tokens"},
     {"roberta", "attention to later tokens"},
     {"modernbert", "attention to later tokens"},
+    {"vit", "images"},
     {"t5", "an encoder and relative positions"},
     {"bart", "an encoder"},
     {"whisper", "an encoder"},
-    {"opt", "learned positions with an offset"},
     {"bloom", "ALiBi positions"},
     {"mpt", "ALiBi positions"},
-    {"falcon", "attention and feed-forward side by side"},
-    {"gptj", "attention and feed-forward side by side"},
-    {"gpt_neox", "attention and feed-forward side by side"},
-    {"phi", "attention and feed-forward side by side"},
-    {"cohere", "attention and feed-forward side by side"},
-    {"cohere2", "attention and feed-forward side by side"},
-    {"gpt_neo", "windows without rotary embedding"},
-    {"gpt_bigcode", "one head of keys and values beside learned positions"},
-    {"starcoder2", "layer norms beside rotary embedding"},
-    {"stablelm", "layer norms beside rotary embedding"},
-    {"olmo", "norms without weights"},
-    {"olmoe", "norms of whole queries beside experts"},
-    {"granite", "multipliers of residuals and logits"},
-    {"granitemoe", "multipliers of residuals and logits"},
-    {"smollm3", "layers without positions"},
-    {"llama4", "layers without positions and chunked attention"},
-    {"gpt_oss", "attention sinks"},
-    {"phimoe", "sparse mixer routing"},
-    {"dbrx", "packed experts"},
-    {"deepseek_v2", "multi-head latent attention"},
-    {"deepseek_v3", "multi-head latent attention"},
-    {"minicpm3", "multi-head latent attention"},
-    {"kimi_k2", "multi-head latent attention"},
+    {"hf_olmo", "code of its own, whose models are also published for transformers, with names that end in -hf"},
+    {"phimoe", "routing by samples"},
+    {"dbrx", "experts in matrices of their own order"},
+    {"molmo", "code of its own"},
+    {"deepseek_v32", "attention to keys that an indexer chooses"},
+    {"glm_moe_dsa", "attention to keys that an indexer chooses"},
+    {"deepseek_v4", "attention to keys that an indexer chooses, and several streams"},
     {"qwen3_next", "linear attention"},
+    {"qwen3_5_text", "linear attention"},
+    {"qwen3_5_moe_text", "linear attention"},
     {"jamba", "state-space layers"},
     {"mamba", "state-space layers"},
     {"mamba2", "state-space layers"},
     {"falcon_mamba", "state-space layers"},
+    {"falcon_h1", "state-space layers"},
+    {"nemotron_h", "state-space layers"},
+    {"granitemoehybrid", "state-space layers"},
+    {"lfm2", "short convolutions"},
     {"rwkv", "recurrent layers"},
-    {"chatglm", "its own code, which transformers downloads"},
-    {"glm4", "rotary embedding of a part of the head in adjacent pairs"},
-    {"qwen2_vl", "images"},
-    {"qwen2_5_vl", "images"},
-    {"llava", "images"},
-    {"mllama", "images"},
 };
+
+// Where the fields of the text model lie: of the usual ones in text_config, of older ones beside those of the images.
+constexpr OuterModel kOuter[] = {
+    {"gemma3", "text_config", "gemma3_text"},
+    {"llava", "text_config", "llama"},
+    {"llava_next", "text_config", "llama"},
+    {"llava_llama", "llm_cfg", "llama"},
+    {"mistral3", "text_config", "mistral"},
+    {"ministral3", "text_config", "ministral3"},
+    {"pixtral", "text_config", "mistral"},
+    {"qwen2_vl", "text_config", "qwen2"},
+    {"qwen2_5_vl", "text_config", "qwen2"},
+    {"qwen3_vl", "text_config", "qwen3"},
+    {"qwen3_vl_moe", "text_config", "qwen3_moe"},
+    {"qwen2_5_omni", "thinker_config.text_config", "qwen2"},
+    {"qwen3_omni_moe", "thinker_config.text_config", "qwen3_moe"},
+    {"qwen2_vl_text", "", "qwen2", true},
+    {"qwen2_5_vl_text", "", "qwen2", true},
+    {"qwen2_5_omni_text", "", "qwen2", true},
+    {"qwen3_vl_text", "", "qwen3", true},
+    {"qwen3_vl_moe_text", "", "qwen3_moe", true},
+    {"qwen3_omni_moe_text", "", "qwen3_moe", true},
+    {"internvl", "text_config", "qwen2"},
+    {"internvl_chat", "llm_config", ""},
+    {"mllama", "text_config", "mllama_text_model"},
+    {"mllama_text_model", "", "llama"},
+    {"llama4", "text_config", "llama4_text"},
+    {"glm4v", "text_config", "glm4"},
+    {"glm4v_text", "", "glm4", true},
+    {"glm4v_moe", "text_config", "glm4_moe"},
+    {"qwen3_5", "text_config", "qwen3_5_text"},
+    {"qwen3_5_moe", "text_config", "qwen3_5_moe_text"},
+    {"gemma4", "text_config", "gemma4_text"},
+    {"minicpmv", "", "llama"},
+    {"minicpmv4_6", "text_config", ""},
+    {"minimax_m3_vl", "text_config", ""},
+    {"bunny-phi", "", "phi"},
+    {"phi3_v", "", "phi3"},
+    {"omni_speech_llama", "", "llama"},
+    {"kimi_k2", "", "deepseek_v3", true},
+    {"phi-msft", "", "phi", true},
+};
+
+constexpr std::string_view kTextModules[] = {"language_model.", "model.language_model.", "thinker.", "llm."};
+constexpr std::string_view kOtherModules[] = {
+    "vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "audio_tower.", "vpm.", "mlp1."};
 
 }  // namespace
 
@@ -87,6 +126,14 @@ const Family* find_family(std::string_view model_type) {
   const auto found = std::ranges::find(families(), model_type, &Family::model_type);
   return found == families().end() ? nullptr : *found;
 }
+
+const OuterModel* find_outer_model(std::string_view model_type) {
+  const auto* found = std::ranges::find(kOuter, model_type, &OuterModel::model_type);
+  return found == std::end(kOuter) ? nullptr : found;
+}
+
+std::span<const std::string_view> modules_of_text() { return kTextModules; }
+std::span<const std::string_view> modules_beside_text() { return kOtherModules; }
 
 const Family& family_of(const TransformerConfig& config) {
   const std::string& type = config.architecture.family;

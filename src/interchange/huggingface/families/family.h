@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -14,17 +15,31 @@
 
 namespace ridgepoint {
 
+// How the files have the experts of a layer. one_by_one: three matrices each. The others pack all of them into one
+// tensor for gate and up and one for down. halves: [E, 2F, D], gate before up. transposed: [E, D, 2F], gate before up.
+// alternating: [E, D, 2F], the rows of gate and up in turn.
+enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, alternating };
+
 // The modules of the files. Empty: the family has no such module.
 struct WeightNames {
   std::string_view model = "model.", embedding = "embed_tokens", positions = {}, layers = "layers", final_norm = "norm";
+  std::string_view head = "lm_head";
   // Of a layer. `qkv` and `gate_up` pack several projections into one weight.
   std::string_view attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", qkv = {}, output = "o_proj";
+  std::string_view q_norm = "q_norm", k_norm = "k_norm";
   std::string_view feed_forward = "mlp", gate = "gate_proj", up = "up_proj", gate_up = {}, down = "down_proj";
   std::string_view experts = "mlp", expert_gate = gate, expert_up = up, expert_down = down;
+  std::string_view router = "gate", shared_expert = "shared_expert", correction = "gate.e_score_correction_bias";
+  bool correction_is_row = false;  // [1, experts]
+  StoredExperts stored_experts = StoredExperts::one_by_one;
+  std::string_view expert_gate_up = "experts.gate_up_proj", experts_down = "experts.down_proj";  // packed ones
   // ln1, ln1_after, ln2 and ln2_after of this program.
   std::array<std::string_view, 4> norms = {"input_layernorm", "", "post_attention_layernorm", ""};
+  std::array<std::string_view, 4> side_by_side_norms = {};  // the same of BlockOrder::side_by_side, if others
   bool norms_in_between = false;  // in the order of files: before and after attention, not at the end of the layer
   bool is_transposed = false;     // linear layers are [in, out]: Conv1D
+  bool qkv_by_group = false;      // `qkv` has the queries, the key and the value of a head of keys together
+  bool adjacent_pairs = false;    // rotary embedding turns elements 2i and 2i + 1, as this program does
 };
 
 // What its Python code does in another way than Llama's, as far as PyTorch's allocations depend on it.
@@ -34,7 +49,10 @@ struct TransformersCode {
   bool casts_rotated = false;      // rotary embedding computes in fp32, and its results are cast
   bool scales_norms_wide = false;  // norms multiply by the weight before the cast
   bool routes_wide = false;        // the weights of experts stay fp32
+  bool is_unknown = false;         // its allocations are not modelled, and plan --as torch says so
 };
+
+inline constexpr TransformersCode kNotModelled = {.is_unknown = true};
 
 struct Family {
   std::string_view model_type;
@@ -44,10 +62,8 @@ struct Family {
   void (*write)(const TransformerConfig& config, Json& fields);
   WeightNames names = {};
   TransformersCode code = {};
-  // The model with images whose part is this one: its model_type, and the module that holds this one.
-  std::string_view outer_type = {}, outer_module = {};
-  // Tensors of the files that belong to no parameter: those of a module, or those that end so.
-  std::array<std::string_view, 2> other_modules = {}, other_ends = {};
+  // Tensors of the files that belong to no parameter end so.
+  std::array<std::string_view, 2> other_ends = {};
 };
 
 std::span<const Family* const> families();
@@ -55,6 +71,20 @@ std::span<const Family* const> families();
 const Family* find_family(std::string_view model_type);
 // That of the model; Llama for one without a family. Throws Error for one that is not supported.
 const Family& family_of(const TransformerConfig& config);
+// A model whose config.json holds that of a text model, with images or sound beside it, or that is one of another name.
+struct OuterModel {
+  std::string_view model_type;
+  // The objects of the fields, one inside the other: "thinker_config.text_config". Without them, or where they are
+  // empty, the fields stand in the object itself.
+  std::string_view place = {};
+  std::string_view family = {};  // of the text model, where its own model_type does not say it
+  bool is_name = false;          // another name alone: there is nothing beside the text model
+};
+const OuterModel* find_outer_model(std::string_view model_type);  // null for others
+// The modules of such models that hold the text model, and those that hold the other parts.
+std::span<const std::string_view> modules_of_text();
+std::span<const std::string_view> modules_beside_text();
+
 // What the program lacks for a family that it knows of and does not support; empty for others.
 std::string_view lacking_for(std::string_view model_type);
 

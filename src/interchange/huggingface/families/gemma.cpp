@@ -1,7 +1,8 @@
-// Gemma 2 and 3: norms before and after attention and feed-forward that multiply by 1 + weight, a scaled embedding that
-// is also the head, and windows in some layers. Gemma 2 has caps of scores and logits, and a window in every second
-// layer, the first one included. Gemma 3, the text model, has norms of queries and keys in each head, five layers with
-// a window for each one without, and a rotary embedding of its own for those with a window.
+// Gemma 1: Llama with norms that multiply by 1 + weight and a scaled embedding that is also the head. Gemma 2 and 3:
+// norms before and after attention and feed-forward that multiply by 1 + weight, a scaled embedding that is also the
+// head, and windows in some layers. Gemma 2 has caps of scores and logits, and a window in every second layer, the
+// first one included. Gemma 3, the text model, has norms of queries and keys in each head, five layers with a window
+// for each one without, and a rotary embedding of its own for those with a window.
 #include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"
@@ -9,6 +10,26 @@
 
 namespace ridgepoint {
 namespace {
+
+void gemma(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 256000,
+                     .hidden = 3072,
+                     .intermediate = 24576,
+                     .layers = 28,
+                     .heads = 16,
+                     .kv_heads = 16,
+                     .head_dim = 256,
+                     .max_positions = 8192,
+                     .tied = true,
+                     .activation = "gelu_pytorch_tanh"});
+  Architecture& a = c.architecture;
+  a.norm_adds_one = true;
+  a.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
+  fields.flag("attention_bias", a.projection_bias, false);
+  a.output_bias = a.projection_bias;
+  fields.skip({"hidden_activation"});  // transformers reads hidden_act
+  fields.refuse("use_bidirectional_attention", "attention to later tokens is not supported");
+}
 
 // A cap, whose field is null where there is none.
 double read_cap(ConfigFields& fields, std::string_view key, double absent) {
@@ -63,13 +84,6 @@ void write_gemma(const TransformerConfig& c, Json& fields) {
   write_layer_types(c, fields);
 }
 
-// Layers without a window end each period of this many layers.
-std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers) {
-  std::vector<bool> windows;
-  for (std::int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % period != 0);
-  return windows;
-}
-
 TransformerConfig read_gemma2(ConfigFields& fields) {
   TransformerConfig c = read_gemma(fields, 256000, 8192, 30, 10000);
   c.architecture.score_cap = read_cap(fields, "attn_logit_softcapping", 50);
@@ -81,14 +95,15 @@ constexpr double kGlobalTheta = 1e6;
 constexpr double kWindowTheta = 10000;
 
 // transformers 5 has an object for each kind of layers in rope_parameters.
-bool read_rotaries_by_kind(ConfigFields& fields, Architecture& a) {
+bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& c) {
+  Architecture& a = c.architecture;
   std::optional<ConfigFields> both = fields.object("rope_parameters");
   if (!both || !both->has("full_attention")) return false;
   if (std::optional<ConfigFields> object = both->object("full_attention"))
-    a.rotary = read_rotary_object(*object, kGlobalTheta);
+    a.rotary = read_rotary_object(*object, c, kGlobalTheta);
   a.window_rotary.theta = kWindowTheta;
   if (std::optional<ConfigFields> object = both->object("sliding_attention"))
-    a.window_rotary = read_rotary_object(*object, kWindowTheta);
+    a.window_rotary = read_rotary_object(*object, c, kWindowTheta);
   return true;
 }
 
@@ -99,8 +114,8 @@ TransformerConfig read_gemma3(ConfigFields& fields) {
   fields.refuse("attn_logit_softcapping", "transformers does not apply it to this family");
   a.separate_rotary = true;
   const double window_theta = fields.positive("rope_local_base_freq", kWindowTheta);
-  if (!read_rotaries_by_kind(fields, a)) {
-    a.rotary = read_rotary(fields, c, kGlobalTheta);
+  if (!read_rotaries_by_kind(fields, c)) {
+    a.rotary = read_rotary(fields, c, {.theta = kGlobalTheta});
     a.window_rotary.theta = window_theta;
   }
   const std::int64_t period = fields.size("_sliding_window_pattern", fields.size("sliding_window_pattern", 6));
@@ -118,10 +133,8 @@ constexpr WeightNames kGemmaNames = {.norms = {"input_layernorm", "post_attentio
 
 }  // namespace
 
+extern const Family family_gemma{"gemma", "GemmaForCausalLM", read_by<gemma>, write_by<gemma>, {}, kNotModelled};
 extern const Family family_gemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma, kGemmaNames};
-extern const Family family_gemma3{
-    "gemma3_text", "Gemma3ForCausalLM", read_gemma3,
-    write_gemma3,  kGemmaNames,         {},
-    "gemma3",      "language_model.",   {"vision_tower.", "multi_modal_projector."}};  // of the model with images
+extern const Family family_gemma3{"gemma3_text", "Gemma3ForCausalLM", read_gemma3, write_gemma3, kGemmaNames};
 
 }  // namespace ridgepoint

@@ -70,9 +70,6 @@ extern const Family family_gpt2{"gpt2",
                                  .norms_in_between = true,
                                  .is_transposed = true},
                                 {.gpt2_blocks = true},
-                                "",
-                                "",
-                                {},
                                 {".attn.bias", ".attn.masked_bias"}};  // masks that transformers once stored
 
 }  // namespace ridgepoint

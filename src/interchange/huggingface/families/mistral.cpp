@@ -1,5 +1,6 @@
 // Mistral: Llama with grouped heads and a sliding window in all layers. Mixtral: Mistral with experts, whose weights
-// for a token sum to 1.
+// for a token sum to 1. Ministral 3: Mistral whose queries grow with their position. MiniMax M2: Mixtral with norms of
+// all queries and keys together, and experts chosen by sigmoids.
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
@@ -33,6 +34,73 @@ void write_mixtral(const TransformerConfig& c, Json& fields) {
   write_experts(c, "num_local_experts", fields);
 }
 
+void ministral3(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 131072,
+                     .intermediate = 14336,
+                     .layers = 34,
+                     .kv_heads = 8,
+                     .head_dim = 128,
+                     .max_positions = 262144,
+                     .epsilon = 1e-5,
+                     .theta = 1e6});
+  Architecture& a = c.architecture;
+  if (ConfigFields* in = fields.in()) {
+    read_window_of_all_layers(*in, c, std::nullopt);
+    constexpr std::int64_t kOriginal = 16384;
+    std::optional<ConfigFields> object = rotary_object(*in);
+    if (!object) a.rotary = {.theta = 1e6, .scaling = RotaryScaling::yarn, .factor = 16, .original_context = kOriginal};
+    a.query_growth = {.strength = object ? object->not_negative("llama_4_scaling_beta", 0) : 0.1,
+                      .length = object ? object->size("original_max_position_embeddings", a.max_context) : kOriginal};
+    if (a.query_growth.strength == 0) a.query_growth = {};
+    return;
+  }
+  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
+  // transformers reads the object alone.
+  Json rotary;
+  write_rotary(a.rotary, rotary);
+  Json object = rotary["rope_scaling"].is_object() ? rotary["rope_scaling"] : Json{{"rope_type", "default"}};
+  object["rope_theta"] = a.rotary.theta;
+  object["original_max_position_embeddings"] = a.query_growth.length > 0 ? a.query_growth.length : a.max_context;
+  object["llama_4_scaling_beta"] = a.query_growth.strength;
+  fields.write("rope_parameters", std::move(object));
+  fields.write("rope_scaling", nullptr);
+}
+
+void minimax_m2(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 200064,
+                     .hidden = 3072,
+                     .intermediate = 1536,
+                     .layers = 62,
+                     .heads = 48,
+                     .kv_heads = 8,
+                     .head_dim = 128,
+                     .max_positions = 196608,
+                     .theta = 5e6,
+                     .rotary_share = RotaryShare::may_be_partial});
+  Architecture& a = c.architecture;
+  a.projection_norm = ProjectionNorm::whole;
+  if (ConfigFields* in = fields.in(); in != nullptr && in->has("rotary_dim")) {
+    const std::int64_t rotated = in->size("rotary_dim", c.head_size());
+    if (rotated % 2 != 0 || rotated > c.head_size()) in->fail("rotary_dim", "must be an even part of a head");
+    a.rotary.share = static_cast<double>(rotated) / static_cast<double>(c.head_size());
+  }
+  fields.write("rotary_dim", rotated_width(c, a.rotary));
+  experts(fields, c, {.count_key = "num_local_experts", .count = 256, .per_token = 8});
+  a.experts.normalised = true;
+  a.experts.rules.scores = RouterScores::sigmoid;
+  a.experts.rules.has_correction = true;
+  ConfigFields* in = fields.in();
+  if (in == nullptr) return;
+  in->refuse("router_jitter_noise", "random noise at the router is not supported");
+  in->refuse("sparse_attention_config", "attention to chosen blocks is not supported");
+  in->refuse("shared_intermediate_size", "a shared expert is not supported in this family");
+  if (!in->flag("use_qk_norm", true)) in->fail("use_qk_norm", "is false; transformers has these norms always");
+  // Of prediction of several tokens, and of other models of the family.
+  fields.skip({"attn_type_list", "layernorm_full_attention_beta", "layernorm_linear_attention_beta",
+               "layernorm_mlp_beta", "mlp_intermediate_size", "mtp_transformer_layers", "num_mtp_modules", "use_mtp",
+               "qk_norm_type", "scoring_func", "shared_moe_mode", "use_routing_bias", "sliding_window"});
+}
+
 }  // namespace
 
 extern const Family family_mistral{"mistral", "MistralForCausalLM", read_mistral, write_mistral};
@@ -43,5 +111,17 @@ extern const Family family_mixtral{
     write_mixtral,
     {.experts = "block_sparse_moe", .expert_gate = "w1", .expert_up = "w3", .expert_down = "w2"},
     {.routes_wide = true}};
+extern const Family family_ministral3{
+    "ministral3", "Ministral3ForCausalLM", read_by<ministral3>, write_by<ministral3>, {}, kNotModelled};
+extern const Family family_minimax_m2{"minimax_m2",
+                                      "MiniMaxM2ForCausalLM",
+                                      read_by<minimax_m2>,
+                                      write_by<minimax_m2>,
+                                      {.experts = "block_sparse_moe",
+                                       .expert_gate = "w1",
+                                       .expert_up = "w3",
+                                       .expert_down = "w2",
+                                       .correction = "e_score_correction_bias"},
+                                      kNotModelled};
 
 }  // namespace ridgepoint

@@ -14,7 +14,7 @@ TransformerConfig read_phi3(ConfigFields& fields) {
                                               .rotary_share = RotaryShare::may_be_partial});
   read_window_of_all_layers(fields, c, std::nullopt);
   fields.refuse("attention_bias", "biases of this family are not supported");
-  fields.skip("original_max_position_embeddings");  // for kinds of scaling that are refused
+  fields.skip("original_max_position_embeddings");  // of scaled rotary embedding
   return c;
 }
 

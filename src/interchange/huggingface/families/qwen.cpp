@@ -3,9 +3,12 @@
 // MoE.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
+#include "interchange/safetensors_names.h"
 
 namespace ridgepoint {
 namespace {
@@ -30,16 +33,27 @@ void write_qwen_windows(const TransformerConfig& c, Json& fields) {
   write_layer_types(c, fields);
 }
 
-// Throws Error for models of which some layers have no experts.
-void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
+// Experts are in the layers whose number, counted from 1, is a multiple of decoder_sparse_step, but for
+// mlp_only_layers.
+void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
+                       std::int64_t dense_width) {
   read_experts(fields, config, defaults);
   config.architecture.experts.normalised = fields.flag("norm_topk_prob", false);
-  constexpr std::string_view kAllLayers = "layers without experts among layers with them are not supported";
-  fields.refuse("mlp_only_layers", kAllLayers);
-  if (fields.size("decoder_sparse_step", 1) != 1)
-    fields.fail("decoder_sparse_step", fmt::format("is not 1; {}", kAllLayers));
-  // The width of layers without experts, of which there are none.
-  fields.skip("intermediate_size");
+  const std::int64_t step = fields.size("decoder_sparse_step", 1);
+  std::vector<bool> layers;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back((layer + 1) % step == 0);
+  if (const Json* dense = fields.find("mlp_only_layers")) {
+    if (!dense->is_array()) fields.fail("mlp_only_layers", "must be a list of the layers without experts");
+    for (const Json& layer : *dense) {
+      if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= layers.size())
+        fields.fail("mlp_only_layers",
+                    fmt::format("names the layer {}; there are {}", printable(dump_json(layer)), config.layers));
+      layers[layer.get<std::size_t>()] = false;
+    }
+  }
+  if (std::ranges::find(layers, true) == layers.end())
+    fields.fail("mlp_only_layers", "and decoder_sparse_step leave no layer with experts");
+  set_expert_layers(config, layers, fields.size("intermediate_size", dense_width));
   fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
   fields.skip("sliding_window");
   fields.skip("max_window_layers");
@@ -47,11 +61,16 @@ void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const Ex
 }
 
 void write_qwen_experts(const TransformerConfig& config, Json& fields) {
+  const Architecture& a = config.architecture;
   fields["moe_intermediate_size"] = config.d_ff;
+  if (a.experts.dense_width > 0) fields["intermediate_size"] = a.experts.dense_width;
   write_experts(config, "num_experts", fields);
-  fields["norm_topk_prob"] = config.architecture.experts.normalised;
+  fields["norm_topk_prob"] = a.experts.normalised;
   fields["decoder_sparse_step"] = 1;
   fields["mlp_only_layers"] = Json::array();
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    if (!a.has_experts(layer)) fields["mlp_only_layers"].push_back(layer);
+  }
   fields["use_sliding_window"] = false;
 }
 
@@ -93,7 +112,7 @@ TransformerConfig read_qwen2_moe(ConfigFields& fields) {
                                               .max_positions = 32768,
                                               .intermediate_key = "moe_intermediate_size"});
   c.architecture.projection_bias = fields.flag("qkv_bias", true);
-  read_qwen_experts(fields, c, {.count = 60, .per_token = 4});
+  read_qwen_experts(fields, c, {.count = 60, .per_token = 4}, 5632);
   c.architecture.experts.shared_width = fields.size("shared_expert_intermediate_size", 5632);
   return c;
 }
@@ -116,7 +135,7 @@ TransformerConfig read_qwen3_moe(ConfigFields& fields) {
                                               .intermediate_key = "moe_intermediate_size"});
   c.architecture.projection_bias = c.architecture.output_bias = fields.flag("attention_bias", false);
   c.architecture.projection_norm = ProjectionNorm::per_head;
-  read_qwen_experts(fields, c, {.count = 128, .per_token = 8});
+  read_qwen_experts(fields, c, {.count = 128, .per_token = 8}, 6144);
   return c;
 }
 

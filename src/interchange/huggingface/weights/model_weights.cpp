@@ -18,12 +18,14 @@ namespace {
 // The names under which files have a tensor: with the prefix, without it, and as part of a model with images.
 std::vector<std::string> possible_names(const std::string& name, const TransformerConfig& config) {
   const Family& family = family_of(config);
-  const std::string model(family.names.model), outer(family.outer_module);
+  const std::string model(family.names.model);
   std::vector<std::string> names = {name};
   const std::string inner = name.starts_with(model) ? name.substr(model.size()) : "";
   if (!inner.empty()) names.push_back(inner);
-  if (!outer.empty()) names.push_back(outer + name);
-  if (!outer.empty() && !inner.empty()) names.push_back(model + outer + inner);
+  for (const std::string_view outer : modules_of_text()) {
+    names.push_back(std::string(outer) + name);
+    if (!inner.empty()) names.push_back(model + std::string(outer) + inner);
+  }
   // Some programs keep the head of a tied pair.
   if (config.architecture.tied_head && inner == fmt::format("{}.weight", family.names.embedding))
     names.emplace_back("lm_head.weight");
@@ -37,7 +39,9 @@ bool has_foreign_names(const TensorFiles& files) {
   for (const Family* family : families()) {
     const WeightNames& names = family->names;
     ends.insert(fmt::format("{}.weight", names.embedding));
-    modules.insert(fmt::format("{}.{}{}", names.attention, names.qkv, names.qkv.empty() ? "" : "."));
+    // This program's own files have "attn.", too.
+    if (names.attention != "attn" || !names.qkv.empty())
+      modules.insert(fmt::format("{}.{}{}", names.attention, names.qkv, names.qkv.empty() ? "" : "."));
   }
   return std::ranges::any_of(files.names(), [&](const std::string& name) {
     return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end); }) ||
@@ -49,7 +53,8 @@ ModelWeights::ModelWeights(const std::filesystem::path& path, TransformerConfig 
     : files_(path),
       config_(std::move(config)),
       weights_(stored_weights(config_)),
-      parameters_(parameters_of(weights_)) {
+      parameters_(parameters_of(weights_)),
+      constants_(parameters_of(weights_, true)) {
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     for (std::size_t j = 0; j < weights_[i].parts.size(); ++j)
       places_[weights_[i].parts[j].parameter].push_back({i, j});
@@ -78,14 +83,14 @@ std::string ModelWeights::problem_of(const StoredWeight& weight) const {
   return "";
 }
 
-// Tables that transformers once stored, the head of a tied pair, and the other parts of a model with images.
+// Tables that transformers once stored, the head of a tied pair, and the parts of a model beside its text model.
 bool ModelWeights::is_expected(const std::string& stored) const {
   const Family& family = family_of(config_);
   return stored.ends_with("rotary_emb.inv_freq") ||
          (config_.architecture.tied_head && stored.ends_with("lm_head.weight")) ||
          std::ranges::any_of(family.other_ends, [&](auto end) { return !end.empty() && stored.ends_with(end); }) ||
-         std::ranges::any_of(family.other_modules,
-                             [&](auto module) { return !module.empty() && stored.find(module) != std::string::npos; });
+         std::ranges::any_of(modules_beside_text(),
+                             [&](auto module) { return stored.find(module) != std::string::npos; });
 }
 
 std::vector<std::string> ModelWeights::problems() const {
@@ -120,12 +125,14 @@ HostTensor ModelWeights::read(const std::string& parameter) const {
     refuse_name(parameter, "the model has no parameter '{}'", known);
   }
   const auto declared = std::ranges::find(parameters_, parameter, &ParameterDeclaration::name);
-  HostTensor tensor(declared->type);
+  HostTensor tensor(declared != parameters_.end()
+                        ? declared->type
+                        : std::ranges::find(constants_, parameter, &ParameterDeclaration::name)->type);
   for (const Place& place : places->second) {
     const StoredWeight& weight = weights_[place.weight];
     if (const std::string problem = problem_of(weight); !problem.empty()) throw Error(problem);
     const HostTensor stored = convert(files_.read(*stored_name(weight)), DType::fp32);
-    WeightRows(config_, weight, place.part).read(stored, tensor);
+    WeightRows(weight, place.part).read(stored, tensor);
   }
   return tensor;
 }

@@ -27,6 +27,8 @@ class ModelWeights {
   std::vector<std::string> notes() const;
 
   const std::vector<ParameterDeclaration>& parameters() const { return parameters_; }
+  // Constants of the graph that the files have, which read() returns, too.
+  const std::vector<ParameterDeclaration>& constants() const { return constants_; }
   // The parameter in fp32. Throws Error for one that the model lacks, and for a tensor that problems() would name.
   HostTensor read(const std::string& parameter) const;
 
@@ -43,7 +45,7 @@ class ModelWeights {
   TensorFiles files_;
   TransformerConfig config_;
   std::vector<StoredWeight> weights_;
-  std::vector<ParameterDeclaration> parameters_;
+  std::vector<ParameterDeclaration> parameters_, constants_;
   std::unordered_map<std::string, std::vector<Place>> places_;  // by parameter
   std::unordered_map<std::string, std::string> names_;          // in the files, by the name in stored_weights()
 };
@@ -54,8 +56,8 @@ bool has_foreign_names(const TensorFiles& files);
 inline constexpr std::uint64_t kMaxShardBytes = 5'000'000'000;
 
 // Writes config.json and the weights in fp32 as transformers loads them: model.safetensors, or shards with their index
-// where the weights take more than `max_shard_bytes`. `value` is called for one parameter at a time, for those with
-// experts more than once. Throws Error for a folder that has files, and where writing fails.
+// where the weights take more than `max_shard_bytes`. `value` is called for one parameter or constant at a time, for
+// those with experts more than once. Throws Error for a folder that has files, and where writing fails.
 void write_model(const std::filesystem::path& folder, const TransformerConfig& config,
                  const std::function<HostTensor(const ParameterDeclaration&)>& value,
                  std::uint64_t max_shard_bytes = kMaxShardBytes);

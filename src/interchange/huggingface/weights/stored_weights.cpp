@@ -12,10 +12,19 @@
 namespace ridgepoint {
 namespace {
 
-std::int64_t rows_of(const std::vector<WeightPart>& parts) {
+// One after the other along the output dimension, unless they say where they are. Returns the rows of all.
+std::int64_t place(std::vector<WeightPart>& parts) {
   std::int64_t rows = 0;
-  for (const WeightPart& part : parts) rows += part.rows;
+  for (WeightPart& part : parts) {
+    if (part.places.together == 0) part.places = {rows, part.rows, part.rows};
+    rows += part.rows;
+  }
   return rows;
+}
+
+std::string joined(std::string_view prefix, std::string_view name) {
+  return prefix.empty() || prefix.ends_with('.') ? fmt::format("{}{}", prefix, name)
+                                                 : fmt::format("{}.{}", prefix, name);
 }
 
 // The tensors of a model, under the names that its family gives them.
@@ -24,26 +33,28 @@ class WeightList {
   explicit WeightList(const TransformerConfig& config) : c_(config), names_(family_of(config).names) {}
 
   std::vector<StoredWeight> run() {
+    const Architecture& a = c_.architecture;
     const std::string model(names_.model);
     matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
-    if (c_.architecture.positions == Positions::learned)
+    if (a.positions == Positions::learned)
       matrix(fmt::format("{}{}.weight", model, names_.positions), c_.d_model,
-             {{"position_embeddings.weight", c_.architecture.max_context}});
+             {{"position_embeddings.weight", a.unused_positions + a.max_context}});
     for (std::int64_t i = 0; i < c_.layers; ++i)
-      add_layer(fmt::format("{}{}.{}.", model, names_.layers, i), fmt::format("layers.{}.", i));
+      add_layer(fmt::format("{}{}.{}.", model, names_.layers, i), fmt::format("layers.{}.", i), i);
     norm(fmt::format("{}{}", model, names_.final_norm), "ln_final");
-    if (!c_.architecture.tied_head) matrix("lm_head.weight", c_.d_model, {{"lm_head.weight", c_.vocab}});
+    if (!a.tied_head) matrix(fmt::format("{}.weight", names_.head), c_.d_model, {{"lm_head.weight", c_.vocab}});
+    if (a.head_bias) vector(fmt::format("{}.bias", names_.head), {{"lm_head.bias", c_.vocab}});
     return std::move(weights_);
   }
 
  private:
   void matrix(std::string name, std::int64_t in, std::vector<WeightPart> parts, bool is_transposed = false) {
-    const std::int64_t out = rows_of(parts);
+    const std::int64_t out = place(parts);
     const Shape shape = is_transposed ? Shape{in, out} : Shape{out, in};
     weights_.push_back({std::move(name), shape, is_transposed, std::move(parts)});
   }
   void vector(std::string name, std::vector<WeightPart> parts) {
-    const std::int64_t size = rows_of(parts);
+    const std::int64_t size = place(parts);
     weights_.push_back({std::move(name), Shape{size}, false, std::move(parts)});
   }
 
@@ -55,60 +66,117 @@ class WeightList {
       for (WeightPart& part : parts) part.parameter += what;
       return parts;
     };
-    matrix(fmt::format("{}.{}.weight", module, name), in, with(".weight"), names_.is_transposed);
-    if (has_bias) vector(fmt::format("{}.{}.bias", module, name), with(".bias"));
+    matrix(joined(module, name) + ".weight", in, with(".weight"), names_.is_transposed);
+    if (has_bias) vector(joined(module, name) + ".bias", with(".bias"));
   }
 
   void norm(const std::string& name, const std::string& parameter) {
+    const Architecture& a = c_.architecture;
+    if (!a.norm_weights) return;
     vector(name + ".weight", {{parameter + ".weight", c_.d_model}});
-    if (c_.architecture.norm == Norm::layer_norm) vector(name + ".bias", {{parameter + ".bias", c_.d_model}});
+    if (a.norm == Norm::layer_norm && a.norm_biases) vector(name + ".bias", {{parameter + ".bias", c_.d_model}});
   }
 
   // `file` and `layer` are the prefixes of the layer in the file and in this program.
-  void add_layer(const std::string& file, const std::string& layer) {
+  void add_layer(const std::string& file, const std::string& layer, std::int64_t index) {
     if (names_.norms_in_between) add_norms(file, layer, 0, 2);
-    add_attention(file + std::string(names_.attention), layer + "attn");
+    if (c_.architecture.latent.kv_rank > 0) {
+      add_latent_attention(file + std::string(names_.attention), layer + "attn");
+    } else {
+      add_attention(file + std::string(names_.attention), layer + "attn", index);
+    }
     if (names_.norms_in_between) add_norms(file, layer, 2, 4);
-    if (c_.architecture.experts.count > 0) {
+    if (c_.architecture.has_experts(index)) {
       add_experts(file + std::string(names_.experts), layer + "ffn");
     } else {
-      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.d_ff);
+      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.dense_width(),
+                       c_.architecture.feed_forward_bias);
     }
     if (!names_.norms_in_between) add_norms(file, layer, 0, 4);
   }
 
   void add_norms(const std::string& file, const std::string& layer, std::size_t begin, std::size_t end) {
     constexpr std::array kParameters = {"ln1", "ln1_after", "ln2", "ln2_after"};
+    const bool are_others = c_.architecture.block == BlockOrder::side_by_side && !names_.side_by_side_norms[0].empty();
+    const auto& norms = are_others ? names_.side_by_side_norms : names_.norms;
     for (std::size_t i = begin; i < end; ++i) {
-      if (!names_.norms[i].empty()) norm(file + std::string(names_.norms[i]), layer + kParameters[i]);
+      const bool is_shared = i == 2 && c_.architecture.block == BlockOrder::side_by_side_one_norm;
+      if (!norms[i].empty() && !is_shared) norm(file + std::string(norms[i]), layer + kParameters[i]);
     }
   }
 
-  void add_attention(const std::string& file, const std::string& layer) {
+  // Rows of rotated heads, which the files have in another order unless the family rotates adjacent elements.
+  WeightPart of_heads(std::string parameter, std::int64_t rows, std::int64_t head_size, std::int64_t kept,
+                      std::int64_t rotated) const {
+    return {.parameter = std::move(parameter),
+            .rows = rows,
+            .rotated = names_.adjacent_pairs ? 0 : rotated,
+            .head_size = head_size,
+            .kept = kept};
+  }
+
+  void add_attention(const std::string& file, const std::string& layer, std::int64_t index) {
     const Architecture& a = c_.architecture;
-    const bool is_rotated = a.positions == Positions::rotary;
-    const std::int64_t keys = c_.kv_heads() * c_.head_size();
-    const WeightPart q{.parameter = layer + ".q_proj", .rows = c_.heads * c_.head_size(), .is_rotated = is_rotated};
-    const WeightPart k{.parameter = layer + ".k_proj", .rows = keys, .is_rotated = is_rotated};
-    const WeightPart v{.parameter = layer + ".v_proj", .rows = keys};
+    const std::int64_t size = c_.head_size();
+    const std::int64_t rotated = a.is_rotated(index) ? rotated_width(c_, a.rotary) : 0;
+    WeightPart q = of_heads(layer + ".q_proj", c_.heads * size, size, 0, rotated);
+    WeightPart k = of_heads(layer + ".k_proj", c_.kv_heads() * size, size, 0, rotated);
+    WeightPart v{.parameter = layer + ".v_proj", .rows = c_.kv_heads() * size};
+    const std::int64_t queries = q.rows;
     if (!names_.qkv.empty()) {
+      if (names_.qkv_by_group) place_by_group(q, k, v);
       linear(file, names_.qkv, c_.d_model, {q, k, v}, a.projection_bias);
     } else {
       linear(file, names_.q, c_.d_model, {q}, a.projection_bias);
       linear(file, names_.k, c_.d_model, {k}, a.projection_bias);
       linear(file, names_.v, c_.d_model, {v}, a.projection_bias);
     }
-    linear(file, names_.output, q.rows, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
-    if (a.projection_norm == ProjectionNorm::none) return;
+    linear(file, names_.output, queries, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
+    if (a.sinks) vector(file + ".sinks", {{layer + ".sinks", c_.heads}});
+    if (a.projection_norm == ProjectionNorm::none || a.projection_norm == ProjectionNorm::unweighted) return;
     const bool is_whole = a.projection_norm == ProjectionNorm::whole;
-    for (const auto& [name, part] : {std::pair{"q_norm", q}, std::pair{"k_norm", k}})
-      vector(fmt::format("{}.{}.weight", file, name), {{.parameter = fmt::format("{}.{}.weight", layer, name),
-                                                        .rows = is_whole ? part.rows : c_.head_size(),
-                                                        .is_rotated = is_rotated}});
+    const auto add_norm = [&](std::string_view name, const char* own, std::int64_t rows) {
+      vector(fmt::format("{}.{}.weight", file, name),
+             {of_heads(fmt::format("{}.{}.weight", layer, own), is_whole ? rows : size, size, 0, rotated)});
+    };
+    add_norm(names_.q_norm, "q_norm", queries);
+    add_norm(names_.k_norm, "k_norm", c_.kv_heads() * size);
   }
 
-  void add_feed_forward(const std::string& file, const std::string& layer, std::int64_t width) {
-    const bool has_bias = c_.architecture.feed_forward_bias;
+  // For each head of keys its queries, then the key, then the value.
+  void place_by_group(WeightPart& q, WeightPart& k, WeightPart& v) const {
+    const std::int64_t size = c_.head_size();
+    const std::int64_t queries = c_.heads / c_.kv_heads() * size;
+    const std::int64_t group = queries + 2 * size;
+    q.places = {0, queries, group};
+    k.places = {queries, size, group};
+    v.places = {queries + size, size, group};
+  }
+
+  void add_latent_attention(const std::string& file, const std::string& layer) {
+    const Architecture& a = c_.architecture;
+    const LatentAttention& latent = a.latent;
+    const std::int64_t size = c_.head_size();
+    const std::int64_t kept = size - latent.rotated;
+    const auto q = [&](const char* name) {
+      return of_heads(layer + name, c_.heads * size, size, kept, latent.rotated);
+    };
+    if (latent.q_rank == 0) {
+      linear(file, "q_proj", c_.d_model, {q(".q_proj")}, false);
+    } else {
+      linear(file, "q_a_proj", c_.d_model, {{layer + ".q_a_proj", latent.q_rank}}, a.projection_bias);
+      vector(file + ".q_a_layernorm.weight", {{layer + ".q_norm.weight", latent.q_rank}});
+      linear(file, "q_b_proj", latent.q_rank, {q(".q_b_proj")}, false);
+    }
+    const std::int64_t joint = latent.kv_rank + latent.rotated;
+    linear(file, "kv_a_proj_with_mqa", c_.d_model,
+           {of_heads(layer + ".kv_a_proj", joint, joint, latent.kv_rank, latent.rotated)}, a.projection_bias);
+    vector(file + ".kv_a_layernorm.weight", {{layer + ".kv_norm.weight", latent.kv_rank}});
+    linear(file, "kv_b_proj", latent.kv_rank, {{layer + ".kv_b_proj", c_.heads * (kept + latent.value_size)}}, false);
+    linear(file, names_.output, c_.heads * latent.value_size, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
+  }
+
+  void add_feed_forward(const std::string& file, const std::string& layer, std::int64_t width, bool has_bias) {
     const WeightPart first{layer + ".w1", width};
     const WeightPart up{layer + ".w3", width};
     if (!c_.architecture.gated) {
@@ -124,19 +192,62 @@ class WeightList {
 
   void add_experts(const std::string& file, const std::string& layer) {
     const Experts& experts = c_.architecture.experts;
-    matrix(file + ".gate.weight", c_.d_model, {{layer + ".router.weight", experts.count}});
-    for (std::int64_t i = 0; i < experts.count; ++i) {
-      const auto expert = [&](std::string_view name, const char* parameter, std::int64_t in, std::int64_t out) {
-        matrix(fmt::format("{}.experts.{}.{}.weight", file, i, name), in,
-               {{.parameter = fmt::format("{}.experts.{}", layer, parameter), .rows = out, .expert = i}});
-      };
-      expert(names_.expert_gate, "w1", c_.d_model, c_.d_ff);
-      expert(names_.expert_up, "w3", c_.d_model, c_.d_ff);
-      expert(names_.expert_down, "w2", c_.d_ff, c_.d_model);
+    const std::string router = fmt::format("{}.{}", file, names_.router);
+    matrix(router + ".weight", c_.d_model, {{layer + ".router.weight", experts.count}});
+    if (experts.rules.has_router_bias) vector(router + ".bias", {{layer + ".router.bias", experts.count}});
+    if (experts.rules.has_correction) {
+      vector(fmt::format("{}.{}", file, names_.correction), {{layer + ".router.correction", experts.count}});
+      weights_.back().is_constant = true;
+      if (names_.correction_is_row) {  // a matrix of one column, transposed
+        weights_.back().shape = Shape{1, experts.count};
+        weights_.back().is_transposed = true;
+      }
+    }
+    if (names_.stored_experts == StoredExperts::one_by_one) {
+      for (std::int64_t i = 0; i < experts.count; ++i) add_expert(file, layer, i);
+    } else {
+      add_packed_experts(file, layer + ".experts.");
     }
     if (experts.shared_width == 0) return;
-    add_feed_forward(file + ".shared_expert", layer + ".shared_expert", experts.shared_width);
-    matrix(file + ".shared_expert_gate.weight", c_.d_model, {{layer + ".shared_expert_gate.weight", 1}});
+    add_feed_forward(fmt::format("{}.{}", file, names_.shared_expert), layer + ".shared_expert", experts.shared_width,
+                     false);
+    if (experts.shared_gate)
+      matrix(file + ".shared_expert_gate.weight", c_.d_model, {{layer + ".shared_expert_gate.weight", 1}});
+  }
+
+  void add_expert(const std::string& file, const std::string& layer, std::int64_t i) {
+    const auto add = [&](std::string_view name, const char* parameter, std::int64_t in, std::int64_t out) {
+      matrix(fmt::format("{}.experts.{}.{}.weight", file, i, name), in,
+             {{.parameter = fmt::format("{}.experts.{}", layer, parameter), .rows = out, .expert = i}});
+    };
+    add(names_.expert_gate, "w1", c_.d_model, c_.d_ff);
+    add(names_.expert_up, "w3", c_.d_model, c_.d_ff);
+    add(names_.expert_down, "w2", c_.d_ff, c_.d_model);
+  }
+
+  void add_packed_experts(const std::string& file, const std::string& layer) {
+    const Experts& experts = c_.architecture.experts;
+    const bool is_transposed = names_.stored_experts != StoredExperts::halves;
+    const auto add = [&](std::string_view name, std::int64_t in, std::vector<WeightPart> parts) {
+      const std::int64_t out = place(parts);
+      const Shape bias{experts.count, out};
+      const Shape matrix = is_transposed ? Shape{experts.count, in, out} : Shape{experts.count, out, in};
+      weights_.push_back(
+          {joined(file, name), in == 0 ? bias : matrix, is_transposed && in > 0, std::move(parts), true});
+    };
+    const auto gate_up = [&](std::string_view name, std::int64_t in, const char* kind) {
+      WeightPart gate{.parameter = layer + kind + "1", .rows = c_.d_ff};
+      WeightPart up{.parameter = layer + kind + "3", .rows = c_.d_ff};
+      if (names_.stored_experts == StoredExperts::alternating) {
+        gate.places = {0, 1, 2};
+        up.places = {1, 1, 2};
+      }
+      add(name, in, {gate, up});
+    };
+    gate_up(names_.expert_gate_up, c_.d_model, "w");
+    if (experts.rules.has_biases) gate_up(fmt::format("{}_bias", names_.expert_gate_up), 0, "b");
+    add(names_.experts_down, c_.d_ff, {{layer + "w2", c_.d_model}});
+    if (experts.rules.has_biases) add(fmt::format("{}_bias", names_.experts_down), 0, {{layer + "b2", c_.d_model}});
   }
 
   const TransformerConfig& c_;
@@ -148,10 +259,13 @@ class WeightList {
 
 std::vector<StoredWeight> stored_weights(const TransformerConfig& config) { return WeightList(config).run(); }
 
-std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>& weights) {
+std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>& weights, bool constants) {
   std::vector<ParameterDeclaration> parameters;
   std::map<std::string_view, std::size_t> of_experts;
   for (const StoredWeight& weight : weights) {
+    if (weight.is_constant != constants) continue;
+    const int first = weight.has_experts ? 1 : 0;
+    const bool is_matrix = weight.shape.rank() == first + 2;
     for (const WeightPart& part : weight.parts) {
       const auto experts = of_experts.find(part.parameter);
       if (experts != of_experts.end()) {
@@ -159,13 +273,15 @@ std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>&
         shape = Shape{shape[0] + 1, shape[1], shape[2]};
         continue;
       }
-      const std::int64_t in = weight.shape.rank() == 2 ? weight.shape[weight.is_transposed ? 0 : 1] : 0;
-      Shape shape = in > 0 ? Shape{part.rows, in} : Shape{part.rows};
+      std::vector<Dim> dims;
+      if (weight.has_experts) dims.push_back(weight.shape.dim(0));
       if (part.expert >= 0) {
-        shape = Shape{1, part.rows, in};
+        dims.push_back(Dim(1));
         of_experts.emplace(part.parameter, parameters.size());
       }
-      parameters.push_back({part.parameter, {DType::fp32, shape}});
+      dims.push_back(Dim(part.rows));
+      if (is_matrix && !weight.is_constant) dims.push_back(weight.shape.dim(weight.is_transposed ? -2 : -1));
+      parameters.push_back({part.parameter, {DType::fp32, Shape(dims)}});
     }
   }
   return parameters;
@@ -179,18 +295,17 @@ std::vector<PublishedLayer> published_layers(const TransformerConfig& config) {
   };
   std::vector<PublishedLayer> layers;
   for (const StoredWeight& weight : stored_weights(config)) {
-    if (weight.shape.rank() != 2 || !std::ranges::all_of(weight.parts, is_linear)) continue;
+    if (weight.shape.rank() != 2 || weight.has_experts || !std::ranges::all_of(weight.parts, is_linear)) continue;
     PublishedLayer& layer = layers.emplace_back(PublishedLayer{without_weight(weight.name), {}});
     for (const WeightPart& part : weight.parts) layer.modules.push_back(without_weight(part.parameter));
   }
   return layers;
 }
 
-std::int64_t file_row(std::int64_t row, std::int64_t head_size, std::int64_t rotated) {
-  const std::int64_t head = row / head_size;
-  const std::int64_t within = row % head_size;
-  if (within >= rotated) return row;
-  return head * head_size + within / 2 + (within % 2) * (rotated / 2);
+std::int64_t file_row(std::int64_t row, std::int64_t head_size, std::int64_t rotated, std::int64_t kept) {
+  const std::int64_t within = row % head_size - kept;
+  if (within < 0 || within >= rotated) return row;
+  return row - within + within / 2 + (within % 2) * (rotated / 2);
 }
 
 }  // namespace ridgepoint

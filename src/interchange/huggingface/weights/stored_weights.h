@@ -16,34 +16,47 @@
 
 namespace ridgepoint {
 
+// Rows of a tensor's output dimension: `together` rows, `stride` rows from the begin of one group to that of the next.
+struct RowPlaces {
+  std::int64_t first = 0;
+  std::int64_t together = 0;  // 0: all rows are together
+  std::int64_t stride = 0;
+};
+
 // A parameter, or one of its experts, as a part of a tensor in a file.
 struct WeightPart {
   std::string parameter;     // in this program
   std::int64_t rows = 0;     // of the tensor's output dimension
-  std::int64_t expert = -1;  // the entry of the parameter's first dimension; -1: the parameter has no experts
-  bool is_rotated = false;   // its rows are in the order of rotary embedding
+  std::int64_t expert = -1;  // the entry of the parameter's first dimension; -1: it has no experts, or the tensor all
+  std::int64_t rotated = 0;  // the rows of each head, from the begin of it, that are in the order of rotary embedding
+  std::int64_t head_size = 0;
+  std::int64_t kept = 0;  // rows of each head before those that are rotated
+  RowPlaces places = {};
 };
 
 struct StoredWeight {
   std::string name;            // in the file
-  Shape shape;                 // in the file
+  Shape shape;                 // in the file: [out, in], [in, out], [out], and with all experts [E, ...]
   bool is_transposed = false;  // [in, out], as GPT-2 has it
-  std::vector<WeightPart> parts =
-      {};  // one after the other along the output dimension, which is the only one of vectors
+  std::vector<WeightPart> parts = {};
+  bool has_experts = false;  // the first dimension is that of experts
+  bool is_constant = false;  // no parameter, but a constant of the graph
 };
 
 // Every tensor of the model's files, in their order. A model without a family is stored as a Llama. A tied head is not
 // among them.
 std::vector<StoredWeight> stored_weights(const TransformerConfig& config);
 
-// The parameters that the tensors make, with their types: [out, in], [out], or [experts, out, in].
-std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>& weights);
+// The parameters that the tensors make, with their types: [out, in], [out], [experts, out, in] or [experts, out]. Or
+// the constants.
+std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>& weights, bool constants = false);
 
 // The linear layers under the names that the files of the model's family have for them, and what each packs. Without
 // embeddings and experts.
 std::vector<PublishedLayer> published_layers(const TransformerConfig& config);
 
-// The row of the file's head that is row `row` of this program's.
-std::int64_t file_row(std::int64_t row, std::int64_t head_size, std::int64_t rotated);
+// The row of the file's head that is row `row` of this program's, where the `rotated` rows of each head after the first
+// `kept` are rotated.
+std::int64_t file_row(std::int64_t row, std::int64_t head_size, std::int64_t rotated, std::int64_t kept = 0);
 
 }  // namespace ridgepoint

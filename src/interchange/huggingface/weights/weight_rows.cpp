@@ -3,27 +3,34 @@
 #include <algorithm>
 
 namespace ridgepoint {
+namespace {
 
-WeightRows::WeightRows(const TransformerConfig& config, const StoredWeight& weight, std::size_t part)
-    : weight_(weight), part_(weight.parts[part]), head_size_(config.head_size()) {
-  for (std::size_t i = 0; i < part; ++i) first_row_ += weight.parts[i].rows;
-  rotated_ = part_.is_rotated
-                 ? static_cast<std::int64_t>(static_cast<double>(head_size_) * config.architecture.rotary.share)
-                 : 0;
+std::int64_t stored_row(const WeightPart& part, std::int64_t row) {
+  if (part.rotated > 0) row = file_row(row, part.head_size, part.rotated, part.kept);
+  const RowPlaces& places = part.places;
+  return places.first + row / places.together * places.stride + row % places.together;
 }
+
+}  // namespace
 
 template <typename Move>
 void WeightRows::each(const Move& move) const {
   const Shape& shape = weight_.shape;
-  const std::int64_t width = shape.rank() == 1 ? 1 : shape[weight_.is_transposed ? 0 : 1];
+  const bool is_matrix = shape.rank() == (weight_.has_experts ? 3 : 2);
+  const std::int64_t width = is_matrix ? shape[weight_.is_transposed ? -2 : -1] : 1;
   const std::int64_t row_stride = weight_.is_transposed ? 1 : width;
-  const std::int64_t column_stride = weight_.is_transposed ? shape[1] : 1;
-  const std::int64_t begin = std::max<std::int64_t>(part_.expert, 0) * part_.rows * width;
-  for (std::int64_t row = 0; row < part_.rows; ++row) {
-    const std::int64_t stored_row = first_row_ + file_row(row, head_size_, rotated_);
-    for (std::int64_t column = 0; column < width; ++column) {
-      move(static_cast<std::size_t>(begin + row * width + column),
-           static_cast<std::size_t>(stored_row * row_stride + column * column_stride));
+  const std::int64_t column_stride = weight_.is_transposed ? shape[-1] : 1;
+  const std::int64_t experts = weight_.has_experts ? shape[0] : 1;
+  const std::int64_t own = part_.rows * width;
+  const std::int64_t stored = shape.elements() / experts;
+  for (std::int64_t expert = 0; expert < experts; ++expert) {
+    const std::int64_t begin = (expert + std::max<std::int64_t>(part_.expert, 0)) * own;
+    for (std::int64_t row = 0; row < part_.rows; ++row) {
+      const std::int64_t place = stored_row(part_, row);
+      for (std::int64_t column = 0; column < width; ++column) {
+        move(static_cast<std::size_t>(begin + row * width + column),
+             static_cast<std::size_t>(expert * stored + place * row_stride + column * column_stride));
+      }
     }
   }
 }

@@ -9,7 +9,7 @@ namespace ridgepoint {
 // The two sides of a part: the parameter, fp32, and the tensor of the file, fp32 in the file's shape.
 class WeightRows {
  public:
-  WeightRows(const TransformerConfig& config, const StoredWeight& weight, std::size_t part);
+  WeightRows(const StoredWeight& weight, std::size_t part) : weight_(weight), part_(weight.parts[part]) {}
 
   void read(const HostTensor& stored, HostTensor& parameter) const;
   void write(const HostTensor& parameter, HostTensor& stored) const;
@@ -21,8 +21,6 @@ class WeightRows {
 
   const StoredWeight& weight_;
   const WeightPart& part_;
-  std::int64_t first_row_ = 0;  // in the file's tensor
-  std::int64_t head_size_, rotated_;
 };
 
 }  // namespace ridgepoint

@@ -18,7 +18,9 @@ using ParameterValue = std::function<HostTensor(const ParameterDeclaration&)>;
 class RecentValues {
  public:
   RecentValues(const std::vector<StoredWeight>& weights, const ParameterValue& value) : value_(value) {
-    for (ParameterDeclaration& one : parameters_of(weights)) declarations_.emplace(one.name, one.type);
+    for (const bool constants : {false, true}) {
+      for (ParameterDeclaration& one : parameters_of(weights, constants)) declarations_.emplace(one.name, one.type);
+    }
   }
 
   const HostTensor& get(const std::string& parameter) {
@@ -36,10 +38,10 @@ class RecentValues {
   std::deque<std::pair<std::string, HostTensor>> recent_;
 };
 
-HostTensor stored_value(const TransformerConfig& config, const StoredWeight& weight, RecentValues& values) {
+HostTensor stored_value(const StoredWeight& weight, RecentValues& values) {
   HostTensor stored(TensorType{DType::fp32, weight.shape});
   for (std::size_t part = 0; part < weight.parts.size(); ++part)
-    WeightRows(config, weight, part).write(values.get(weight.parts[part].parameter), stored);
+    WeightRows(weight, part).write(values.get(weight.parts[part].parameter), stored);
   return stored;
 }
 
@@ -92,8 +94,8 @@ void write_model(const std::filesystem::path& folder, const TransformerConfig& c
       total += bytes_of(weights[i]);
     }
     write_safetensors(
-        folder / file, declarations,
-        [&](std::size_t i) { return stored_value(config, weights[shards[shard][i]], values); }, std::span(&format, 1));
+        folder / file, declarations, [&](std::size_t i) { return stored_value(weights[shards[shard][i]], values); },
+        std::span(&format, 1));
   }
   index["metadata"]["total_size"] = total;
   if (shards.size() > 1) write_file(folder / "model.safetensors.index.json", index.dump(2) + "\n");

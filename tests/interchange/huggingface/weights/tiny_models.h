@@ -1,11 +1,13 @@
-// A tiny configuration of every family, with every feature that changes its weights.
+// A tiny configuration of every family, with features that change its weights.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/model_config.h"
+#include "support/graphs/golden_families.h"
 
 namespace ridgepoint::testing {
 
@@ -32,6 +34,13 @@ inline std::vector<TransformerConfig> tiny_models() {
   std::vector<TransformerConfig> configs;
   for (const std::string& text : texts)
     configs.push_back(parse_model_config(parse_json_object(text, "tiny"), "tiny", {}, "tiny").config);
+  // The other families as in their golden files.
+  std::set<std::string> found;
+  for (const TransformerConfig& config : configs) found.insert(config.architecture.family);
+  for (const std::string_view model : golden_families()) {
+    TransformerConfig config = read_model_config(golden_families_folder() / model).config;
+    if (found.insert(config.architecture.family).second) configs.push_back(std::move(config));
+  }
   for (TransformerConfig& config : configs) config.context = 8;
   return configs;
 }

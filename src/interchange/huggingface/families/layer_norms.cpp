@@ -1,0 +1,308 @@
+// Decoders with layer norms and rotary embedding: StarCoder 2 and StableLM in turns, GPT-NeoX, Phi 1 and 2, GPT-J and
+// Cohere with attention and feed-forward side by side, Falcon in both ways. Orion is Llama with layer norms.
+#include <algorithm>
+
+#include "interchange/huggingface/families/decoder.h"
+#include "interchange/huggingface/families/family.h"
+
+namespace ridgepoint {
+namespace {
+
+void starcoder2(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 49152,
+                     .hidden = 3072,
+                     .intermediate = 12288,
+                     .layers = 30,
+                     .heads = 24,
+                     .kv_heads = 2,
+                     .max_positions = 4096,
+                     .epsilon = 1e-5,
+                     .tied = true,
+                     .activation = "gelu_pytorch_tanh",
+                     .epsilon_key = "norm_epsilon"});
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  a.gated = false;
+  fields.flag("use_bias", a.projection_bias, true);
+  a.output_bias = a.feed_forward_bias = a.projection_bias;
+  if (ConfigFields* in = fields.in()) read_window_of_all_layers(*in, c, std::nullopt);
+  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
+  // Of other code: transformers reads hidden_act and norm_epsilon.
+  fields.skip({"activation_function", "layer_norm_epsilon", "mlp_type", "norm_type", "attention_softmax_in_fp32",
+               "scale_attention_softmax_in_fp32", "scale_attn_weights"});
+}
+
+void stablelm(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 50304,
+                     .hidden = 2560,
+                     .intermediate = 6912,
+                     .kv_heads = 32,
+                     .max_positions = 4096,
+                     .epsilon = 1e-5,
+                     .rotary_share = RotaryShare::may_be_partial,
+                     .share = 0.25,
+                     .epsilon_key = "layer_norm_eps"});
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  fields.flag("use_qkv_bias", a.projection_bias, false);
+  bool is_parallel = a.block != BlockOrder::in_turn;
+  fields.flag("use_parallel_residual", is_parallel, false);
+  if (is_parallel) a.block = BlockOrder::side_by_side_one_norm;
+  fields.refuse("qk_layernorm", "a norm of its own for each head is not supported");
+}
+
+void phi(FamilyFields& fields, TransformerConfig& c) {
+  DecoderDefaults defaults = {.vocab = 51200,
+                              .hidden = 2048,
+                              .intermediate = 8192,
+                              .layers = 24,
+                              .max_positions = 2048,
+                              .epsilon = 1e-5,
+                              .activation = "gelu_new",
+                              .rotary_share = RotaryShare::may_be_partial,
+                              .share = 0.5,
+                              .epsilon_key = "layer_norm_eps"};
+  // Files of its first code have the names of GPT-2.
+  ConfigFields* in = fields.in();
+  if (in != nullptr && in->has("n_embd")) {
+    defaults.hidden_key = "n_embd";
+    defaults.layers_key = "n_layer";
+    defaults.heads_key = "n_head";
+    defaults.kv_heads_key = "n_head_kv";
+    defaults.positions_key = "n_positions";
+    defaults.intermediate_key = "n_inner";
+    defaults.activation_key = "activation_function";
+    defaults.epsilon_key = "layer_norm_epsilon";
+    defaults.wide_by_four = true;
+    const std::int64_t head = in->size("n_embd", 2048) / in->size("n_head", 32);
+    defaults.share =
+        static_cast<double>(in->size("rotary_dim", 32)) / static_cast<double>(std::max<std::int64_t>(head, 1));
+    fields.skip({"flash_attn", "flash_rotary", "fused_dense", "img_processor"});
+  }
+  fields.decoder(c, defaults);
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  a.block = BlockOrder::side_by_side_one_norm;
+  a.gated = false;
+  a.projection_bias = a.output_bias = a.feed_forward_bias = a.head_bias = true;
+  fields.refuse("qk_layernorm", "layer norms of queries and keys are not supported");
+  fields.write("resid_pdrop", 0.0);
+}
+
+void gpt_neox(FamilyFields& fields, TransformerConfig& c) {
+  constexpr DecoderDefaults kDefaults = {.vocab = 50432,
+                                         .hidden = 6144,
+                                         .intermediate = 24576,
+                                         .layers = 44,
+                                         .heads = 64,
+                                         .max_positions = 2048,
+                                         .epsilon = 1e-5,
+                                         .activation = "gelu",
+                                         .rotary_share = RotaryShare::may_be_partial,
+                                         .share = 0.25,
+                                         .epsilon_key = "layer_norm_eps",
+                                         .theta_key = "rotary_emb_base"};
+  DecoderDefaults defaults = kDefaults;
+  if (ConfigFields* in = fields.in()) defaults.share = in->positive("rotary_pct", defaults.share);
+  fields.decoder(c, defaults);
+  Architecture& a = c.architecture;
+  fields.write("rotary_pct", a.rotary.share);
+  a.norm = Norm::layer_norm;
+  a.gated = false;
+  fields.flag("attention_bias", a.projection_bias, true);
+  a.output_bias = a.projection_bias;
+  a.feed_forward_bias = true;
+  bool is_parallel = a.block != BlockOrder::in_turn;
+  fields.flag("use_parallel_residual", is_parallel, true);
+  a.block = is_parallel ? BlockOrder::side_by_side : BlockOrder::in_turn;
+  fields.write("hidden_dropout", 0.0);
+}
+
+void gptj(FamilyFields& fields, TransformerConfig& c) {
+  constexpr DecoderDefaults kDefaults = {.vocab = 50400,
+                                         .hidden = 4096,
+                                         .layers = 28,
+                                         .heads = 16,
+                                         .max_positions = 2048,
+                                         .epsilon = 1e-5,
+                                         .intermediate_key = "n_inner",
+                                         .activation_key = "activation_function",
+                                         .activation = "gelu_new",
+                                         .theta = std::nullopt,
+                                         .hidden_key = "n_embd",
+                                         .layers_key = "n_layer",
+                                         .heads_key = "n_head",
+                                         .positions_key = "n_positions",
+                                         .epsilon_key = "layer_norm_epsilon",
+                                         .wide_by_four = true};
+  fields.decoder(c, kDefaults);
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  a.block = BlockOrder::side_by_side_one_norm;
+  a.gated = false;
+  a.feed_forward_bias = a.head_bias = true;
+  std::int64_t rotated = rotated_width(c, a.rotary);
+  fields.size("rotary_dim", rotated, 64);
+  if (ConfigFields* in = fields.in(); in != nullptr && (rotated % 2 != 0 || rotated > c.head_size()))
+    in->fail("rotary_dim", "must be an even part of a head");
+  a.rotary.share = static_cast<double>(rotated) / static_cast<double>(c.head_size());
+  fields.skip({"rotary", "scale_attn_weights", "rope_scaling"});
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) fields.write(key, 0.0);
+}
+
+void cohere_fields(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 256000,
+                     .hidden = 8192,
+                     .intermediate = 22528,
+                     .layers = 40,
+                     .heads = 64,
+                     .max_positions = 8192,
+                     .epsilon = 1e-5,
+                     .tied = true,
+                     .epsilon_key = "layer_norm_eps"});
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  a.norm_biases = false;
+  a.block = BlockOrder::side_by_side_one_norm;
+  fields.positive("logit_scale", a.logit_scale, 0.0625);
+  fields.flag("attention_bias", a.projection_bias, false);
+  a.output_bias = a.projection_bias;
+  fields.refuse("use_qk_norm", "layer norms of each head with weights of its own are not supported");
+}
+
+void cohere(FamilyFields& fields, TransformerConfig& c) { cohere_fields(fields, c); }
+
+// Layers without a window rotate nothing.
+void cohere2(FamilyFields& fields, TransformerConfig& c) {
+  cohere_fields(fields, c);
+  Architecture& a = c.architecture;
+  std::int64_t period = 4;
+  if (ConfigFields* in = fields.in())
+    period = in->size("_sliding_window_pattern", in->size("sliding_window_pattern", period));
+  windows(fields, c, 4096, windows_but_every(period, c.layers));
+  std::vector<bool> unrotated;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) unrotated.push_back(!a.has_window(layer));
+  a.unrotated_layers = pattern_of(unrotated, false);
+  fields.skip({"use_gated_activation", "use_parallel_block", "use_parallel_embedding", "rotary_pct",
+               "order_of_interleaved_layers", "position_embedding_type", "layer_switch"});
+}
+
+void falcon(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 65024,
+                     .hidden = 4544,
+                     .heads = 71,
+                     .max_positions = 2048,
+                     .epsilon = 1e-5,
+                     .tied = true,
+                     .intermediate_key = "ffn_hidden_size",
+                     .activation_key = "activation",
+                     .activation = "gelu",
+                     .kv_heads_key = "num_kv_heads",
+                     .epsilon_key = "layer_norm_epsilon",
+                     .wide_by_four = true});
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  a.gated = false;
+  fields.flag("bias", a.projection_bias, false);
+  a.output_bias = a.feed_forward_bias = a.projection_bias;
+  fields.refuse("alibi", "ALiBi positions are not supported");
+  bool is_new = a.block == BlockOrder::side_by_side || (c.kv_heads() != 1 && c.kv_heads() != c.heads);
+  bool is_parallel = a.block != BlockOrder::in_turn;
+  bool has_one_key = c.kv_heads() == 1;
+  fields.flag("new_decoder_architecture", is_new, false);
+  fields.flag("parallel_attn", is_parallel, true);
+  fields.flag("multi_query", has_one_key, true);
+  if (ConfigFields* in = fields.in()) {
+    if (!is_new) a.kv_heads = has_one_key && c.heads > 1 ? 1 : 0;
+    const bool has_two_norms = is_new && in->optional_size("num_ln_in_parallel_attn", 2).value_or(2) == 2;
+    a.block = has_two_norms           ? BlockOrder::side_by_side
+              : is_new || is_parallel ? BlockOrder::side_by_side_one_norm
+                                      : BlockOrder::in_turn;
+  }
+  fields.skip({"num_ln_in_parallel_attn"});
+  if (is_new) fields.write("num_ln_in_parallel_attn", a.block == BlockOrder::side_by_side ? 2 : 1);
+  fields.write("hidden_dropout", 0.0);
+}
+
+// Its own code.
+void orion(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 84608,
+                     .hidden = 5120,
+                     .intermediate = 15360,
+                     .layers = 40,
+                     .heads = 40,
+                     .max_positions = 4096,
+                     .epsilon = 1e-5});
+  c.architecture.norm = Norm::layer_norm;
+  fields.skip({"pretraining_tp", "max_sequence_length"});
+}
+
+constexpr WeightNames kGptJNames = {.model = "transformer.",
+                                    .embedding = "wte",
+                                    .layers = "h",
+                                    .final_norm = "ln_f",
+                                    .attention = "attn",
+                                    .output = "out_proj",
+                                    .up = "fc_in",
+                                    .down = "fc_out",
+                                    .norms = {"ln_1", "", "ln_2", ""},
+                                    .adjacent_pairs = true};
+
+}  // namespace
+
+extern const Family family_starcoder2{"starcoder2",         "Starcoder2ForCausalLM",          read_by<starcoder2>,
+                                      write_by<starcoder2>, {.up = "c_fc", .down = "c_proj"}, kNotModelled};
+extern const Family family_stablelm{"stablelm", "StableLmForCausalLM", read_by<stablelm>, write_by<stablelm>,
+                                    {},         kNotModelled};
+extern const Family family_phi{"phi",
+                               "PhiForCausalLM",
+                               read_by<phi>,
+                               write_by<phi>,
+                               {.final_norm = "final_layernorm", .output = "dense", .up = "fc1", .down = "fc2"},
+                               kNotModelled};
+extern const Family family_gpt_neox{"gpt_neox",
+                                    "GPTNeoXForCausalLM",
+                                    read_by<gpt_neox>,
+                                    write_by<gpt_neox>,
+                                    {.model = "gpt_neox.",
+                                     .embedding = "embed_in",
+                                     .final_norm = "final_layer_norm",
+                                     .head = "embed_out",
+                                     .attention = "attention",
+                                     .qkv = "query_key_value",
+                                     .output = "dense",
+                                     .up = "dense_h_to_4h",
+                                     .down = "dense_4h_to_h",
+                                     .qkv_by_group = true},
+                                    kNotModelled,
+                                    {".attention.bias", ".attention.masked_bias"}};  // masks
+extern const Family family_gptj{"gptj",
+                                "GPTJForCausalLM",
+                                read_by<gptj>,
+                                write_by<gptj>,
+                                kGptJNames,
+                                kNotModelled,
+                                {".attn.bias", ".attn.masked_bias"}};
+extern const Family family_cohere{"cohere",         "CohereForCausalLM",      read_by<cohere>,
+                                  write_by<cohere>, {.adjacent_pairs = true}, kNotModelled};
+extern const Family family_cohere2{"cohere2",         "Cohere2ForCausalLM",     read_by<cohere2>,
+                                   write_by<cohere2>, {.adjacent_pairs = true}, kNotModelled};
+extern const Family family_falcon{"falcon",
+                                  "FalconForCausalLM",
+                                  read_by<falcon>,
+                                  write_by<falcon>,
+                                  {.model = "transformer.",
+                                   .embedding = "word_embeddings",
+                                   .layers = "h",
+                                   .final_norm = "ln_f",
+                                   .attention = "self_attention",
+                                   .qkv = "query_key_value",
+                                   .output = "dense",
+                                   .up = "dense_h_to_4h",
+                                   .down = "dense_4h_to_h",
+                                   .side_by_side_norms = {"ln_attn", "", "ln_mlp", ""},
+                                   .qkv_by_group = true},
+                                  kNotModelled};
+extern const Family family_orion{"orion", "OrionForCausalLM", read_by<orion>, write_by<orion>, {}, kNotModelled};
+
+}  // namespace ridgepoint

@@ -1,0 +1,197 @@
+// GPT-2's kin, with layer norms and learned positions: OPT, GPTBigCode with one head of keys and values, and GPT-Neo,
+// whose every second layer has a window.
+#include <fmt/format.h>
+
+#include "interchange/huggingface/families/decoder.h"
+#include "interchange/huggingface/families/family.h"
+
+namespace ridgepoint {
+namespace {
+
+void learned_positions(Architecture& a) {
+  a.norm = Norm::layer_norm;
+  a.positions = Positions::learned;
+  a.gated = false;
+  a.feed_forward_bias = a.output_bias = true;
+}
+
+void opt(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 50272,
+                     .hidden = 768,
+                     .intermediate = 3072,
+                     .layers = 12,
+                     .heads = 12,
+                     .max_positions = 2048,
+                     .epsilon = 1e-5,
+                     .tied = true,
+                     .intermediate_key = "ffn_dim",
+                     .activation_key = "activation_function",
+                     .activation = "relu",
+                     .theta = std::nullopt,
+                     .epsilon_key = "layer_norm_eps"});
+  Architecture& a = c.architecture;
+  learned_positions(a);
+  a.unused_positions = 2;
+  fields.flag("enable_bias", a.projection_bias, true);
+  a.output_bias = a.feed_forward_bias = a.projection_bias;
+  fields.flag("layer_norm_elementwise_affine", a.norm_weights, true);
+  fields.write("word_embed_proj_dim", c.d_model);
+  fields.write("dropout", 0.0);
+  ConfigFields* in = fields.in();
+  if (in == nullptr) return;
+  if (!in->flag("do_layer_norm_before", true))
+    in->fail("do_layer_norm_before", "is false; norms after are not supported");
+  if (in->size("word_embed_proj_dim", c.d_model) != c.d_model)
+    in->fail("word_embed_proj_dim", "is another width than hidden_size; projected embeddings are not supported");
+  in->refuse("_remove_final_layer_norm", "a model without its last norm is not supported");
+  in->skip("layerdrop");
+}
+
+constexpr DecoderDefaults kGpt = {.vocab = 50257,
+                                  .hidden = 768,
+                                  .layers = 12,
+                                  .heads = 12,
+                                  .max_positions = 1024,
+                                  .epsilon = 1e-5,
+                                  .tied = true,
+                                  .intermediate_key = "n_inner",
+                                  .activation_key = "activation_function",
+                                  .activation = "gelu_pytorch_tanh",
+                                  .theta = std::nullopt,
+                                  .hidden_key = "n_embd",
+                                  .layers_key = "n_layer",
+                                  .heads_key = "n_head",
+                                  .positions_key = "n_positions",
+                                  .epsilon_key = "layer_norm_epsilon",
+                                  .wide_by_four = true};
+
+void gpt_bigcode(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, kGpt);
+  Architecture& a = c.architecture;
+  learned_positions(a);
+  a.projection_bias = true;
+  bool has_one_key = a.kv_heads == 1;
+  fields.flag("multi_query", has_one_key, true);
+  a.kv_heads = has_one_key && c.heads > 1 ? 1 : 0;
+  bool is_scaled = a.query_scale == 0;
+  fields.flag("scale_attn_weights", is_scaled, true);
+  a.query_scale = is_scaled ? 0 : 1;
+  // Of an order of operations, or of generation.
+  fields.skip({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner", "max_batch_size",
+               "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input", "n_ctx"});
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) fields.write(key, 0.0);
+}
+
+// The kinds of layers: [[["global", "local"], 12]], or one by one.
+std::vector<bool> local_layers(ConfigFields& fields, std::int64_t layers) {
+  std::vector<bool> local;
+  const auto add = [&](const char* key, const Json& kind) {
+    if (kind != "global" && kind != "local") fields.fail(key, "has a layer that is neither global nor local");
+    if (local.size() <= static_cast<std::size_t>(layers)) local.push_back(kind == "local");
+  };
+  if (const Json* types = fields.find("attention_types"); types != nullptr && types->is_array()) {
+    for (const Json& group : *types) {
+      const bool is_group =
+          group.is_array() && group.size() == 2 && group[0].is_array() && group[1].is_number_integer();
+      if (!is_group) fields.fail("attention_types", "must be a list of kinds of layers with their repeats");
+      const auto repeats =
+          std::min<std::uint64_t>(group[1].get<std::uint64_t>(), static_cast<std::uint64_t>(layers) + 1);
+      for (std::uint64_t i = 0; i < repeats; ++i) {
+        for (const Json& kind : group[0]) add("attention_types", kind);
+      }
+    }
+  } else {
+    local = windows_but_every(2, layers);
+    local.flip();
+  }
+  if (local.size() != static_cast<std::size_t>(layers))
+    fields.fail("attention_types", fmt::format("has {} layers; there are {}", local.size(), layers));
+  return local;
+}
+
+void gpt_neo(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 50257,
+                     .hidden = 2048,
+                     .layers = 24,
+                     .heads = 16,
+                     .max_positions = 2048,
+                     .epsilon = 1e-5,
+                     .tied = true,
+                     .activation_key = "activation_function",
+                     .activation = "gelu_new",
+                     .theta = std::nullopt,
+                     .layers_key = "num_layers",
+                     .heads_key = "num_heads",
+                     .epsilon_key = "layer_norm_epsilon",
+                     .wide_by_four = true});
+  Architecture& a = c.architecture;
+  learned_positions(a);
+  a.query_scale = 1;
+  if (ConfigFields* in = fields.in()) {
+    a.window = in->size("window_size", 256);
+    a.window_layers = pattern_of(local_layers(*in, c.layers), true);
+    in->skip("attention_layers");
+  }
+  fields.write("window_size", a.window);
+  Json kinds = Json::array(), names = Json::array();
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) names.push_back(a.has_window(layer) ? "local" : "global");
+  kinds.push_back(Json::array({names, 1}));
+  fields.write("attention_types", std::move(kinds));
+  for (const char* key : {"resid_dropout", "embed_dropout"}) fields.write(key, 0.0);
+}
+
+constexpr WeightNames kGptNames = {.model = "transformer.",
+                                   .embedding = "wte",
+                                   .positions = "wpe",
+                                   .layers = "h",
+                                   .final_norm = "ln_f",
+                                   .attention = "attn",
+                                   .qkv = "c_attn",
+                                   .output = "c_proj",
+                                   .up = "c_fc",
+                                   .down = "c_proj",
+                                   .norms = {"ln_1", "", "ln_2", ""},
+                                   .norms_in_between = true,
+                                   .qkv_by_group = true};
+
+}  // namespace
+
+extern const Family family_opt{"opt",
+                               "OPTForCausalLM",
+                               read_by<opt>,
+                               write_by<opt>,
+                               {.model = "model.decoder.",
+                                .positions = "embed_positions",
+                                .final_norm = "final_layer_norm",
+                                .output = "out_proj",
+                                .feed_forward = "",
+                                .up = "fc1",
+                                .down = "fc2",
+                                .norms = {"self_attn_layer_norm", "", "final_layer_norm", ""}},
+                               kNotModelled};
+extern const Family family_gpt_bigcode{"gpt_bigcode",
+                                       "GPTBigCodeForCausalLM",
+                                       read_by<gpt_bigcode>,
+                                       write_by<gpt_bigcode>,
+                                       kGptNames,
+                                       kNotModelled,
+                                       {".attn.bias", ".attn.masked_bias"}};
+extern const Family family_gpt_neo{"gpt_neo",
+                                   "GPTNeoForCausalLM",
+                                   read_by<gpt_neo>,
+                                   write_by<gpt_neo>,
+                                   {.model = "transformer.",
+                                    .embedding = "wte",
+                                    .positions = "wpe",
+                                    .layers = "h",
+                                    .final_norm = "ln_f",
+                                    .attention = "attn.attention",
+                                    .output = "out_proj",
+                                    .up = "c_fc",
+                                    .down = "c_proj",
+                                    .norms = {"ln_1", "", "ln_2", ""},
+                                    .norms_in_between = true},
+                                   kNotModelled,
+                                   {".attention.bias", ".attention.masked_bias"}};
+
+}  // namespace ridgepoint

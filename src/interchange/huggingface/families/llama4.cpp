@@ -1,0 +1,109 @@
+// Llama 4, the text model: chunks of attention in layers that rotate, others that see everything and rotate nothing,
+// and experts whose inputs are weighed, beside one that every token has.
+#include <fmt/format.h>
+
+#include "interchange/huggingface/families/decoder.h"
+#include "interchange/huggingface/families/experts.h"
+#include "interchange/huggingface/families/family.h"
+
+namespace ridgepoint {
+namespace {
+
+// moe_layers names them; without it, each interleave_moe_layer_step-th layer.
+void expert_layers(FamilyFields& fields, TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  if (ConfigFields* in = fields.in()) {
+    const std::int64_t step = in->size("interleave_moe_layer_step", 1);
+    std::vector<bool> layers;
+    for (std::int64_t layer = 0; layer < c.layers; ++layer) layers.push_back((layer + 1) % step == 0);
+    if (const Json* list = in->find("moe_layers")) {
+      layers.assign(layers.size(), false);
+      if (!list->is_array()) in->fail("moe_layers", "must be a list of the layers with experts");
+      for (const Json& layer : *list) {
+        if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= layers.size())
+          in->fail("moe_layers", fmt::format("names the layer {}; there are {}", dump_json(layer), c.layers));
+        layers[layer.get<std::size_t>()] = true;
+      }
+    }
+    if (std::ranges::find(layers, true) == layers.end())
+      in->fail("moe_layers", fmt::format("leave none of the {} layers with experts", c.layers));
+    set_expert_layers(c, layers, in->size("intermediate_size_mlp", 16384));
+  }
+  Json list = Json::array();
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    if (a.has_experts(layer)) list.push_back(layer);
+  }
+  fields.write("moe_layers", std::move(list));
+  fields.write("intermediate_size_mlp", a.experts.dense_width > 0 ? a.experts.dense_width : c.d_ff);
+}
+
+void layers_of_attention(FamilyFields& fields, TransformerConfig& c) {
+  Architecture& a = c.architecture;
+  a.chunks = true;
+  if (ConfigFields* in = fields.in()) {
+    const std::int64_t period = in->size("no_rope_layer_interval", in->size("nope_layer_interval", 4));
+    std::vector<bool> rotated =
+        read_layer_flags(*in, "no_rope_layers", c.layers).value_or(windows_but_every(period, c.layers));
+    read_windows(*in, c, in->optional_size("attention_chunk_size", 8192), rotated);
+    rotated.flip();
+    a.unrotated_layers = pattern_of(rotated, false);
+  }
+  Json list = Json::array();
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) list.push_back(a.is_rotated(layer) ? 1 : 0);
+  fields.write("no_rope_layers", std::move(list));
+  fields.write("attention_chunk_size", a.window > 0 ? Json(a.window) : Json(nullptr));
+  fields.write("layer_types", layer_types(c));
+}
+
+void llama4(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 202048,
+                     .hidden = 5120,
+                     .intermediate = 8192,
+                     .layers = 48,
+                     .heads = 40,
+                     .kv_heads = 8,
+                     .head_dim = 128,
+                     .max_positions = 131072,
+                     .epsilon = 1e-5,
+                     .theta = 500000});
+  Architecture& a = c.architecture;
+  fields.flag("attention_bias", a.projection_bias, false);
+  a.output_bias = a.projection_bias;
+  bool has_norms = a.projection_norm != ProjectionNorm::none;
+  fields.flag("use_qk_norm", has_norms, true);
+  a.projection_norm = has_norms ? ProjectionNorm::unweighted : ProjectionNorm::none;
+  experts(fields, c, {.count_key = "num_local_experts", .count = 16, .per_token = 1});
+  a.experts.rules.scores = RouterScores::sigmoid;
+  a.experts.rules.weighs_inputs = true;
+  a.experts.shared_gate = false;
+  a.experts.shared_width = c.d_ff;
+  expert_layers(fields, c);
+  layers_of_attention(fields, c);
+  QueryGrowth& growth = a.query_growth;
+  bool grows = growth.strength > 0;
+  fields.flag("attn_temperature_tuning", grows, true);
+  double strength = growth.strength;
+  std::int64_t length = growth.length;
+  if (grows || fields.in() != nullptr) {
+    fields.positive("attn_scale", strength, 0.1);
+    fields.size("floor_scale", length, 8192);
+  }
+  growth = grows ? QueryGrowth{strength, length, 1, true} : QueryGrowth();
+  fields.refuse("router_jitter_noise", "random noise at the router is not supported");
+  fields.skip({"for_llm_compressor"});
+}
+
+}  // namespace
+
+extern const Family family_llama4{"llama4_text",
+                                  "Llama4ForCausalLM",
+                                  read_by<llama4>,
+                                  write_by<llama4>,
+                                  {.feed_forward = "feed_forward",
+                                   .experts = "feed_forward",
+                                   .router = "router",
+                                   .stored_experts = StoredExperts::transposed,
+                                   .adjacent_pairs = true},
+                                  kNotModelled};
+
+}  // namespace ridgepoint

@@ -1,0 +1,86 @@
+// OLMo 1: norms without weights, and limits of q, k and v. OLMo 2: norms of the results of attention and feed-forward,
+// and of all queries and all keys together. OLMo 3: OLMo 2 with windows in three layers of four. OLMoE: Llama with the
+// norms of OLMo 2 for queries and keys, and experts.
+#include "interchange/huggingface/families/decoder.h"
+#include "interchange/huggingface/families/experts.h"
+#include "interchange/huggingface/families/family.h"
+
+namespace ridgepoint {
+namespace {
+
+TransformerConfig read_olmo2(ConfigFields& fields) {
+  TransformerConfig c = read_decoder(fields, {.vocab = 50304, .epsilon = 1e-5});
+  Architecture& a = c.architecture;
+  a.placement = NormPlacement::after;
+  a.projection_norm = ProjectionNorm::whole;
+  a.projection_bias = a.output_bias = fields.flag("attention_bias", false);
+  return c;
+}
+
+void write_olmo2(const TransformerConfig& c, Json& fields) {
+  write_decoder(c, fields);
+  fields["attention_bias"] = c.architecture.projection_bias;
+}
+
+// The limit of q, k and v, whose field is null where there is none.
+void limit(FamilyFields& fields, Architecture& a) {
+  constexpr std::string_view kKey = "clip_qkv";
+  if (ConfigFields* in = fields.in(); in != nullptr && in->has(kKey)) a.projection_limit = in->positive(kKey, 0);
+  fields.skip({kKey});
+  fields.write(kKey, a.projection_limit > 0 ? Json(a.projection_limit) : Json(nullptr));
+}
+
+void olmo(FamilyFields& fields, TransformerConfig& c) {
+  if (ConfigFields* in = fields.in(); in != nullptr && in->has("d_model"))
+    in->fail("d_model",
+             "is a field of OLMo's own code; give the config.json of the model for transformers, whose name "
+             "ends in -hf");
+  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5, .epsilon_key = "layer_norm_eps"});
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  a.norm_weights = a.norm_biases = false;
+  a.norm_epsilon = 1e-5;  // whatever the file says
+  fields.flag("attention_bias", a.projection_bias, false);
+  a.output_bias = a.projection_bias;
+  limit(fields, a);
+}
+
+void olmo3(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5});
+  Architecture& a = c.architecture;
+  a.placement = NormPlacement::after;
+  a.projection_norm = ProjectionNorm::whole;
+  fields.flag("attention_bias", a.projection_bias, false);
+  a.output_bias = a.projection_bias;
+  windows(fields, c, 4096, windows_but_every(4, c.layers));
+}
+
+void olmoe(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 50304,
+                     .hidden = 2048,
+                     .intermediate = 2048,
+                     .layers = 16,
+                     .heads = 16,
+                     .max_positions = 4096,
+                     .epsilon = 1e-5});
+  Architecture& a = c.architecture;
+  a.projection_norm = ProjectionNorm::whole;
+  fields.flag("attention_bias", a.projection_bias, false);
+  a.output_bias = a.projection_bias;
+  limit(fields, a);
+  experts(fields, c, {.count = 64, .per_token = 8});
+  fields.flag("norm_topk_prob", a.experts.normalised, false);
+}
+
+constexpr WeightNames kNormsAfter = {.norms = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"}};
+
+}  // namespace
+
+extern const Family family_olmo2{"olmo2",     "Olmo2ForCausalLM", read_olmo2,
+                                 write_olmo2, kNormsAfter,        {.casts_rotated = true, .scales_norms_wide = true}};
+extern const Family family_olmo{"olmo", "OlmoForCausalLM", read_by<olmo>, write_by<olmo>, {}, kNotModelled};
+extern const Family family_olmo3{"olmo3",         "Olmo3ForCausalLM", read_by<olmo3>,
+                                 write_by<olmo3>, kNormsAfter,        kNotModelled};
+extern const Family family_olmoe{"olmoe", "OlmoeForCausalLM", read_by<olmoe>, write_by<olmoe>, {}, kNotModelled};
+
+}  // namespace ridgepoint

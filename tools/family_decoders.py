@@ -1,0 +1,506 @@
+"""The families of docs/models.md beyond those of family_models.py, in plain PyTorch: each is a row of traits, and what a
+trait means is written once, from the publication or the code of `transformers` that it names.
+
+A definition for tests to compare with, as family_models.py is. Every weight is asked for by its published name with the
+shape that the formula needs, so that shapes(config) lists the tensors of the files.
+
+    model = Decoder(config, weights)
+    logits = model.forward(inputs)
+"""
+
+import dataclasses
+import math
+
+import torch
+from torch.nn import functional
+
+from family_operations import ACTIVATIONS, attend, rms_norm, rotary_tables, rotate, rotate_adjacent
+
+
+@dataclasses.dataclass
+class Traits:
+    """Names are those of the files. `block`: feed-forward after attention (turns), beside it with a norm of its own
+    (beside) or with the same (one). `norms`: before attention, after it, before feed-forward, after it."""
+
+    model: str = "model."
+    embedding: str = "embed_tokens"
+    positions: str = ""
+    layers: str = "layers"
+    final_norm: str = "norm"
+    head: str = "lm_head"
+    attention: str = "self_attn"
+    qkv: tuple = ("q_proj", "k_proj", "v_proj")
+    grouped: bool = False  # one matrix with the queries, key and value of each head of keys
+    output: str = "o_proj"
+    head_norms: tuple = ()
+    head_norms_when: str = "before"  # rotation, or "after", or over all heads: "whole"
+    ffn: str = "mlp"
+    matrices: tuple = ("gate_proj", "up_proj", "down_proj")  # two: no gate; gate and up may be one: "gate_up_proj|"
+    norms: tuple = ("input_layernorm", "", "post_attention_layernorm", "")
+    epsilon: float = 1e-6  # of RMS norms, where the config has none
+    norm: str = "rms"  # rms, gemma (1 + weight), layer, layer_without_bias, layer_without_weight
+    block: str = "turns"
+    adjacent: bool = False  # rotary embedding turns elements side by side, not halves
+    bias: dict = dataclasses.field(default_factory=dict)  # of qkv, output, ffn, head: True or a field of the config
+    tied: bool = False
+    latent: bool = False
+    experts: str = ""  # the module
+    expert_names: tuple = ("gate_proj", "up_proj", "down_proj")
+    shared: str = ""
+    scores: str = "softmax"  # sigmoid, chosen
+    correction: str = ""
+    router: str = "gate"
+    packed: str = ""  # experts in one tensor: halves, transposed, alternating
+
+
+GPT = dict(model="transformer.", embedding="wte", layers="h", final_norm="ln_f", norm="layer", tied=True)
+LN = ("ln_1", "", "ln_2", "")
+AFTER = ("", "post_attention_layernorm", "", "post_feedforward_layernorm")
+ALL_BIASES = dict(qkv=True, output=True, ffn=True)
+BOTH = dict(qkv="attention_bias", output="attention_bias")
+DEEPSEEK = dict(experts="mlp", shared="shared_experts", bias=BOTH)
+TRAITS = {
+    "gemma": Traits(norm="gemma", tied=True, bias=BOTH),
+    "olmo": Traits(norm="layer_without_weight", bias=BOTH),
+    "olmo3": Traits(epsilon=1e-5, norms=AFTER, head_norms=("q_norm", "k_norm"), head_norms_when="whole", bias=BOTH),
+    "olmoe": Traits(epsilon=1e-5, head_norms=("q_norm", "k_norm"), head_norms_when="whole", experts="mlp", bias=BOTH),
+    "smollm3": Traits(bias=dict(BOTH, ffn="mlp_bias"), tied=True),
+    "seed_oss": Traits(bias=dict(qkv="attention_bias", output="attention_out_bias", ffn="mlp_bias")),
+    "ernie4_5": Traits(epsilon=1e-5, bias=dict(qkv="use_bias", output="use_bias", ffn="use_bias"), tied=True, adjacent=True),
+    "ernie4_5_moe": Traits(epsilon=1e-5, tied=True, adjacent=True, experts="mlp", shared="shared_experts",
+                           correction="moe_statics.e_score_correction_bias"),
+    "hunyuan_v1_dense": Traits(epsilon=1e-5, bias=BOTH, head_norms=("query_layernorm", "key_layernorm"), head_norms_when="after"),
+    "exaone4": Traits(epsilon=1e-5, norms=AFTER, head_norms=("q_norm", "k_norm")),
+    "granite": Traits(bias=dict(BOTH, ffn="mlp_bias")),
+    "granitemoe": Traits(bias=BOTH, experts="block_sparse_moe", scores="chosen", router="router.layer", packed="halves",
+                         expert_names=("input_linear.weight", "output_linear.weight")),
+    "ministral3": Traits(epsilon=1e-5),
+    "minimax_m2": Traits(head_norms=("q_norm", "k_norm"), head_norms_when="whole", experts="block_sparse_moe",
+                         expert_names=("w1", "w3", "w2"), scores="sigmoid", correction="e_score_correction_bias"),
+    "glm": Traits(epsilon=1.5625e-7, matrices=("gate_up_proj|", "down_proj"), adjacent=True, bias=dict(qkv="attention_bias")),
+    "glm4": Traits(epsilon=1.5625e-7, matrices=("gate_up_proj|", "down_proj"), adjacent=True, bias=dict(qkv="attention_bias"),
+                   norms=("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm",
+                          "post_mlp_layernorm")),
+    "glm4_moe": Traits(epsilon=1e-5, **dict(DEEPSEEK, bias=dict(qkv="attention_bias")), scores="sigmoid",
+                       correction="gate.e_score_correction_bias"),
+    "deepseek": Traits(**DEEPSEEK),
+    "deepseek_v2": Traits(**DEEPSEEK, latent=True, adjacent=True),
+    "deepseek_v3": Traits(**DEEPSEEK, latent=True, adjacent=True, scores="sigmoid",
+                          correction="gate.e_score_correction_bias"),
+    "minicpm3": Traits(latent=True, tied=True),
+    "gpt_oss": Traits(epsilon=1e-5, bias=BOTH, experts="mlp", scores="chosen", router="router", packed="alternating",
+                      expert_names=("experts.gate_up_proj", "experts.down_proj")),
+    "llama4_text": Traits(bias=BOTH, ffn="feed_forward", experts="feed_forward", shared="shared_expert",
+                          scores="sigmoid", router="router", packed="transposed", adjacent=True,
+                          expert_names=("experts.gate_up_proj", "experts.down_proj")),
+    "starcoder2": Traits(norm="layer", matrices=("c_fc", "c_proj"), tied=True,
+                         bias=dict(qkv="use_bias", output="use_bias", ffn="use_bias")),
+    "stablelm": Traits(norm="layer", bias=dict(qkv="use_qkv_bias")),
+    "phi": Traits(norm="layer", block="one", final_norm="final_layernorm", output="dense", matrices=("fc1", "fc2"),
+                  bias=dict(ALL_BIASES, head=True)),
+    "gpt_neox": Traits(model="gpt_neox.", embedding="embed_in", final_norm="final_layer_norm", head="embed_out",
+                       attention="attention", qkv=("query_key_value",), grouped=True, output="dense",
+                       matrices=("dense_h_to_4h", "dense_4h_to_h"), norm="layer",
+                       bias=dict(BOTH, ffn=True)),
+    "gptj": Traits(**dict(GPT, tied=False), attention="attn", output="out_proj", matrices=("fc_in", "fc_out"),
+                   norms=("ln_1", "", "", ""), block="one", adjacent=True, bias=dict(ffn=True, head=True)),
+    "cohere": Traits(norm="layer_without_bias", block="one", adjacent=True, tied=True, bias=BOTH),
+    "cohere2": Traits(norm="layer_without_bias", block="one", adjacent=True, tied=True, bias=BOTH),
+    "falcon": Traits(**dict(GPT, embedding="word_embeddings"), attention="self_attention", qkv=("query_key_value",),
+                     grouped=True, output="dense", matrices=("dense_h_to_4h", "dense_4h_to_h"),
+                     bias=dict(qkv="bias", output="bias", ffn="bias")),
+    "opt": Traits(model="model.decoder.", positions="embed_positions", final_norm="final_layer_norm", output="out_proj",
+                  ffn="", matrices=("fc1", "fc2"), norms=("self_attn_layer_norm", "", "final_layer_norm", ""),
+                  norm="layer", tied=True, bias=ALL_BIASES),
+    "gpt_bigcode": Traits(**GPT, positions="wpe", attention="attn", qkv=("c_attn",), grouped=True, output="c_proj",
+                          matrices=("c_fc", "c_proj"), norms=LN, bias=ALL_BIASES),
+    "gpt_neo": Traits(**GPT, positions="wpe", attention="attn.attention", output="out_proj",
+                      matrices=("c_fc", "c_proj"), norms=LN, bias=dict(output=True, ffn=True)),
+    "minicpm": Traits(tied=True),
+    "internlm": Traits(bias=dict(qkv="bias", output="bias")),
+    "internlm2": Traits(embedding="tok_embeddings", head="output", attention="attention", qkv=("wqkv",), grouped=True,
+                        output="wo", ffn="feed_forward", matrices=("w1", "w3", "w2"),
+                        norms=("attention_norm", "", "ffn_norm", ""), bias=dict(qkv="bias", output="bias")),
+    "qwen": Traits(**dict(GPT, tied=False, norm="rms"), attention="attn", qkv=("c_attn",), output="c_proj",
+                   matrices=("w2", "w1", "c_proj"), norms=LN, bias=dict(qkv=True)),
+    "baichuan": Traits(qkv=("W_pack",)),
+    "orion": Traits(norm="layer"),
+    "chatglm": Traits(model="transformer.", embedding="embedding.word_embeddings", layers="encoder.layers",
+                      final_norm="encoder.final_layernorm", head="transformer.output_layer",
+                      attention="self_attention", qkv=("query_key_value",), output="dense",
+                      matrices=("dense_h_to_4h|", "dense_4h_to_h"), adjacent=True,
+                      bias=dict(qkv="add_qkv_bias")),
+}
+OWN_CODE = ("deepseek", "minicpm", "minicpm3", "internlm", "internlm2", "qwen", "baichuan", "orion", "chatglm")
+BUFFERS = ("e_score_correction_bias",)  # ends of the names of tensors that are no parameters
+LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps")
+
+
+class Decoder:
+    """Without weights, zeros stand for them, and `shapes` has what was asked for."""
+
+    def __init__(self, config, weights=None):
+        self.config, self.weights = config, weights
+        self.family, self.traits = config["model_type"], TRAITS[config["model_type"]]
+        self.shapes = {}
+        self.router_logits = []
+        self.width = self.field("hidden_size", "n_embd")
+        self.heads = self.field("num_attention_heads", "n_head", "num_heads")
+        self.size = config.get("head_dim") or self.width // self.heads
+        if self.traits.latent:
+            self.size = config["qk_nope_head_dim"] + config["qk_rope_head_dim"]
+        self.kv_heads = self.heads_of_keys()
+
+    def field(self, *names, default=None):
+        """The first of the fields that the config has."""
+        return next((self.config[name] for name in names if self.config.get(name) is not None), default)
+
+    def heads_of_keys(self):
+        if self.family in ("falcon", "gpt_bigcode") and not self.config.get("new_decoder_architecture"):
+            return 1 if self.config.get("multi_query", True) else self.heads
+        return self.field("num_key_value_heads", "num_kv_heads", "multi_query_group_num", default=self.heads)
+
+    def take(self, name, *shape):
+        self.shapes[name] = shape
+        return torch.zeros(shape) if self.weights is None else self.weights[name]
+
+    def has_bias(self, which):
+        bias = self.traits.bias.get(which, False)
+        return bias if isinstance(bias, bool) else self.config.get(bias, False)
+
+    def linear(self, x, name, out, bias=False):
+        y = x @ self.take(name + ".weight", out, x.shape[-1]).T
+        return y + self.take(name + ".bias", out) if bias else y
+
+    def norm(self, x, name, epsilon=None):
+        kind, width = self.traits.norm, x.shape[-1]
+        if kind in ("rms", "gemma"):
+            epsilon = epsilon or self.field("rms_norm_eps", *LAYER_NORM_EPSILON, default=self.traits.epsilon)
+            return rms_norm(x, self.take(name + ".weight", width) + (kind == "gemma"), epsilon)
+        if kind == "layer_without_weight":  # OLMo (arXiv 2402.00838), section 3.2
+            return functional.layer_norm(x, (width,), eps=1e-5)
+        bias = self.take(name + ".bias", width) if kind == "layer" else None
+        return functional.layer_norm(x, (width,), self.take(name + ".weight", width), bias,
+                                     self.field(*LAYER_NORM_EPSILON, default=1e-5))
+
+    def forward(self, inputs):
+        config, traits = self.config, self.traits
+        self.router_logits = []
+        vocab = self.field("vocab_size", "padded_vocab_size")
+        table = self.take(f"{traits.model}{traits.embedding}.weight", vocab, self.width)
+        x = table[inputs] * self.embedding_scale()
+        if traits.positions:  # OPT counts positions from 2 (arXiv 2205.01068 and its code)
+            offset = 2 if self.family == "opt" else 0
+            rows = offset + self.field("max_position_embeddings", "n_positions")
+            positions = self.take(f"{traits.model}{traits.positions}.weight", rows, self.width)
+            x = x + positions[offset : offset + inputs.shape[1]]
+        for layer in range(self.field("num_hidden_layers", "n_layer", "num_layers")):
+            x = self.layer(x, layer)
+        x = self.norm(x, traits.model + traits.final_norm)
+        tied = config.get("tie_word_embeddings", traits.tied)
+        head = table if tied else self.take(traits.head + ".weight", vocab, self.width)
+        logits = x @ head.T
+        if self.has_bias("head"):
+            logits = logits + self.take(traits.head + ".bias", vocab)
+        return logits * self.logit_scale()
+
+    def embedding_scale(self):
+        return self.width**0.5 if self.family == "gemma" else self.field("embedding_multiplier", "scale_emb", default=1)
+
+    def residual_scale(self):
+        """MiniCPM (arXiv 2404.06395), section 4.1."""
+        if self.family.startswith("minicpm"):
+            return self.config["scale_depth"] / self.config["num_hidden_layers"] ** 0.5
+        return self.config.get("residual_multiplier", 1)
+
+    def logit_scale(self):
+        if self.family.startswith("minicpm"):
+            return self.config["dim_model_base"] / self.width
+        return self.config.get("logit_scale", 1) / self.config.get("logits_scaling", 1)
+
+    def layer(self, x, index):
+        name = f"{self.traits.model}{self.traits.layers}.{index}."
+        before, after, second, last = self.names_of_norms()
+        scale = self.residual_scale()
+        normed = self.norm(x, name + before) if before else x
+        attended = self.attention(normed, name + self.traits.attention + ".", index)
+        if after:
+            attended = self.norm(attended, name + after)
+        joined = x + scale * attended
+        block = self.block()
+        if block != "one":
+            stream = joined if block == "turns" else x
+            normed = self.norm(stream, name + second) if second else stream
+        fed = self.feed_forward(normed, name, index)
+        if last:
+            fed = self.norm(fed, name + last)
+        return joined + scale * fed
+
+    def block(self):
+        config = self.config
+        if self.family == "falcon":
+            if config.get("new_decoder_architecture"):
+                return "beside" if config.get("num_ln_in_parallel_attn", 2) == 2 else "one"
+            return "one" if config.get("parallel_attn", True) else "turns"
+        if self.family == "gpt_neox":
+            return "beside" if config.get("use_parallel_residual", True) else "turns"
+        if self.family == "stablelm":
+            return "one" if config.get("use_parallel_residual", False) else "turns"
+        return self.traits.block
+
+    def names_of_norms(self):
+        if self.family == "falcon" and self.block() == "beside":
+            return "ln_attn", "", "ln_mlp", ""
+        return self.traits.norms
+
+    # Attention.
+
+    def attention(self, x, name, layer):
+        q, k, v = self.latent(x, name, layer) if self.traits.latent else self.projected(x, name, layer)
+        if self.grows(layer):
+            q = q * self.growth(x.shape[1]).to(q.dtype)
+        sinks = self.take(name + "sinks", self.heads) if self.family == "gpt_oss" else None
+        window, chunk = self.limits(layer)
+        mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks)
+        return self.linear(mixed, name + self.traits.output, self.width, self.has_bias("output"))
+
+    def projected(self, x, name, layer):
+        """Queries, keys and values [batch, heads, sequence, size]."""
+        queries, keys = self.heads * self.size, self.kv_heads * self.size
+        bias = self.has_bias("qkv")
+        if len(self.traits.qkv) == 3:
+            q, k, v = (self.linear(x, name + which, rows, bias)
+                       for which, rows in zip(self.traits.qkv, (queries, keys, keys)))
+        else:
+            q, k, v = self.unpacked(self.linear(x, name + self.traits.qkv[0], queries + 2 * keys, bias))
+        limit = self.config.get("clip_qkv")
+        if limit:
+            q, k, v = (t.clamp(-limit, limit) for t in (q, k, v))
+        norms, when = self.norms_of_heads()
+        if norms and when == "whole":
+            q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
+        q, k, v = (t.unflatten(-1, (-1, self.size)) for t in (q, k, v))
+        if norms and when == "before":
+            q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
+        q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+        if self.rotates(layer):
+            q, k = self.rotated(q), self.rotated(k)
+            if self.config.get("use_qk_norm") and self.family == "llama4_text":
+                q, k = (rms_norm(t, 1, self.config["rms_norm_eps"]) for t in (q, k))
+        if norms and when == "after":
+            q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
+        return q, k, v
+
+    def norms_of_heads(self):
+        if self.family == "glm4_moe" and self.config.get("use_qk_norm"):
+            return ("q_norm", "k_norm"), "before"
+        return self.traits.head_norms, self.traits.head_norms_when
+
+    def unpacked(self, packed):
+        """Of each head of keys its queries, its key and its value, or all queries, all keys and all values."""
+        queries, keys = self.heads * self.size, self.kv_heads * self.size
+        if not self.traits.grouped:
+            return packed.split([queries, keys, keys], -1)
+        group = self.heads // self.kv_heads
+        groups = packed.unflatten(-1, (self.kv_heads, group + 2, self.size))
+        return groups[..., :group, :].flatten(2), groups[..., group, :].flatten(2), groups[..., group + 1, :].flatten(2)
+
+    def latent(self, x, name, layer):
+        """DeepSeek-V2 (arXiv 2405.04434), section 2.1.2 and appendix C."""
+        config = self.config
+        plain, turned, value = (config[key] for key in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+        bias, rank = self.has_bias("qkv"), config["kv_lora_rank"]
+        if config.get("q_lora_rank"):
+            low = self.linear(x, name + "q_a_proj", config["q_lora_rank"], bias)
+            q = self.linear(self.norm(low, name + "q_a_layernorm", 1e-6), name + "q_b_proj", self.heads * self.size)
+        else:
+            q = self.linear(x, name + "q_proj", self.heads * self.size)
+        q = q.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        low, k_turned = self.linear(x, name + "kv_a_proj_with_mqa", rank + turned, bias).split([rank, turned], -1)
+        kv = self.linear(self.norm(low, name + "kv_a_layernorm", 1e-6), name + "kv_b_proj",
+                         self.heads * (plain + value))
+        k, v = kv.unflatten(-1, (self.heads, -1)).transpose(1, 2).split([plain, value], -1)
+        k_turned = self.rotated(k_turned.unsqueeze(1), turned).expand(-1, self.heads, -1, -1)
+        q = torch.cat([q[..., :plain], self.rotated(q[..., plain:], turned)], -1)
+        return q, torch.cat([k, k_turned], -1), v
+
+    def rope(self):
+        """The parameters of rotary embedding, whichever field has them."""
+        config = self.config
+        rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+        rope.setdefault("rope_type", rope.get("type", "default"))
+        if self.family == "chatglm":
+            rope["rope_theta"] = 10000.0 * config.get("rope_ratio", 1)
+        rope.setdefault("rope_theta", self.field("rope_theta", "rotary_emb_base", default=10000.0))
+        rope.setdefault("max_position_embeddings", self.field("max_position_embeddings", default=2048))
+        if config.get("original_max_position_embeddings"):
+            rope.setdefault("original_max_position_embeddings", config["original_max_position_embeddings"])
+        return rope
+
+    def rotated(self, x, width=None):
+        config, rope = self.config, self.rope()
+        share = rope.get("partial_rotary_factor", self.field("partial_rotary_factor", "rotary_pct", default=1))
+        if self.family == "chatglm":
+            share = 0.5
+        width = width or config.get("rotary_dim") or int(x.shape[-1] * share)
+        tables = rotary_tables(rope, width, x.shape[-2], x.dtype)
+        return (rotate_adjacent if self.traits.adjacent else rotate)(x, *tables)
+
+    def rotates(self, layer):
+        config = self.config
+        if self.traits.positions:
+            return False
+        if config.get("no_rope_layers"):  # its 1 means that the layer rotates
+            return bool(config["no_rope_layers"][layer])
+        if self.family == "cohere2" or (self.family == "exaone4" and config["sliding_window"]):
+            return config["layer_types"][layer] == "sliding_attention"
+        return True
+
+    def limits(self, layer):
+        """(window, chunk) of a layer."""
+        config = self.config
+        if self.family == "gpt_neo":
+            kinds = [kind for names, times in config["attention_types"] for _ in range(times) for kind in names]
+            return (config["window_size"] if kinds[layer] == "local" else None), None
+        types = config.get("layer_types")
+        if self.family == "llama4_text":
+            return None, config["attention_chunk_size"] if types[layer] == "chunked_attention" else None
+        limited = types[layer] == "sliding_attention" if types else self.family == "starcoder2"
+        return (config.get("sliding_window") if limited else None), None
+
+    def grows(self, layer):
+        if self.family == "llama4_text":
+            return self.config.get("attn_temperature_tuning", True) and not self.rotates(layer)
+        return self.family == "ministral3"
+
+    def growth(self, sequence):
+        """Scalable softmax (arXiv 2501.19399) as Llama 4 and Ministral 3 have it."""
+        positions = torch.arange(sequence, dtype=torch.float64)[:, None]
+        if self.family == "ministral3":
+            rope = self.config["rope_parameters"]
+            steps = torch.floor(positions / rope["original_max_position_embeddings"])
+            return 1 + rope["llama_4_scaling_beta"] * torch.log(1 + steps)
+        return 1 + self.config["attn_scale"] * torch.log1p(torch.floor((positions + 1) / self.config["floor_scale"]))
+
+    def score_scale(self):
+        if self.family == "gpt_neo" or not self.config.get("scale_attn_weights", True):
+            return 1.0
+        scale = self.config.get("attention_multiplier", self.size**-0.5)
+        rope = self.rope()
+        if self.family == "deepseek_v3" and rope["rope_type"] != "default" and rope.get("mscale_all_dim"):
+            scale *= (0.1 * rope["mscale_all_dim"] * math.log(rope["factor"]) + 1) ** 2
+        return scale
+
+    # Feed-forward layers.
+
+    def activation(self, x):
+        return ACTIVATIONS[self.field("hidden_act", "activation_function", "activation", default="silu")](x)
+
+    def feed_forward(self, x, name, layer):
+        config, module = self.config, name + (self.traits.ffn + "." if self.traits.ffn else "")
+        if self.traits.experts and self.has_experts(layer):
+            return self.experts(x, name + self.traits.experts + ".")
+        width = self.field("intermediate_size_mlp", "ffn_hidden_size", "ffn_dim", "n_inner", "intermediate_size",
+                           default=4 * self.width)
+        return self.network(x, module, width // 2 if self.family == "qwen" else width, self.has_bias("ffn"))
+
+    def network(self, x, module, width, bias=False, names=None):
+        names = names or self.traits.matrices
+        if names[0].endswith("|"):
+            gate, up = self.linear(x, module + names[0][:-1], 2 * width, bias).chunk(2, -1)
+            inner = self.activation(gate) * up
+        else:
+            inner = self.activation(self.linear(x, module + names[0], width, bias))
+            if len(names) == 3:
+                inner = inner * self.linear(x, module + names[1], width, bias)
+        return self.linear(inner, module + names[-1], self.width, bias)
+
+    def has_experts(self, layer):
+        config = self.config
+        if config.get("moe_layers") is not None:
+            return layer in config["moe_layers"]
+        if "moe_layer_start_index" in config:
+            end = config["moe_layer_end_index"]
+            return (config["moe_layer_start_index"] <= layer <= (end if end >= 0 else layer)
+                    and (layer + 1) % config["moe_layer_interval"] == 0)
+        return layer >= config.get("first_k_dense_replace", 0)
+
+    def experts(self, x, name):
+        config, traits = self.config, self.traits
+        count = self.field("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
+        width = self.field("moe_intermediate_size", "intermediate_size")
+        logits = self.linear(x, name + traits.router, count, self.family == "gpt_oss")
+        self.router_logits.append(logits.flatten(0, 1))
+        shares, chosen = self.route(logits, name, count)
+        expert = self.packed_experts(name, count, width) if traits.packed else None
+        mixed = torch.zeros_like(x)
+        for i in range(count):
+            share = torch.where(chosen == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True)
+            run = expert or (lambda y, i=i: self.network(y, f"{name}experts.{i}.", width, names=traits.expert_names))
+            if self.family == "llama4_text":  # the router's weights are factors of what an expert reads
+                mixed = mixed + run(share * x, i)
+            else:
+                mixed = mixed + share * (run(x, i) if expert else run(x))
+        if traits.shared:
+            times = 1 if self.family == "llama4_text" else self.field("n_shared_experts", "moe_num_shared_experts")
+            mixed = mixed + self.network(x, f"{name}{traits.shared}.", width * times)
+        return mixed
+
+    def route(self, logits, name, count):
+        """(weights, numbers) of each token's experts. DeepSeek-V3 (arXiv 2412.19437), section 2.1.2: a correction chooses
+        and does not weigh; experts come from the best groups (node-limited routing, section 2.1.2)."""
+        config, traits = self.config, self.traits
+        k = self.field("num_experts_per_tok", "moe_k")
+        if traits.scores == "chosen":
+            best, chosen = logits.topk(k, -1)
+            return best.softmax(-1), chosen
+        scores = torch.sigmoid(logits) if traits.scores == "sigmoid" else logits.softmax(-1)
+        choosing = scores.detach()
+        if traits.correction:
+            shape = (1, count) if self.family == "ernie4_5_moe" else (count,)
+            choosing = choosing + self.take(name + traits.correction, *shape).detach().flatten()
+        groups = config.get("n_group") or 1
+        if groups > 1 and config.get("topk_method") != "greedy":
+            best_two = 1 if self.family == "deepseek_v2" else 2
+            grouped = choosing.unflatten(-1, (groups, -1))
+            of_group = grouped.topk(best_two, -1).values.sum(-1)
+            best = of_group.topk(config["topk_group"], -1).indices
+            is_best = functional.one_hot(best, groups).sum(-2).bool().unsqueeze(-1)
+            choosing = torch.where(is_best, grouped, torch.zeros_like(grouped)).flatten(-2)
+        chosen = choosing.topk(k, -1).indices
+        shares = scores.gather(-1, chosen)
+        if self.normalises():
+            shares = shares / shares.sum(-1, keepdim=True)
+        return shares * config.get("routed_scaling_factor", 1), chosen
+
+    def normalises(self):
+        if self.family in ("deepseek_v2", "llama4_text"):
+            return False
+        return self.family in ("minimax_m2", "ernie4_5_moe") or self.config.get("norm_topk_prob", True)
+
+    def packed_experts(self, name, count, width):
+        """All experts in one tensor; gpt-oss (arXiv 2508.10925 and its code) has biases and a SwiGLU in limits."""
+        packed, (gate_up, down) = self.traits.packed, (name + which for which in self.traits.expert_names)
+        if packed == "halves":
+            first, second = self.take(gate_up, count, 2 * width, self.width), self.take(down, count, self.width, width)
+            first, second = first.transpose(1, 2), second.transpose(1, 2)
+        else:
+            first, second = self.take(gate_up, count, self.width, 2 * width), self.take(down, count, width, self.width)
+        if packed != "alternating":
+            return lambda x, i: (self.activation((x @ first[i])[..., :width]) * (x @ first[i])[..., width:]) @ second[i]
+        first_bias, second_bias = self.take(gate_up + "_bias", count, 2 * width), self.take(down + "_bias", count, self.width)
+        limit, slope = self.config.get("swiglu_limit", 7.0), self.config.get("swiglu_alpha", 1.702)
+
+        def run(x, i):
+            both = x @ first[i] + first_bias[i]
+            gate, up = both[..., ::2].clamp(max=limit), both[..., 1::2].clamp(-limit, limit)
+            return ((up + 1) * gate * torch.sigmoid(slope * gate)) @ second[i] + second_bias[i]
+
+        return run
+
+
+def shapes(config):
+    """Name -> shape of every tensor of the published files."""
+    model = Decoder(config)
+    model.forward(torch.zeros(1, 2, dtype=torch.int64))
+    return model.shapes
