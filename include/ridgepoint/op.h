@@ -16,6 +16,7 @@ enum class Op : std::uint8_t {
 // state: a value from outside the graph. view: reads the storage of its operand with other strides, without a kernel.
 // placement: its operands are written in the storage of its result, so that no kernel puts them there. experts: routes
 // tokens to experts, or multiplies groups of rows by the matrices of their experts.
+// recurrence: carries a state along a sequence.
 // composite: has a decomposition into simpler ops. collective: its results depend on the operands of all ranks; a
 // communicator runs it, beside the device's kernels. fused: has a body (Node::body).
 enum class OpClass : std::uint8_t {
@@ -27,6 +28,7 @@ enum class OpClass : std::uint8_t {
   contraction,
   gather,
   experts,
+  recurrence,
   composite,
   collective,
   fused
@@ -42,9 +44,9 @@ enum class AutocastRule : std::uint8_t { low, full, widest, own };
 // one per element of its operand. decomposition: the sum over its decomposition. formula: OpRule::flops.
 enum class Arithmetic : std::uint8_t { none, each_result, each_operand, decomposition, formula };
 
-// The class of a kernel in a profile. attention: the attention op only; attention in simpler ops counts as matmul and
-// softmax. elementwise includes reductions that belong to no other class. memory movement: copies, gathers and fills.
-// communication: collectives. unknown: a kernel that no node launched; no op has this class.
+// The class of a kernel in a profile. attention: the ops attention and linear_attention only; attention in simpler ops
+// counts as matmul and softmax. elementwise includes reductions that belong to no other class. memory movement: copies,
+// gathers and fills. communication: collectives. unknown: a kernel that no node launched; no op has this class.
 enum class KernelClass : std::uint8_t {
   matmul,
   attention,

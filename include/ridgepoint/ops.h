@@ -142,12 +142,32 @@ Value grouped_matmul(Graph& graph, Value x, Value weights, Value offsets, bool t
 // group without rows has zeros.
 Value grouped_matmul_weights(Graph& graph, Value a, Value b, Value offsets, const Source& source = Source::current());
 
+// Attention with a state instead of scores (Yang et al. 2024, arXiv:2412.06464). For each head a matrix S [Dk,Dv],
+// first 0, and for each token t, with P = exp(g_t) S_(t-1):
+//   S_t = P + beta_t k_t (v_t - P^T k_t)^T,   o_t = scale S_t^T q_t
+// q and k [...,N,S,Dk], v [...,H,S,Dv] -> [...,H,S,Dv]; the logarithms of decay g and beta [...,H,S] in fp32 for low v.
+// Heads as for attention().
+Value gated_delta_rule(Graph& graph, Value q, Value k, Value v, Value g, Value beta, double scale,
+                       const Source& source = Source::current());
+// Mamba-2's scan (Dao & Gu 2024, arXiv:2405.21060): the same without P^T k, with q = c, k = b, v = x, g = a dt, beta =
+// dt and scale 1, plus d x. x [B,S,H,P], dt [B,S,H] after softplus, a and d [H], b and c [B,S,G,N] -> [B,S,H,P].
+struct StateSpace {
+  Value dt, a, b, c, d;
+};
+Value state_space_scan(Graph& graph, Value x, const StateSpace& space, const Source& source = Source::current());
+
 // Composites.
 Value relu(Graph& graph, Value x, const Source& source = Source::current());
 Value silu(Graph& graph, Value x, const Source& source = Source::current());  // x * sigmoid(x)
 // x Phi(x), Phi the distribution function of the normal distribution; `by_tanh`: the approximation
 // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016).
 Value gelu(Graph& graph, Value x, bool by_tanh = false, const Source& source = Source::current());
+Value softplus(Graph& graph, Value x, const Source& source = Source::current());  // log(1 + exp(x))
+// A convolution of each channel along the sequence: x [...,S,C], weight [C,W] -> [...,S,C], token t from tokens
+// t - W + 1 to t, where tokens before the first are 0: y_t = sum of weight[:,i] x_(t - W + 1 + i). `reversed`: from
+// tokens t to t + W - 1, y_t = sum of weight[:,i] x_(t + W - 1 - i), which is also the derivative by x.
+Value causal_convolution(Graph& graph, Value x, Value weight, bool reversed = false,
+                         const Source& source = Source::current());
 // cap * tanh(x / cap), for a positive cap.
 Value soft_cap(Graph& graph, Value x, double cap, const Source& source = Source::current());
 // x [...,S,K]: element (i,j) is x where i + K - S - window < j <= i + K - S, else `fill` (-inf for scores, 0 for their

@@ -22,7 +22,7 @@ constexpr std::array<OpTraits, kOpCount> kTraits = {{
 
 constexpr auto kClassNames =
     enum_names<OpClass>("state", "view", "placement", "elementwise", "reduction", "contraction", "gather", "experts",
-                        "composite", "collective", "fused");
+                        "recurrence", "composite", "collective", "fused");
 constexpr auto kKernelClassNames =
     enum_names<KernelClass>("matmul", "attention", "softmax", "norm", "elementwise", "loss", "optimizer",
                             "memory movement", "communication", "unknown");

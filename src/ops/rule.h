@@ -38,8 +38,7 @@ struct OpRule {
   // decomposition is differentiated instead.
   std::size_t first_constant_operand = SIZE_MAX;
 
-  // The operands from this one on are of the accumulator dtype of the others; autocast does not cast them. SIZE_MAX:
-  // none.
+  // The operands from this one on are of the accumulator dtype of the others, also after autocast. SIZE_MAX: none.
   std::size_t first_accumulator_operand = SIZE_MAX;
 
   // Floating-point operations of one node. Not null exactly for ops of Arithmetic::formula.

@@ -47,16 +47,19 @@ const std::set<Op> kMoves = {Op::copy, Op::cast, Op::detach, Op::iota};  // elem
 const std::set<Op> kActivations = {Op::relu,          Op::silu,     Op::silu_backward,     Op::gelu,
                                    Op::gelu_backward, Op::soft_cap, Op::soft_cap_backward, Op::causal_mask};
 const std::set<Op> kAttention = {Op::attention, Op::attention_backward};
+const std::set<Op> kConvolution = {Op::causal_convolution};
 const std::set<Op> kOfCodes = {Op::quantise, Op::scaled_matmul};  // made after autocast
 const std::set<Op> kGrouped = {Op::grouped_matmul, Op::grouped_matmul_weights};
 
 TEST(Autocast, rounds_the_operands_of_products) {
-  EXPECT_EQ(names(ops_with(AutocastRule::low)), names(with(with(ops_of(OpClass::contraction), kGrouped), kAttention)));
+  EXPECT_EQ(names(ops_with(AutocastRule::low)),
+            names(with(with(with(ops_of(OpClass::contraction), kGrouped), with(kAttention, kConvolution)),
+                       ops_of(OpClass::recurrence))));
 }
 
 TEST(Autocast, computes_norms_softmax_losses_sums_exponentials_and_updates_in_fp32) {
-  const std::set<Op> whole =
-      without(ops_of(OpClass::composite), with(with(kActivations, kAttention), with(kOfCodes, {Op::rope})));
+  const std::set<Op> whole = without(
+      ops_of(OpClass::composite), with(with(kActivations, kAttention), with(with(kOfCodes, kConvolution), {Op::rope})));
   EXPECT_EQ(names(ops_with(AutocastRule::full)), names(with(with(whole, kExponentials), {Op::reduce_sum})));
 }
 

@@ -303,7 +303,8 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
     case OpClass::reduction:
     case OpClass::contraction:
     case OpClass::gather:
-    case OpClass::experts: return true;
+    case OpClass::experts:
+    case OpClass::recurrence: return true;
     default:
       if (node.op == Op::rope) {
         const DType dtype = graph.type(node.inputs[0]).dtype;
@@ -316,8 +317,13 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
 }
 
 OperandLayout CpuDevice::operand_layout(const Graph&, const Node& node, int index) const {
-  if (op_class(node.op) == OpClass::contraction) return index < 2 ? OperandLayout::matrix : OperandLayout::dense;
-  if (op_class(node.op) == OpClass::gather || op_class(node.op) == OpClass::experts) return OperandLayout::dense;
+  switch (op_class(node.op)) {
+    case OpClass::contraction: return index < 2 ? OperandLayout::matrix : OperandLayout::dense;
+    case OpClass::gather:
+    case OpClass::experts:
+    case OpClass::recurrence: return OperandLayout::dense;
+    default: break;
+  }
   if (node.op == Op::attention || node.op == Op::attention_backward) return OperandLayout::dense;
   if (node.op == Op::rope && index > 0) return OperandLayout::dense;
   return OperandLayout::any;
@@ -341,6 +347,8 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
     case Op::expert_order: return cpu::make_routing_kernel(spec);
     case Op::grouped_matmul:
     case Op::grouped_matmul_weights: return cpu::make_grouped_matmul_kernel(spec);
+    case Op::linear_attention:
+    case Op::linear_attention_backward: return cpu::make_linear_attention_kernel(spec);
     case Op::rope: return cpu::make_rope_kernel(spec);
     case Op::attention: return cpu::make_attention_kernel(spec);
     case Op::attention_backward: return cpu::make_attention_backward_kernel(spec);

@@ -1,5 +1,4 @@
 // Top-k and the order of tokens by expert.
-#include <dnnl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +6,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels.h"
-#include "backends/cpu/matmul/onednn.h"
+#include "backends/cpu/matmul/one_thread.h"
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
@@ -186,19 +185,19 @@ class GroupedMatmul : public Kernel {
     offsets_ = static_cast<const std::int64_t*>(arguments.inputs[2]);
     check_offsets();
     if (dtype_ == DType::fp64) {
-      return multiply<double>(static_cast<const double*>(arguments.inputs[0]),
-                              static_cast<const double*>(arguments.inputs[1]),
-                              static_cast<double*>(arguments.outputs[0]));
+      return multiply_groups(static_cast<const double*>(arguments.inputs[0]),
+                             static_cast<const double*>(arguments.inputs[1]),
+                             static_cast<double*>(arguments.outputs[0]));
     }
     if (dtype_ == DType::fp32) {
-      return multiply<float>(static_cast<const float*>(arguments.inputs[0]),
+      return multiply_groups(static_cast<const float*>(arguments.inputs[0]),
                              static_cast<const float*>(arguments.inputs[1]), static_cast<float*>(arguments.outputs[0]));
     }
     auto* wide = static_cast<float*>(arguments.workspace);
     float* result = wide + elements_[0] + elements_[1];
     convert(tile::load_function(dtype_, 1), wide, sizeof(float), arguments.inputs[0], 2, elements_[0]);
     convert(tile::load_function(dtype_, 1), wide + elements_[0], sizeof(float), arguments.inputs[1], 2, elements_[1]);
-    multiply<float>(wide, wide + elements_[0], result);
+    multiply_groups<float>(wide, wide + elements_[0], result);
     convert(tile::store_function(dtype_, 1), arguments.outputs[0], 2, result, sizeof(float), elements_[2]);
   }
 
@@ -218,7 +217,7 @@ class GroupedMatmul : public Kernel {
   }
 
   template <typename T>
-  void multiply(const T* a, const T* b, T* c) const {
+  void multiply_groups(const T* a, const T* b, T* c) const {
     const std::int64_t tiles = (columns_ + kTileColumns - 1) / kTileColumns;
     parallel_for(experts_ * tiles, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -247,53 +246,15 @@ class GroupedMatmul : public Kernel {
         for (std::int64_t i = 0; i < inner_; ++i) std::fill_n(matrix + i * columns_, width, T{0});
         return;
       }
-      return product({true, false}, {inner_, width, rows.count()}, {a + rows.begin * inner_, inner_},
-                     {b + rows.begin * columns_ + column, columns_}, matrix, columns_);
+      return multiply<T>({inner_, width, rows.count()}, {a + rows.begin * inner_, inner_, true},
+                         {b + rows.begin * columns_ + column, columns_}, matrix, columns_);
     }
     if (rows.count() == 0) return;
     const T* weights = b + expert * inner_ * columns_;
-    product({false, transposed_}, {rows.count(), width, inner_}, {a + rows.begin * inner_, inner_},
-            transposed_ ? Matrix<T>{weights + column * inner_, inner_} : Matrix<T>{weights + column, columns_},
-            c + rows.begin * columns_ + column, columns_);
-  }
-
-  template <typename T>
-  struct Matrix {
-    const T* first;
-    std::int64_t leading;
-  };
-  struct Transposed {
-    bool a, b;
-  };
-  struct Sizes {
-    std::int64_t m, n, k;
-  };
-
-  static void product(Transposed transposed, Sizes size, Matrix<float> a, Matrix<float> b, float* c,
-                      std::int64_t leading) {
-    if (size.k == 0) {
-      for (std::int64_t i = 0; i < size.m; ++i) std::fill_n(c + i * leading, size.n, 0.0F);
-      return;
-    }
-    const OneThread one_thread;
-    const dnnl_status_t status = dnnl_sgemm(transposed.a ? 'T' : 'N', transposed.b ? 'T' : 'N', size.m, size.n, size.k,
-                                            1.0F, a.first, a.leading, b.first, b.leading, 0.0F, c, leading);
-    if (status == dnnl_success) return;
-    throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product (status {})", size.m, size.n, size.k,
-                            static_cast<int>(status)));
-  }
-
-  static void product(Transposed transposed, Sizes size, Matrix<double> a, Matrix<double> b, double* c,
-                      std::int64_t leading) {
-    for (std::int64_t i = 0; i < size.m; ++i) {
-      for (std::int64_t j = 0; j < size.n; ++j) {
-        double sum = 0;
-        for (std::int64_t k = 0; k < size.k; ++k)
-          sum += a.first[transposed.a ? k * a.leading + i : i * a.leading + k] *
-                 b.first[transposed.b ? j * b.leading + k : k * b.leading + j];
-        c[i * leading + j] = sum;
-      }
-    }
+    multiply<T>(
+        {rows.count(), width, inner_}, {a + rows.begin * inner_, inner_},
+        transposed_ ? Factor<T>{weights + column * inner_, inner_, true} : Factor<T>{weights + column, columns_},
+        c + rows.begin * columns_ + column, columns_);
   }
 
   bool sums_rows_;

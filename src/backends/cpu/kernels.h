@@ -32,4 +32,9 @@ std::unique_ptr<Kernel> make_routing_kernel(const KernelSpec& spec);
 // Error at launch.
 std::unique_ptr<Kernel> make_grouped_matmul_kernel(const KernelSpec& spec);
 
+// linear_attention and its derivative: each thread takes a head, in the derivative also chunks of a head of the keys.
+// Operands and results are dense, of any floating dtype; bf16 and fp16 are widened to fp32. The workspace of the
+// derivative has the states before all chunks and their gradients. Results do not depend on the number of threads.
+std::unique_ptr<Kernel> make_linear_attention_kernel(const KernelSpec& spec);
+
 }  // namespace ridgepoint::cpu

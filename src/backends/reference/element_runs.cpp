@@ -122,4 +122,10 @@ bool LoopNest::mergeable(std::size_t outer, std::int64_t inner_size, std::span<c
   return true;
 }
 
+std::vector<double> load_all(const TensorLayout& layout, const void* base) {
+  std::vector<double> values(static_cast<std::size_t>(layout.shape.elements()));
+  load_run(layout, base, 0, 1, layout.shape.elements(), values.data());
+  return values;
+}
+
 }  // namespace ridgepoint::reference

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ridgepoint/shape.h"
 #include "runtime/device/device.h"
@@ -87,5 +88,12 @@ void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride
 // The same from integers: modulo 2^bits for integer dtypes, rounded once for floating ones.
 void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride, std::int64_t count,
                const std::int64_t* values);
+
+// All elements of a dense operand, and the inverse.
+std::vector<double> load_all(const TensorLayout& layout, const void* base);
+template <typename Value>
+void store_all(const TensorLayout& layout, void* base, const std::vector<Value>& values) {
+  store_run(layout.dtype, base, 0, 1, layout.shape.elements(), values.data());
+}
 
 }  // namespace ridgepoint::reference

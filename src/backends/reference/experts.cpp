@@ -11,21 +11,10 @@
 namespace ridgepoint::reference {
 namespace {
 
-std::vector<double> load(const TensorLayout& layout, const void* base) {
-  std::vector<double> values(static_cast<std::size_t>(layout.shape.elements()));
-  load_run(layout, base, 0, 1, layout.shape.elements(), values.data());
-  return values;
-}
-
 std::vector<std::int64_t> load_integers(const TensorLayout& layout, const void* base) {
   std::vector<std::int64_t> values(static_cast<std::size_t>(layout.shape.elements()));
   load_run(layout, base, 0, 1, layout.shape.elements(), values.data());
   return values;
-}
-
-template <typename Value>
-void store(const TensorLayout& layout, void* base, const std::vector<Value>& values) {
-  store_run(layout.dtype, base, 0, 1, layout.shape.elements(), values.data());
 }
 
 class ExpertsKernel : public ReferenceKernel {
@@ -49,7 +38,7 @@ class ExpertsKernel : public ReferenceKernel {
 
  private:
   void top_k(const LaunchArguments& arguments) const {
-    const std::vector<double> x = load(inputs_[0], arguments.inputs[0]);
+    const std::vector<double> x = load_all(inputs_[0], arguments.inputs[0]);
     const std::int64_t width = inputs_[0].shape[-1];
     const std::int64_t k = outputs_[0].shape[-1];
     std::vector<double> values;
@@ -65,19 +54,19 @@ class ExpertsKernel : public ReferenceKernel {
         values.push_back(row[indices.back()]);
       }
     }
-    store(outputs_[0], arguments.outputs[0], values);
-    store(outputs_[1], arguments.outputs[1], indices);
+    store_all(outputs_[0], arguments.outputs[0], values);
+    store_all(outputs_[1], arguments.outputs[1], indices);
   }
 
   void top_k_backward(const LaunchArguments& arguments) const {
-    const std::vector<double> gradient = load(inputs_[0], arguments.inputs[0]);
+    const std::vector<double> gradient = load_all(inputs_[0], arguments.inputs[0]);
     const std::vector<std::int64_t> indices = load_integers(inputs_[1], arguments.inputs[1]);
     const auto k = static_cast<std::size_t>(inputs_[0].shape[-1]);
     const auto width = static_cast<std::size_t>(outputs_[0].shape[-1]);
     std::vector<double> result(static_cast<std::size_t>(outputs_[0].shape.elements()));
     for (std::size_t i = 0; i < gradient.size(); ++i)
       result[i / k * width + checked(indices[i], outputs_[0].shape[-1])] = gradient[i];
-    store(outputs_[0], arguments.outputs[0], result);
+    store_all(outputs_[0], arguments.outputs[0], result);
   }
 
   void expert_order(const LaunchArguments& arguments) const {
@@ -90,14 +79,14 @@ class ExpertsKernel : public ReferenceKernel {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, {}, [&](std::int64_t i) { return choices[static_cast<std::size_t>(i)]; });
     std::ranges::transform(order, rows.begin(), [&](std::int64_t i) { return i / inputs_[0].shape[1]; });
-    store(outputs_[0], arguments.outputs[0], order);
-    store(outputs_[1], arguments.outputs[1], rows);
-    store(outputs_[2], arguments.outputs[2], offsets);
+    store_all(outputs_[0], arguments.outputs[0], order);
+    store_all(outputs_[1], arguments.outputs[1], rows);
+    store_all(outputs_[2], arguments.outputs[2], offsets);
   }
 
   void grouped_matmul(const LaunchArguments& arguments) const {
-    const std::vector<double> x = load(inputs_[0], arguments.inputs[0]);
-    const std::vector<double> weights = load(inputs_[1], arguments.inputs[1]);
+    const std::vector<double> x = load_all(inputs_[0], arguments.inputs[0]);
+    const std::vector<double> weights = load_all(inputs_[1], arguments.inputs[1]);
     const auto inner = static_cast<std::size_t>(inputs_[0].shape[1]);
     const auto width = static_cast<std::size_t>(outputs_[0].shape[1]);
     std::vector<double> result(static_cast<std::size_t>(outputs_[0].shape.elements()));
@@ -110,12 +99,12 @@ class ExpertsKernel : public ReferenceKernel {
         result[row * width + m] = sum;
       }
     });
-    store(outputs_[0], arguments.outputs[0], result);
+    store_all(outputs_[0], arguments.outputs[0], result);
   }
 
   void grouped_matmul_weights(const LaunchArguments& arguments) const {
-    const std::vector<double> a = load(inputs_[0], arguments.inputs[0]);
-    const std::vector<double> b = load(inputs_[1], arguments.inputs[1]);
+    const std::vector<double> a = load_all(inputs_[0], arguments.inputs[0]);
+    const std::vector<double> b = load_all(inputs_[1], arguments.inputs[1]);
     const auto rows = static_cast<std::size_t>(inputs_[0].shape[1]);
     const auto columns = static_cast<std::size_t>(inputs_[1].shape[1]);
     std::vector<double> result(static_cast<std::size_t>(outputs_[0].shape.elements()));
@@ -125,7 +114,7 @@ class ExpertsKernel : public ReferenceKernel {
         for (std::size_t q = 0; q < columns; ++q) matrix[p * columns + q] += a[row * rows + p] * b[row * columns + q];
       }
     });
-    store(outputs_[0], arguments.outputs[0], result);
+    store_all(outputs_[0], arguments.outputs[0], result);
   }
 
   // Calls visit(expert, row) for the rows of each expert. Throws Error for offsets that do not rise within the rows.

@@ -53,10 +53,11 @@ class ReferenceDevice : public Device {
   bool has_kernel(const Graph&, const Node& node) const override {
     const OpClass kind = op_class(node.op);
     return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::contraction ||
-           kind == OpClass::gather || kind == OpClass::experts;
+           kind == OpClass::gather || kind == OpClass::experts || kind == OpClass::recurrence;
   }
   OperandLayout operand_layout(const Graph&, const Node& node, int) const override {
-    return op_class(node.op) == OpClass::experts ? OperandLayout::dense : OperandLayout::any;
+    const OpClass kind = op_class(node.op);
+    return kind == OpClass::experts || kind == OpClass::recurrence ? OperandLayout::dense : OperandLayout::any;
   }
   bool writes_strided(const Graph&, const Node& node) const override {
     return op_class(node.op) == OpClass::elementwise;
@@ -83,6 +84,7 @@ std::unique_ptr<Kernel> ReferenceDevice::make_kernel(const KernelSpec& spec) {
     case OpClass::gather:
       return spec.node.op == Op::embedding ? reference::make_embedding(spec) : reference::make_embedding_backward(spec);
     case OpClass::experts: return reference::make_experts(spec);
+    case OpClass::recurrence: return reference::make_linear_attention(spec);
     default:
       throw Error("the reference device was asked for a kernel for " + std::string(ridgepoint::name(spec.node.op)) +
                       ", a " + std::string(ridgepoint::name(op_class(spec.node.op))) +

@@ -20,7 +20,8 @@ std::shared_ptr<Device> make_reference_device(const DeviceOptions& options = {})
 namespace ridgepoint::reference {
 
 // The kernels of the reference back end, one factory function for each class of op. All arithmetic is in double, and a
-// result is rounded once, to the output's dtype. Operands may have any strides and dtypes, those of experts are dense.
+// result is rounded once, to the output's dtype. Operands may have any strides and dtypes, those of experts and
+// recurrences are dense.
 // Ops that move, compare or convert integers are exact.
 class ReferenceKernel : public Kernel {
  public:
@@ -39,5 +40,6 @@ std::unique_ptr<Kernel> make_matmul(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_experts(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_linear_attention(const KernelSpec& spec);
 
 }  // namespace ridgepoint::reference

@@ -1,5 +1,5 @@
-// Activations: relu(x) = max(x, 0), silu(x) = x sigmoid(x), gelu and soft_cap; all but relu with their derivative as
-// one op.
+// Activations: relu(x) = max(x, 0), silu(x) = x sigmoid(x), softplus(x) = log(1 + exp(x)), gelu and soft_cap; all but
+// relu and softplus with their derivative as one op.
 #include <numbers>
 
 #include "ops/shape_rules.h"
@@ -38,6 +38,22 @@ std::vector<Value> decompose_silu_backward(Graph& graph, const Node& node) {
   const Value slope =
       add(graph, s, mul(graph, mul(graph, x, s), sub(graph, constant(graph, 1.0, graph.type(x).dtype), s)));
   return {mul(graph, node.inputs[0], slope)};
+}
+
+// max(x, 0) + log(1 + y) with y = exp(-|x|). What 1 + y rounds off is made up for by the quotient (Goldberg 1991,
+// theorem 4), because steps of time are as small as 0.001.
+std::vector<Value> decompose_softplus(Graph& graph, const Node& node) {
+  const Value x = node.inputs[0];
+  const DType dtype = graph.type(x).dtype;
+  const Value one = constant(graph, 1.0, dtype);
+  const Value y = exp(graph, minimum(graph, x, neg(graph, x)));
+  const Value sum = add(graph, y, one);
+  const Value quotient = div(graph, mul(graph, y, log(graph, sum)), sub(graph, sum, one));
+  return {add(graph, relu(graph, x), where(graph, equal(graph, sum, one), y, quotient))};
+}
+
+std::vector<Value> vjp_softplus(Graph& graph, const Node& node, std::span<const Value> g) {
+  return {mul(graph, g[0], sigmoid(graph, node.inputs[0]))};
 }
 
 // gelu(x) = x Phi(x) (Hendrycks & Gimpel 2016), Phi by erf or by the approximation with tanh (attribute `tanh`).
@@ -127,6 +143,9 @@ extern const OpRule rule_relu{.infer = infer_same, .vjp = vjp_relu, .decompose =
 extern const OpRule rule_silu{.infer = infer_same, .vjp = vjp_silu, .decompose = decompose_silu};
 extern const OpRule rule_silu_backward{.infer = infer_silu_backward, .decompose = decompose_silu_backward};
 
+extern const OpRule rule_softplus{.infer = infer_same, .vjp = vjp_softplus, .decompose = decompose_softplus};
+
+Value softplus(Graph& graph, Value x, const Source& source) { return make_value(graph, Op::softplus, {x}, {}, source); }
 Value relu(Graph& graph, Value x, const Source& source) { return make_value(graph, Op::relu, {x}, {}, source); }
 Value silu(Graph& graph, Value x, const Source& source) { return make_value(graph, Op::silu, {x}, {}, source); }
 

@@ -126,7 +126,7 @@ Storage::Storage(const Graph& graph)
 
 bool is_elementwise_composite(const Node& node) {
   return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::elementwise &&
-         node.op != Op::rope && node.op != Op::quantise;
+         node.op != Op::rope && node.op != Op::quantise && node.op != Op::causal_convolution;
 }
 
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }

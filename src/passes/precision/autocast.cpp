@@ -101,8 +101,9 @@ class Autocaster {
     for (const Value value : node.inputs) operands.push_back(replacement_of(value));
     if (const std::optional<DType> dtype = compute_dtype(node.op, operands)) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        const bool follows = is_floating(graph_.type(operands[i]).dtype) && i < rule(node.op).first_accumulator_operand;
-        if (follows) operands[i] = cast_to(operands[i], *dtype);
+        if (!is_floating(graph_.type(operands[i]).dtype)) continue;
+        const bool is_wide = i >= rule(node.op).first_accumulator_operand;
+        operands[i] = cast_to(operands[i], is_wide ? accumulator(*dtype) : *dtype);
       }
     }
     if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low)

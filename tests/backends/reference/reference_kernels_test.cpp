@@ -287,6 +287,10 @@ std::vector<double> expected(Op op) {
     case Op::expert_order: return {0, 1};
     case Op::grouped_matmul:  // the offsets 1 and 1: no row is of an expert
     case Op::grouped_matmul_weights: return {0, 0, 0, 0};
+    // q = kX and k = v = kY have two tokens: o_2 = exp(g_2) beta_1 (q_2 k_1) v_1 + beta_2 (q_2 k_2) v_2. The gradient
+    // of q is the same with that of o in its place.
+    case Op::linear_attention:
+    case Op::linear_attention_backward: return {3, 0.75, 12 * std::exp(0.5) + 4.875, 3 * std::exp(0.5) + 0.203125};
     case Op::embedding: return {kX[2], kX[3], kX[2], kX[3]};
     case Op::embedding_backward: return {0, 0, kX[0] + kX[2], kX[1] + kX[3]};
     case Op::embedding_backward_add: return {kY[0], kY[1], kY[2] + kX[0] + kX[2], kY[3] + kX[1] + kX[3]};
@@ -323,6 +327,15 @@ Value build(Graph& graph, Op op) {
       return grouped_matmul(graph, in("x", {2, 2}), in("y", {1, 2, 2}), in("offsets", {2}, DType::int64), false);
     case Op::grouped_matmul_weights:
       return grouped_matmul_weights(graph, in("x", {2, 2}), in("y", {2, 2}), in("offsets", {2}, DType::int64));
+    case Op::linear_attention:
+    case Op::linear_attention_backward: {
+      std::vector<Value> operands = {in("x", {2, 2})};
+      while (static_cast<int>(operands.size()) < input_count(op) - 2)
+        operands.push_back(in(std::to_string(operands.size()).c_str(), {2, 2}));
+      operands.push_back(in("g", {2}));
+      operands.push_back(in("beta", {2}));
+      return make_value(graph, op, operands, {{"scale", 1.0}, {"delta", false}});
+    }
     case Op::cast: return cast(graph, in("x", {2, 2}), DType::fp32);
     case Op::reduce_sum: return reduce_sum(graph, in("x", {2, 2}), {1});
     case Op::reduce_max: return reduce_max(graph, in("x", {2, 2}), {1});
@@ -356,7 +369,7 @@ TEST(reference_device, runs_every_primitive_in_the_op_list) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const DType dtype = graph.type(node.inputs[i]).dtype;
       EXPECT_EQ(device->operand_layout(graph, node, static_cast<int>(i)),
-                kind == OpClass::experts ? OperandLayout::dense : OperandLayout::any);
+                kind == OpClass::experts || kind == OpClass::recurrence ? OperandLayout::dense : OperandLayout::any);
       operands[i].storage = dtype == DType::boolean ? kCondition
                             : dtype == DType::int64 ? kIndices
                             : is_first              ? kX

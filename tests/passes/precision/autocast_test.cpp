@@ -114,6 +114,20 @@ output "residual" %16
 )"));
 }
 
+// Decays and factors of a recurrence, %3 from a product among them.
+TEST(Autocast, keeps_what_a_state_is_multiplied_by_in_fp32) {
+  expect_rewritten(autocast_to<Precision::bf16>, product_and(R"(%3:fp32[4] = reduce_max(%2) {axes=[1], keep_dims=false}
+%4:fp32[4,6] = linear_attention(%0, %0, %2, %3, %3) {delta=true, scale=0.5}
+output "o" %4
+)"),
+                   bf16_product_and(R"(%5:bf16[4] = reduce_max(%4) {axes=[1], keep_dims=false}
+%6:fp32[4] = cast(%5) {dtype="fp32"}
+%7:fp32[4] = cast(%5) {dtype="fp32"}
+%8:bf16[4,6] = linear_attention(%2, %2, %4, %6, %7) {delta=true, scale=0.5}
+output "o" %8
+)"));
+}
+
 TEST(Autocast, keeps_norms_and_losses_in_fp32) {
   expect_rewritten(autocast_to<Precision::fp16>, product_and(R"(%3:fp32[6] = input() {name="gain", role="parameter"}
 %4:int64[4] = input() {name="targets", role="data"}

@@ -18,6 +18,7 @@ const std::vector<OpCase>& op_cases() {
     add_norms(cases);
     add_rope(cases);
     add_attention(cases);
+    add_linear_attention(cases);
     add_cross_entropy(cases);
     add_optimizers(cases);
     add_float8(cases);

@@ -174,6 +174,7 @@ class RandomKernels {
     switch (op) {
       case Op::relu:
       case Op::silu:
+      case Op::softplus:
       case Op::softmax:
       case Op::nonfinite: return make(op, {x()});
       case Op::silu_backward:

@@ -84,4 +84,47 @@ void add_attention(OpCases& cases) {
                  }));
 }
 
+// The numbers of tokens are not those of whole chunks. Keys, decays and factors are small enough for states to be
+// bounded.
+void add_linear_attention(OpCases& cases) {
+  const auto operands = [](Graph& g, const Values& x) {
+    return Values{x[0], scale(g, x[1], 0.25), x[2], shift(g, scale(g, x[3], 0.25), -0.5), x[4]};
+  };
+  struct Form {
+    std::string name;
+    Shape keys, values;
+  };
+  const Form forms[] = {{"heads", Shape{2, 2, 9, 8}, Shape{2, 2, 9, 6}},
+                        {"shared_keys", Shape{2, 70, 8}, Shape{6, 70, 40}},
+                        {"one_head", Shape{131, 3}, Shape{131, 5}},
+                        {"one_token", Shape{1, 1, 24}, Shape{2, 1, 7}}};
+  for (const auto& [form_name, keys, values] : forms) {
+    const Shape rows(std::vector<Dim>(values.dims().begin(), values.dims().end() - 1));
+    for (const bool delta : {false, true}) {
+      const std::string variant = form_name + (delta ? "_delta" : "");
+      const Attributes attributes = {{"scale", 0.35}, {"delta", delta}};
+      cases.add_case(Op::linear_attention, variant,
+                     graph_of({keys, keys, values, rows, rows}, [=](Graph& g, const Values& x) {
+                       return Values{make_value(g, Op::linear_attention, operands(g, x), attributes)};
+                     }));
+      cases
+          .add_case(Op::linear_attention_backward, variant,
+                    graph_of({keys, keys, values, rows, rows, values},
+                             [=](Graph& g, const Values& x) {
+                               Values all = operands(g, x);
+                               all.insert(all.begin(), x[5]);
+                               return g.node(make_node(g, Op::linear_attention_backward, all, attributes)).outputs;
+                             }))
+          .differentiable = false;
+    }
+  }
+  cases.add_case(
+      Op::linear_attention, "state_space",
+      graph_of({Shape{2, 67, 4, 5}, Shape{2, 67, 4}, Shape{4}, Shape{2, 67, 2, 8}, Shape{2, 67, 2, 8}, Shape{4}},
+               [](Graph& g, const Values& x) {
+                 const StateSpace space{softplus(g, x[1]), neg(g, exp(g, x[2])), x[3], x[4], x[5]};
+                 return Values{state_space_scan(g, x[0], space)};
+               }));
+}
+
 }  // namespace ridgepoint::testing

@@ -37,6 +37,7 @@ void add_activations_and_masks(OpCases& cases);
 void add_norms(OpCases& cases);
 void add_rope(OpCases& cases);
 void add_attention(OpCases& cases);
+void add_linear_attention(OpCases& cases);
 void add_cross_entropy(OpCases& cases);
 void add_optimizers(OpCases& cases);
 void add_float8(OpCases& cases);

@@ -22,6 +22,14 @@ void add_activations_and_masks(OpCases& cases) {
                      return g.node(make_node(g, Op::gelu_backward, {x[0], x[1]}, {{"tanh", by_tanh}})).outputs;
                    }));
   }
+  for (const bool reversed : {false, true}) {
+    for (const auto& [x_shape, width] : {std::pair{Shape{2, 9, 24}, 4}, {Shape{3, 8}, 5}, {Shape{7, 3}, 1}}) {
+      cases.add_case(Op::causal_convolution, OpCases::shape_name(x_shape) + (reversed ? "_reversed" : ""),
+                     graph_of({x_shape, Shape{x_shape[-1], width}}, [reversed](Graph& g, const Values& x) {
+                       return Values{silu(g, causal_convolution(g, x[0], x[1], reversed))};
+                     }));
+    }
+  }
   cases.add_case(Op::soft_cap, "",
                  graph_of({Shape{3, 37}}, [](Graph& g, const Values& x) { return Values{soft_cap(g, x[0], 0.75)}; }));
   cases.add_case(Op::soft_cap_backward, "", graph_of({Shape{3, 37}, Shape{3, 37}}, [](Graph& g, const Values& x) {

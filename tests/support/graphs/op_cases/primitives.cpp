@@ -60,6 +60,7 @@ void add_elementwise(OpCases& cases) {
     cases.unary(op, -2.0, 2.0);
   for (const Op op : {Op::log, Op::sqrt, Op::rsqrt}) cases.unary(op, 0.25, 4.0);
   for (const Op op : {Op::relu, Op::silu}) cases.unary(op, -3.0, 3.0);
+  cases.unary(Op::softplus, -30.0, 30.0);
   cases
       .add_case(
           Op::detach, "",
