@@ -507,7 +507,7 @@ TEST(Answers, say_how_long_the_problem_of_the_leaderboard_takes) {
                      {"forward_ms", {{"median", 1.5}}},
                      {"backward_ms", {{"median", 4}}}};
   EXPECT_EQ(sentence({{StudyPart::leaderboard, {call}}}, "How long does the problem of the leaderboard"),
-            "flash attention with 16 heads over 16384 tokens takes 5.500 ms, forward and backward.");
+            "flash attention with 16 heads over 16384 tokens takes 5.50 ms, forward and backward.");
 }
 
 TEST(Answers, say_what_collectives_reach) {

@@ -216,7 +216,7 @@ void add_collectives(Planner& planner) {
                          "--size",      std::string(sizes)};
     return {.arguments = words,
             .rows = 0,
-            .seconds = start_seconds(machine) + 5 * static_cast<double>(ranks),
+            .seconds = start_seconds(machine) + (device == "cpu" ? 2.5 * static_cast<double>(ranks) : 5),
             .without_card = Without::is_left_out};
   };
   const std::int64_t ranks = planner.settings().ranks;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/text/text.h"
 #include "predict/cards/datasheet.h"
@@ -80,9 +81,13 @@ std::vector<std::string> timeline_files(const StudyPartPlan& part) {
     const std::string& names = *std::next(option);
     for (std::size_t begin = 0; begin <= names.size();) {
       const std::size_t end = std::min(names.find(',', begin), names.size());
-      const std::string name = names.substr(begin, end - begin);
-      if (name.starts_with(kFolder)) files.push_back(name.substr(kFolder.size()));
+      const std::string_view name = std::string_view(names).substr(begin, end - begin);
       begin = end + 1;
+      if (!name.starts_with(kFolder)) continue;
+      const std::filesystem::path file(name.substr(kFolder.size()));
+      const std::filesystem::path parent = file.parent_path();
+      // The command line may be anyone's, and lead elsewhere.
+      if ((parent == "timelines" || parent == "pictures") && file.filename() != "..") files.push_back(file.string());
     }
   }
   return files;

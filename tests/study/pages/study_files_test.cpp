@@ -113,8 +113,9 @@ TEST(StudyTables, of_an_account_are_one_for_each_moment_and_say_once_what_all_ro
     }
   }
   EXPECT_THAT(text_of(document_of(StudyPart::accounting, rows), "tables/accounting.md"),
-              AllOf(HasSubstr("naive, before backward, dtype fp32, batch 8"), HasSubstr("naive, peak, dtype fp32"),
-                    HasSubstr("| component | measured |"), HasSubstr("| q | 113.0 MiB |")));
+              AllOf(HasSubstr("naive, 1024 tokens, before backward, dtype fp32, batch 8"),
+                    HasSubstr("naive, 1024 tokens, peak, dtype fp32"), HasSubstr("| component | measured |"),
+                    HasSubstr("| q | 113.0 MiB |")));
 }
 
 TEST(StudyTables, show_devices_that_cannot_run_apart) {
@@ -401,9 +402,15 @@ TEST_F(StudyFolderReading, reads_no_timeline_through_a_link) {
   write(to_json(sample_record()) + "\n");
   write_file(path().parent_path() / "secret.csv", "event,time_ms,bytes\n");
   std::filesystem::create_symlink("../../secret.csv", path() / "timelines" / "sizes.csv");
-  const StudyDocument document = read_study(path());
+  StudyDocument document = read_study(path());
+  std::vector<std::string>& command = document.parts.front().commands.front().arguments;
+  command = {"memory", "--timeline", "{folder}/timelines/sizes.csv"};
   EXPECT_THAT([&] { study_page(document, ""); }, ::testing::ThrowsMessage<Error>(HasSubstr("is a symbolic link")));
   EXPECT_THAT([&] { study_files(document); }, ::testing::ThrowsMessage<Error>(HasSubstr("is a symbolic link")));
+  for (const char* elsewhere : {"{folder}/timelines/../../secret.csv", "{folder}/../secret.csv", "/etc/passwd"}) {
+    command.back() = elsewhere;
+    EXPECT_TRUE(timeline_files(document.parts.front()).empty()) << elsewhere;
+  }
 }
 
 TEST_F(StudyFolderReading, says_that_a_folder_has_no_study) {

@@ -239,10 +239,11 @@ TEST(Edition, plans_ranks_that_the_machine_does_not_have) {
 TEST(Edition, has_a_file_for_what_its_course_asks_besides) {
   StudySettings two = like("cs336-2025", "cuda");
   two.ranks = 2;
-  const Plan plan = plan_study(study_machine(*find_datasheet("h100")), two);
+  const StudyMachine card = study_machine(*find_datasheet("h100"));
+  const Plan plan = plan_study(card, two);
   EXPECT_EQ(values(find(plan, StudyPart::collectives), "--ranks"), (std::vector<std::string>{"2", "2", "4", "6"}));
   EXPECT_EQ(values(find(plan, StudyPart::collectives), "--device"),
-            (std::vector<std::string>{"cuda", "cpu", "cpu", "cpu"}));
+            (std::vector<std::string>{card.device, "cpu", "cpu", "cpu"}));
   EXPECT_EQ(values(find(plan, StudyPart::sharded_memory), "--shard"),
             std::vector<std::string>{"none,optimizer,gradients,parameters"});
   EXPECT_EQ(values(find(plan, StudyPart::accounting), "--sequence"), std::vector<std::string>{"16384,32768"});
