@@ -206,9 +206,9 @@ Record decode_record(Json& json) {
   });
   // Records of schemas without it have 0.
   if (record.model.kv_heads == 0) record.model.kv_heads = record.model.heads;
-  const bool is_step = record.experiment == Experiment::bench || record.experiment == Experiment::profile;
-  if (!is_step) record.training_step.reset();
-  if (record.experiment != Experiment::attention) record.attention_call.reset();
+  const bool is_call = record.experiment == Experiment::attention;
+  if (is_call) record.training_step.reset();
+  if (!is_call) record.attention_call.reset();
   if (record.training_step) check_samples(record.training_step->time_ms, "time_ms");
   if (record.attention_call) {
     check_samples(record.attention_call->forward_ms, "forward_ms");
