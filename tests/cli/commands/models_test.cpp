@@ -87,8 +87,8 @@ TEST_F(ModelFolder, gives_way_to_sizes_and_overrides) {
 }
 
 TEST_F(ModelFolder, that_is_bad_is_refused_in_one_sentence) {
-  write_file(folder_ / "toy/config.json", R"({"model_type": "falcon"})");
-  expect_refused({"plan", "--model", path()}, 1, "'falcon', a family that is not supported");
+  write_file(folder_ / "toy/config.json", R"({"model_type": "mamba"})");
+  expect_refused({"plan", "--model", path()}, 1, "'mamba', a family that is not supported");
   write_file(folder_ / "toy/config.json", "{");
   expect_refused({"bench", "--model", path()}, 1, "is not JSON");
   std::filesystem::remove(folder_ / "toy/config.json");
