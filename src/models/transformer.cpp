@@ -80,9 +80,9 @@ void write_query_growth(Program& program, const TransformerConfig& config) {
   const QueryGrowth& growth = config.architecture.query_growth;
   HostTensor factors(TensorType{DType::fp32, {config.context, 1, 1}});
   for (std::int64_t position = 0; position < config.context; ++position) {
-    const auto lengths = static_cast<double>((position + growth.offset) / growth.length);
+    const std::int64_t lengths = (position + growth.offset) / growth.length;
     factors.as<float>()[static_cast<std::size_t>(position)] =
-        static_cast<float>(1 + growth.strength * std::log(1 + lengths));
+        static_cast<float>(1 + growth.strength * std::log(1 + static_cast<double>(lengths)));
   }
   program.write_input(std::string(kQueryGrowth), factors);
 }

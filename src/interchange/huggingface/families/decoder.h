@@ -70,18 +70,18 @@ class FamilyFields {
 };
 
 using FamilyFunction = void (*)(FamilyFields& fields, TransformerConfig& config);
-template <FamilyFunction fields_of>
+template <FamilyFunction kFieldsOf>
 TransformerConfig read_by(ConfigFields& fields) {
   TransformerConfig config;
   FamilyFields all(fields);
-  fields_of(all, config);
+  kFieldsOf(all, config);
   return config;
 }
-template <FamilyFunction fields_of>
+template <FamilyFunction kFieldsOf>
 void write_by(const TransformerConfig& config, Json& fields) {
   TransformerConfig copy = config;
   FamilyFields all(fields);
-  fields_of(all, copy);
+  kFieldsOf(all, copy);
 }
 
 // Throws Error with the nearest name for an activation that is not supported.
