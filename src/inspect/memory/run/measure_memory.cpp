@@ -88,7 +88,7 @@ class Run {
     describe_ranks(session_.parallel(), plan.graph(), record_.training_step->parallel);
     const MemoryForecast forecast = session_.forecast(plan);
     // The first iteration may take more than the later ones, which the history has.
-    const MemoryForecast behind_warmup = session_.forecast(plan, config_.warmup);
+    const MemoryForecast behind_warmup = config_.warmup > 0 ? session_.forecast(plan, config_.warmup) : forecast;
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(behind_warmup.use.peak_allocated_bytes);
     MemoryTrace trace(most_events(plan));
     HistoryRecorder recorder(plan, trace);

@@ -195,6 +195,11 @@ void set_heads(const ConfigFields& fields, TransformerConfig& c, std::int64_t kv
 
 }  // namespace
 
+void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent) {
+  fields.flag("attention_bias", architecture.projection_bias, absent);
+  architecture.output_bias = architecture.projection_bias;
+}
+
 Activation read_activation(ConfigFields& fields, std::string_view key, std::string_view absent) {
   const std::string text = fields.text(key, absent);
   std::vector<std::string_view> names;

@@ -69,6 +69,9 @@ class FamilyFields {
   Json* out_ = nullptr;
 };
 
+// `attention_bias`: of the projections of q, k and v and of the output. `absent` is its value in a file without it.
+void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent);
+
 using FamilyFunction = void (*)(FamilyFields& fields, TransformerConfig& config);
 template <FamilyFunction kFieldsOf>
 TransformerConfig read_by(ConfigFields& fields) {

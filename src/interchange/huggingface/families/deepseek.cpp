@@ -40,8 +40,7 @@ void latent_attention(FamilyFields& fields, TransformerConfig& c, const LatentDe
   fields.size("qk_nope_head_dim", plain, absent.plain);
   fields.size("qk_rope_head_dim", latent.rotated, absent.rotated);
   fields.size("v_head_dim", latent.value_size, absent.value);
-  fields.flag("attention_bias", a.projection_bias, false);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, false);
   fields.write("q_lora_rank", latent.q_rank > 0 ? Json(latent.q_rank) : Json(nullptr));
   fields.write("head_dim", latent.rotated);
   if (ConfigFields* in = fields.in()) {
@@ -72,8 +71,7 @@ void deepseek(FamilyFields& fields, TransformerConfig& c) {
                      .layers = 30,
                      .max_positions = 2048,
                      .intermediate_key = "moe_intermediate_size"});
-  fields.flag("attention_bias", c.architecture.projection_bias, false);
-  c.architecture.output_bias = c.architecture.projection_bias;
+  attention_bias(fields, c.architecture, false);
   deepseek_experts(fields, c, {.dense_width = 11008, .shared = 2, .first = 0, .normalised = false});
   fields.skip({"scoring_func"});
 }

@@ -25,8 +25,7 @@ void gemma(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   a.norm_adds_one = true;
   a.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
-  fields.flag("attention_bias", a.projection_bias, false);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, false);
   fields.skip({"hidden_activation"});  // transformers reads hidden_act
   fields.refuse("use_bidirectional_attention", "attention to later tokens is not supported");
 }

@@ -18,8 +18,7 @@ void gpt_oss(FamilyFields& fields, TransformerConfig& c) {
                      .epsilon = 1e-5,
                      .theta = 150000});
   Architecture& a = c.architecture;
-  fields.flag("attention_bias", a.projection_bias, true);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, true);
   a.sinks = true;
   experts(fields, c, {.count_key = "num_local_experts", .count = 128, .per_token = 4});
   ExpertRules& rules = a.experts.rules;

@@ -109,8 +109,7 @@ void gpt_neox(FamilyFields& fields, TransformerConfig& c) {
   fields.write("rotary_pct", a.rotary.share);
   a.norm = Norm::layer_norm;
   a.gated = false;
-  fields.flag("attention_bias", a.projection_bias, true);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, true);
   a.feed_forward_bias = true;
   bool is_parallel = a.block != BlockOrder::in_turn;
   fields.flag("use_parallel_residual", is_parallel, true);
@@ -165,8 +164,7 @@ void cohere_fields(FamilyFields& fields, TransformerConfig& c) {
   a.norm_biases = false;
   a.block = BlockOrder::side_by_side_one_norm;
   fields.positive("logit_scale", a.logit_scale, 0.0625);
-  fields.flag("attention_bias", a.projection_bias, false);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, false);
   fields.refuse("use_qk_norm", "layer norms of each head with weights of its own are not supported");
 }
 

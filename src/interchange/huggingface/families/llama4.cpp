@@ -67,8 +67,7 @@ void llama4(FamilyFields& fields, TransformerConfig& c) {
                      .epsilon = 1e-5,
                      .theta = 500000});
   Architecture& a = c.architecture;
-  fields.flag("attention_bias", a.projection_bias, false);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, false);
   bool has_norms = a.projection_norm != ProjectionNorm::none;
   fields.flag("use_qk_norm", has_norms, true);
   a.projection_norm = has_norms ? ProjectionNorm::unweighted : ProjectionNorm::none;

@@ -40,8 +40,7 @@ void olmo(FamilyFields& fields, TransformerConfig& c) {
   a.norm = Norm::layer_norm;
   a.norm_weights = a.norm_biases = false;
   a.norm_epsilon = 1e-5;  // whatever the file says
-  fields.flag("attention_bias", a.projection_bias, false);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, false);
   limit(fields, a);
 }
 
@@ -50,8 +49,7 @@ void olmo3(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   a.placement = NormPlacement::after;
   a.projection_norm = ProjectionNorm::whole;
-  fields.flag("attention_bias", a.projection_bias, false);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, false);
   windows(fields, c, 4096, windows_but_every(4, c.layers));
 }
 
@@ -65,8 +63,7 @@ void olmoe(FamilyFields& fields, TransformerConfig& c) {
                      .epsilon = 1e-5});
   Architecture& a = c.architecture;
   a.projection_norm = ProjectionNorm::whole;
-  fields.flag("attention_bias", a.projection_bias, false);
-  a.output_bias = a.projection_bias;
+  attention_bias(fields, a, false);
   limit(fields, a);
   experts(fields, c, {.count = 64, .per_token = 8});
   fields.flag("norm_topk_prob", a.experts.normalised, false);
