@@ -249,7 +249,7 @@ class TransformerBuilder {
     const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
     const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
     const std::int64_t values = config_.value_size();
-    if (is_op && !made_of_.sinks) heads.v = padded(heads.v, config_.head_size());
+    if (is_op) heads.v = padded(heads.v, config_.head_size());
     const Value q = by_head(heads.q);
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);
