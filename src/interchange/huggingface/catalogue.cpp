@@ -32,7 +32,7 @@ std::string plain_name(std::string_view name) {
     is_shorter = false;
     for (const std::string_view end : {"-hf", "-instruct", "-it", "-base", "-chat", "-pt", "-thinking"}) {
       if (!plain.ends_with(end)) continue;
-      plain.resize(plain.size() - end.size());
+      plain.erase(plain.size() - end.size());
       is_shorter = true;
     }
   }

@@ -141,7 +141,7 @@ TEST(BadModelConfig, layer_lists_that_contradict_are_refused) {
   EXPECT_THAT(refusal(R"({"model_type": "gpt_neo", "attention_types": [[["local"], 1]]})"),
               HasSubstr("has 1 layers; there are 24"));
   EXPECT_THAT(refusal(R"({"model_type": "gpt_neo", "attention_types": [[["local"], 18446744073709551615]]})"),
-              HasSubstr("has 25 layers; there are 24"));
+              HasSubstr("has more layers than the 24"));
   EXPECT_THAT(refusal(R"({"model_type": "exaone4", "sliding_window_pattern": "LX"})"), HasSubstr("letters L and G"));
 }
 

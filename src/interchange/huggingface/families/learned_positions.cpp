@@ -84,28 +84,29 @@ void gpt_bigcode(FamilyFields& fields, TransformerConfig& c) {
 
 // The kinds of layers: [[["global", "local"], 12]], or one by one.
 std::vector<bool> local_layers(ConfigFields& fields, std::int64_t layers) {
+  constexpr const char* kKey = "attention_types";
+  const auto most = static_cast<std::uint64_t>(layers);
   std::vector<bool> local;
-  const auto add = [&](const char* key, const Json& kind) {
-    if (kind != "global" && kind != "local") fields.fail(key, "has a layer that is neither global nor local");
-    if (local.size() <= static_cast<std::size_t>(layers)) local.push_back(kind == "local");
-  };
-  if (const Json* types = fields.find("attention_types"); types != nullptr && types->is_array()) {
-    for (const Json& group : *types) {
-      const bool is_group =
-          group.is_array() && group.size() == 2 && group[0].is_array() && group[1].is_number_integer();
-      if (!is_group) fields.fail("attention_types", "must be a list of kinds of layers with their repeats");
-      const auto repeats =
-          std::min<std::uint64_t>(group[1].get<std::uint64_t>(), static_cast<std::uint64_t>(layers) + 1);
-      for (std::uint64_t i = 0; i < repeats; ++i) {
-        for (const Json& kind : group[0]) add("attention_types", kind);
-      }
-    }
-  } else {
+  const Json* types = fields.find(kKey);
+  if (types == nullptr) {
     local = windows_but_every(2, layers);
     local.flip();
+    return local;
   }
-  if (local.size() != static_cast<std::size_t>(layers))
-    fields.fail("attention_types", fmt::format("has {} layers; there are {}", local.size(), layers));
+  for (const Json& group : *types) {
+    const bool is_group = group.is_array() && group.size() == 2 && group[0].is_array() && group[1].is_number_integer();
+    if (!is_group) fields.fail(kKey, "must be a list of kinds of layers with their repeats");
+    const auto times = group[1].get<std::uint64_t>();
+    if (times > most || group[0].size() > most || local.size() + times * group[0].size() > most)
+      fields.fail(kKey, fmt::format("has more layers than the {} of the model", layers));
+    for (std::uint64_t i = 0; i < times; ++i) {
+      for (const Json& kind : group[0]) {
+        if (kind != "global" && kind != "local") fields.fail(kKey, "has a layer that is neither global nor local");
+        local.push_back(kind == "local");
+      }
+    }
+  }
+  if (local.size() != most) fields.fail(kKey, fmt::format("has {} layers; there are {}", local.size(), layers));
   return local;
 }
 
