@@ -87,8 +87,8 @@ TEST_F(ModelFolder, gives_way_to_sizes_and_overrides) {
 }
 
 TEST_F(ModelFolder, that_is_bad_is_refused_in_one_sentence) {
-  write_file(folder_ / "toy/config.json", R"({"model_type": "falcon"})");
-  expect_refused({"plan", "--model", path()}, 1, "'falcon', a family that is not supported");
+  write_file(folder_ / "toy/config.json", R"({"model_type": "mamba"})");
+  expect_refused({"plan", "--model", path()}, 1, "'mamba', a family that is not supported");
   write_file(folder_ / "toy/config.json", "{");
   expect_refused({"bench", "--model", path()}, 1, "is not JSON");
   std::filesystem::remove(folder_ / "toy/config.json");
@@ -100,6 +100,13 @@ TEST_F(ModelFolder, is_refused_where_pytorch_has_no_match) {
   EXPECT_EQ(plan.exit_code, 1);
   EXPECT_THAT(plan.output, HasSubstr("transformers checkpoints each layer"));
   expect_refused({"bench", "--device", "cpu", "--model", path(), "--peers", "torch"}, 2, "of another architecture");
+}
+
+TEST(ModelsCommand, plans_as_torch_no_model_whose_modules_are_not_modelled) {
+  const ProgramResult plan =
+      run_program({"plan", "--model", "gpt-oss-20b", "--as", "torch", "--compile", "off", "--card", "h200"});
+  EXPECT_EQ(plan.exit_code, 1);
+  EXPECT_THAT(plan.output, HasSubstr("what the modules of gpt-oss-20b allocate in transformers is not modelled"));
 }
 
 TEST_F(ModelFolder, saves_weights_that_verify_and_bench_read_again) {

@@ -182,7 +182,8 @@ class WeightList {
     if (!c_.architecture.gated) {
       linear(file, names_.up, c_.d_model, {first}, has_bias);
     } else if (!names_.gate_up.empty()) {
-      linear(file, names_.gate_up, c_.d_model, {first, up}, has_bias);
+      const bool is_up_first = names_.up_before_gate;
+      linear(file, names_.gate_up, c_.d_model, {is_up_first ? up : first, is_up_first ? first : up}, has_bias);
     } else {
       linear(file, names_.gate, c_.d_model, {first}, has_bias);
       linear(file, names_.up, c_.d_model, {up}, has_bias);
