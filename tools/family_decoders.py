@@ -285,6 +285,8 @@ class Decoder:
         q, k, v = (t.unflatten(-1, (-1, self.size)) for t in (q, k, v))
         if norms and when == "before":
             q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
+        if norms and when == "each":
+            q, k = self.norm_of_each_head(q, name + norms[0]), self.norm_of_each_head(k, name + norms[1])
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         if self.rotates(layer):
             q, k = self.rotated(q), self.rotated(k)
@@ -297,7 +299,20 @@ class Decoder:
     def norms_of_heads(self):
         if self.family == "glm4_moe" and self.config.get("use_qk_norm"):
             return ("q_norm", "k_norm"), "before"
+        if self.family == "cohere" and self.config.get("use_qk_norm"):
+            return ("q_norm", "k_norm"), "each"
+        if self.family == "stablelm" and self.config.get("qk_layernorm"):
+            return ("q_layernorm", "k_layernorm"), "each"
         return self.traits.head_norms, self.traits.head_norms_when
+
+    def norm_of_each_head(self, x, name):
+        """Command R+ has the weights of all heads in one tensor, StableLM 2 in one each."""
+        heads, size = x.shape[-2:]
+        if self.family == "stablelm":
+            weight = torch.stack([self.take(f"{name}.norms.{head}.weight", size) for head in range(heads)])
+        else:
+            weight = self.take(name + ".weight", heads, size)
+        return functional.layer_norm(x, (size,), eps=self.field(*LAYER_NORM_EPSILON, default=1e-5)) * weight
 
     def unpacked(self, packed):
         """Of each head of keys its queries, its key and its value, or all queries, all keys and all values."""

@@ -154,7 +154,17 @@ class TransformerBuilder {
     }
     if (kind == ProjectionNorm::whole) projected = norm(projected, norm_name);
     projected = reshape(graph_, projected, {batch_, sequence_, {heads, label}, {config_.head_size(), 'd'}});
+    if (kind == ProjectionNorm::each_head) return norm_of_each_head(projected, norm_name);
     return kind == ProjectionNorm::per_head ? norm(projected, norm_name) : projected;
+  }
+
+  // x [B,S,heads,width]
+  Value norm_of_each_head(Value x, const char* name) {
+    const ScopeGuard scope(graph_, name);
+    const Shape shape = graph_.type(x).shape;
+    const Dim width = shape.dim(-1);
+    const Value normed = layer_norm(graph_, x, filled(width, 1), filled(width, 0), made_of_.norm_epsilon)[0];
+    return mul(graph_, normed, weight_here({shape.dim(-2), width}));
   }
 
   // x [B,S,heads,width], the first elements of each head rotated.
