@@ -35,7 +35,7 @@ class Traits:
     head_norms: tuple = ()
     head_norms_when: str = "before"  # rotation, or "after", or over all heads: "whole"
     ffn: str = "mlp"
-    matrices: tuple = ("gate_proj", "up_proj", "down_proj")  # two: no gate; gate and up may be one: "gate_up_proj|"
+    matrices: tuple = ("gate_proj", "up_proj", "down_proj")  # two: no gate; gate and up may be one: "gate_up|", up first: "|both"
     norms: tuple = ("input_layernorm", "", "post_attention_layernorm", "")
     epsilon: float = 1e-6  # of RMS norms, where the config has none
     norm: str = "rms"  # rms, gemma (1 + weight), layer, layer_without_bias, layer_without_weight
@@ -125,13 +125,16 @@ TRAITS = {
                    matrices=("w2", "w1", "c_proj"), norms=LN, bias=dict(qkv=True)),
     "baichuan": Traits(qkv=("W_pack",)),
     "orion": Traits(norm="layer"),
+    "hf_olmo": Traits(model="model.transformer.", embedding="wte", positions="wpe", layers="blocks", final_norm="ln_f",
+                      head="model.transformer.ff_out", attention="", qkv=("att_proj",), output="attn_out", ffn="",
+                      matrices=("|ff_proj", "ff_out"), norms=("attn_norm", "", "ff_norm", ""), norm="layer", tied=True,
+                      bias=dict(qkv="include_bias", output="include_bias", ffn="include_bias")),
     "chatglm": Traits(model="transformer.", embedding="embedding.word_embeddings", layers="encoder.layers",
                       final_norm="encoder.final_layernorm", head="transformer.output_layer",
                       attention="self_attention", qkv=("query_key_value",), output="dense",
                       matrices=("dense_h_to_4h|", "dense_4h_to_h"), adjacent=True,
                       bias=dict(qkv="add_qkv_bias")),
 }
-OWN_CODE = ("deepseek", "minicpm", "minicpm3", "internlm", "internlm2", "qwen", "baichuan", "orion", "chatglm")
 BUFFERS = ("e_score_correction_bias",)  # ends of the names of tensors that are no parameters
 LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps")
 
@@ -144,8 +147,8 @@ class Decoder:
         self.family, self.traits = config["model_type"], TRAITS[config["model_type"]]
         self.shapes = {}
         self.router_logits = []
-        self.width = self.field("hidden_size", "n_embd")
-        self.heads = self.field("num_attention_heads", "n_head", "num_heads")
+        self.width = self.field("hidden_size", "n_embd", "d_model")
+        self.heads = self.field("num_attention_heads", "n_head", "num_heads", "n_heads")
         self.size = config.get("head_dim") or self.width // self.heads
         if self.traits.latent:
             self.size = config["qk_nope_head_dim"] + config["qk_rope_head_dim"]
@@ -186,18 +189,18 @@ class Decoder:
     def forward(self, inputs):
         config, traits = self.config, self.traits
         self.router_logits = []
-        vocab = self.field("vocab_size", "padded_vocab_size")
+        vocab = self.field("embedding_size", "vocab_size", "padded_vocab_size")
         table = self.take(f"{traits.model}{traits.embedding}.weight", vocab, self.width)
         x = table[inputs] * self.embedding_scale()
         if traits.positions:  # OPT counts positions from 2 (arXiv 2205.01068 and its code)
             offset = 2 if self.family == "opt" else 0
-            rows = offset + self.field("max_position_embeddings", "n_positions")
+            rows = offset + self.field("max_position_embeddings", "n_positions", "max_sequence_length")
             positions = self.take(f"{traits.model}{traits.positions}.weight", rows, self.width)
             x = x + positions[offset : offset + inputs.shape[1]]
-        for layer in range(self.field("num_hidden_layers", "n_layer", "num_layers")):
+        for layer in range(self.field("num_hidden_layers", "n_layer", "num_layers", "n_layers")):
             x = self.layer(x, layer)
         x = self.norm(x, traits.model + traits.final_norm)
-        tied = config.get("tie_word_embeddings", traits.tied)
+        tied = self.field("tie_word_embeddings", "weight_tying", default=traits.tied)
         head = table if tied else self.take(traits.head + ".weight", vocab, self.width)
         logits = x @ head.T
         if self.has_bias("head"):
@@ -223,7 +226,7 @@ class Decoder:
         before, after, second, last = self.names_of_norms()
         scale = self.residual_scale()
         normed = self.norm(x, name + before) if before else x
-        attended = self.attention(normed, name + self.traits.attention + ".", index)
+        attended = self.attention(normed, name + (self.traits.attention + "." if self.traits.attention else ""), index)
         if after:
             attended = self.norm(attended, name + after)
         joined = x + scale * attended
@@ -282,6 +285,8 @@ class Decoder:
         q, k, v = (t.unflatten(-1, (-1, self.size)) for t in (q, k, v))
         if norms and when == "before":
             q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
+        if norms and when == "each":
+            q, k = self.norm_of_each_head(q, name + norms[0]), self.norm_of_each_head(k, name + norms[1])
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         if self.rotates(layer):
             q, k = self.rotated(q), self.rotated(k)
@@ -294,7 +299,20 @@ class Decoder:
     def norms_of_heads(self):
         if self.family == "glm4_moe" and self.config.get("use_qk_norm"):
             return ("q_norm", "k_norm"), "before"
+        if self.family == "cohere" and self.config.get("use_qk_norm"):
+            return ("q_norm", "k_norm"), "each"
+        if self.family == "stablelm" and self.config.get("qk_layernorm"):
+            return ("q_layernorm", "k_layernorm"), "each"
         return self.traits.head_norms, self.traits.head_norms_when
+
+    def norm_of_each_head(self, x, name):
+        """Command R+ has the weights of all heads in one tensor, StableLM 2 in one each."""
+        heads, size = x.shape[-2:]
+        if self.family == "stablelm":
+            weight = torch.stack([self.take(f"{name}.norms.{head}.weight", size) for head in range(heads)])
+        else:
+            weight = self.take(name + ".weight", heads, size)
+        return functional.layer_norm(x, (size,), eps=self.field(*LAYER_NORM_EPSILON, default=1e-5)) * weight
 
     def unpacked(self, packed):
         """Of each head of keys its queries, its key and its value, or all queries, all keys and all values."""
@@ -400,14 +418,17 @@ class Decoder:
         config, module = self.config, name + (self.traits.ffn + "." if self.traits.ffn else "")
         if self.traits.experts and self.has_experts(layer):
             return self.experts(x, name + self.traits.experts + ".")
-        width = self.field("intermediate_size_mlp", "ffn_hidden_size", "ffn_dim", "n_inner", "intermediate_size",
+        width = self.field("intermediate_size_mlp", "ffn_hidden_size", "ffn_dim", "n_inner", "mlp_hidden_size", "intermediate_size",
                            default=4 * self.width)
-        return self.network(x, module, width // 2 if self.family == "qwen" else width, self.has_bias("ffn"))
+        if self.family in ("qwen", "hf_olmo"):  # gate and up share it
+            width //= 2
+        return self.network(x, module, width, self.has_bias("ffn"))
 
     def network(self, x, module, width, bias=False, names=None):
         names = names or self.traits.matrices
-        if names[0].endswith("|"):
-            gate, up = self.linear(x, module + names[0][:-1], 2 * width, bias).chunk(2, -1)
+        if "|" in names[0]:
+            first, second = self.linear(x, module + names[0].strip("|"), 2 * width, bias).chunk(2, -1)
+            gate, up = (second, first) if names[0].startswith("|") else (first, second)
             inner = self.activation(gate) * up
         else:
             inner = self.activation(self.linear(x, module + names[0], width, bias))

@@ -38,6 +38,7 @@ import family_cases
 import family_decoders
 import make_golden
 from family_models import FamilyModel
+from family_names import OWN_CODE
 
 TOLERANCE = 1e-5
 MOST_BYTES = 6_000_000
@@ -153,7 +154,7 @@ def main():
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)
     if options.compare:
-        names = [name for name in names if family_cases.CASES[name]["model_type"] not in family_decoders.OWN_CODE]
+        names = [name for name in names if family_cases.CASES[name]["model_type"] not in OWN_CODE]
         largest = max(compare_case(name) for name in names)
         print(f"largest {largest:.2e}: {definition_of('transformers').VERSION} against {Plain.VERSION}")
     elif options.check:

@@ -40,23 +40,33 @@ Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
 }
 
 // The softmax of each row of scores [...,H,S,K] (or [...,N,G,S,K]) and its head's sink, without the latter's part.
-Value weights_beside_sinks(Graph& graph, Value scores, Value sinks) {
+Value weights_beside_sinks(Graph& graph, Value scores, Value sinks, std::int64_t group) {
   const ScopeGuard scope(graph, "softmax");
-  const Shape& shape = graph.type(scores).shape;
-  Shape column{graph.type(sinks).shape.dim(0), Dim(1), Dim(1)};
-  if (shape[-3] != column[0]) column = Shape{shape.dim(-4), shape.dim(-3), Dim(1), Dim(1)};
-  const Value sink = reshape(graph, sinks, column);
+  const Value column = sink_column(graph, sinks, group);
+  std::vector<Dim> dims(graph.type(column).shape.dims().begin(), graph.type(column).shape.dims().end());
+  dims.push_back(Dim(1));
+  const Value sink = reshape(graph, column, Shape(dims));
   const Value top = detach(graph, maximum(graph, reduce_max(graph, scores, {-1}, true), sink));
   const Value exponentials = exp(graph, sub(graph, scores, top));
   const Value sum = add(graph, reduce_sum(graph, exponentials, {-1}, true), exp(graph, sub(graph, sink, top)));
   return div(graph, exponentials, sum);
 }
 
-// The op, computed as its decomposition on every device.
-const Node& plain_attention(Graph& graph, Value q, Value k, Value v, const AttentionForm& form) {
+// The op, with sinks if there are any; `is_plain`: computed as its decomposition on every device.
+const Node& attention_node(Graph& graph, std::vector<Value> operands, const AttentionForm& form, bool is_plain) {
   Attributes attributes = attributes_of(form);
-  attributes.set(kPlainAttribute, true);
-  return graph.node(make_node(graph, Op::attention, {q, k, v}, attributes));
+  if (is_plain) attributes.set(kPlainAttribute, true);
+  return graph.node(make_node(graph, Op::attention, std::move(operands), attributes));
+}
+
+// Whether the device has a kernel for what becomes of the node.
+bool has_tiled_kernel(const Graph& graph, const Node& node, const Device& device) {
+  if (!has_sinks(node)) return device.has_kernel(graph, node);
+  Graph alone;  // without the sinks
+  std::vector<Value> operands;
+  for (const char* name : {"q", "k", "v"})
+    operands.push_back(input(alone, name, graph.type(node.inputs[operands.size()]), Role::data));
+  return device.has_kernel(alone, alone.node(make_node(alone, Op::attention, operands, node.attributes)));
 }
 
 [[noreturn]] void fail(const std::string& message) { throw Error(message, ErrorKind::usage); }
@@ -99,7 +109,7 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::attention && node.op != Op::attention_backward) continue;
-    if (node.attributes.get_or(kPlainAttribute, false) || device.has_kernel(graph, node)) continue;
+    if (node.attributes.get_or(kPlainAttribute, false) || has_tiled_kernel(graph, node, device)) continue;
     lacking = &node;
     break;
   }
@@ -115,9 +125,10 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
 
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
                       Value sinks) {
-  if (!sinks.valid()) {
-    if (variant == AttentionVariant::flash) return attention(graph, q, k, v, form).first;
-    if (variant == AttentionVariant::recompute) return plain_attention(graph, q, k, v, form).outputs[0];
+  if (variant == AttentionVariant::flash || variant == AttentionVariant::recompute) {
+    std::vector<Value> operands = {q, k, v};
+    if (sinks.valid()) operands.push_back(sinks);
+    return attention_node(graph, operands, form, variant == AttentionVariant::recompute).outputs[0];
   }
   const Shape shape = graph.type(q).shape;
   const std::int64_t group = heads_per_key_head(shape, graph.type(k).shape);
@@ -133,7 +144,8 @@ Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, 
     const ScopeGuard scope(graph, "mask");
     scores = causal_mask(graph, scores, -std::numeric_limits<double>::infinity(), form.window);
   }
-  const Value weights = sinks.valid() ? weights_beside_sinks(graph, scores, sinks) : weights_of(graph, variant, scores);
+  const Value weights =
+      sinks.valid() ? weights_beside_sinks(graph, scores, sinks, group) : weights_of(graph, variant, scores);
   const ScopeGuard scope(graph, "values");
   const Value mixed = matmul(graph, weights, heads.repeated(v));
   if (group == 1) return mixed;
@@ -198,7 +210,7 @@ Graph build_attention_problem(const AttentionProblem& problem) {
 Value build_log_sum_exp(Graph& graph, const AttentionProblem& problem, Value q, Value k, Value v) {
   const AttentionForm form = form_of(problem);
   return problem.variant == AttentionVariant::flash ? attention(graph, q, k, v, form).second
-                                                    : plain_attention(graph, q, k, v, form).outputs[1];
+                                                    : attention_node(graph, {q, k, v}, form, true).outputs[1];
 }
 
 CompileOptions compile_options(const AttentionProblem& problem, Mode mode) {

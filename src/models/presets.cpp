@@ -54,7 +54,9 @@ std::int64_t attention_parameters(const TransformerConfig& c) {
   return sum({product({2, queries, c.d_model}), product({2, keys, c.d_model}),
               only_if(a.projection_bias, sum({queries, keys, keys})), only_if(a.output_bias, c.d_model),
               only_if(has_norm_of_head, 2 * c.head_size()),
-              only_if(a.projection_norm == ProjectionNorm::whole, sum({queries, keys})), only_if(a.sinks, c.heads)});
+              only_if(a.projection_norm == ProjectionNorm::whole || a.projection_norm == ProjectionNorm::each_head,
+                      sum({queries, keys})),
+              only_if(a.sinks, c.heads)});
 }
 
 std::int64_t norms_of_layer(const Architecture& a) {

@@ -16,7 +16,8 @@ constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both"
 constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu");
 constexpr auto kPositions = enum_names<Positions>("rotary", "learned");
 constexpr auto kBlocks = enum_names<BlockOrder>("in_turn", "side_by_side", "side_by_side_one_norm");
-constexpr auto kProjectionNorms = enum_names<ProjectionNorm>("none", "per_head", "whole", "rotated", "unweighted");
+constexpr auto kProjectionNorms =
+    enum_names<ProjectionNorm>("none", "per_head", "whole", "rotated", "unweighted", "each_head");
 constexpr auto kScalings = enum_names<RotaryScaling>("none", "linear", "llama3", "yarn", "longrope", "dynamic");
 
 // Llama 3.1's: waves longer than the original context over `low` are stretched by the factor, those shorter than it
@@ -130,6 +131,7 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
   const std::string_view own = std::string_view(parameter.name).substr(parameter.name.rfind('.') + 1);
   const bool is_bias = own == "bias" || own == "sinks" || (own.size() == 2 && own[0] == 'b') || own == "correction";
   const bool is_norm = parameter.type.shape.rank() == 1;
+  if (parameter.name.ends_with("_norm.weight") && !config_.architecture.norm_adds_one) return {.mean = 1};
   if (is_bias || (is_norm && config_.architecture.norm_adds_one)) return {};
   if (parameter.name == "position_embeddings.weight") return {.deviation = kEmbeddingDeviation};
   if (parameter.name == "token_embeddings.weight")

@@ -27,8 +27,9 @@ enum class Positions : std::uint8_t { rotary, learned };
 enum class BlockOrder : std::uint8_t { in_turn, side_by_side, side_by_side_one_norm };
 // Norms of queries and keys before their rotation. per_head: one weight of the head size for all heads (Qwen 3,
 // Gemma 3). whole: over all heads together, a weight of the projection's width (OLMo 2). rotated: as per_head, after
-// rotation (Hunyuan). unweighted: after rotation, without a weight, in layers that rotate (Llama 4).
-enum class ProjectionNorm : std::uint8_t { none, per_head, whole, rotated, unweighted };
+// rotation (Hunyuan). unweighted: after rotation, without a weight, in layers that rotate (Llama 4). each_head: a layer
+// norm without bias whose weights are those of one head (Command R+).
+enum class ProjectionNorm : std::uint8_t { none, per_head, whole, rotated, unweighted, each_head };
 // How the frequencies of rotary embedding are stretched for longer sequences. linear: all divided by the factor.
 // llama3: only those of long waves, with a smooth transition (Llama 3.1). yarn: those of long waves, with a ramp (Peng
 // et al. 2023). longrope: each by a factor of its own (Phi-3). dynamic: a larger base beyond the original context.
@@ -39,7 +40,7 @@ std::string_view name(NormPlacement placement);  // before after both
 std::string_view name(Activation activation);    // silu gelu gelu_tanh relu
 std::string_view name(Positions positions);      // rotary learned
 std::string_view name(BlockOrder order);         // in_turn side_by_side side_by_side_one_norm
-std::string_view name(ProjectionNorm norm);      // none per_head whole rotated unweighted
+std::string_view name(ProjectionNorm norm);      // none per_head whole rotated unweighted each_head
 std::string_view name(RotaryScaling scaling);    // none linear llama3 yarn longrope dynamic
 
 struct Rotary {

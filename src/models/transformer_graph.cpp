@@ -154,7 +154,17 @@ class TransformerBuilder {
     }
     if (kind == ProjectionNorm::whole) projected = norm(projected, norm_name);
     projected = reshape(graph_, projected, {batch_, sequence_, {heads, label}, {config_.head_size(), 'd'}});
+    if (kind == ProjectionNorm::each_head) return norm_of_each_head(projected, norm_name);
     return kind == ProjectionNorm::per_head ? norm(projected, norm_name) : projected;
+  }
+
+  // x [B,S,heads,width]
+  Value norm_of_each_head(Value x, const char* name) {
+    const ScopeGuard scope(graph_, name);
+    const Shape shape = graph_.type(x).shape;
+    const Dim width = shape.dim(-1);
+    const Value normed = layer_norm(graph_, x, filled(width, 1), filled(width, 0), made_of_.norm_epsilon)[0];
+    return mul(graph_, normed, weight_here({shape.dim(-2), width}));
   }
 
   // x [B,S,heads,width], the first elements of each head rotated.
@@ -249,7 +259,7 @@ class TransformerBuilder {
     const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
     const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
     const std::int64_t values = config_.value_size();
-    if (is_op && !made_of_.sinks) heads.v = padded(heads.v, config_.head_size());
+    if (is_op) heads.v = padded(heads.v, config_.head_size());
     const Value q = by_head(heads.q);
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);

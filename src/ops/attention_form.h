@@ -26,6 +26,13 @@ inline bool has_rotary_tables(const Node& node) {
   return node.op == Op::attention_backward && node.inputs.size() > kCosinesOfAttention;
 }
 
+// Where attention has 4 operands, the last one is a sink for each head of q [H]: a score of no value beside those of
+// the keys, which takes its part of the softmax and of the log-sum-exp. No kernel has them: the pass split_sinks
+// divides the node into attention without them and what they change.
+inline bool has_sinks(const Node& node) { return node.op == Op::attention && node.inputs.size() > 3; }
+// The sinks as a column [H,1], or, of heads in groups that share keys, as [N,G,1].
+Value sink_column(Graph& graph, Value sinks, std::int64_t group = 1);
+
 // How many heads of q read one head of k, for q [...,H,S,D] and k [...,N,K,D] with N a divisor of H.
 inline std::int64_t heads_per_key_head(const Shape& q, const Shape& k) {
   return q.rank() < 3 || k[-3] == 0 ? 1 : q[-3] / k[-3];
@@ -36,6 +43,8 @@ inline std::int64_t heads_per_key_head(const Shape& q, const Shape& k) {
 class KeyHeads {
  public:
   KeyHeads(Graph& graph, std::int64_t group) : graph_(graph), group_(group) {}
+
+  std::int64_t group() const { return group_; }
 
   // x [...,H,...] with `after` dimensions after the heads of the queries -> [...,N,G,...].
   Value grouped(Value x, int after = 2) const;

@@ -173,6 +173,9 @@ void refuse_telling(ConfigFields& fields, std::string_view family, const Archite
 // Without model_type the class of the model says the family.
 void name_by_class(Json& fields) {
   const auto type = fields.find("model_type");
+  // The first files of OLMo's own code have the model_type that transformers took later.
+  const bool is_old_olmo = type != fields.end() && *type == "olmo" && fields.contains("d_model");
+  if (is_old_olmo) fields["model_type"] = "hf_olmo";
   if (type != fields.end() && !(type->is_string() && type->get<std::string>().empty())) return;
   const auto classes = fields.find("architectures");
   if (classes == fields.end() || !classes->is_array() || classes->empty() || !(*classes)[0].is_string()) return;

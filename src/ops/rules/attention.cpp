@@ -6,6 +6,9 @@
 //   window    and of these to the last `window` only; absent or 0: to all of them
 //   soft_cap  the cap of the scores (Gemma 2); absent or 0: they have none
 //   compute   passed to the matmuls of the decomposition (ops/rules/matmul.cpp)
+// A fourth operand, if there is one, is a sink for each head (ops/attention_form.h). The backward of attention is then
+// that of the keys alone with the result and the log-sum-exp that have the sinks: for both, the probabilities are
+// exp(scores - log-sum-exp), and the sink's own probability times the value 0 adds nothing.
 // Keys and values [...,N,K,D] may have fewer heads than queries [...,H,S,D] (grouped-query attention, Ainslie et al.
 // 2023): head h of the queries reads head h / (H / N). Their gradients are those of each head of the queries; the
 // derivative of attention adds them up. With the tables of rotary embedding (ops/attention_form.h), attention_backward
@@ -56,9 +59,18 @@ void require_operands(const TensorType& q, const TensorType& k, const TensorType
 }
 
 std::vector<TensorType> infer_attention(const ShapeContext& context) {
-  const DType dtype = common_floating_dtype(context);
-  require_compute(context.attributes, dtype);
   const TensorType& q = context.inputs[0];
+  const DType dtype = q.dtype;
+  for (std::size_t i = 0; i < 3; ++i) {
+    require(is_floating(context.inputs[i].dtype), "operands must be floating; cast first");
+    require(context.inputs[i].dtype == dtype, "operands must share a dtype; cast first");
+  }
+  if (context.inputs.size() > 3) {
+    const TensorType& sinks = context.inputs[3];
+    require(is_floating(sinks.dtype) && sinks.shape.rank() == 1 && q.shape.rank() >= 3 && sinks.shape[0] == q.shape[-3],
+            "the sinks must be floating [H], one for each head of q [...,H,S,D]");
+  }
+  require_compute(context.attributes, dtype);
   require_operands(q, context.inputs[1], context.inputs[2], context.attributes);
   return {q, {accumulator(dtype), without_last(q.shape)}};
 }
@@ -122,9 +134,19 @@ std::vector<Value> decompose_attention(Graph& graph, const Node& node) {
   const Shape rows = graph.type(node.outputs[1]).shape;
   Operands operands(graph, node, 0);
   const Value scores = operands.masked(operands.scores());
-  const Value top = detach(graph, reduce_max(graph, scores, {-1}, true));
+  Value top = reduce_max(graph, scores, {-1}, true);
+  Value sink;
+  if (has_sinks(node)) {
+    const Value column = sink_column(graph, node.inputs[3], operands.heads().group());
+    std::vector<Dim> dims(graph.type(column).shape.dims().begin(), graph.type(column).shape.dims().end());
+    dims.push_back(Dim(1));
+    sink = cast_to(graph, reshape(graph, column, Shape(dims)), operands.wide());
+    top = maximum(graph, top, sink);
+  }
+  top = detach(graph, top);
   const Value exponentials = exp(graph, sub(graph, scores, top));
-  const Value sum = reduce_sum(graph, exponentials, {-1}, true);
+  Value sum = reduce_sum(graph, exponentials, {-1}, true);
+  if (sink.valid()) sum = add(graph, sum, exp(graph, sub(graph, sink, top)));
   const Value o = operands.product(cast_to(graph, div(graph, exponentials, sum), result.dtype), operands.v());
   return {with_shape(graph, o, result.shape), reshape(graph, add(graph, top, log(graph, sum)), rows)};
 }
@@ -141,7 +163,24 @@ Value sum_over_group(Graph& graph, Value gradient, const Shape& operand) {
   return reduce_sum(graph, reshape(graph, gradient, Shape(dims)), {-3});
 }
 
-std::vector<Value> vjp_attention(Graph& graph, const Node& node, std::span<const Value> g) {
+// Minus the sink's probabilities times the sums of g o, over all but the heads.
+Value gradient_of_sinks(Graph& graph, const Node& node, Value g) {
+  const TensorType sinks = graph.type(node.inputs[3]);
+  const Value o = node.outputs[0], lse = node.outputs[1];
+  const DType wide = graph.type(lse).dtype;
+  const Value products = reduce_sum(graph, mul(graph, cast_to(graph, g, wide), cast_to(graph, o, wide)), {-1});
+  const Value sink = cast_to(graph, sink_column(graph, node.inputs[3]), wide);
+  const Value each = mul(graph, exp(graph, sub(graph, sink, lse)), products);
+  std::vector<std::int64_t> axes;
+  const int rank = graph.type(each).shape.rank();
+  for (int axis = 0; axis < rank; ++axis) {
+    if (axis != rank - 2) axes.push_back(axis);
+  }
+  return cast_to(graph, neg(graph, reduce_sum(graph, each, axes)), sinks.dtype);
+}
+
+std::vector<Value> vjp_attention(Graph& graph, const Node& made_by, std::span<const Value> g) {
+  const Node node = made_by;                     // new nodes may move it
   if (!g[0].valid() || g[1].valid()) return {};  // a gradient of the log-sum-exp needs the decomposition
   const Value k = node.inputs[1];
   const Node& made = graph.node(make_node(graph, Op::attention_backward,
@@ -149,7 +188,10 @@ std::vector<Value> vjp_attention(Graph& graph, const Node& node, std::span<const
                                           node.attributes));
   const std::vector<Value> gradients = made.outputs;
   const Shape keys = graph.type(k).shape;
-  return {gradients[0], sum_over_group(graph, gradients[1], keys), sum_over_group(graph, gradients[2], keys)};
+  std::vector<Value> all = {gradients[0], sum_over_group(graph, gradients[1], keys),
+                            sum_over_group(graph, gradients[2], keys)};
+  if (has_sinks(node)) all.push_back(gradient_of_sinks(graph, node, g[0]));
+  return all;
 }
 
 // The shape of the gradient of keys and values: with the heads of the queries.
@@ -227,7 +269,8 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
 
 }  // namespace
 
-extern const OpRule rule_attention{.infer = infer_attention, .vjp = vjp_attention, .decompose = decompose_attention};
+extern const OpRule rule_attention{
+    .infer = infer_attention, .vjp = vjp_attention, .first_accumulator_operand = 3, .decompose = decompose_attention};
 extern const OpRule rule_attention_backward{
     .infer = infer_attention_backward, .first_accumulator_operand = 5, .decompose = decompose_attention_backward};
 
@@ -243,6 +286,12 @@ AttentionForm attention_form(const Attributes& attributes) {
           .causal = attributes.get<bool>("causal"),
           .window = attributes.get_or<std::int64_t>("window", 0),
           .soft_cap = attributes.get_or<double>("soft_cap", 0)};
+}
+
+Value sink_column(Graph& graph, Value sinks, std::int64_t group) {
+  const Dim heads = graph.type(sinks).shape.dim(0);
+  if (group == 1) return reshape(graph, sinks, {heads, Dim(1)});
+  return reshape(graph, sinks, {Dim(heads.size / group), Dim(group), Dim(1)});
 }
 
 Value KeyHeads::grouped(Value x, int after) const {

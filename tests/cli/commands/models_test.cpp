@@ -8,6 +8,7 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/program/build_paths.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
@@ -100,6 +101,21 @@ TEST_F(ModelFolder, is_refused_where_pytorch_has_no_match) {
   EXPECT_EQ(plan.exit_code, 1);
   EXPECT_THAT(plan.output, HasSubstr("transformers checkpoints each layer"));
   expect_refused({"bench", "--device", "cpu", "--model", path(), "--peers", "torch"}, 2, "of another architecture");
+}
+
+TEST(ModelsCommand, of_weights_reads_the_numbers_that_correct_routing) {
+  const std::string folder = source_folder() / "tests/golden/families/deepseek_v3";
+  const ProgramResult result =
+      run_program({"verify", "--device", "cpu", "--weights", folder, "--batch", "2", "--context", "13", "--tokens",
+                   folder + "/expected.safetensors", "--optimizer-steps", "0"});
+  EXPECT_THAT(result.output, HasSubstr("loss 3.736466"));  // as in that file
+}
+
+TEST(ModelsCommand, plans_as_torch_no_model_whose_modules_are_not_modelled) {
+  const ProgramResult plan =
+      run_program({"plan", "--model", "gpt-oss-20b", "--as", "torch", "--compile", "off", "--card", "h200"});
+  EXPECT_EQ(plan.exit_code, 1);
+  EXPECT_THAT(plan.output, HasSubstr("what the modules of gpt-oss-20b allocate in transformers is not modelled"));
 }
 
 TEST_F(ModelFolder, saves_weights_that_verify_and_bench_read_again) {

@@ -48,6 +48,8 @@ TEST(BadModelConfig, heads_that_divide_nothing_are_refused) {
   EXPECT_THAT(refusal_of_llama(R"("num_attention_heads": 7)"), HasSubstr("does not divide the width 4096"));
   EXPECT_THAT(refusal_of_llama(R"("num_key_value_heads": 5)"), HasSubstr("'num_key_value_heads' is 5 and does not"));
   EXPECT_THAT(refusal_of_llama(R"("head_dim": 33)"), HasSubstr("rotary embedding needs an even one"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3_text", "head_dim": 7, "rope_parameters": {"full_attention": {}}})"),
+              HasSubstr("rotary embedding needs an even one"));
   EXPECT_THAT(refusal(R"({"model_type": "gpt2", "n_head": 7})"), HasSubstr("does not divide n_embd, 768"));
 }
 

@@ -100,6 +100,7 @@ TEST(Catalogue, models_have_the_published_numbers_of_parameters) {
       {"chatglm3-6b", 6'243'584'000},
       {"baichuan-7b", 7'000'559'616},
       {"minicpm-2b", 2'724'880'896},
+      {"command-r-plus", 103'810'674'688},
   };
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(parameter_count(named_model(name).config), parameters) << name;

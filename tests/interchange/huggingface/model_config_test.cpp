@@ -289,6 +289,9 @@ TEST(ModelConfig, has_an_integer_where_transformers_declares_one) {
     const Json written =
         model_config_json(config_of(std::string(R"({"query_pre_attn_scalar": 24, "model_type": ")") + family + "\"}"));
     EXPECT_TRUE(written["query_pre_attn_scalar"].is_number_integer()) << written["query_pre_attn_scalar"];
+    const Json large = model_config_json(
+        config_of(std::string(R"({"query_pre_attn_scalar": 1e300, "model_type": ")") + family + "\"}"));
+    EXPECT_GT(large["query_pre_attn_scalar"].get<double>(), 1e299);
   }
 }
 

@@ -74,6 +74,11 @@ inline std::vector<TransformerConfig> architectures() {
                    .window = 5,
                    .window_layers = {true, false},
                    .unrotated_layers = {false, true}});
+  add("norms_of_each_head", {.kv_heads = 2,
+                             .norm = Norm::layer_norm,
+                             .norm_biases = false,
+                             .block = BlockOrder::side_by_side_one_norm,
+                             .projection_norm = ProjectionNorm::each_head});
   add("multipliers", {.kv_heads = 1,
                       .norm_weights = false,
                       .rotary = {.scaling = RotaryScaling::yarn, .factor = 4, .original_context = 16, .amplitude = 1.1},

@@ -330,7 +330,8 @@ class AttentionBackward : public Kernel {
 
 bool has_attention(const Graph& graph, const Node& node) {
   const std::size_t q = node.op == Op::attention ? 0 : 1;
-  return graph.type(node.inputs[q]).dtype != DType::fp64 && !sums_key_gradients(node) && !has_rotary_tables(node);
+  return graph.type(node.inputs[q]).dtype != DType::fp64 && !sums_key_gradients(node) && !has_rotary_tables(node) &&
+         !has_sinks(node);
 }
 
 std::unique_ptr<Kernel> make_attention_kernel(const KernelSpec& spec) { return std::make_unique<Attention>(spec); }

@@ -115,7 +115,7 @@ bool supports_scale(const Node& node, DType dtype) {
 bool supports_sizes(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const auto q = static_cast<std::size_t>(variant.operand);
   const AttentionSizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
-  if (sizes.width > variant.tiling.width) return false;
+  if (has_sinks(node) || sizes.width > variant.tiling.width) return false;
   if (sizes.width * static_cast<std::int64_t>(size_bytes(variant.dtype)) % kVectorBytes != 0) return false;
   if (!supports_scale(node, variant.dtype) || sizes.queries == 0 || sizes.batch == 0) return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 64;

@@ -18,7 +18,8 @@ namespace ridgepoint {
   EACH(granitemoe) EACH(ministral3) EACH(minimax_m2) EACH(glm) EACH(glm4) EACH(glm4_moe) EACH(deepseek) \
   EACH(deepseek_v2) EACH(deepseek_v3) EACH(gpt_oss) EACH(llama4) EACH(starcoder2) EACH(stablelm) EACH(phi) \
   EACH(gpt_neox) EACH(gptj) EACH(cohere) EACH(cohere2) EACH(falcon) EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) \
-  EACH(minicpm) EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion) EACH(chatglm)
+  EACH(minicpm) EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion) EACH(chatglm) \
+  EACH(hf_olmo)
 // clang-format on
 #define DECLARE(name) extern const Family family_##name;
 RIDGEPOINT_FAMILIES(DECLARE)
@@ -43,7 +44,6 @@ constexpr Lacking kLacking[] = {
     {"whisper", "an encoder"},
     {"bloom", "ALiBi positions"},
     {"mpt", "ALiBi positions"},
-    {"hf_olmo", "code of its own, whose models are also published for transformers, with names that end in -hf"},
     {"phimoe", "routing by samples"},
     {"dbrx", "experts in matrices of their own order"},
     {"molmo", "code of its own"},

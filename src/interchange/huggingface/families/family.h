@@ -27,7 +27,10 @@ struct WeightNames {
   // Of a layer. `qkv` and `gate_up` pack several projections into one weight.
   std::string_view attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", qkv = {}, output = "o_proj";
   std::string_view q_norm = "q_norm", k_norm = "k_norm";
-  std::string_view feed_forward = "mlp", gate = "gate_proj", up = "up_proj", gate_up = {}, down = "down_proj";
+  bool head_norms_apart = false;  // norms of each head are a tensor each
+  std::string_view feed_forward = "mlp", gate = "gate_proj", up = "up_proj", gate_up = {};
+  bool up_before_gate = false;  // in gate_up
+  std::string_view down = "down_proj";
   std::string_view experts = "mlp", expert_gate = gate, expert_up = up, expert_down = down;
   std::string_view router = "gate", shared_expert = "shared_expert", correction = "gate.e_score_correction_bias";
   bool correction_is_row = false;  // [1, experts]

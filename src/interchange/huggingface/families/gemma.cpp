@@ -3,6 +3,8 @@
 // head, and windows in some layers. Gemma 2 has caps of scores and logits, and a window in every second layer, the
 // first one included. Gemma 3, the text model, has norms of queries and keys in each head, five layers with a window
 // for each one without, and a rotary embedding of its own for those with a window.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"
@@ -76,7 +78,7 @@ void write_gemma(const TransformerConfig& c, Json& fields) {
   const double whole = std::round(scalar);
   // The square of a root is rarely the number itself; transformers refuses 24.0 where it declares an integer.
   fields["query_pre_attn_scalar"] =
-      std::abs(scalar - whole) < 1e-9 * whole ? Json(static_cast<std::int64_t>(whole)) : Json(scalar);
+      whole < 1e15 && std::abs(scalar - whole) < 1e-9 * whole ? Json(static_cast<std::int64_t>(whole)) : Json(scalar);
   fields["final_logit_softcapping"] = a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr);
   fields["attn_logit_softcapping"] = a.score_cap > 0 ? Json(a.score_cap) : Json(nullptr);
   write_window(c, fields);
@@ -98,6 +100,8 @@ bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   std::optional<ConfigFields> both = fields.object("rope_parameters");
   if (!both || !both->has("full_attention")) return false;
+  if (c.head_size() % 2 != 0)
+    fields.fail("head_dim", fmt::format("is {}; rotary embedding needs an even one", c.head_size()));
   if (std::optional<ConfigFields> object = both->object("full_attention"))
     a.rotary = read_rotary_object(*object, c, kGlobalTheta);
   a.window_rotary.theta = kWindowTheta;

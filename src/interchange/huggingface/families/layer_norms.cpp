@@ -32,6 +32,12 @@ void starcoder2(FamilyFields& fields, TransformerConfig& c) {
                "scale_attention_softmax_in_fp32", "scale_attn_weights"});
 }
 
+void norms_of_each_head(FamilyFields& fields, Architecture& a, std::string_view key) {
+  bool has_norms = a.projection_norm == ProjectionNorm::each_head;
+  fields.flag(key, has_norms, false);
+  a.projection_norm = has_norms ? ProjectionNorm::each_head : ProjectionNorm::none;
+}
+
 void stablelm(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {.vocab = 50304,
                      .hidden = 2560,
@@ -48,7 +54,7 @@ void stablelm(FamilyFields& fields, TransformerConfig& c) {
   bool is_parallel = a.block != BlockOrder::in_turn;
   fields.flag("use_parallel_residual", is_parallel, false);
   if (is_parallel) a.block = BlockOrder::side_by_side_one_norm;
-  fields.refuse("qk_layernorm", "a norm of its own for each head is not supported");
+  norms_of_each_head(fields, a, "qk_layernorm");
 }
 
 void phi(FamilyFields& fields, TransformerConfig& c) {
@@ -165,7 +171,7 @@ void cohere_fields(FamilyFields& fields, TransformerConfig& c) {
   a.block = BlockOrder::side_by_side_one_norm;
   fields.positive("logit_scale", a.logit_scale, 0.0625);
   attention_bias(fields, a, false);
-  fields.refuse("use_qk_norm", "layer norms of each head with weights of its own are not supported");
+  norms_of_each_head(fields, a, "use_qk_norm");
 }
 
 void cohere(FamilyFields& fields, TransformerConfig& c) { cohere_fields(fields, c); }
@@ -250,8 +256,12 @@ constexpr WeightNames kGptJNames = {.model = "transformer.",
 
 extern const Family family_starcoder2{"starcoder2",         "Starcoder2ForCausalLM",          read_by<starcoder2>,
                                       write_by<starcoder2>, {.up = "c_fc", .down = "c_proj"}, kNotModelled};
-extern const Family family_stablelm{"stablelm", "StableLmForCausalLM", read_by<stablelm>, write_by<stablelm>,
-                                    {},         kNotModelled};
+extern const Family family_stablelm{"stablelm",
+                                    "StableLmForCausalLM",
+                                    read_by<stablelm>,
+                                    write_by<stablelm>,
+                                    {.q_norm = "q_layernorm", .k_norm = "k_layernorm", .head_norms_apart = true},
+                                    kNotModelled};
 extern const Family family_phi{"phi",
                                "PhiForCausalLM",
                                read_by<phi>,

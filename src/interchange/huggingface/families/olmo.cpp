@@ -31,10 +31,6 @@ void limit(FamilyFields& fields, Architecture& a) {
 }
 
 void olmo(FamilyFields& fields, TransformerConfig& c) {
-  if (ConfigFields* in = fields.in(); in != nullptr && in->has("d_model"))
-    in->fail("d_model",
-             "is a field of OLMo's own code; give the config.json of the model for transformers, whose name "
-             "ends in -hf");
   fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5, .epsilon_key = "layer_norm_eps"});
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;

@@ -62,6 +62,56 @@ void baichuan(FamilyFields& fields, TransformerConfig& c) {
     in->note("the head is read as a linear layer; that of Baichuan 2 divides each row by its norm first");
 }
 
+// A layer norm may have weights, and biases with them; positions are rotary or learned; up stands before gate.
+void hf_olmo(FamilyFields& fields, TransformerConfig& c) {
+  ConfigFields* in = fields.in();
+  Architecture& a = c.architecture;
+  bool is_rotary = a.positions == Positions::rotary;
+  fields.flag("rope", is_rotary, false);
+  DecoderDefaults defaults = {.vocab = 50257,
+                              .hidden = 768,
+                              .layers = 12,
+                              .heads = 12,
+                              .max_positions = 1024,
+                              .epsilon = 1e-5,
+                              .intermediate_key = "mlp_hidden_size",
+                              .theta = is_rotary ? std::optional<double>(10000) : std::nullopt,
+                              .hidden_key = "d_model",
+                              .layers_key = "n_layers",
+                              .heads_key = "n_heads",
+                              .kv_heads_key = "n_kv_heads",
+                              .positions_key = "max_sequence_length",
+                              .epsilon_key = "layer_norm_eps",
+                              .wide_by_four = true};
+  if (in == nullptr || in->has("embedding_size")) defaults.vocab_key = "embedding_size";
+  if (in == nullptr) c.d_ff *= 2;
+  fields.decoder(c, defaults);
+  a.positions = is_rotary ? Positions::rotary : Positions::learned;
+  a.norm = Norm::layer_norm;
+  fields.flag("layer_norm_with_affine", a.norm_weights, true);
+  fields.flag("include_bias", a.projection_bias, true);
+  a.output_bias = a.feed_forward_bias = a.projection_bias;
+  fields.flag("bias_for_layer_norm", a.norm_biases, a.projection_bias);
+  fields.flag("weight_tying", a.tied_head, true);
+  a.head_bias = !a.tied_head && a.projection_bias;
+  if (in == nullptr) return;
+  if (!in->has("mlp_hidden_size")) c.d_ff = in->size("mlp_ratio", 4) * c.d_model;
+  if (c.d_ff % 2 != 0) in->fail("mlp_hidden_size", "must be even, for gate and up share it");
+  c.d_ff /= 2;
+  if (in->flag("multi_query_attention", false)) a.kv_heads = c.heads > 1 ? 1 : 0;
+  if (const std::string kind = in->text("layer_norm_type", "default"); kind != "default" && kind != "low_precision")
+    in->fail("layer_norm_type", "is neither default nor low_precision");
+  if (in->text("activation_type", "swiglu") != "swiglu") in->fail("activation_type", "is not swiglu");
+  if (in->text("block_type", "sequential") != "sequential") in->fail("block_type", "is not sequential");
+  for (const char* key : {"alibi", "attention_layer_norm", "embedding_layer_norm", "norm_after", "scale_logits",
+                          "scale_emb_init", "clip_qkv"})
+    in->refuse(key, "models of this kind are not supported");
+  // Of the initial values, of number types and of kernels.
+  fields.skip({"alibi_bias_max", "attention_layer_norm_with_affine", "block_group_size", "emb_init_std",
+               "flash_attention", "init_cutoff_factor", "init_device", "init_fn", "init_std", "mlp_ratio", "precision",
+               "rope_full_precision", "rope_theta", "vocab_size"});
+}
+
 }  // namespace
 
 extern const Family family_internlm{"internlm", "InternLMForCausalLM", read_by<internlm>, write_by<internlm>,
@@ -100,5 +150,24 @@ extern const Family family_qwen{"qwen",
                                 kNotModelled};
 extern const Family family_baichuan{"baichuan",         "BaichuanForCausalLM", read_by<baichuan>,
                                     write_by<baichuan>, {.qkv = "W_pack"},     kNotModelled};
+extern const Family family_hf_olmo{"hf_olmo",
+                                   "OLMoForCausalLM",
+                                   read_by<hf_olmo>,
+                                   write_by<hf_olmo>,
+                                   {.model = "model.transformer.",
+                                    .embedding = "wte",
+                                    .positions = "wpe",
+                                    .layers = "blocks",
+                                    .final_norm = "ln_f",
+                                    .head = "model.transformer.ff_out",
+                                    .attention = "",
+                                    .qkv = "att_proj",
+                                    .output = "attn_out",
+                                    .feed_forward = "",
+                                    .gate_up = "ff_proj",
+                                    .up_before_gate = true,
+                                    .down = "ff_out",
+                                    .norms = {"attn_norm", "", "ff_norm", ""}},
+                                   kNotModelled};
 
 }  // namespace ridgepoint

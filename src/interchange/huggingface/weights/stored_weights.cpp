@@ -134,6 +134,11 @@ class WeightList {
     linear(file, names_.output, queries, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
     if (a.sinks) vector(file + ".sinks", {{layer + ".sinks", c_.heads}});
     if (a.projection_norm == ProjectionNorm::none || a.projection_norm == ProjectionNorm::unweighted) return;
+    if (a.projection_norm == ProjectionNorm::each_head) {
+      add_norms_of_heads(fmt::format("{}.{}", file, names_.q_norm), layer + ".q_norm.weight", c_.heads, rotated);
+      add_norms_of_heads(fmt::format("{}.{}", file, names_.k_norm), layer + ".k_norm.weight", c_.kv_heads(), rotated);
+      return;
+    }
     const bool is_whole = a.projection_norm == ProjectionNorm::whole;
     const auto add_norm = [&](std::string_view name, const char* own, std::int64_t rows) {
       vector(fmt::format("{}.{}.weight", file, name),
@@ -141,6 +146,18 @@ class WeightList {
     };
     add_norm(names_.q_norm, "q_norm", queries);
     add_norm(names_.k_norm, "k_norm", c_.kv_heads() * size);
+  }
+
+  // A row for each head, or a tensor.
+  void add_norms_of_heads(const std::string& file, const std::string& parameter, std::int64_t heads,
+                          std::int64_t rotated) {
+    const std::int64_t size = c_.head_size();
+    if (!names_.head_norms_apart) return matrix(file + ".weight", size, {{parameter, heads}});
+    for (std::int64_t head = 0; head < heads; ++head) {
+      WeightPart part = of_heads(parameter, size, size, 0, rotated);
+      part.expert = head;
+      vector(fmt::format("{}.norms.{}.weight", file, head), {part});
+    }
   }
 
   // For each head of keys its queries, then the key, then the value.
@@ -182,7 +199,8 @@ class WeightList {
     if (!c_.architecture.gated) {
       linear(file, names_.up, c_.d_model, {first}, has_bias);
     } else if (!names_.gate_up.empty()) {
-      linear(file, names_.gate_up, c_.d_model, {first, up}, has_bias);
+      const bool is_up_first = names_.up_before_gate;
+      linear(file, names_.gate_up, c_.d_model, {is_up_first ? up : first, is_up_first ? first : up}, has_bias);
     } else {
       linear(file, names_.gate, c_.d_model, {first}, has_bias);
       linear(file, names_.up, c_.d_model, {up}, has_bias);
@@ -270,7 +288,9 @@ std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>&
       const auto experts = of_experts.find(part.parameter);
       if (experts != of_experts.end()) {
         Shape& shape = parameters[experts->second].type.shape;
-        shape = Shape{shape[0] + 1, shape[1], shape[2]};
+        std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
+        dims[0] = Dim(shape[0] + 1);
+        shape = Shape(dims);
         continue;
       }
       std::vector<Dim> dims;
@@ -291,7 +311,8 @@ std::vector<PublishedLayer> published_layers(const TransformerConfig& config) {
   constexpr std::string_view kWeight = ".weight";
   const auto without_weight = [&](const std::string& name) { return name.substr(0, name.size() - kWeight.size()); };
   const auto is_linear = [](const WeightPart& part) {
-    return part.expert < 0 && part.parameter.find("embeddings") == std::string::npos;
+    return part.expert < 0 && part.parameter.find("embeddings") == std::string::npos &&
+           part.parameter.find("_norm.") == std::string::npos;
   };
   std::vector<PublishedLayer> layers;
   for (const StoredWeight& weight : stored_weights(config)) {

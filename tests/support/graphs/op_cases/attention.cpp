@@ -41,6 +41,16 @@ void add_attention(OpCases& cases) {
           return Values{made.outputs[0], made.outputs[1], made.outputs[2]};
         }));
   }
+  for (const std::int64_t keys : {6, 2}) {
+    cases.add_case(
+        Op::attention, keys == 6 ? "sinks" : "sinks_of_groups",
+        graph_of(
+            {Shape{2, 6, 9, 8}, Shape{2, keys, 9, 8}, Shape{2, keys, 9, 8}, Shape{6}}, [](Graph& g, const Values& x) {
+              const AttentionForm form = {.scale = 0.35, .causal = true, .window = 4};
+              const Node& made = g.node(make_node(g, Op::attention, {x[0], x[1], x[2], x[3]}, attributes_of(form)));
+              return Values{made.outputs[0]};
+            }));
+  }
   struct Form {
     std::string name;
     Shape queries, keys;
