@@ -1,0 +1,4 @@
+#include "backends/cuda/attention/linear/linear_attention.cuh"
+
+RIDGEPOINT_LINEAR_ATTENTION(fp16, __half, 64, 128)
+RIDGEPOINT_LINEAR_ATTENTION(fp16, __half, 64, 256)
