@@ -45,8 +45,8 @@ TEST(CudaLinearAttention, holds_two_chunks_where_shared_memory_has_room_for_them
 
 double linear_tolerance(DType dtype) {
   switch (dtype) {
-    case DType::bf16: return 8e-3;
-    case DType::fp16: return 1.5e-3;
+    case DType::bf16: return 1.5e-2;
+    case DType::fp16: return 2e-3;
     case DType::fp64: return 1e-13;
     default: return 2e-6;
   }
@@ -87,7 +87,9 @@ class OnCardLinearAttention : public testing::OnCard {
                   {choice, choice, choice});
       const std::vector<HostTensor> found = run.launch();
       for (std::size_t i = 0; i < found.size(); ++i) {
-        EXPECT_LE(testing::relative_error(found[i], expected[i]), linear_tolerance(operands[0].layout.dtype))
+        const double cancelled = i == 3 ? 4 : 1;  // the gradient of g is a difference of sums
+        EXPECT_LE(testing::relative_error(found[i], expected[i]),
+                  cancelled * linear_tolerance(operands[0].layout.dtype))
             << variant.entry << " output " << i << " of " << found[i].type.to_string();
       }
       const std::vector<HostTensor> again = run.launch();

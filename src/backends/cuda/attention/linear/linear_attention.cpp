@@ -54,7 +54,7 @@ LinearAttentionSizes linear_sizes(const KernelSpec& spec) {
 // The shared memory of the largest block of a launch, and how many chunks it holds: two, of which one is loaded while
 // the other is computed, or one.
 int shared_bytes_of(const LinearTiling& tiling, bool backward, bool delta, int stages) {
-  const int scan = tiling.scan_shared_bytes(delta, stages);
+  const int scan = tiling.scan_shared_bytes(delta, true, stages);
   return std::max({tiling.prepare_shared_bytes(), scan, backward ? tiling.gradient_shared_bytes(stages) : 0});
 }
 
@@ -128,22 +128,22 @@ class LinearAttentionKernel : public Kernel {
                           .block_x = LinearTiling::kThreads,
                           .shared_bytes = static_cast<unsigned>(shared_bytes)}});
     };
-    const auto scan = [&](const char* entry) {
+    const auto scan = [&](const char* entry, bool queries) {
       stage(entry, parameters_.slices, sizes.heads,
-            tiling.scan_shared_bytes(parameters_.delta, parameters_.scan_stages));
+            tiling.scan_shared_bytes(parameters_.delta, queries, parameters_.scan_stages));
     };
     stage(row.prepare, parameters_.chunks, sizes.key_heads, tiling.prepare_shared_bytes());
     if (!is_backward_) {
       set_rows(parameters_.o, spec.outputs[0]);
-      scan(row.forward);
+      scan(row.forward, true);
       return;
     }
     set_rows(parameters_.d_o, spec.inputs[0]);
     set_rows(parameters_.dq, spec.outputs[0]);
     set_rows(parameters_.dk, spec.outputs[1]);
     set_rows(parameters_.dv, spec.outputs[2]);
-    scan(row.states);
-    scan(row.reverse);
+    scan(row.states, false);
+    scan(row.reverse, true);
     stage(row.backward, parameters_.chunks, sizes.key_heads, tiling.gradient_shared_bytes(parameters_.gradient_stages));
   }
 

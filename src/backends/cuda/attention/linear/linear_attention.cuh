@@ -393,7 +393,7 @@ __device__ __forceinline__ void prepare_chunk(const LinearAttention& p) {
 }
 
 // What a block of a scan has of a chunk in shared memory.
-template <class E, int kChunk, int kWidth>
+template <class E, int kChunk, int kWidth, bool kHasQueries>
 struct ScanStage {
   using Sum = Accumulator<E>;
   static constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
@@ -407,9 +407,9 @@ struct ScanStage {
       return taken;
     };
     k = reinterpret_cast<E*>(take(kTiling.key_bytes()));
-    q = reinterpret_cast<E*>(take(kTiling.key_bytes()));
+    q = reinterpret_cast<E*>(take(kHasQueries ? kTiling.key_bytes() : 0));
     values = reinterpret_cast<E*>(take(kTiling.value_bytes()));
-    scores = reinterpret_cast<E*>(take(kTiling.square_bytes()));
+    scores = reinterpret_cast<E*>(take(kHasQueries ? kTiling.square_bytes() : 0));
     inverse = reinterpret_cast<E*>(take(delta ? kTiling.square_bytes() : 0));
     decay = reinterpret_cast<Sum*>(take(kTiling.decay_bytes()));
     beta = decay + kChunk;
@@ -419,7 +419,7 @@ struct ScanStage {
 
   // Starts to load a chunk; `rows` are those of v or of the gradient of o.
   __device__ __forceinline__ void load(const LinearAttention& p, const AttentionOperand& rows, int head, int slice,
-                                       int chunk, bool with_queries) const {
+                                       int chunk) const {
     constexpr int kThreads = LinearTiling::kThreads;
     const int first = chunk * kChunk, count = min(kChunk, p.tokens - first);
     const int key_head = head / (p.heads / p.key_heads);
@@ -430,7 +430,7 @@ struct ScanStage {
         p.value_width - slice * kLinearSlice, p.in_vectors);
     if (p.delta)
       load_whole<E, kChunk, kChunk, kThreads>(inverse, of_chunk<E, kChunk * kChunk>(p.inverses, p, head, chunk));
-    if (with_queries) {
+    if constexpr (kHasQueries) {
       load_tile<E, kChunk, kWidth, kThreads>(q, matrix_of<E>(p.q, key_head, p.key_heads) + 1LL * first * p.q.row,
                                              p.q.row, count, p.key_width, p.in_vectors);
       load_whole<E, kChunk, kChunk, kThreads>(scores, of_chunk<E, kChunk * kChunk>(p.scores, p, head, chunk));
@@ -441,13 +441,13 @@ struct ScanStage {
 };
 
 // The shared memory of a scan behind its stages: the state or its gradient, and three tiles of values.
-template <class E, int kChunk, int kWidth>
+template <class E, int kChunk, int kWidth, bool kHasQueries>
 struct ScanTiles {
   E *state, *first, *second, *third;
 
   __device__ __forceinline__ ScanTiles(char* shared, const LinearAttention& p) {
     constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
-    shared += p.scan_stages * kTiling.scan_stage_bytes(p.delta);
+    shared += p.scan_stages * kTiling.scan_stage_bytes(p.delta, kHasQueries);
     state = reinterpret_cast<E*>(shared);
     first = reinterpret_cast<E*>(shared + kTiling.state_bytes());
     second = reinterpret_cast<E*>(shared + kTiling.state_bytes() + kTiling.value_bytes());
@@ -458,14 +458,14 @@ struct ScanTiles {
 template <class E, int kChunk, int kWidth, bool kKeepsStates>
 __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
   using Sum = Accumulator<E>;
-  using Stage = ScanStage<E, kChunk, kWidth>;
+  using Stage = ScanStage<E, kChunk, kWidth, !kKeepsStates>;
   constexpr int kWarps = LinearTiling::kThreads / kWarpLanes;
   constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kLinearSlice>, kSquare = kStride<E, kChunk>;
   extern __shared__ __align__(16) char shared[];
-  const ScanTiles<E, kChunk, kWidth> tiles(shared, p);
+  const ScanTiles<E, kChunk, kWidth, !kKeepsStates> tiles(shared, p);
   const int slice = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
-  const int stage_bytes = kTiling.scan_stage_bytes(p.delta);
+  const int stage_bytes = kTiling.scan_stage_bytes(p.delta, !kKeepsStates);
   const auto stage_of = [&](int chunk) { return Stage(shared + chunk % p.scan_stages * stage_bytes, p.delta); };
 
   Sums<E, kWidth, kLinearSlice, kWarps> state;
@@ -474,13 +474,13 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
     state.each([&](int row, int column, Sum s, Sum t) { store_pair(tiles.state + row * kRowStride + column, s, t); });
   };
   share_state();
-  stage_of(0).load(p, p.v, head, slice, 0, !kKeepsStates);
+  stage_of(0).load(p, p.v, head, slice, 0);
   for (int chunk = 0; chunk < p.chunks; ++chunk) {
     wait_for_copies<0>();
     __syncthreads();
     const Stage at = stage_of(chunk);
     const bool has_next = chunk + 1 < p.chunks;
-    if (p.scan_stages > 1 && has_next) stage_of(chunk + 1).load(p, p.v, head, slice, chunk + 1, !kKeepsStates);
+    if (p.scan_stages > 1 && has_next) stage_of(chunk + 1).load(p, p.v, head, slice, chunk + 1);
     if constexpr (kKeepsStates) {
       E* const kept = of_slice<E, kWidth * kLinearSlice>(p.states, p, head, chunk, slice);
       state.each([&](int row, int column, Sum s, Sum t) { store_pair(kept + row * kLinearSlice + column, s, t); });
@@ -539,7 +539,7 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
     share_state();
     if (p.scan_stages == 1 && has_next) {
       __syncthreads();
-      at.load(p, p.v, head, slice, chunk + 1, !kKeepsStates);
+      at.load(p, p.v, head, slice, chunk + 1);
     }
   }
 }
@@ -547,14 +547,14 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
 template <class E, int kChunk, int kWidth>
 __device__ __forceinline__ void scan_backward(const LinearAttention& p) {
   using Sum = Accumulator<E>;
-  using Stage = ScanStage<E, kChunk, kWidth>;
+  using Stage = ScanStage<E, kChunk, kWidth, true>;
   constexpr int kWarps = LinearTiling::kThreads / kWarpLanes;
   constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kLinearSlice>, kSquare = kStride<E, kChunk>;
   extern __shared__ __align__(16) char shared[];
-  const ScanTiles<E, kChunk, kWidth> tiles(shared, p);
+  const ScanTiles<E, kChunk, kWidth, true> tiles(shared, p);
   const int slice = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
-  const int stage_bytes = kTiling.scan_stage_bytes(p.delta);
+  const int stage_bytes = kTiling.scan_stage_bytes(p.delta, true);
   const auto stage_of = [&](int chunk) { return Stage(shared + chunk % p.scan_stages * stage_bytes, p.delta); };
   const Sum scale = static_cast<Sum>(p.scale);
 
@@ -565,12 +565,12 @@ __device__ __forceinline__ void scan_backward(const LinearAttention& p) {
         [&](int row, int column, Sum s, Sum t) { store_pair(tiles.state + row * kRowStride + column, s, t); });
   };
   share_gradient();
-  stage_of(p.chunks - 1).load(p, p.d_o, head, slice, p.chunks - 1, true);
+  stage_of(p.chunks - 1).load(p, p.d_o, head, slice, p.chunks - 1);
   for (int chunk = p.chunks - 1; chunk >= 0; --chunk) {
     wait_for_copies<0>();
     __syncthreads();
     const Stage at = stage_of(chunk);
-    if (p.scan_stages > 1 && chunk > 0) stage_of(chunk - 1).load(p, p.d_o, head, slice, chunk - 1, true);
+    if (p.scan_stages > 1 && chunk > 0) stage_of(chunk - 1).load(p, p.d_o, head, slice, chunk - 1);
     E* const kept = of_slice<E, kWidth * kLinearSlice>(p.gradients, p, head, chunk, slice);
     gradient.each([&](int row, int column, Sum s, Sum t) { store_pair(kept + row * kLinearSlice + column, s, t); });
 
@@ -617,7 +617,7 @@ __device__ __forceinline__ void scan_backward(const LinearAttention& p) {
     share_gradient();
     if (p.scan_stages == 1 && chunk > 0) {
       __syncthreads();
-      at.load(p, p.d_o, head, slice, chunk - 1, true);
+      at.load(p, p.d_o, head, slice, chunk - 1);
     }
   }
 }
@@ -837,24 +837,24 @@ __device__ __forceinline__ void key_gradients(const LinearAttention& p) {
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-#define RIDGEPOINT_LINEAR_ATTENTION(dtype, E, chunk, width)                                                         \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      linear_attention_prepare_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {     \
-    ridgepoint::cuda::prepare_chunk<E, chunk, width>(p);                                                            \
-  }                                                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_forward_chunked_##dtype##_##width(             \
-      const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                                \
-    ridgepoint::cuda::scan_forward<E, chunk, width, false>(p);                                                      \
-  }                                                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      linear_attention_states_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {      \
-    ridgepoint::cuda::scan_forward<E, chunk, width, true>(p);                                                       \
-  }                                                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      linear_attention_reverse_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {     \
-    ridgepoint::cuda::scan_backward<E, chunk, width>(p);                                                            \
-  }                                                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_backward_chunked_##dtype##_##width(            \
-      const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                                \
-    ridgepoint::cuda::key_gradients<E, chunk, width>(p);                                                            \
+#define RIDGEPOINT_LINEAR_ATTENTION(dtype, E, chunk, width)                                                     \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                          \
+      linear_attention_prepare_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) { \
+    ridgepoint::cuda::prepare_chunk<E, chunk, width>(p);                                                        \
+  }                                                                                                             \
+  extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_forward_chunked_##dtype##_##width(      \
+      const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                            \
+    ridgepoint::cuda::scan_forward<E, chunk, width, false>(p);                                                  \
+  }                                                                                                             \
+  extern "C" __global__ void __launch_bounds__(256, width <= 128 && sizeof(E) < 8 ? 2 : 1)                      \
+      linear_attention_states_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {  \
+    ridgepoint::cuda::scan_forward<E, chunk, width, true>(p);                                                   \
+  }                                                                                                             \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                          \
+      linear_attention_reverse_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) { \
+    ridgepoint::cuda::scan_backward<E, chunk, width>(p);                                                        \
+  }                                                                                                             \
+  extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_backward_chunked_##dtype##_##width(     \
+      const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                            \
+    ridgepoint::cuda::key_gradients<E, chunk, width>(p);                                                        \
   }

@@ -30,12 +30,12 @@ struct LinearTiling {
   constexpr int prepare_shared_bytes() const {
     return 2 * key_bytes() + 2 * chunk * (chunk + 1) * sum_bytes() + decay_bytes();
   }
-  // Of a chunk: k, q, v or the gradient of o, the scores and with the delta rule the inverse, and the decays.
-  constexpr int scan_stage_bytes(bool delta) const {
-    return 2 * key_bytes() + value_bytes() + (delta ? 2 : 1) * square_bytes() + decay_bytes();
+  // Of a chunk: k, v or the gradient of o, with queries q and the scores, with the delta rule the inverse, and the decays.
+  constexpr int scan_stage_bytes(bool delta, bool queries) const {
+    return (queries ? 2 : 1) * key_bytes() + value_bytes() + (delta + queries) * square_bytes() + decay_bytes();
   }
-  constexpr int scan_shared_bytes(bool delta, int stages) const {
-    return stages * scan_stage_bytes(delta) + state_bytes() + 3 * value_bytes();
+  constexpr int scan_shared_bytes(bool delta, bool queries, int stages) const {
+    return stages * scan_stage_bytes(delta, queries) + state_bytes() + 3 * value_bytes();
   }
   // Of a head and a slice: four values of each token, two states, and the decays.
   constexpr int gradient_stage_bytes() const { return 4 * value_bytes() + 2 * state_bytes() + decay_bytes(); }
