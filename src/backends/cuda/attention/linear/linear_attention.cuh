@@ -272,12 +272,18 @@ __device__ __forceinline__ void sum_up(Sum carry, Read read, Write write) {
   }
 }
 
-// x = (I + a)^-1 for strictly lower a, both [kChunk,kChunk] with rows kChunk + 1 apart. Blocks of 16 on the diagonal
-// first, a column for each thread, then block row after block row: x_ij = -x_ii sum of a_ik x_kj. Overwrites a; above the
-// diagonal blocks x is not written.
+// From one row of a square in the type of the sums to the next.
+template <int kChunk>
+inline constexpr int kSumRow = kChunk + 4;
+
+// x = (I + a)^-1 for strictly lower a, both [kChunk,kChunk]. Blocks of 16 on the diagonal first, a column for each
+// thread, then block row after block row: x_ij = -x_ii sum of a_ik x_kj, four columns for each thread. Overwrites a;
+// above the diagonal blocks x is not written.
 template <class Sum, int kChunk, int kThreads>
 __device__ __forceinline__ void invert(Sum* a, Sum* x) {
-  constexpr int kRow = kChunk + 1, kBlock = 16;
+  using Four = Packet<Sum, 4>;
+  constexpr int kRow = kSumRow<kChunk>, kBlock = 16;
+  static_assert(kBlock * (kChunk - kBlock) / 4 <= kThreads);
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kChunk) {
     const int first = thread / kBlock * kBlock, column = thread % kBlock;
@@ -292,28 +298,28 @@ __device__ __forceinline__ void invert(Sum* a, Sum* x) {
   }
   __syncthreads();
   for (int block = kBlock; block < kChunk; block += kBlock) {
-    constexpr int kMost = (kBlock * kChunk + kThreads - 1) / kThreads;
-    Sum sums[kMost];
+    const int row = thread / (block / 4), column = thread % (block / 4) * 4;
+    const bool has_work = row < kBlock;
+    // The sum over k of left[k] right[k kRow + column].
+    const auto sum_of = [&](const Sum* left, const Sum* right, int from, int to) {
+      Four sums = {};
+#pragma unroll 4
+      for (int k = from; k < to; ++k) {
+        const Four four = *reinterpret_cast<const Four*>(right + k * kRow + column);
 #pragma unroll
-    for (int n = 0; n < kMost; ++n) {
-      const int element = thread + n * kThreads, row = element / block, column = element % block;
-      sums[n] = 0;
-      if (row >= kBlock) continue;
-      for (int k = column / kBlock * kBlock; k < block; ++k)
-        sums[n] += a[(block + row) * kRow + k] * x[k * kRow + column];
-    }
+        for (int n = 0; n < 4; ++n) sums.values[n] += left[k] * four.values[n];
+      }
+      return sums;
+    };
+    Four sums = {};
+    if (has_work) sums = sum_of(a + (block + row) * kRow, x, column / kBlock * kBlock, block);
     __syncthreads();
+    if (has_work) *reinterpret_cast<Four*>(a + (block + row) * kRow + column) = sums;
+    __syncthreads();
+    if (has_work) {
+      sums = sum_of(x + (block + row) * kRow + block, a + block * kRow, 0, row + 1);
 #pragma unroll
-    for (int n = 0; n < kMost; ++n) {
-      const int element = thread + n * kThreads, row = element / block, column = element % block;
-      if (row < kBlock) a[(block + row) * kRow + column] = sums[n];
-    }
-    __syncthreads();
-    for (int element = thread; element < kBlock * block; element += kThreads) {
-      const int row = element / block, column = element % block;
-      Sum sum = 0;
-      for (int k = 0; k <= row; ++k) sum -= x[(block + row) * kRow + block + k] * a[(block + k) * kRow + column];
-      x[(block + row) * kRow + column] = sum;
+      for (int n = 0; n < 4; ++n) x[(block + row) * kRow + column + n] = -sums.values[n];
     }
     __syncthreads();
   }
@@ -332,7 +338,7 @@ __device__ __forceinline__ void prepare_chunk(const LinearAttention& p) {
   using Sum = Accumulator<E>;
   constexpr int kThreads = LinearTiling::kThreads, kWarps = kThreads / kWarpLanes;
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
-  constexpr int kRow = kChunk + 1;
+  constexpr int kRow = kSumRow<kChunk>;
   extern __shared__ __align__(16) char shared[];
   E* const k = reinterpret_cast<E*>(shared);
   E* const q = reinterpret_cast<E*>(shared + kTiling.key_bytes());

@@ -28,9 +28,10 @@ struct LinearTiling {
   constexpr int decay_bytes() const { return 2 * chunk * sum_bytes(); }
   // k, q, and two squares in the type of the sums.
   constexpr int prepare_shared_bytes() const {
-    return 2 * key_bytes() + 2 * chunk * (chunk + 1) * sum_bytes() + decay_bytes();
+    return 2 * key_bytes() + 2 * chunk * (chunk + 4) * sum_bytes() + decay_bytes();
   }
-  // Of a chunk: k, v or the gradient of o, with queries q and the scores, with the delta rule the inverse, and the decays.
+  // Of a chunk: k, v or the gradient of o, with queries q and the scores, with the delta rule the inverse, and the
+  // decays.
   constexpr int scan_stage_bytes(bool delta, bool queries) const {
     return (queries ? 2 : 1) * key_bytes() + value_bytes() + (delta + queries) * square_bytes() + decay_bytes();
   }
