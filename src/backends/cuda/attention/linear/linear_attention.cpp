@@ -44,6 +44,13 @@ constexpr LinearVariant kVariants[] = {
     RIDGEPOINT_LINEAR_VARIANT(fp64, 16, 256, 8, kFmaRate, kFmaRate),
 };
 
+// The row that a variant was made of.
+const LinearVariant& row_of(const KernelVariant& variant) {
+  return *std::ranges::find_if(kVariants, [&](const LinearVariant& row) {
+    return row.dtype == variant.dtype && row.tiling.width == variant.tiling.width;
+  });
+}
+
 bool is_backward(const Node& node) { return node.op == Op::linear_attention_backward; }
 
 LinearAttentionSizes linear_sizes(const KernelSpec& spec) {
@@ -106,9 +113,7 @@ class LinearAttentionKernel : public Kernel {
  public:
   LinearAttentionKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : is_backward_(is_backward(spec.node)) {
-    const LinearVariant& row = *std::ranges::find_if(kVariants, [&](const LinearVariant& one) {
-      return variant.entry == (is_backward_ ? one.backward : one.forward);
-    });
+    const LinearVariant& row = row_of(variant);
     const LinearTiling& tiling = row.tiling;
     parameters_ = parameters_of(spec, tiling);
     workspace_bytes_ = place_arrays(parameters_, spec, tiling);
@@ -186,9 +191,7 @@ class LinearAttentionKernel : public Kernel {
 };
 
 std::size_t linear_workspace_bytes(const KernelVariant& variant, const CardFacts& /*card*/, const KernelSpec& spec) {
-  const LinearVariant& row = *std::ranges::find_if(kVariants, [&](const LinearVariant& one) {
-    return variant.entry == (is_backward(spec.node) ? one.backward : one.forward);
-  });
+  const LinearVariant& row = row_of(variant);
   LinearAttention p = parameters_of(spec, row.tiling);
   return place_arrays(p, spec, row.tiling);
 }
