@@ -122,6 +122,15 @@ TEST_F(OnCardLinearAttention, agrees_for_heads_of_any_width) {
   }
 }
 
+// So many that blocks have two slices of the state, of which the last is not whole.
+TEST_F(OnCardLinearAttention, agrees_for_many_heads) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const bool delta : {false, true}) {
+      for (const std::int64_t value_width : {64, 72}) expect_agrees({2, 70, 128}, {150, 70, value_width}, dtype, delta);
+    }
+  }
+}
+
 TEST_F(OnCardLinearAttention, reads_and_writes_heads_where_a_projection_has_them) {
   const LayoutChoice by_token{.storage_order = {0, 2, 1, 3}};
   for (const DType dtype : kFloats) {

@@ -19,14 +19,16 @@ struct LinearVariant {
   LinearTiling tiling;
   KernelRate rate, backward_rate;
   const char *image, *prepare, *forward, *states, *reverse, *backward;
+  const char *wide_forward = nullptr, *wide_states = nullptr, *wide_reverse = nullptr;  // with two slices in a block
 };
 
-#define RIDGEPOINT_LINEAR_VARIANT(dtype, chunk, width, bytes, ...)                                            \
-  {                                                                                                           \
-    DType::dtype, {chunk, width, bytes}, __VA_ARGS__, "linear_attention_" #dtype,                             \
-        "linear_attention_prepare_" #dtype "_" #width, "linear_attention_forward_chunked_" #dtype "_" #width, \
-        "linear_attention_states_" #dtype "_" #width, "linear_attention_reverse_" #dtype "_" #width,          \
-        "linear_attention_backward_chunked_" #dtype "_" #width                                                \
+#define RIDGEPOINT_LINEAR_SCANS(name) \
+  "linear_attention_forward_chunked_" name, "linear_attention_states_" name, "linear_attention_reverse_" name
+#define RIDGEPOINT_LINEAR_VARIANT(dtype, chunk, width, bytes, rate, ...)                                          \
+  {                                                                                                               \
+    DType::dtype, {chunk, width, bytes}, rate, rate, "linear_attention_" #dtype,                                  \
+        "linear_attention_prepare_" #dtype "_" #width, RIDGEPOINT_LINEAR_SCANS(#dtype "_" #width),                \
+        "linear_attention_backward_chunked_" #dtype "_" #width __VA_OPT__(, RIDGEPOINT_LINEAR_SCANS(__VA_ARGS__)) \
   }
 
 // Not measured yet: what the latency of the scans and the traffic of the states leave of the tensor cores.
@@ -34,14 +36,14 @@ constexpr ProductRate kLowRate{PeakRate::half, 0.25, 0.5, 30e-6};
 constexpr ProductRate kFmaRate{PeakRate::fp32, 0.1, 0.5, 30e-6};
 
 constexpr LinearVariant kVariants[] = {
-    RIDGEPOINT_LINEAR_VARIANT(bf16, 64, 128, 2, kLowRate, kLowRate),
-    RIDGEPOINT_LINEAR_VARIANT(bf16, 64, 256, 2, kLowRate, kLowRate),
-    RIDGEPOINT_LINEAR_VARIANT(fp16, 64, 128, 2, kLowRate, kLowRate),
-    RIDGEPOINT_LINEAR_VARIANT(fp16, 64, 256, 2, kLowRate, kLowRate),
-    RIDGEPOINT_LINEAR_VARIANT(fp32, 32, 128, 4, kFmaRate, kFmaRate),
-    RIDGEPOINT_LINEAR_VARIANT(fp32, 16, 256, 4, kFmaRate, kFmaRate),
-    RIDGEPOINT_LINEAR_VARIANT(fp64, 16, 128, 8, kFmaRate, kFmaRate),
-    RIDGEPOINT_LINEAR_VARIANT(fp64, 16, 256, 8, kFmaRate, kFmaRate),
+    RIDGEPOINT_LINEAR_VARIANT(bf16, 64, 128, 2, kLowRate, "bf16_128_wide"),
+    RIDGEPOINT_LINEAR_VARIANT(bf16, 64, 256, 2, kLowRate),
+    RIDGEPOINT_LINEAR_VARIANT(fp16, 64, 128, 2, kLowRate, "fp16_128_wide"),
+    RIDGEPOINT_LINEAR_VARIANT(fp16, 64, 256, 2, kLowRate),
+    RIDGEPOINT_LINEAR_VARIANT(fp32, 32, 128, 4, kFmaRate),
+    RIDGEPOINT_LINEAR_VARIANT(fp32, 16, 256, 4, kFmaRate),
+    RIDGEPOINT_LINEAR_VARIANT(fp64, 16, 128, 8, kFmaRate),
+    RIDGEPOINT_LINEAR_VARIANT(fp64, 16, 256, 8, kFmaRate),
 };
 
 // The row that a variant was made of.
@@ -61,7 +63,7 @@ LinearAttentionSizes linear_sizes(const KernelSpec& spec) {
 // The shared memory of the largest block of a launch, and how many chunks it holds: two, of which one is loaded while
 // the other is computed, or one.
 int shared_bytes_of(const LinearTiling& tiling, bool backward, bool delta, int stages) {
-  const int scan = tiling.scan_shared_bytes(delta, true, stages);
+  const int scan = tiling.scan_shared_bytes(delta, true, kLinearSlice, stages);
   return std::max({tiling.prepare_shared_bytes(), scan, backward ? tiling.gradient_shared_bytes(stages) : 0});
 }
 
@@ -112,7 +114,7 @@ LinearAttention parameters_of(const KernelSpec& spec, const LinearTiling& tiling
 class LinearAttentionKernel : public Kernel {
  public:
   LinearAttentionKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : is_backward_(is_backward(spec.node)) {
+      : is_backward_(is_backward(spec.node)), name_(variant.entry) {
     const LinearVariant& row = row_of(variant);
     const LinearTiling& tiling = row.tiling;
     parameters_ = parameters_of(spec, tiling);
@@ -133,26 +135,35 @@ class LinearAttentionKernel : public Kernel {
                           .block_x = LinearTiling::kThreads,
                           .shared_bytes = static_cast<unsigned>(shared_bytes)}});
     };
-    const auto scan = [&](const char* entry, bool queries) {
-      stage(entry, parameters_.slices, sizes.heads,
-            tiling.scan_shared_bytes(parameters_.delta, queries, parameters_.scan_stages));
+    // Where there are more blocks than multiprocessors, blocks of two slices, which read q and k half as often.
+    const CardFacts& card = context.card();
+    const auto shared_bytes = [&](bool queries, int columns) {
+      return tiling.scan_shared_bytes(parameters_.delta, queries, columns, parameters_.scan_stages);
+    };
+    const bool is_wide = row.wide_forward != nullptr && parameters_.slices > 1 &&
+                         parameters_.slices * batch * sizes.heads > card.multiprocessors &&
+                         static_cast<std::size_t>(shared_bytes(true, kWideSlice)) <= card.shared_bytes_per_block;
+    const int columns = is_wide ? kWideSlice : kLinearSlice;
+    const auto scan = [&](const char* narrow, const char* wide, bool queries) {
+      stage(is_wide ? wide : narrow, static_cast<int>(ceil_divide(sizes.value_width, columns)), sizes.heads,
+            shared_bytes(queries, columns));
     };
     stage(row.prepare, parameters_.chunks, sizes.key_heads, tiling.prepare_shared_bytes());
     if (!is_backward_) {
       set_rows(parameters_.o, spec.outputs[0]);
-      scan(row.forward, true);
+      scan(row.forward, row.wide_forward, true);
       return;
     }
     set_rows(parameters_.d_o, spec.inputs[0]);
     set_rows(parameters_.dq, spec.outputs[0]);
     set_rows(parameters_.dk, spec.outputs[1]);
     set_rows(parameters_.dv, spec.outputs[2]);
-    scan(row.states, false);
-    scan(row.reverse, true);
+    scan(row.states, row.wide_states, false);
+    scan(row.reverse, row.wide_reverse, true);
     stage(row.backward, parameters_.chunks, sizes.key_heads, tiling.gradient_shared_bytes(parameters_.gradient_stages));
   }
 
-  std::string_view name() const override { return stages_.back().name; }
+  std::string_view name() const override { return name_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
@@ -185,6 +196,7 @@ class LinearAttentionKernel : public Kernel {
 
  private:
   bool is_backward_;
+  const char* name_;
   LinearAttention parameters_;  // with arrays from address 0 on
   std::size_t workspace_bytes_ = 0;
   std::vector<Launchable> stages_;

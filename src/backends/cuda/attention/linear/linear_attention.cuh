@@ -3,7 +3,7 @@
 // sum has one order, so results are bit for bit reproducible.
 //
 // prepare     (chunks, key heads): sums of g, D q k^T, and the inverse of I + A for every chunk of the heads of a key head
-// forward     (slices, heads): the state, kLinearSlice columns of it, from chunk to chunk; o
+// forward     (slices, heads): the state, one or two slices of its columns, from chunk to chunk; o
 // states      the same without o: for the derivative, the state before each chunk and w
 // reverse     (slices, heads): the gradient of the state, from the last chunk to the first; dv
 // gradients   (chunks, key heads): dq, dk, dg and d_beta, summed over the heads of a key head
@@ -254,6 +254,19 @@ __device__ __forceinline__ E* of_slice(void* array, const LinearAttention& p, in
          static_cast<long long>(head) * p.chunks * (p.slices - 1) * kElements;
 }
 
+// Stores the sums [kRows,kColumns] of a block of a scan as slices.
+template <class E, int kRows, int kColumns, int kWarps>
+__device__ __forceinline__ void store_slices(Sums<E, kRows, kColumns, kWarps>& sums, void* array,
+                                             const LinearAttention& p, int head, int chunk) {
+  using Sum = Accumulator<E>;
+  const int first = static_cast<int>(blockIdx.x) * (kColumns / kLinearSlice);
+  E* const slices = of_slice<E, kRows * kLinearSlice>(array, p, head, chunk, first);
+  sums.each([&](int row, int column, Sum s, Sum t) {
+    if (kColumns > kLinearSlice && first + column / kLinearSlice >= p.slices) return;
+    store_pair(slices + (column / kLinearSlice * kRows + row) * kLinearSlice + column % kLinearSlice, s, t);
+  });
+}
+
 // One warp: the sums of `count` numbers, and of those after `count` zeros, forwards or from the last to the first.
 template <class Sum, int kChunk, bool kFromLast, class Read, class Write>
 __device__ __forceinline__ void sum_up(Sum carry, Read read, Write write) {
@@ -399,7 +412,7 @@ __device__ __forceinline__ void prepare_chunk(const LinearAttention& p) {
 }
 
 // What a block of a scan has of a chunk in shared memory.
-template <class E, int kChunk, int kWidth, bool kHasQueries>
+template <class E, int kChunk, int kWidth, int kColumns, bool kHasQueries>
 struct ScanStage {
   using Sum = Accumulator<E>;
   static constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
@@ -414,7 +427,7 @@ struct ScanStage {
     };
     k = reinterpret_cast<E*>(take(kTiling.key_bytes()));
     q = reinterpret_cast<E*>(take(kHasQueries ? kTiling.key_bytes() : 0));
-    values = reinterpret_cast<E*>(take(kTiling.value_bytes()));
+    values = reinterpret_cast<E*>(take(kTiling.value_bytes(kColumns)));
     scores = reinterpret_cast<E*>(take(kHasQueries ? kTiling.square_bytes() : 0));
     inverse = reinterpret_cast<E*>(take(delta ? kTiling.square_bytes() : 0));
     decay = reinterpret_cast<Sum*>(take(kTiling.decay_bytes()));
@@ -431,9 +444,9 @@ struct ScanStage {
     const int key_head = head / (p.heads / p.key_heads);
     load_tile<E, kChunk, kWidth, kThreads>(k, matrix_of<E>(p.k, key_head, p.key_heads) + 1LL * first * p.k.row,
                                            p.k.row, count, p.key_width, p.in_vectors);
-    load_tile<E, kChunk, kLinearSlice, kThreads>(
-        values, matrix_of<E>(rows, head, p.heads) + 1LL * first * rows.row + slice * kLinearSlice, rows.row, count,
-        p.value_width - slice * kLinearSlice, p.in_vectors);
+    load_tile<E, kChunk, kColumns, kThreads>(
+        values, matrix_of<E>(rows, head, p.heads) + 1LL * first * rows.row + slice * kColumns, rows.row, count,
+        p.value_width - slice * kColumns, p.in_vectors);
     if (p.delta)
       load_whole<E, kChunk, kChunk, kThreads>(inverse, of_chunk<E, kChunk * kChunk>(p.inverses, p, head, chunk));
     if constexpr (kHasQueries) {
@@ -447,34 +460,34 @@ struct ScanStage {
 };
 
 // The shared memory of a scan behind its stages: the state or its gradient, and three tiles of values.
-template <class E, int kChunk, int kWidth, bool kHasQueries>
+template <class E, int kChunk, int kWidth, int kColumns, bool kHasQueries>
 struct ScanTiles {
   E *state, *first, *second, *third;
 
   __device__ __forceinline__ ScanTiles(char* shared, const LinearAttention& p) {
     constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
-    shared += p.scan_stages * kTiling.scan_stage_bytes(p.delta, kHasQueries);
+    shared += p.scan_stages * kTiling.scan_stage_bytes(p.delta, kHasQueries, kColumns);
     state = reinterpret_cast<E*>(shared);
-    first = reinterpret_cast<E*>(shared + kTiling.state_bytes());
-    second = reinterpret_cast<E*>(shared + kTiling.state_bytes() + kTiling.value_bytes());
-    third = reinterpret_cast<E*>(shared + kTiling.state_bytes() + 2 * kTiling.value_bytes());
+    first = reinterpret_cast<E*>(shared + kTiling.state_bytes(kColumns));
+    second = first + kChunk * kStride<E, kColumns>;
+    third = second + kChunk * kStride<E, kColumns>;
   }
 };
 
-template <class E, int kChunk, int kWidth, bool kKeepsStates>
+template <class E, int kChunk, int kWidth, int kColumns, bool kKeepsStates>
 __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
   using Sum = Accumulator<E>;
-  using Stage = ScanStage<E, kChunk, kWidth, !kKeepsStates>;
+  using Stage = ScanStage<E, kChunk, kWidth, kColumns, !kKeepsStates>;
   constexpr int kWarps = LinearTiling::kThreads / kWarpLanes;
-  constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kLinearSlice>, kSquare = kStride<E, kChunk>;
+  constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kColumns>, kSquare = kStride<E, kChunk>;
   extern __shared__ __align__(16) char shared[];
-  const ScanTiles<E, kChunk, kWidth, !kKeepsStates> tiles(shared, p);
+  const ScanTiles<E, kChunk, kWidth, kColumns, !kKeepsStates> tiles(shared, p);
   const int slice = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
-  const int stage_bytes = kTiling.scan_stage_bytes(p.delta, !kKeepsStates);
+  const int stage_bytes = kTiling.scan_stage_bytes(p.delta, !kKeepsStates, kColumns);
   const auto stage_of = [&](int chunk) { return Stage(shared + chunk % p.scan_stages * stage_bytes, p.delta); };
 
-  Sums<E, kWidth, kLinearSlice, kWarps> state;
+  Sums<E, kWidth, kColumns, kWarps> state;
   state.clear();
   const auto share_state = [&] {
     state.each([&](int row, int column, Sum s, Sum t) { store_pair(tiles.state + row * kRowStride + column, s, t); });
@@ -487,11 +500,8 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
     const Stage at = stage_of(chunk);
     const bool has_next = chunk + 1 < p.chunks;
     if (p.scan_stages > 1 && has_next) stage_of(chunk + 1).load(p, p.v, head, slice, chunk + 1);
-    if constexpr (kKeepsStates) {
-      E* const kept = of_slice<E, kWidth * kLinearSlice>(p.states, p, head, chunk, slice);
-      state.each([&](int row, int column, Sum s, Sum t) { store_pair(kept + row * kLinearSlice + column, s, t); });
-    }
-    Sums<E, kChunk, kLinearSlice, kWarps> w, o;
+    if constexpr (kKeepsStates) store_slices(state, p.states, p, head, chunk);
+    Sums<E, kChunk, kColumns, kWarps> w, o;
     w.clear();
     o.clear();
     if (p.delta) add_product<false, false, kWidth>(w, at.k, kKeyStride, tiles.state, kRowStride);
@@ -506,14 +516,12 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
       w.clear();
       add_product<false, false, kChunk>(w, at.inverse, kSquare, tiles.first, kRowStride);
     }
-    [[maybe_unused]] E* const errors = of_slice<E, kChunk * kLinearSlice>(p.errors, p, head, chunk, slice);
+    if (kKeepsStates && p.delta) store_slices(w, p.errors, p, head, chunk);
     w.each([&](int row, int column, Sum& s, Sum& t) {
       if (!p.delta) {
         const auto v = load_pair(at.values + row * kRowStride + column);
         s = v.values[0];
         t = v.values[1];
-      } else if constexpr (kKeepsStates) {
-        store_pair(errors + row * kLinearSlice + column, s, t);
       }
       const Sum beta = at.beta[row], to_end = at.to_end(row) * beta;
       if constexpr (!kKeepsStates) store_pair(tiles.second + row * kRowStride + column, beta * s, beta * t);
@@ -528,11 +536,11 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
       });
       add_product<false, false, kChunk>(o, at.scores, kSquare, tiles.second, kRowStride);
       const Sum scale = static_cast<Sum>(p.scale);
-      E* const rows = matrix_of<E>(p.o, head, p.heads) + slice * kLinearSlice;
+      E* const rows = matrix_of<E>(p.o, head, p.heads) + slice * kColumns;
       o.each([&](int row, int column, Sum s, Sum t) {
         const int token = chunk * kChunk + row;
         if (token < p.tokens)
-          store_pair_within(rows + 1LL * token * p.o.row, column, p.value_width - slice * kLinearSlice, p.in_vectors,
+          store_pair_within(rows + 1LL * token * p.o.row, column, p.value_width - slice * kColumns, p.in_vectors,
                             scale * s, scale * t);
       });
     }
@@ -550,21 +558,21 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
   }
 }
 
-template <class E, int kChunk, int kWidth>
+template <class E, int kChunk, int kWidth, int kColumns>
 __device__ __forceinline__ void scan_backward(const LinearAttention& p) {
   using Sum = Accumulator<E>;
-  using Stage = ScanStage<E, kChunk, kWidth, true>;
+  using Stage = ScanStage<E, kChunk, kWidth, kColumns, true>;
   constexpr int kWarps = LinearTiling::kThreads / kWarpLanes;
-  constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kLinearSlice>, kSquare = kStride<E, kChunk>;
+  constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kColumns>, kSquare = kStride<E, kChunk>;
   extern __shared__ __align__(16) char shared[];
-  const ScanTiles<E, kChunk, kWidth, true> tiles(shared, p);
+  const ScanTiles<E, kChunk, kWidth, kColumns, true> tiles(shared, p);
   const int slice = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
-  const int stage_bytes = kTiling.scan_stage_bytes(p.delta, true);
+  const int stage_bytes = kTiling.scan_stage_bytes(p.delta, true, kColumns);
   const auto stage_of = [&](int chunk) { return Stage(shared + chunk % p.scan_stages * stage_bytes, p.delta); };
   const Sum scale = static_cast<Sum>(p.scale);
 
-  Sums<E, kWidth, kLinearSlice, kWarps> gradient;  // of the state after the chunk
+  Sums<E, kWidth, kColumns, kWarps> gradient;  // of the state after the chunk
   gradient.clear();
   const auto share_gradient = [&] {
     gradient.each(
@@ -577,10 +585,9 @@ __device__ __forceinline__ void scan_backward(const LinearAttention& p) {
     __syncthreads();
     const Stage at = stage_of(chunk);
     if (p.scan_stages > 1 && chunk > 0) stage_of(chunk - 1).load(p, p.d_o, head, slice, chunk - 1);
-    E* const kept = of_slice<E, kWidth * kLinearSlice>(p.gradients, p, head, chunk, slice);
-    gradient.each([&](int row, int column, Sum s, Sum t) { store_pair(kept + row * kLinearSlice + column, s, t); });
+    store_slices(gradient, p.gradients, p, head, chunk);
 
-    Sums<E, kChunk, kLinearSlice, kWarps> du, by_scores;
+    Sums<E, kChunk, kColumns, kWarps> du, by_scores;
     du.clear();
     by_scores.clear();
     add_product<false, false, kWidth>(du, at.k, kKeyStride, tiles.state, kRowStride);
@@ -600,12 +607,12 @@ __device__ __forceinline__ void scan_backward(const LinearAttention& p) {
       du.clear();
       add_product<true, false, kChunk>(du, at.inverse, kSquare, tiles.first, kRowStride);
     }
-    E* const rows = matrix_of<E>(p.dv, head, p.heads) + slice * kLinearSlice;
+    E* const rows = matrix_of<E>(p.dv, head, p.heads) + slice * kColumns;
     du.each([&](int row, int column, Sum s, Sum t) {
       const Sum beta = p.delta ? Sum{1} : at.beta[row], factor = at.factor(row);
       const int token = chunk * kChunk + row;
       if (token < p.tokens)
-        store_pair_within(rows + 1LL * token * p.dv.row, column, p.value_width - slice * kLinearSlice, p.in_vectors,
+        store_pair_within(rows + 1LL * token * p.dv.row, column, p.value_width - slice * kColumns, p.in_vectors,
                           beta * s, beta * t);
       const int place = row * kRowStride + column;
       if (p.delta) store_pair(tiles.second + place, -factor * s, -factor * t);
@@ -843,23 +850,26 @@ __device__ __forceinline__ void key_gradients(const LinearAttention& p) {
 }  // namespace
 }  // namespace ridgepoint::cuda
 
+// The scans of blocks of `columns` columns.
+#define RIDGEPOINT_LINEAR_SCANS(name, E, chunk, width, columns)                                             \
+  extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_forward_chunked_##name(             \
+      const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                        \
+    ridgepoint::cuda::scan_forward<E, chunk, width, columns, false>(p);                                     \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(256, width <= 128 && columns <= 32 && sizeof(E) < 8 ? 2 : 1) \
+      linear_attention_states_##name(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {         \
+    ridgepoint::cuda::scan_forward<E, chunk, width, columns, true>(p);                                      \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                      \
+      linear_attention_reverse_##name(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {        \
+    ridgepoint::cuda::scan_backward<E, chunk, width, columns>(p);                                           \
+  }
 #define RIDGEPOINT_LINEAR_ATTENTION(dtype, E, chunk, width)                                                     \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                          \
       linear_attention_prepare_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) { \
     ridgepoint::cuda::prepare_chunk<E, chunk, width>(p);                                                        \
   }                                                                                                             \
-  extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_forward_chunked_##dtype##_##width(      \
-      const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                            \
-    ridgepoint::cuda::scan_forward<E, chunk, width, false>(p);                                                  \
-  }                                                                                                             \
-  extern "C" __global__ void __launch_bounds__(256, width <= 128 && sizeof(E) < 8 ? 2 : 1)                      \
-      linear_attention_states_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {  \
-    ridgepoint::cuda::scan_forward<E, chunk, width, true>(p);                                                   \
-  }                                                                                                             \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                          \
-      linear_attention_reverse_##dtype##_##width(const __grid_constant__ ridgepoint::cuda::LinearAttention p) { \
-    ridgepoint::cuda::scan_backward<E, chunk, width>(p);                                                        \
-  }                                                                                                             \
+  RIDGEPOINT_LINEAR_SCANS(dtype##_##width, E, chunk, width, ridgepoint::cuda::kLinearSlice)                     \
   extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_backward_chunked_##dtype##_##width(     \
       const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                            \
     ridgepoint::cuda::key_gradients<E, chunk, width>(p);                                                        \

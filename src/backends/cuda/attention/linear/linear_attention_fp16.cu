@@ -2,3 +2,4 @@
 
 RIDGEPOINT_LINEAR_ATTENTION(fp16, __half, 64, 128)
 RIDGEPOINT_LINEAR_ATTENTION(fp16, __half, 64, 256)
+RIDGEPOINT_LINEAR_SCANS(fp16_128_wide, __half, 64, 128, ridgepoint::cuda::kWideSlice)

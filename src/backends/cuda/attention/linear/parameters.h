@@ -8,8 +8,9 @@
 
 namespace ridgepoint::cuda {
 
-// A block of the scans has this many columns of the state.
+// The columns of a slice of v or of a state. A block of the scans has one slice, or two where there are many heads.
 inline constexpr int kLinearSlice = 32;
+inline constexpr int kWideSlice = 2 * kLinearSlice;
 
 // The tokens of a chunk, and the width to which rows of q and k are padded.
 struct LinearTiling {
@@ -22,9 +23,9 @@ struct LinearTiling {
   constexpr int sum_bytes() const { return element_bytes < 4 ? 4 : element_bytes; }
   constexpr int row_bytes(int columns) const { return columns * element_bytes + 16; }  // 16 bytes apart in banks
   constexpr int key_bytes() const { return chunk * row_bytes(width); }
-  constexpr int value_bytes() const { return chunk * row_bytes(kLinearSlice); }
+  constexpr int value_bytes(int columns = kLinearSlice) const { return chunk * row_bytes(columns); }
   constexpr int square_bytes() const { return chunk * row_bytes(chunk); }
-  constexpr int state_bytes() const { return width * row_bytes(kLinearSlice); }
+  constexpr int state_bytes(int columns = kLinearSlice) const { return width * row_bytes(columns); }
   constexpr int decay_bytes() const { return 2 * chunk * sum_bytes(); }
   // k, q, and two squares in the type of the sums.
   constexpr int prepare_shared_bytes() const {
@@ -32,11 +33,11 @@ struct LinearTiling {
   }
   // Of a chunk: k, v or the gradient of o, with queries q and the scores, with the delta rule the inverse, and the
   // decays.
-  constexpr int scan_stage_bytes(bool delta, bool queries) const {
-    return (queries ? 2 : 1) * key_bytes() + value_bytes() + (delta + queries) * square_bytes() + decay_bytes();
+  constexpr int scan_stage_bytes(bool delta, bool queries, int columns) const {
+    return (queries ? 2 : 1) * key_bytes() + value_bytes(columns) + (delta + queries) * square_bytes() + decay_bytes();
   }
-  constexpr int scan_shared_bytes(bool delta, bool queries, int stages) const {
-    return stages * scan_stage_bytes(delta, queries) + state_bytes() + 3 * value_bytes();
+  constexpr int scan_shared_bytes(bool delta, bool queries, int columns, int stages) const {
+    return stages * scan_stage_bytes(delta, queries, columns) + state_bytes(columns) + 3 * value_bytes(columns);
   }
   // Of a head and a slice: four values of each token, two states, and the decays.
   constexpr int gradient_stage_bytes() const { return 4 * value_bytes() + 2 * state_bytes() + decay_bytes(); }
