@@ -1,11 +1,12 @@
 // Linear attention on the GPU, against the recurrence in double; and which of its kernels runs.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <random>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/card.h"
+#include "backends/cuda/card_choices.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/node_run.h"
 
@@ -41,6 +42,24 @@ TEST(CudaLinearAttention, holds_two_chunks_where_shared_memory_has_room_for_them
   EXPECT_EQ(kernel_of(DType::fp16, 129, true, 227 * kKibibyte), "linear_attention_backward_chunked_fp16_256");
   EXPECT_EQ(kernel_of(DType::fp32, 128, false, 99 * kKibibyte), "linear_attention_backward_chunked_fp32_128 alone");
   EXPECT_EQ(kernel_of(DType::fp32, 257, false, 227 * kKibibyte), "");
+}
+
+TEST(CudaLinearAttention, says_what_no_kernel_takes) {
+  Graph graph;
+  const auto in = [&](const char* name, const Shape& shape) {
+    return input(graph, name, {DType::fp32, shape}, Role::data);
+  };
+  const Value q = in("q", {4, 257}), v = in("v", {4, 8}), g = in("g", {4});
+  const Node& node = graph.producer_node(gated_delta_rule(graph, q, q, v, g, g, 1.0));
+  std::vector<TensorLayout> inputs, outputs = {dense_layout(graph.type(node.outputs[0]))};
+  for (const Value value : node.inputs) inputs.push_back(dense_layout(graph.type(value)));
+  const auto card = make_described_card({.name = "a card", .compute_capability = 90});
+  EXPECT_THAT(
+      [&] {
+        card->outline({graph, node, inputs, outputs});
+      },
+      ::testing::ThrowsMessage<Error>(
+          ::testing::HasSubstr("no CUDA kernel takes 'linear_attention' of fp32[4,257], fp32[4,257], fp32[4,8]")));
 }
 
 double linear_tolerance(DType dtype) {
