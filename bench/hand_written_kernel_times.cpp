@@ -7,6 +7,8 @@
 //   rope                 [4,256,12,64]: 1.5 / 0.1       [32,1024,12,64]: 47 / 1.5
 //   cross_entropy        1024 x 10000: 9.6 / 0.8    32768 x 10000: 308 / 26    4096 x 50257: 194 / 17
 //   its gradient         1024 x 10000: 19 / 0.8     32768 x 10000: 617 / 26    4096 x 50257: 387 / 17
+//   linear_attention     Qwen3-Next: 48 / 49        Nemotron-H 8B: 73 / 56 (by tensor cores at 790 TFLOP/s)
+//   its gradient         Qwen3-Next: 80 / 136       Nemotron-H 8B: 114 / 175
 //   adamw (28 bytes)     tiny: 20 / 1               small: 847 / 39            large: 6387 / 291
 #include <fmt/format.h>
 
@@ -35,10 +37,17 @@ constexpr int kLaunches = 20;  // timed together
 
 struct Case {
   std::string label;
-  std::function<NodeId(Graph&)> build;  // float operands named "positive..." have no negative element
+  std::function<NodeId(Graph&)> build;  // operands of floats as number_of() has them by name
   std::int64_t index_bound = 1;
   double hot_share = 0;  // share of indices that are all equal
 };
+
+// No negative number for "positive...", no positive one for "negative...", and hundredths for "small...".
+double number_of(std::string_view operand, double real) {
+  if (operand.starts_with("positive")) return std::fabs(real);
+  if (operand.starts_with("negative")) return -std::fabs(real);
+  return operand.starts_with("small") ? real / 100 : real;
+}
 
 class DeviceBuffer {
  public:
@@ -99,7 +108,7 @@ class Instance {
   // Repeated random numbers: their values do not change the time, but zeros would.
   void* filled(Value value, const Case& what) {
     const TensorType& type = graph_.type(value);
-    const bool positive = graph_.producer_node(value).attributes.get<std::string>("name").starts_with("positive");
+    const std::string& operand = graph_.producer_node(value).attributes.get<std::string>("name");
     std::mt19937 random(1);
     std::normal_distribution<double> normal;
     HostTensor pattern(TensorType{type.dtype, Shape{std::min<std::int64_t>(type.elements(), 1 << 18)}});
@@ -109,9 +118,7 @@ class Instance {
       const double index = hot ? 0.0 : static_cast<double>(random() % static_cast<unsigned>(what.index_bound));
       const double real = normal(random);
       store_element(type.dtype, pattern.data.data() + i * size,
-                    !is_floating(type.dtype) ? index
-                    : positive               ? std::fabs(real)
-                                             : real);
+                    is_floating(type.dtype) ? number_of(operand, real) : index);
     }
     auto* address = static_cast<std::byte*>(allocated(type.bytes()));
     for (std::size_t at = 0; at < type.bytes(); at += pattern.data.size()) {
@@ -218,6 +225,35 @@ void add_loss_cases(std::vector<Case>& cases) {
   }
 }
 
+// The layers of two models with 8,192 tokens, their heads where projections have them.
+void add_linear_attention_cases(std::vector<Case>& cases) {
+  struct Layer {
+    std::string model;
+    std::int64_t key_heads, heads, key_width, value_width;
+    bool delta;
+  };
+  for (const Layer& layer :
+       {Layer{"Qwen3-Next", 16, 32, 128, 128, true}, Layer{"Nemotron-H 8B", 8, 128, 128, 64, false}}) {
+    for (const bool backward : {false, true}) {
+      cases.push_back(
+          {fmt::format("linear_attention{} of {}", backward ? "_backward" : "", layer.model), [=](Graph& g) {
+             const auto rows = [&](const char* name, std::int64_t heads, std::int64_t width) {
+               return transpose(g, tensor(g, name, {1, 8192, heads, width}, DType::bf16), {0, 2, 1, 3});
+             };
+             std::vector<Value> operands;
+             if (backward) operands.push_back(rows("d_o", layer.heads, layer.value_width));
+             operands.push_back(rows("q", layer.key_heads, layer.key_width));
+             operands.push_back(rows("small.k", layer.key_heads, layer.key_width));
+             operands.push_back(rows("v", layer.heads, layer.value_width));
+             operands.push_back(tensor(g, "negative.g", {1, layer.heads, 8192}));
+             operands.push_back(tensor(g, "positive.beta", {1, layer.heads, 8192}));
+             return make_node(g, backward ? Op::linear_attention_backward : Op::linear_attention, operands,
+                              {{"delta", layer.delta}, {"scale", 0.1}});
+           }});
+    }
+  }
+}
+
 // Every tensor of a preset in one node.
 NodeId build_optimizer(Graph& graph, const std::string& preset) {
   TransformerConfig config = transformer_preset(preset);
@@ -249,6 +285,7 @@ std::vector<Case> all_cases() {
   add_embedding_cases(cases);
   add_rope_cases(cases);
   add_loss_cases(cases);
+  add_linear_attention_cases(cases);
   for (const char* preset : {"tiny", "small", "large"}) {
     cases.push_back({fmt::format("adamw {}", preset), [=](Graph& g) { return build_optimizer(g, preset); }});
   }

@@ -1,6 +1,6 @@
-// The hand-written kernels: embedding, rope, cross-entropy, mixture of experts and attention with their gradients,
-// products with epilogues, codes of 8 bits, and AdamW. This is the list of all tables of
-// variants (variant.h), and the choice of a variant.
+// The hand-written kernels: embedding, rope, cross-entropy, mixture of experts, attention and linear attention with
+// their gradients, products with epilogues, codes of 8 bits, and AdamW. This is the list of all tables of variants
+// (variant.h), and the choice of a variant.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,7 @@ std::span<const KernelVariant> cross_entropy_variants();
 std::span<const KernelVariant> cross_entropy_of_product_variants();
 std::span<const KernelVariant> embedding_variants();
 std::span<const KernelVariant> experts_variants();
+std::span<const KernelVariant> linear_attention_variants();
 std::span<const KernelVariant> quantise_variants();
 std::span<const KernelVariant> residual_variants();
 std::span<const KernelVariant> rope_variants();

@@ -93,7 +93,7 @@ class Recomputer {
       case Checkpoint::attention: return is_attention_[node.outputs[0].id];
       case Checkpoint::selective:
         if (op_class(node.op) == OpClass::view) return true;
-        if (node.op == Op::attention || node.op == Op::grouped_matmul) return false;
+        if (node.op == Op::attention || node.op == Op::linear_attention || node.op == Op::grouped_matmul) return false;
         if (node.op == Op::matmul && !is_attention_[node.outputs[0].id]) return false;
         return !block.empty() && graph_.scope_name(node) != block;
       case Checkpoint::block:

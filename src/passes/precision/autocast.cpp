@@ -168,10 +168,14 @@ class Autocaster {
     is_constant_[node.outputs[0].id] = true;
   }
 
-  // Casts the operand of a chain of views and rebuilds the views, so that a weight and its transpose share one cast.
+  // Casts the operand of a chain of views and rebuilds the views, so that a weight and its transpose share one cast. A
+  // part is cast by itself: others may stay as they are.
   Value cast_to(Value value, DType dtype) {
+    const auto shares_cast = [&](const Node& node) {
+      return op_class(node.op) == OpClass::view && node.op != Op::split;
+    };
     std::vector<Value> views;  // outermost first
-    while (!is_known_as(value, dtype) && op_class(graph_.producer_node(value).op) == OpClass::view) {
+    while (!is_known_as(value, dtype) && shares_cast(graph_.producer_node(value))) {
       views.push_back(value);
       value = replacement_of(graph_.producer_node(value).inputs[0]);
     }

@@ -126,6 +126,24 @@ output "g" %12
 )");
 }
 
+TEST(RecomputeActivations, of_selected_values_saves_what_a_recurrence_gave) {
+  constexpr std::string_view kRecurrence = R"(
+%0:fp32[4,4] = input() {name="x", role="data"}
+%1:fp32[4] = input() {name="g", role="data"}
+%2:fp32[4,4] = tanh(%0) @forward "layers.0.ln" ""
+%3:fp32[4,4] = linear_attention(%2, %2, %2, %1, %1) {delta=true, scale=0.5} @forward "layers.0.mixer" ""
+%4:fp32[4,4] = exp(%3) @forward "layers.0.mixer" ""
+%5:fp32[4,4] = mul(%4, %3) @backward "layers.0.mixer" ""
+%6:fp32[4,4] = mul(%5, %2) @backward "layers.0.mixer" ""
+output "y" %4
+output "g" %6
+)";
+  const Graph selective = recomputed(kRecurrence, Checkpoint::selective);
+  EXPECT_EQ(testing::count(selective, Op::linear_attention), 1u);
+  EXPECT_EQ(testing::count(selective, Op::tanh), 2u);
+  EXPECT_EQ(testing::count(recomputed(kRecurrence, Checkpoint::block), Op::linear_attention), 2u);
+}
+
 TEST(RecomputeActivations, of_each_block_follows_its_own_policy) {
   const auto automatic = [](BlockCheckpoints blocks) {
     return testing::lines_of(recomputed(kBlocks, Checkpoint::automatic, std::move(blocks)));

@@ -128,6 +128,23 @@ output "o" %8
 )"));
 }
 
+TEST(Autocast, casts_a_part_without_the_others) {
+  expect_rewritten(autocast_to<Precision::bf16>,
+                   product_and(R"(%3:fp32[4,2], %4:fp32[4,4] = split(%2) {axis=1, sizes=[2,4]}
+%5:fp32[2,4] = transpose(%3) {permutation=[1,0]}
+%6:fp32[2,4] = exp(%5)
+output "o" %6
+output "rest" %4
+)"),
+                   bf16_product_and(R"(%5:bf16[4,2], %6:bf16[4,4] = split(%4) {axis=1, sizes=[2,4]}
+%7:fp32[4,2] = cast(%5) {dtype="fp32"}
+%8:fp32[2,4] = transpose(%7) {permutation=[1,0]}
+%9:fp32[2,4] = exp(%8)
+output "o" %9
+output "rest" %6
+)"));
+}
+
 TEST(Autocast, keeps_norms_and_losses_in_fp32) {
   expect_rewritten(autocast_to<Precision::fp16>, product_and(R"(%3:fp32[6] = input() {name="gain", role="parameter"}
 %4:int64[4] = input() {name="targets", role="data"}

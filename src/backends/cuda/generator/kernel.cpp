@@ -45,7 +45,10 @@ GeneratedNode generate(const KernelSpec& spec, GeneratorTarget target) {
   const std::optional<std::vector<RowProgram>> programs =
       lower_to_rows(body_of(spec.graph, spec.node), spec.inputs, spec.outputs);
   if (!programs) {
-    throw Error(fmt::format("no kernel can be generated for op '{}' in '{}'", name(spec.node.op),
+    std::string operands;
+    for (const Value value : spec.node.inputs)
+      operands += (operands.empty() ? "" : ", ") + spec.graph.type(value).to_string();
+    throw Error(fmt::format("no CUDA kernel takes '{}' of {} in '{}'; run it on the CPU", name(spec.node.op), operands,
                             spec.graph.scope_name(spec.node)),
                 ErrorKind::unsupported);
   }
