@@ -2,11 +2,11 @@
 // products of bf16 and fp16 are of the tensor cores (mma.sync) with sums in fp32, those of fp32 and fp64 are FMA. Every
 // sum has one order, so results are bit for bit reproducible.
 //
-// prepare     (chunks, key heads): sums of g, D q k^T, and the inverse of I + A for every chunk of the heads of a key head
-// forward     (slices, heads): the state, one or two slices of its columns, from chunk to chunk; o
-// states      the same without o: for the derivative, the state before each chunk and w
-// reverse     (slices, heads): the gradient of the state, from the last chunk to the first; dv
-// gradients   (chunks, key heads): dq, dk, dg and d_beta, summed over the heads of a key head
+// prepare     (chunks, key heads): sums of g, D q k^T, and the inverse of I + A for every chunk of the heads of a key
+// head forward     (slices, heads): the state, one or two slices of its columns, from chunk to chunk; o states      the
+// same without o: for the derivative, the state before each chunk and w reverse     (slices, heads): the gradient of
+// the state, from the last chunk to the first; dv gradients   (chunks, key heads): dq, dk, dg and d_beta, summed over
+// the heads of a key head
 #pragma once
 
 #include <type_traits>
@@ -229,7 +229,8 @@ __device__ __forceinline__ void load_tile(E* to, const E* from, long long stride
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kColumns; i += kThreads) {
     const int row = i / kColumns, column = i % kColumns;
     const bool is_inside = row < rows && column < columns;
-    to[row * kStride<E, kColumns> + column] = is_inside ? from[row * stride + column] : convert_to<E>(Accumulator<E>{0});
+    to[row * kStride<E, kColumns> + column] =
+        is_inside ? from[row * stride + column] : convert_to<E>(Accumulator<E>{0});
   }
 }
 // A tile that is dense in the workspace.
@@ -338,8 +339,8 @@ __device__ __forceinline__ void invert(Sum* a, Sum* x) {
   }
 }
 
-// beta, not so near to 0 that dv, which is divided by it for the gradient of beta, is lost (in fp16 it is: that gradient
-// is then 0, and what beta is made of, a sigmoid or an exponential, would make it as small).
+// beta, not so near to 0 that dv, which is divided by it for the gradient of beta, is lost (in fp16 it is: that
+// gradient is then 0, and what beta is made of, a sigmoid or an exponential, would make it as small).
 template <class Sum>
 __device__ __forceinline__ Sum away_from_zero(Sum beta) {
   constexpr Sum kLeast = sizeof(Sum) == 4 ? Sum(1e-18) : Sum(1e-150);
@@ -442,8 +443,8 @@ struct ScanStage {
     constexpr int kThreads = LinearTiling::kThreads;
     const int first = chunk * kChunk, count = min(kChunk, p.tokens - first);
     const int key_head = head / (p.heads / p.key_heads);
-    load_tile<E, kChunk, kWidth, kThreads>(k, matrix_of<E>(p.k, key_head, p.key_heads) + 1LL * first * p.k.row,
-                                           p.k.row, count, p.key_width, p.in_vectors);
+    load_tile<E, kChunk, kWidth, kThreads>(k, matrix_of<E>(p.k, key_head, p.key_heads) + 1LL * first * p.k.row, p.k.row,
+                                           count, p.key_width, p.in_vectors);
     load_tile<E, kChunk, kColumns, kThreads>(
         values, matrix_of<E>(rows, head, p.heads) + 1LL * first * rows.row + slice * kColumns, rows.row, count,
         p.value_width - slice * kColumns, p.in_vectors);
@@ -674,8 +675,8 @@ struct GradientStage {
     if (p.delta)
       load_whole<E, kChunk, kLinearSlice, kThreads>(
           w, of_slice<E, kChunk * kLinearSlice>(p.errors, p, head, chunk, slice));
-    load_whole<E, kWidth, kLinearSlice, kThreads>(
-        state, of_slice<E, kWidth * kLinearSlice>(p.states, p, head, chunk, slice));
+    load_whole<E, kWidth, kLinearSlice, kThreads>(state,
+                                                  of_slice<E, kWidth * kLinearSlice>(p.states, p, head, chunk, slice));
     load_whole<E, kWidth, kLinearSlice, kThreads>(
         gradient, of_slice<E, kWidth * kLinearSlice>(p.gradients, p, head, chunk, slice));
     load_bytes<kTiling.decay_bytes(), kThreads>(decay, of_chunk<Sum, 2 * kChunk>(p.decays, p, head, chunk));
@@ -768,12 +769,12 @@ __device__ __forceinline__ void key_gradients(const LinearAttention& p) {
     }
     Sum of_states = 0;
     for (int row = warp; row < kWidth; row += kWarps)
-      of_states += convert_to<Sum>(at.state[row * kRowStride + lane]) * convert_to<Sum>(at.gradient[row * kRowStride + lane]);
+      of_states +=
+          convert_to<Sum>(at.state[row * kRowStride + lane]) * convert_to<Sum>(at.gradient[row * kRowStride + lane]);
     later += factor(kChunk - 1) * of_states;
     for (int row = warp; row < kChunk; row += kWarps) {
-      const Sum of_row = sum_of_lanes(convert_to<Sum>(at.v[row * kRowStride + lane]) *
-                                          convert_to<Sum>(at.dv[row * kRowStride + lane]),
-                                      kWarpLanes);
+      const Sum of_row = sum_of_lanes(
+          convert_to<Sum>(at.v[row * kRowStride + lane]) * convert_to<Sum>(at.dv[row * kRowStride + lane]), kWarpLanes);
       if (lane == 0) write_sums[row] = of_row + (slice == 0 ? Sum{0} : write_sums[row]);
     }
     if (slice + 1 == p.slices) {
@@ -851,18 +852,18 @@ __device__ __forceinline__ void key_gradients(const LinearAttention& p) {
 }  // namespace ridgepoint::cuda
 
 // The scans of blocks of `columns` columns.
-#define RIDGEPOINT_LINEAR_SCANS(name, E, chunk, width, columns)                                             \
-  extern "C" __global__ void __launch_bounds__(256, 1) linear_attention_forward_chunked_##name(             \
-      const __grid_constant__ ridgepoint::cuda::LinearAttention p) {                                        \
-    ridgepoint::cuda::scan_forward<E, chunk, width, columns, false>(p);                                     \
-  }                                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256, width <= 128 && columns <= 32 && sizeof(E) < 8 ? 2 : 1) \
-      linear_attention_states_##name(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {         \
-    ridgepoint::cuda::scan_forward<E, chunk, width, columns, true>(p);                                      \
-  }                                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256, 1)                                                      \
-      linear_attention_reverse_##name(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {        \
-    ridgepoint::cuda::scan_backward<E, chunk, width, columns>(p);                                           \
+#define RIDGEPOINT_LINEAR_SCANS(name, E, chunk, width, columns)                                              \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                       \
+      linear_attention_forward_chunked_##name(const __grid_constant__ ridgepoint::cuda::LinearAttention p) { \
+    ridgepoint::cuda::scan_forward<E, chunk, width, columns, false>(p);                                      \
+  }                                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256, width <= 128 && columns <= 32 && sizeof(E) < 8 ? 2 : 1)  \
+      linear_attention_states_##name(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {          \
+    ridgepoint::cuda::scan_forward<E, chunk, width, columns, true>(p);                                       \
+  }                                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                       \
+      linear_attention_reverse_##name(const __grid_constant__ ridgepoint::cuda::LinearAttention p) {         \
+    ridgepoint::cuda::scan_backward<E, chunk, width, columns>(p);                                            \
   }
 #define RIDGEPOINT_LINEAR_ATTENTION(dtype, E, chunk, width)                                                     \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                          \
