@@ -409,6 +409,24 @@ TEST(Answers, compare_errors_with_norms_in_either_type) {
   EXPECT_THAT(sentence(without, question), StartsWith("This study cannot say"));
 }
 
+TEST(Answers, name_the_steps_of_a_norm_that_need_fp32) {
+  const char* question = "Which parts of layer norm are sensitive";
+  const auto rows = [](const Json& squares) {
+    const auto row = [](const char* step, double largest, const Json& error) {
+      return Json{{"step", step}, {"spread", 300.0}, {"largest", largest}, {"fp16.error", error}};
+    };
+    return StudyRows{{StudyPart::accumulation,
+                      {row("x - mean", 900, 2e-4), row("squares", 8.1e5, squares), row("product", 3, 3e-4),
+                       row("all", 8.1e5, nullptr)}}};
+  };
+  EXPECT_EQ(sentence(rows(nullptr), question),
+            "In fp16, with values of mean and deviation 300, the result is not finite if one of these steps is low: "
+            "'squares' (up to 8.1e+05). In fp16, with values of mean and deviation 300, the step 'product' adds the "
+            "largest error that is finite, 0.0003, and 'x - mean' the smallest, 0.0002.");
+  EXPECT_THAT(sentence(rows(0.5), question), AllOf(Not(HasSubstr("not finite")), HasSubstr("'squares' adds")));
+  EXPECT_THAT(sentence({}, question), StartsWith("This study cannot say"));
+}
+
 TEST(Answers, order_the_types_by_their_errors) {
   const auto rows = [](double bf16, double fp16) {
     return StudyRows{{StudyPart::precision_error,

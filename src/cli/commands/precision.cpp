@@ -1,5 +1,5 @@
-// ridgepoint precision: rounding errors of sums in each number type, the types of a model under autocast, the errors of
-// a model against double precision, and its losses on a text in each type.
+// ridgepoint precision: rounding errors of sums in each number type and of the steps of a layer norm, the types of a
+// model under autocast, the errors of a model against double precision, and its losses on a text in each type.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -118,6 +118,26 @@ Table error_table(const std::vector<PrecisionErrorRow>& rows, const std::vector<
   return table;
 }
 
+Table norm_table() {
+  Table table;
+  table.caption = "Layer norm of 1024 values, one step of it in a 16-bit type, the others in double precision";
+  table.columns = {{"step", "step"}, {"spread", "mean and deviation", "{:g}"}, {"largest", "largest value", "{:.3g}"}};
+  for (const NormStep& step : round_steps_of_layer_norm()) {
+    Cells cells = {step.step, step.spread, step.largest};
+    for (const auto& [dtype, error] : step.errors) {
+      const std::string_view type = ridgepoint::name(dtype);
+      if (table.rows.empty())
+        table.columns.push_back({fmt::format("{}.error", type), fmt::format("{} error", type), "{:.1e}"});
+      cells.push_back(error);
+    }
+    table.add(std::move(cells));
+  }
+  table.note =
+      "Relative L2 errors of the result. A sum is rounded after each addition. The largest value of fp16 is 65504, and "
+      "inf is a result that is not finite.";
+  return table;
+}
+
 // Means of so many steps in a row, in about so many rows.
 constexpr std::size_t kCurveRows = 20;
 
@@ -159,11 +179,13 @@ class PrecisionCommand : public Command {
            "ridgepoint precision --autocast fp16\n"
            "ridgepoint precision --autocast bf16 --model small --detail\n"
            "ridgepoint precision --error --low-norms\n"
+           "ridgepoint precision --norm\n"
            "ridgepoint precision --error --model tiny --context 64 --dtype fp32,bf16 --depth 2 --format csv\n"
            "ridgepoint precision --loss-curve text.txt --model small --batch 16 --dtype bf16,fp8";
   }
   std::string_view notes() const override {
-    return "Without --autocast, --error or --loss-curve the command adds 0.01 a thousand times in each type. The "
+    return "Without --autocast, --error, --norm or --loss-curve the command adds 0.01 a thousand times in each type. "
+           "The "
            "default model is the toy model (fc1, relu, layer norm, fc2). --error runs the model on --device in each "
            "type, and once in double precision on slow, plain loops; choose a small model. --loss-curve trains a model "
            "on the bytes of a file in each type, from the same weights.";
@@ -177,6 +199,7 @@ class PrecisionCommand : public Command {
             ->group(kGroup);
     offer(*autocast, {"tf32", "bf16", "fp16", "fp8"}, Takes::one);
     app.add_flag("--error", errors_, "show the error of every module against double precision")->group(kGroup);
+    app.add_flag("--norm", norm_, "show the error that each step of a layer norm adds in fp16 and bf16")->group(kGroup);
     CLI::Option* dtypes =
         app.add_option("--dtype", dtypes_, "with --error or --loss-curve: types to compare [fp32,bf16,fp16,fp8]")
             ->type_name("NAMES")
@@ -216,6 +239,7 @@ class PrecisionCommand : public Command {
     check_options();
     const Table table = !autocast_.empty()    ? types()
                         : errors_             ? errors()
+                        : norm_               ? norm_table()
                         : !text_file_.empty() ? curves()
                                               : accumulation_table(count_, term_);
     write(output_options_, [&](Format, std::size_t) { return tables::Page{.tables = {table}}; });
@@ -225,8 +249,8 @@ class PrecisionCommand : public Command {
 
  private:
   void check_options() const {
-    require((autocast_.empty() ? 0 : 1) + (errors_ ? 1 : 0) + (text_file_.empty() ? 0 : 1) <= 1,
-            "--autocast, --error and --loss-curve print different tables; give one");
+    require((autocast_.empty() ? 0 : 1) + (errors_ ? 1 : 0) + (norm_ ? 1 : 0) + (text_file_.empty() ? 0 : 1) <= 1,
+            "--autocast, --error, --norm and --loss-curve print different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
     require(train_steps_ >= 1, "--train-steps: the least is 1");
     require(count_ <= kMostTerms, fmt::format("--count: {} is too large; the most is {}", count_, kMostTerms));
@@ -241,7 +265,7 @@ class PrecisionCommand : public Command {
     }
     for (const CLI::Option* option : {count_option_, term_option_}) {
       require(adds_numbers() || option->count() == 0,
-              fmt::format("--{} applies to the sums only, without --autocast, --error and --loss-curve",
+              fmt::format("--{} applies to the sums only, without --autocast, --error, --norm and --loss-curve",
                           option->get_lnames().front()));
     }
     require(graph_file_.empty() || !names_model(), "--graph replaces the model; leave out --model and sizes");
@@ -256,7 +280,9 @@ class PrecisionCommand : public Command {
       return std::ranges::find(flags, flag) != flags.end();
     };
     std::string problem;
-    if (adds_numbers()) {
+    if (norm_) {
+      problem = "--norm uses no model and no device; leave it out, or use --error";
+    } else if (adds_numbers()) {
       problem = "the sums use no model and no device; leave it out, or add --autocast, --error or --loss-curve";
     } else if (!autocast_.empty() && is_one_of({"--device", "--threads", "--memory-limit", "--allocator", "--seed"})) {
       problem = "--autocast runs nothing; leave it out, or use --error";
@@ -268,7 +294,7 @@ class PrecisionCommand : public Command {
     require(problem.empty(), fmt::format("{}: {}", flag, problem));
   }
 
-  bool adds_numbers() const { return autocast_.empty() && !errors_ && text_file_.empty(); }
+  bool adds_numbers() const { return autocast_.empty() && !errors_ && !norm_ && text_file_.empty(); }
 
   bool names_model() const {
     return std::ranges::any_of(std::vector<std::string_view>{"--model", "--layers", "--d-model", "--d-ff", "--heads"},
@@ -361,7 +387,7 @@ class PrecisionCommand : public Command {
   std::size_t finished_curves_ = 0, all_curves_ = 0;  // of --loss-curve
   double term_ = 0.01;
   int depth_ = 1;
-  bool errors_ = false, low_norms_ = false, detail_ = false;
+  bool errors_ = false, low_norms_ = false, norm_ = false, detail_ = false;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "backends/reference/reference_device.h"
+#include "core/random/random_values.h"
 #include "ir/scope.h"
 #include "ir/stored_tensors.h"
 #include "ops/float8_product.h"
@@ -95,9 +96,7 @@ std::string module_at_depth(std::string_view scope, int depth) {
 struct Difference {
   double squared_error = 0;
   double squared_exact = 0;
-  void add(const HostTensor& tensor, const HostTensor& exact) {
-    const std::span<const double> a = tensor.as<double>();
-    const std::span<const double> b = exact.as<double>();
+  void add(std::span<const double> a, std::span<const double> b) {
     for (std::size_t i = 0; i < a.size(); ++i) {
       const double error = a[i] == b[i] ? 0.0 : a[i] - b[i];  // equal infinities, of a mask
       squared_error += error * error;
@@ -139,12 +138,13 @@ PrecisionError error_of(const Module& module, const Tensors& found, const Tensor
   PrecisionError error;
   if (!module.last_activation.empty()) {
     Difference difference;
-    difference.add(found.at(module.last_activation), exact.at(module.last_activation));
+    difference.add(found.at(module.last_activation).as<double>(), exact.at(module.last_activation).as<double>());
     error.forward = difference.relative();
   }
   if (!module.gradients.empty()) {
     Difference difference;
-    for (const std::string& output : module.gradients) difference.add(found.at(output), exact.at(output));
+    for (const std::string& output : module.gradients)
+      difference.add(found.at(output).as<double>(), exact.at(output).as<double>());
     error.gradient = difference.relative();
   }
   return error;
@@ -227,6 +227,52 @@ std::string statement_of(const Case& which) {
   const std::string term(name(which.term));
   const std::string added = which.cast ? sum + "(" + term + ")" : term;
   return sum + " += " + added + (which.compensated ? ", compensated" : "");
+}
+
+constexpr const char* kNormSteps[] = {"sum of x",       "x - mean",           "squares",
+                                      "sum of squares", "1 / sqrt(variance)", "product"};
+constexpr std::size_t kAllSteps = std::size(kNormSteps);
+
+class LayerNorm {
+ public:
+  LayerNorm(DType dtype, std::size_t rounded_step) : dtype_(dtype), rounded_step_(rounded_step) {}
+
+  std::vector<double> run(const std::vector<double>& x) {
+    const auto width = static_cast<double>(x.size());
+    double sum = 0;
+    for (const double value : x) sum = step(0, sum + value);
+    const double mean = step(0, sum / width);
+    std::vector<double> results;
+    double squares = 0;
+    for (const double value : x) {
+      const double centred = results.emplace_back(step(1, value - mean));
+      squares = step(3, squares + step(2, centred * centred));
+    }
+    const double factor = step(4, 1 / std::sqrt(step(3, squares / width) + 1e-5));
+    for (double& value : results) value = step(5, value * factor);
+    return results;
+  }
+  double largest() const { return largest_; }
+
+ private:
+  double step(std::size_t which, double value) {
+    if (which != rounded_step_ && rounded_step_ != kAllSteps) return value;
+    largest_ = std::max(largest_, std::abs(value));
+    return rounded(dtype_, value);
+  }
+
+  DType dtype_;
+  std::size_t rounded_step_;
+  double largest_ = 0;
+};
+
+// Values that the type has, so that reading them adds no error.
+std::vector<double> values_of_a_row(DType dtype, double spread, std::int64_t row) {
+  std::vector<float> values(1024);
+  fill_random(values, {.mean = spread, .deviation = spread}, random_stream("layer_norm", 0), 1024 * row);
+  std::vector<double> x;
+  for (const float value : values) x.push_back(rounded(dtype, value));
+  return x;
 }
 
 // Casts and copies have no row.
@@ -351,6 +397,29 @@ std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double ter
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+std::vector<NormStep> round_steps_of_layer_norm() {
+  constexpr std::int64_t kRows = 16;
+  std::vector<NormStep> steps;
+  for (const double spread : {1.0, 300.0}) {
+    for (std::size_t which = 0; which <= kAllSteps; ++which) {
+      NormStep step{which == kAllSteps ? "all" : kNormSteps[which], spread};
+      for (const DType dtype : {DType::fp16, DType::bf16}) {
+        Difference difference;
+        LayerNorm exact(DType::fp64, which), low(dtype, which);
+        for (std::int64_t row = 0; row < kRows; ++row) {
+          const std::vector<double> x = values_of_a_row(dtype, spread, row);
+          difference.add(low.run(x), exact.run(x));
+        }
+        step.largest = std::max(step.largest, exact.largest());
+        const double error = difference.relative();
+        step.errors.emplace_back(dtype, std::isfinite(error) ? error : std::numeric_limits<double>::infinity());
+      }
+      steps.push_back(std::move(step));
+    }
+  }
+  return steps;
 }
 
 TypeTable types_of(const Graph& graph) { return TypeCounter(graph).run(); }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ridgepoint/dtype.h"
@@ -59,6 +60,18 @@ struct Accumulation {
 // for a count below 1 or a term that is not finite and positive.
 std::vector<Accumulation> accumulate_in_each_type(std::int64_t count = 1000, double term = 0.01,
                                                   const StopPoint& stop_point = {});
+
+// A layer norm of rows of 1024 values without weights, in which one step is rounded to a 16-bit type after each
+// operation, and the others are in double precision.
+struct NormStep {
+  std::string step;                              // as in code: "sum of x"; "all" rounds every step
+  double spread = 0;                             // the mean of the values, and their standard deviation
+  double largest = 0;                            // the largest magnitude that the step makes
+  std::vector<std::pair<DType, double>> errors;  // relative L2 errors of the result; infinite if it is not finite
+};
+
+// Rounds each step alone, for values of spread 1 and 300, in fp16 and bf16.
+std::vector<NormStep> round_steps_of_layer_norm();
 
 // One row for each module, op and phase. Layers with equal types share a row; their number is written as *.
 struct TypeRow {

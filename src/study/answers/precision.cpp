@@ -22,7 +22,7 @@ Rows sums_of_small_terms(const PartRows& rows) {
   Rows all = rows_of(rows, StudyPart::accumulation);
   std::erase_if(all, [](const Json* row) {
     const double term = number_at(*row, "term");
-    return has(term) && term != kTerm;
+    return text_at(*row, "statement").empty() || (has(term) && term != kTerm);
   });
   return all;
 }
@@ -235,6 +235,44 @@ StudyAnswer low_norms(const PartRows& rows) {
   return answer.sentence.empty() ? unanswered(answer, StudyPart::precision_error) : answer;
 }
 
+// Of the steps that were rounded alone: the one that changes the result most, and those that leave it not finite.
+StudyAnswer norm_steps(const PartRows& rows) {
+  StudyAnswer answer{kPrecisionTopic, "Which parts of layer norm are sensitive to low precision?"};
+  for (const std::string dtype : {"fp16", "bf16"}) {
+    const std::string key = dtype + ".error";
+    for (const double spread : {1.0, 300.0}) {
+      const Json *worst = nullptr, *best = nullptr;
+      std::vector<std::string> infinite;
+      for (const Json* row : rows_of(rows, StudyPart::accumulation)) {
+        const std::string step = text_at(*row, "step");
+        if (step.empty() || number_at(*row, "spread") != spread) continue;
+        const double error = number_at(*row, key), largest = number_at(*row, "largest");
+        answer.add(StudyPart::accumulation, "{} in {}, mean and deviation {:g}: error {}, largest value {:.3g}", step,
+                   dtype, spread, has(error) ? fmt::format("{:.2g}", error) : "infinite", largest);
+        if (step == "all") continue;
+        if (!has(error)) {
+          infinite.push_back(fmt::format("'{}' (up to {:.2g})", step, largest));
+          continue;
+        }
+        if (worst == nullptr || error > number_at(*worst, key)) worst = row;
+        if (best == nullptr || error < number_at(*best, key)) best = row;
+      }
+      if (!infinite.empty())
+        answer.say(
+            "In {}, with values of mean and deviation {:g}, the result is not finite if one of these steps is "
+            "low: {}.",
+            dtype, spread, fmt::join(infinite, ", "));
+      if (worst != nullptr && worst != best)
+        answer.say(
+            "In {}, with values of mean and deviation {:g}, the step '{}' adds the largest error that is finite, "
+            "{:.2g}, and '{}' the smallest, {:.2g}.",
+            dtype, spread, text_at(*worst, "step"), number_at(*worst, key), text_at(*best, "step"),
+            number_at(*best, key));
+    }
+  }
+  return answer.sentence.empty() ? unanswered(answer, StudyPart::accumulation) : answer;
+}
+
 StudyAnswer errors(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "How large are the errors of each type against double precision?"};
   const Rows all = rows_of(rows, StudyPart::precision_error);
@@ -264,7 +302,8 @@ StudyAnswer errors(const PartRows& rows) {
 }  // namespace
 
 std::vector<StudyAnswer> about_precision(const PartRows& rows) {
-  return {sums(rows), overflow(rows), autocast(rows), types_of_a_step(rows), errors(rows), low_norms(rows)};
+  return {sums(rows),   overflow(rows),   autocast(rows), types_of_a_step(rows),
+          errors(rows), norm_steps(rows), low_norms(rows)};
 }
 
 }  // namespace ridgepoint::answers

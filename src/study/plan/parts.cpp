@@ -295,12 +295,13 @@ void add_steps(Planner& planner) {
 }
 
 void add_precision(Planner& planner) {
-  planner.add_each(StudyPart::accumulation, "Sums of a thousand terms", 0.01,
+  planner.add_each(StudyPart::accumulation, "Sums of a thousand terms, and the steps of a layer norm", 0.01,
                    {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs},
                     {.arguments = {"precision", "--term", "100", "--count", "1000"},
                      .rows = 0,
                      .seconds = 0.1,
-                     .without_card = Without::runs}});
+                     .without_card = Without::runs},
+                    {.arguments = {"precision", "--norm"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs}});
   std::vector<StudyCommand> autocast;
   for (const char* dtype : {"fp16", "bf16"})
     autocast.push_back({.arguments = {"precision", "--autocast", dtype, "--detail"},

@@ -73,6 +73,14 @@ TEST(PrecisionCommand, shows_the_types_of_the_toy_model) {
   EXPECT_EQ(results["gradient fc1.weight"], "fp32");
 }
 
+TEST(PrecisionCommand, shows_the_steps_of_a_norm) {
+  const Json rows = Json::parse(precision({"--norm", "--format", "json"}).output);
+  EXPECT_EQ(rows.at(0)["step"], "sum of x");
+  EXPECT_TRUE(rows.back()["fp16.error"].is_null()) << "not finite";
+  EXPECT_GT(rows.back()["bf16.error"].get<double>(), 0);
+  expect_precision_refused({"--norm", "--device", "cpu"}, "--norm uses no model and no device");
+}
+
 TEST(PrecisionCommand, reads_a_graph_file) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "graph.txt").string();

@@ -230,6 +230,36 @@ TEST(AnomalyStep, a_whole_step_has_none) {
   }
 }
 
+double error_of(const std::vector<NormStep>& steps, const std::string& step, double spread, DType dtype) {
+  for (const NormStep& each : steps) {
+    if (each.step != step || each.spread != spread) continue;
+    for (const auto& [type, error] : each.errors)
+      if (type == dtype) return error;
+  }
+  ADD_FAILURE() << step;
+  return 0;
+}
+
+TEST(NormSteps, that_add_up_lose_more_than_those_that_round_once) {
+  const std::vector<NormStep> steps = round_steps_of_layer_norm();
+  for (const DType dtype : {DType::fp16, DType::bf16}) {
+    const double last_place = dtype == DType::fp16 ? 0x1p-11 : 0x1p-8;
+    EXPECT_LT(error_of(steps, "product", 1, dtype), last_place);
+    EXPECT_LT(error_of(steps, "squares", 1, dtype), last_place);
+    EXPECT_GT(error_of(steps, "sum of x", 1, dtype), last_place);
+    EXPECT_GE(error_of(steps, "all", 1, dtype), error_of(steps, "product", 1, dtype));
+  }
+}
+
+TEST(NormSteps, overflow_in_fp16_alone) {
+  const std::vector<NormStep> steps = round_steps_of_layer_norm();
+  for (const char* step : {"sum of x", "squares", "sum of squares", "all"}) {
+    EXPECT_TRUE(std::isinf(error_of(steps, step, 300, DType::fp16))) << step;
+    EXPECT_TRUE(std::isfinite(error_of(steps, step, 300, DType::bf16))) << step;
+  }
+  EXPECT_LT(error_of(steps, "x - mean", 300, DType::fp16), 0x1p-11);
+}
+
 TEST(LossCurves, that_are_stopped_keep_those_that_are_finished) {
   const Transformer model({"custom", 256, 8, 16, 24, 1, 2}, 1);
   const LossCurveOptions options{.precisions = {Precision::fp32, Precision::bf16, Precision::fp16}, .steps = 3};
