@@ -276,12 +276,12 @@ class Decoder:
                        for which, rows in zip(self.traits.qkv, (queries, keys, keys)))
         else:
             q, k, v = self.unpacked(self.linear(x, name + self.traits.qkv[0], queries + 2 * keys, bias))
-        limit = self.config.get("clip_qkv")
-        if limit:
-            q, k, v = (t.clamp(-limit, limit) for t in (q, k, v))
         norms, when = self.norms_of_heads()
         if norms and when == "whole":
             q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
+        limit = self.config.get("clip_qkv")
+        if limit:
+            q, k, v = (t.clamp(-limit, limit) for t in (q, k, v))
         q, k, v = (t.unflatten(-1, (-1, self.size)) for t in (q, k, v))
         if norms and when == "before":
             q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
@@ -289,7 +289,7 @@ class Decoder:
             q, k = self.norm_of_each_head(q, name + norms[0]), self.norm_of_each_head(k, name + norms[1])
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
         if self.rotates(layer):
-            q, k = self.rotated(q), self.rotated(k)
+            q, k = self.rotated(q, layer=layer), self.rotated(k, layer=layer)
             if self.config.get("use_qk_norm") and self.family == "llama4_text":
                 q, k = (rms_norm(t, 1, self.config["rms_norm_eps"]) for t in (q, k))
         if norms and when == "after":
@@ -342,10 +342,12 @@ class Decoder:
         q = torch.cat([q[..., :plain], self.rotated(q[..., plain:], turned)], -1)
         return q, torch.cat([k, k_turned], -1), v
 
-    def rope(self):
-        """The parameters of rotary embedding, whichever field has them."""
+    def rope(self, layer=None):
+        """The parameters of rotary embedding, whichever field has them; OLMo 3 has some for each kind of layers."""
         config = self.config
         rope = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+        if "full_attention" in rope:
+            rope = dict(rope[config["layer_types"][layer]])
         rope.setdefault("rope_type", rope.get("type", "default"))
         if self.family == "chatglm":
             rope["rope_theta"] = 10000.0 * config.get("rope_ratio", 1)
@@ -355,8 +357,8 @@ class Decoder:
             rope.setdefault("original_max_position_embeddings", config["original_max_position_embeddings"])
         return rope
 
-    def rotated(self, x, width=None):
-        config, rope = self.config, self.rope()
+    def rotated(self, x, width=None, layer=None):
+        config, rope = self.config, self.rope(layer)
         share = rope.get("partial_rotary_factor", self.field("partial_rotary_factor", "rotary_pct", default=1))
         if self.family == "chatglm":
             share = 0.5
@@ -404,7 +406,7 @@ class Decoder:
         if self.family == "gpt_neo" or not self.config.get("scale_attn_weights", True):
             return 1.0
         scale = self.config.get("attention_multiplier", self.size**-0.5)
-        rope = self.rope()
+        rope = self.rope() if self.family == "deepseek_v3" else {}
         if self.family == "deepseek_v3" and rope["rope_type"] != "default" and rope.get("mscale_all_dim"):
             scale *= (0.1 * rope["mscale_all_dim"] * math.log(rope["factor"]) + 1) ** 2
         return scale

@@ -126,10 +126,11 @@ struct Architecture {
   std::int64_t unused_positions = 0;  // rows of learned positions before that of the first token (OPT)
   Rotary rotary = {};
   ProjectionNorm projection_norm = ProjectionNorm::none;
-  double query_scale = 0;       // the factor of the scores; 0: 1 / sqrt(head size)
-  double score_cap = 0;         // scores become cap tanh(scores / cap); 0: they stay
-  double logit_cap = 0;         // the same of the logits
-  double projection_limit = 0;  // q, k and v are limited to [-limit, limit]; 0: they are not
+  double query_scale = 0;  // the factor of the scores; 0: 1 / sqrt(head size)
+  double score_cap = 0;    // scores become cap tanh(scores / cap); 0: they stay
+  double logit_cap = 0;    // the same of the logits
+  double projection_limit =
+      0;  // q, k and v, behind a norm of the whole, are limited to [-limit, limit]; 0: they are not
   double embedding_scale = 1;
   double residual_scale = 1;  // of the results of attention and feed-forward
   double logit_scale = 1;

@@ -148,11 +148,11 @@ class TransformerBuilder {
     const ProjectionNorm kind = norm_name != nullptr ? made_of_.projection_norm : ProjectionNorm::none;
     const char label = heads == config_.heads ? 'H' : 'N';
     Value projected = linear(x, heads * config_.head_size(), 'D', name, made_of_.projection_bias);
+    if (kind == ProjectionNorm::whole) projected = norm(projected, norm_name);
     if (const double limit = made_of_.projection_limit; limit > 0) {
       projected = minimum(graph_, projected, constant(graph_, limit, DType::fp32));
       projected = maximum(graph_, projected, constant(graph_, -limit, DType::fp32));
     }
-    if (kind == ProjectionNorm::whole) projected = norm(projected, norm_name);
     projected = reshape(graph_, projected, {batch_, sequence_, {heads, label}, {config_.head_size(), 'd'}});
     if (kind == ProjectionNorm::each_head) return norm_of_each_head(projected, norm_name);
     return kind == ProjectionNorm::per_head ? norm(projected, norm_name) : projected;

@@ -261,14 +261,12 @@ void write_decoder(const TransformerConfig& c, Json& fields, const DecoderDefaul
   at(keys.activation_key) = activation_name(a.activation);
   fields["tie_word_embeddings"] = a.tied_head;
   fields["attention_dropout"] = 0.0;
+  fields["pad_token_id"] = nullptr;  // the defaults of many families lie outside small vocabularies
   if (keys.theta) write_rotary(a.rotary, fields, keys.theta_key);
 }
 
-void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key) {
-  fields[std::string(theta_key)] = rotary.theta;
-  if (rotary.share != 1) fields["partial_rotary_factor"] = rotary.share;
-  fields["rope_scaling"] = nullptr;
-  if (rotary.scaling == RotaryScaling::none) return;
+Json scaling_of(const Rotary& rotary) {
+  if (rotary.scaling == RotaryScaling::none) return {{"rope_type", "default"}};
   Json scaling = {{"rope_type", name(rotary.scaling)}};
   if (rotary.scaling != RotaryScaling::longrope) scaling["factor"] = rotary.factor;
   if (rotary.scaling == RotaryScaling::llama3) {
@@ -287,7 +285,24 @@ void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key
   if (rotary.scaling == RotaryScaling::yarn || rotary.scaling == RotaryScaling::longrope)
     scaling["attention_factor"] = rotary.amplitude;
   if (rotary.scaling != RotaryScaling::linear) scaling["original_max_position_embeddings"] = rotary.original_context;
-  fields["rope_scaling"] = std::move(scaling);
+  return scaling;
+}
+
+void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key) {
+  fields[std::string(theta_key)] = rotary.theta;
+  if (rotary.share != 1) fields["partial_rotary_factor"] = rotary.share;
+  fields["rope_scaling"] = rotary.scaling == RotaryScaling::none ? Json(nullptr) : scaling_of(rotary);
+}
+
+void write_rotaries_by_kind(const Architecture& a, Json& fields) {
+  const auto parameters_of = [](const Rotary& rotary) {
+    Json parameters = scaling_of(rotary);
+    parameters["rope_theta"] = rotary.theta;
+    return parameters;
+  };
+  write_rotary(a.rotary, fields);
+  fields["rope_parameters"] = {{kFull, parameters_of(a.rotary)},
+                               {kWindow, parameters_of(a.separate_rotary ? a.window_rotary : a.rotary)}};
 }
 
 std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty) {
@@ -408,6 +423,19 @@ Rotary read_rotary_object(ConfigFields& object, const TransformerConfig& config,
   rotary.theta = object.positive("rope_theta", absent_theta);
   read_scaling(object, config, original.value_or(config.architecture.max_context), rotary);
   return rotary;
+}
+
+bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& c, double theta, double window_theta) {
+  Architecture& a = c.architecture;
+  std::optional<ConfigFields> both = fields.object("rope_parameters");
+  if (!both || !both->has(kFull)) return false;
+  if (c.head_size() % 2 != 0)
+    fields.fail("head_dim", fmt::format("is {}; rotary embedding needs an even one", c.head_size()));
+  if (std::optional<ConfigFields> object = both->object(kFull)) a.rotary = read_rotary_object(*object, c, theta);
+  a.window_rotary.theta = window_theta;
+  if (std::optional<ConfigFields> object = both->object(kWindow))
+    a.window_rotary = read_rotary_object(*object, c, window_theta);
+  return true;
 }
 
 std::optional<ConfigFields> rotary_object(ConfigFields& fields) {

@@ -53,6 +53,7 @@ class FamilyFields {
 
   // The fields that are read; null when writing.
   ConfigFields* in() { return in_; }
+  Json* out() { return out_; }  // null when reading
   void decoder(TransformerConfig& config, const DecoderDefaults& defaults);
   void flag(std::string_view key, bool& value, bool absent);
   void size(std::string_view key, std::int64_t& value, std::int64_t absent);
@@ -120,10 +121,15 @@ void write_layer_types(const TransformerConfig& config, Json& fields);
 // Throws Error for a kind of scaling that is not supported and for factors that contradict each other. `share` says
 // whether the family can rotate a part of a head.
 Rotary read_rotary(ConfigFields& fields, const TransformerConfig& config, const DecoderDefaults& defaults);
-// From the object of one kind of layers in rope_parameters (Gemma 3). `original` is the context before it was
+// From the object of one kind of layers in rope_parameters. `original` is the context before it was
 // stretched, where the object has none; without it, the model's.
 Rotary read_rotary_object(ConfigFields& object, const TransformerConfig& config, double absent_theta,
                           std::optional<std::int64_t> original = {});
+// Layers with a window have a rotary embedding of their own (Gemma 3, OLMo 3): from rope_parameters, which has an
+// object for each kind of layers in transformers 5. Returns false where the file has no such object.
+bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& config, double absent_theta,
+                           double absent_window_theta);
+void write_rotaries_by_kind(const Architecture& architecture, Json& fields);
 // The object that says how rotary embedding is scaled, whichever name it has.
 std::optional<ConfigFields> rotary_object(ConfigFields& fields);
 // Writes the fields of rotary embedding.

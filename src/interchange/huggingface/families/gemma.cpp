@@ -95,21 +95,6 @@ TransformerConfig read_gemma2(ConfigFields& fields) {
 constexpr double kGlobalTheta = 1e6;
 constexpr double kWindowTheta = 10000;
 
-// transformers 5 has an object for each kind of layers in rope_parameters.
-bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& c) {
-  Architecture& a = c.architecture;
-  std::optional<ConfigFields> both = fields.object("rope_parameters");
-  if (!both || !both->has("full_attention")) return false;
-  if (c.head_size() % 2 != 0)
-    fields.fail("head_dim", fmt::format("is {}; rotary embedding needs an even one", c.head_size()));
-  if (std::optional<ConfigFields> object = both->object("full_attention"))
-    a.rotary = read_rotary_object(*object, c, kGlobalTheta);
-  a.window_rotary.theta = kWindowTheta;
-  if (std::optional<ConfigFields> object = both->object("sliding_attention"))
-    a.window_rotary = read_rotary_object(*object, c, kWindowTheta);
-  return true;
-}
-
 TransformerConfig read_gemma3(ConfigFields& fields) {
   TransformerConfig c = read_gemma(fields, 262208, 131072, 0, std::nullopt);
   Architecture& a = c.architecture;
@@ -117,7 +102,7 @@ TransformerConfig read_gemma3(ConfigFields& fields) {
   fields.refuse("attn_logit_softcapping", "transformers does not apply it to this family");
   a.separate_rotary = true;
   const double window_theta = fields.positive("rope_local_base_freq", kWindowTheta);
-  if (!read_rotaries_by_kind(fields, c)) {
+  if (!read_rotaries_by_kind(fields, c, kGlobalTheta, kWindowTheta)) {
     a.rotary = read_rotary(fields, c, {.theta = kGlobalTheta});
     a.window_rotary.theta = window_theta;
   }

@@ -224,6 +224,7 @@ void falcon(FamilyFields& fields, TransformerConfig& c) {
                                       : BlockOrder::in_turn;
   }
   fields.skip({"num_ln_in_parallel_attn"});
+  if (Json* out = fields.out()) out->erase("head_dim");  // transformers computes it, and fails where a file has it
   if (is_new) fields.write("num_ln_in_parallel_attn", a.block == BlockOrder::side_by_side ? 2 : 1);
   fields.write("hidden_dropout", 0.0);
 }

@@ -1,6 +1,6 @@
 // OLMo 1: norms without weights, and limits of q, k and v. OLMo 2: norms of the results of attention and feed-forward,
-// and of all queries and all keys together. OLMo 3: OLMo 2 with windows in three layers of four. OLMoE: Llama with the
-// norms of OLMo 2 for queries and keys, and experts.
+// and of all queries and all keys together. OLMo 3: OLMo 2 with windows in three layers of four, whose rotary embedding
+// is not scaled. OLMoE: Llama with the norms of OLMo 2 for queries and keys, their limits, and experts.
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
@@ -40,9 +40,22 @@ void olmo(FamilyFields& fields, TransformerConfig& c) {
   limit(fields, a);
 }
 
-void olmo3(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5});
+void read_rotaries(ConfigFields& in, TransformerConfig& c) {
+  constexpr double kTheta = 500000;
   Architecture& a = c.architecture;
+  if (!read_rotaries_by_kind(in, c, kTheta, kTheta)) {
+    a.rotary = read_rotary(in, c, {.theta = kTheta});
+    a.window_rotary.theta = a.rotary.theta;
+  }
+  for (const char* key : {"rope_theta", "rope_scaling"}) in.skip(key);
+  a.separate_rotary = a.window_rotary != a.rotary;
+}
+
+void olmo3(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5, .theta = std::nullopt});
+  Architecture& a = c.architecture;
+  if (fields.in() != nullptr) read_rotaries(*fields.in(), c);
+  if (fields.out() != nullptr) write_rotaries_by_kind(a, *fields.out());
   a.placement = NormPlacement::after;
   a.projection_norm = ProjectionNorm::whole;
   attention_bias(fields, a, false);

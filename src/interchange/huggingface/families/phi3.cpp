@@ -21,7 +21,8 @@ TransformerConfig read_phi3(ConfigFields& fields) {
 void write_phi3(const TransformerConfig& c, Json& fields) {
   write_decoder(c, fields);
   write_window(c, fields);
-  fields["pad_token_id"] = nullptr;  // its default lies outside small vocabularies
+  const Rotary& rotary = c.architecture.rotary;  // the field beside the object wins in transformers, and has a default
+  if (rotary.scaling == RotaryScaling::longrope) fields["original_max_position_embeddings"] = rotary.original_context;
 }
 
 }  // namespace
