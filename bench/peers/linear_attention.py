@@ -2,17 +2,18 @@
 kernels of fla and mamba_ssm where they are installed. The layers are those of bench/hand_written_kernel_times.cpp
 (`hand_written_kernel_times linear_attention`): 8,192 tokens in bf16, decays in fp32.
 
-    python3 bench/peers/linear_attention.py [eager,torch.compile,triton]
+    python3 bench/peers/linear_attention.py [eager,torch.compile,triton [TOKENS_OF_A_CHUNK]]
 
-Compiling the 128 chunks takes minutes. One line each: milliseconds of forward, and of forward with backward (medians of 9), and the MiB at the peak above the
-operands."""
+A chunk has 64 tokens unless said otherwise. Compiling 128 chunks takes minutes, 32 chunks of 256 tokens fewer. One line
+each: milliseconds of forward, and of forward with backward (medians of 9), and the MiB at the peak above the operands."""
 
 import statistics
 import sys
 
 import torch
 
-TOKENS, CHUNK = 8192, 64
+TOKENS = 8192
+CHUNK = int(sys.argv[2]) if len(sys.argv) > 2 else 64
 LAYERS = {"Qwen3-Next": (16, 32, 128, 128, True), "Nemotron-H 8B": (8, 128, 128, 64, False)}
 
 

@@ -133,8 +133,8 @@ Table norm_table() {
     table.add(std::move(cells));
   }
   table.note =
-      "Relative L2 errors of the result. A sum is rounded after each addition. The largest value of fp16 is 65504, and "
-      "inf is a result that is not finite.";
+      "Relative L2 errors of the result. A sum is rounded after each addition. The largest number of fp16 is 65504. An "
+      "error of 1 is a result of zeros, inf one that is not finite.";
   return table;
 }
 

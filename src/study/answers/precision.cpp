@@ -235,39 +235,36 @@ StudyAnswer low_norms(const PartRows& rows) {
   return answer.sentence.empty() ? unanswered(answer, StudyPart::precision_error) : answer;
 }
 
-// Of the steps that were rounded alone: the one that changes the result most, and those that leave it not finite.
+// Of the steps that were rounded alone: those that lose the result, and the one that changes it most.
 StudyAnswer norm_steps(const PartRows& rows) {
   StudyAnswer answer{kPrecisionTopic, "Which parts of layer norm are sensitive to low precision?"};
   for (const std::string dtype : {"fp16", "bf16"}) {
     const std::string key = dtype + ".error";
     for (const double spread : {1.0, 300.0}) {
       const Json *worst = nullptr, *best = nullptr;
-      std::vector<std::string> infinite;
+      std::vector<std::string> lost;
       for (const Json* row : rows_of(rows, StudyPart::accumulation)) {
         const std::string step = text_at(*row, "step");
-        if (step.empty() || number_at(*row, "spread") != spread) continue;
+        if (!row->contains(key) || number_at(*row, "spread") != spread) continue;
         const double error = number_at(*row, key), largest = number_at(*row, "largest");
         answer.add(StudyPart::accumulation, "{} in {}, mean and deviation {:g}: error {}, largest value {:.3g}", step,
                    dtype, spread, has(error) ? fmt::format("{:.2g}", error) : "infinite", largest);
         if (step == "all") continue;
-        if (!has(error)) {
-          infinite.push_back(fmt::format("'{}' (up to {:.2g})", step, largest));
+        if (!has(error) || error >= 1) {
+          lost.push_back(fmt::format("'{}' (values up to {:.2g})", step, largest));
           continue;
         }
         if (worst == nullptr || error > number_at(*worst, key)) worst = row;
         if (best == nullptr || error < number_at(*best, key)) best = row;
       }
-      if (!infinite.empty())
-        answer.say(
-            "In {}, with values of mean and deviation {:g}, the result is not finite if one of these steps is "
-            "low: {}.",
-            dtype, spread, fmt::join(infinite, ", "));
+      const std::string where = fmt::format("In {}, with values of mean and deviation {:g}", dtype, spread);
+      if (!lost.empty())
+        answer.say("{}, each of these steps alone loses the result, with an error of 100 % or more: {}.", where,
+                   fmt::join(lost, ", "));
       if (worst != nullptr && worst != best)
-        answer.say(
-            "In {}, with values of mean and deviation {:g}, the step '{}' adds the largest error that is finite, "
-            "{:.2g}, and '{}' the smallest, {:.2g}.",
-            dtype, spread, text_at(*worst, "step"), number_at(*worst, key), text_at(*best, "step"),
-            number_at(*best, key));
+        answer.say("{}, the step '{}' adds {} error, {:.2g}, and '{}' the smallest, {:.2g}.", where,
+                   text_at(*worst, "step"), lost.empty() ? "the largest" : "the largest other", number_at(*worst, key),
+                   text_at(*best, "step"), number_at(*best, key));
     }
   }
   return answer.sentence.empty() ? unanswered(answer, StudyPart::accumulation) : answer;

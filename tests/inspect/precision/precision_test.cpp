@@ -254,8 +254,8 @@ TEST(NormSteps, that_add_up_lose_more_than_those_that_round_once) {
 TEST(NormSteps, overflow_in_fp16_alone) {
   const std::vector<NormStep> steps = round_steps_of_layer_norm();
   for (const char* step : {"sum of x", "squares", "sum of squares", "all"}) {
-    EXPECT_TRUE(std::isinf(error_of(steps, step, 300, DType::fp16))) << step;
-    EXPECT_TRUE(std::isfinite(error_of(steps, step, 300, DType::bf16))) << step;
+    EXPECT_GE(error_of(steps, step, 300, DType::fp16), 1) << step;
+    EXPECT_LT(error_of(steps, step, 300, DType::bf16), 0.5) << step;
   }
   EXPECT_LT(error_of(steps, "x - mean", 300, DType::fp16), 0x1p-11);
 }
