@@ -33,6 +33,26 @@ MLA = dict(num_key_value_heads=4, kv_lora_rank=13, qk_nope_head_dim=6, qk_rope_h
 MIXTURE = dict(first_k_dense_replace=1, moe_intermediate_size=7, n_routed_experts=8, num_experts_per_tok=3)
 
 
+# Values have twice the heads of keys. Gated results can be small, and a small epsilon of their norms would let fp32's
+# rounding show.
+DELTA = dict(rms_norm_eps=1e-3, head_dim=8, attention_bias=False, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=5,
+             linear_value_head_dim=3, linear_conv_kernel_dim=4, layer_types=["linear_attention", "full_attention"])
+MAMBA = dict(mamba_n_heads=4, mamba_d_head=6, mamba_n_groups=2, mamba_d_state=3, mamba_d_conv=4, mamba_conv_bias=True)
+GRANITE = dict(MAMBA, mamba_d_head=12, mamba_expand=2, layer_types=["mamba", "attention"], shared_intermediate_size=7,
+               embedding_multiplier=3.0, logits_scaling=5.0, residual_multiplier=0.3, attention_multiplier=0.2,
+               tie_word_embeddings=True)
+FALCON = dict(MAMBA, num_hidden_layers=1, mamba_d_ssm=24, mamba_proj_bias=False, embedding_multiplier=2.0,
+              lm_head_multiplier=0.5, key_multiplier=0.7, attention_in_multiplier=1.2, attention_out_multiplier=0.9,
+              ssm_in_multiplier=1.1, ssm_out_multiplier=0.6, ssm_multipliers=[0.9, 1.3, 0.8, 1.2, 0.7],
+              mlp_multipliers=[1.5, 0.4])
+NEMOTRON = {"model_type": "nemotron_h", **TOKENS, "vocab_size": 29, "hidden_size": 24, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 7, "max_position_embeddings": 64, "attention_bias": False,
+            "attention_dropout": 0.0, "hidden_dropout": 0.0, "mlp_hidden_act": "relu2", "mamba_num_heads": 4,
+            "mamba_head_dim": 5, "ssm_state_size": 3, "n_groups": 2, "conv_kernel": 4, "use_conv_bias": True,
+            "layer_norm_epsilon": 1e-3, "tie_word_embeddings": False}
+CONVOLUTION = dict(layer_types=["conv", "full_attention"], conv_L_cache=3, norm_eps=1e-5, tie_word_embeddings=True)
+
+
 def gpt(family, **fields):
     sizes = dict(vocab_size=29, n_embd=24, n_layer=2, n_head=4, n_positions=17, n_inner=19)
     dropout = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
@@ -206,6 +226,37 @@ CASES = {
                 "num_layers": 2, "num_attention_heads": 3, "multi_query_attention": True, "multi_query_group_num": 1,
                 "kv_channels": 8, "seq_length": 64, "rope_ratio": 3, "add_qkv_bias": True, "add_bias_linear": False,
                 "layernorm_epsilon": 1e-5, "rmsnorm": True, "tie_word_embeddings": False},
+    "qwen3_next": decoder("qwen3_next", **DELTA, moe_intermediate_size=5, num_experts=4, num_experts_per_tok=2,
+                          shared_expert_intermediate_size=7, norm_topk_prob=True, decoder_sparse_step=1,
+                          mlp_only_layers=[1], output_router_logits=False, **rope(1e7, partial_rotary_factor=0.5)),
+    "qwen3_5": decoder("qwen3_5_text", **dict(DELTA, linear_num_value_heads=2, linear_value_head_dim=6), tie_word_embeddings=True,
+                       **rope(1e7, partial_rotary_factor=0.5, mrope_section=[1, 1, 0], mrope_interleaved=True)),
+    "qwen3_5_moe": decoder("qwen3_5_moe_text", **DELTA, moe_intermediate_size=5, num_experts=4, num_experts_per_tok=2,
+                           shared_expert_intermediate_size=7, output_router_logits=False,
+                           **rope(1e7, partial_rotary_factor=0.5)),
+    "nemotron_h": {**NEMOTRON, "hybrid_override_pattern": "M-M*", "num_hidden_layers": 4, "intermediate_size": 17,
+                   "mlp_bias": True, "use_bias": True},
+    "nemotron_h_moe": {**NEMOTRON, "hybrid_override_pattern": "ME*", "num_hidden_layers": 3, "n_routed_experts": 4,
+                       "num_experts_per_tok": 2, "moe_intermediate_size": 5, "n_shared_experts": 1,
+                       "moe_shared_expert_intermediate_size": 7, "routed_scaling_factor": 2.5, "norm_topk_prob": True,
+                       "n_group": 1, "topk_group": 1, "moe_latent_size": None, "mlp_bias": False, "use_bias": False},
+    "granite_hybrid": decoder("granitemoehybrid", **GRANITE, num_local_experts=0, num_experts_per_tok=0,
+                              position_embedding_type="rope", mamba_proj_bias=True, **rope()),
+    "granite_hybrid_moe": decoder("granitemoehybrid", **dict(GRANITE, intermediate_size=5), num_local_experts=4,
+                                  num_experts_per_tok=2, output_router_logits=False, position_embedding_type="nope",
+                                  mamba_proj_bias=False, **rope()),
+    "mamba2": {"model_type": "mamba2", **TOKENS, "vocab_size": 29, "hidden_size": 24, "num_hidden_layers": 2,
+               "num_heads": 8, "head_dim": 6, "expand": 2, "n_groups": 2, "state_size": 5, "conv_kernel": 4,
+               "use_bias": True, "use_conv_bias": False, "layer_norm_epsilon": 1e-5, "tie_word_embeddings": True},
+    "falcon_h1": decoder("falcon_h1", **FALCON, mamba_rms_norm=False, mamba_norm_before_gate=True,
+                         projectors_bias=False, time_step_limit=[0.4, 1.1], **rope(1e11)),
+    "falcon_h1_norm": decoder("falcon_h1", **FALCON, mamba_rms_norm=True,
+                              mamba_norm_before_gate=True, projectors_bias=True, mlp_bias=True, **rope(1e11)),
+    "lfm2": decoder("lfm2", **CONVOLUTION, intermediate_size=27, block_auto_adjust_ff_dim=True, block_multiple_of=5,
+                    block_ffn_dim_multiplier=1.0, conv_bias=True, **rope(1e6)),
+    "lfm2_moe": decoder("lfm2_moe", **CONVOLUTION, moe_intermediate_size=5, num_experts=4, num_experts_per_tok=2,
+                        num_dense_layers=1, use_expert_bias=True, norm_topk_prob=True, routed_scaling_factor=1.5,
+                        conv_bias=False, **rope(1e6)),
 }
 
 
@@ -302,11 +353,12 @@ def random_weight(name, shape, family, generator):
     if name.endswith(family_decoders.BUFFERS):
         return 0.1 * values
     if len(shape) == 1:
-        is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight")
-        return (1 if is_factor and family not in (*GEMMA, "gemma") else 0) + 0.2 * values
+        is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight") or name.endswith(".D")
+        adds_one = (family in (*GEMMA, "gemma") or family.startswith("qwen3_5") or family == "qwen3_next")
+        return (1 if is_factor and (not adds_one or ".linear_attn." in name) else 0) + 0.2 * values
     if "embed" in name.replace("embed_out", "") or ".wte." in name or ".wpe." in name:
         return 0.4 * values
-    return values / shape[-1] ** 0.5
+    return values if len(shape) == 3 and shape[1] == 1 else values / shape[-1] ** 0.5  # short convolutions
 
 
 def make_case(name):

@@ -14,6 +14,7 @@ import math
 import torch
 from torch.nn import functional
 
+from family_mixers import MIXERS
 from family_operations import ACTIVATIONS, attend, rms_norm, rotary_tables, rotate, rotate_adjacent
 
 
@@ -51,6 +52,8 @@ class Traits:
     correction: str = ""
     router: str = "gate"
     packed: str = ""  # experts in one tensor: halves, transposed, alternating
+    mixer: str = ""  # the module of layers without attention, or of what is beside it
+    gated: bool = False  # attention's result has a gate, whose rows follow the queries of each head
 
 
 GPT = dict(model="transformer.", embedding="wte", layers="h", final_norm="ln_f", norm="layer", tied=True)
@@ -58,6 +61,10 @@ LN = ("ln_1", "", "ln_2", "")
 AFTER = ("", "post_attention_layernorm", "", "post_feedforward_layernorm")
 ALL_BIASES = dict(qkv=True, output=True, ffn=True)
 BOTH = dict(qkv="attention_bias", output="attention_bias")
+NEXT = dict(norm="gemma", bias=BOTH, head_norms=("q_norm", "k_norm"), mixer="linear_attn", gated=True)
+LFM2 = dict(epsilon=1e-5, final_norm="embedding_norm", output="out_proj", head_norms=("q_layernorm", "k_layernorm"),
+            ffn="feed_forward", matrices=("w1", "w3", "w2"), norms=("operator_norm", "", "ffn_norm", ""), tied=True,
+            mixer="conv")
 DEEPSEEK = dict(experts="mlp", shared="shared_experts", bias=BOTH)
 TRAITS = {
     "gemma": Traits(norm="gemma", tied=True, bias=BOTH),
@@ -134,9 +141,30 @@ TRAITS = {
                       attention="self_attention", qkv=("query_key_value",), output="dense",
                       matrices=("dense_h_to_4h|", "dense_4h_to_h"), adjacent=True,
                       bias=dict(qkv="add_qkv_bias")),
+    "qwen3_next": Traits(**NEXT, experts="mlp", shared="shared_expert"),
+    "qwen3_5_text": Traits(**NEXT),
+    "qwen3_5_moe_text": Traits(**NEXT, experts="mlp", shared="shared_expert", packed="halves",
+                               expert_names=("experts.gate_up_proj", "experts.down_proj")),
+    "nemotron_h": Traits(epsilon=1e-5, model="backbone.", embedding="embeddings", final_norm="norm_f",
+                         attention="mixer", ffn="mixer", matrices=("up_proj", "down_proj"), norms=("norm", "", "norm", ""),
+                         bias=dict(BOTH, ffn="mlp_bias"), experts="mixer", expert_names=("up_proj", "down_proj"),
+                         shared="shared_experts", scores="sigmoid", correction="gate.e_score_correction_bias",
+                         mixer="mixer"),
+    "granitemoehybrid": Traits(bias=BOTH, ffn="shared_mlp", matrices=("input_linear|", "output_linear"),
+                               experts="block_sparse_moe", scores="chosen", router="router.layer", packed="halves",
+                               expert_names=("input_linear.weight", "output_linear.weight"), shared="shared_mlp",
+                               mixer="mamba"),
+    "mamba2": Traits(epsilon=1e-5, model="backbone.", embedding="embeddings", final_norm="norm_f",
+                     norms=("norm", "", "", ""), mixer="mixer"),
+    "falcon_h1": Traits(epsilon=1e-5, final_norm="final_layernorm", ffn="feed_forward",
+                        norms=("input_layernorm", "", "pre_ff_layernorm", ""), bias=dict(BOTH, ffn="mlp_bias"),
+                        mixer="mamba"),
+    "lfm2": Traits(**LFM2),
+    "lfm2_moe": Traits(**LFM2, experts="feed_forward", expert_names=("w1", "w3", "w2"), scores="sigmoid",
+                       correction="expert_bias"),
 }
-BUFFERS = ("e_score_correction_bias",)  # ends of the names of tensors that are no parameters
-LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps")
+BUFFERS = ("e_score_correction_bias", "expert_bias")  # ends of the names of tensors that are no parameters
+LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps", "norm_eps")
 
 
 class Decoder:
@@ -175,11 +203,14 @@ class Decoder:
         y = x @ self.take(name + ".weight", out, x.shape[-1]).T
         return y + self.take(name + ".bias", out) if bias else y
 
+    def epsilon(self):
+        """Of RMS norms."""
+        return self.field("rms_norm_eps", *LAYER_NORM_EPSILON, default=self.traits.epsilon)
+
     def norm(self, x, name, epsilon=None):
         kind, width = self.traits.norm, x.shape[-1]
         if kind in ("rms", "gemma"):
-            epsilon = epsilon or self.field("rms_norm_eps", *LAYER_NORM_EPSILON, default=self.traits.epsilon)
-            return rms_norm(x, self.take(name + ".weight", width) + (kind == "gemma"), epsilon)
+            return rms_norm(x, self.take(name + ".weight", width) + (kind == "gemma"), epsilon or self.epsilon())
         if kind == "layer_without_weight":  # OLMo (arXiv 2402.00838), section 3.2
             return functional.layer_norm(x, (width,), eps=1e-5)
         bias = self.take(name + ".bias", width) if kind == "layer" else None
@@ -217,6 +248,8 @@ class Decoder:
         return self.config.get("residual_multiplier", 1)
 
     def logit_scale(self):
+        if self.family == "falcon_h1":
+            return self.config["lm_head_multiplier"]
         if self.family.startswith("minicpm"):
             return self.config["dim_model_base"] / self.width
         return self.config.get("logit_scale", 1) / self.config.get("logits_scaling", 1)
@@ -226,7 +259,12 @@ class Decoder:
         before, after, second, last = self.names_of_norms()
         scale = self.residual_scale()
         normed = self.norm(x, name + before) if before else x
-        attended = self.attention(normed, name + (self.traits.attention + "." if self.traits.attention else ""), index)
+        kind = self.kind(index)
+        if kind == "network":  # alone
+            return x + self.feed_forward(normed, name, index)
+        attended = self.mixed(normed, name, index, kind)
+        if self.family in ("nemotron_h", "mamba2"):
+            return x + attended
         if after:
             attended = self.norm(attended, name + after)
         joined = x + scale * attended
@@ -238,6 +276,29 @@ class Decoder:
         if last:
             fed = self.norm(fed, name + last)
         return joined + scale * fed
+
+    def kind(self, layer):
+        """attention, a mixer of family_mixers.py, both of Falcon-H1, or network: of Nemotron-H, without any."""
+        if self.family == "falcon_h1":
+            return "both"
+        if self.family == "mamba2":
+            return "space"
+        if self.family == "nemotron_h":
+            letters = {"M": "space", "*": "attention", "-": "network", "E": "network"}
+            return letters[self.config["hybrid_override_pattern"][layer]]
+        mixer = {"linear_attn": "delta", "mamba": "space", "conv": "convolution"}.get(self.traits.mixer)
+        others = ("linear_attention", "mamba", "conv")
+        return mixer if mixer and self.config["layer_types"][layer] in others else "attention"
+
+    def mixed(self, x, name, layer, kind):
+        attention = name + (self.traits.attention + "." if self.traits.attention else "")
+        if kind == "attention":
+            return self.attention(x, attention, layer)
+        if kind != "both":
+            return MIXERS[kind](self, x, f"{name}{self.traits.mixer}.")
+        config = self.config
+        attended = self.attention(x * config["attention_in_multiplier"], attention, layer)
+        return attended * config["attention_out_multiplier"] + MIXERS["space"](self, x, f"{name}{self.traits.mixer}.")
 
     def block(self):
         config = self.config
@@ -265,6 +326,8 @@ class Decoder:
         sinks = self.take(name + "sinks", self.heads) if self.family == "gpt_oss" else None
         window, chunk = self.limits(layer)
         mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks)
+        if self.traits.gated:
+            mixed = mixed * torch.sigmoid(self.gate)
         return self.linear(mixed, name + self.traits.output, self.width, self.has_bias("output"))
 
     def projected(self, x, name, layer):
@@ -273,7 +336,10 @@ class Decoder:
         bias = self.has_bias("qkv")
         if len(self.traits.qkv) == 3:
             q, k, v = (self.linear(x, name + which, rows, bias)
-                       for which, rows in zip(self.traits.qkv, (queries, keys, keys)))
+                       for which, rows in zip(self.traits.qkv, (queries * (1 + self.traits.gated), keys, keys)))
+            if self.traits.gated:
+                q, self.gate = (part.flatten(2) for part in q.unflatten(-1, (self.heads, -1)).chunk(2, -1))
+            k = k * self.config.get("key_multiplier", 1)
         else:
             q, k, v = self.unpacked(self.linear(x, name + self.traits.qkv[0], queries + 2 * keys, bias))
         norms, when = self.norms_of_heads()
@@ -368,7 +434,7 @@ class Decoder:
 
     def rotates(self, layer):
         config = self.config
-        if self.traits.positions:
+        if self.traits.positions or self.family == "nemotron_h" or config.get("position_embedding_type") == "nope":
             return False
         if config.get("no_rope_layers"):  # its 1 means that the layer rotates
             return bool(config["no_rope_layers"][layer])
@@ -414,7 +480,7 @@ class Decoder:
     # Feed-forward layers.
 
     def activation(self, x):
-        return ACTIVATIONS[self.field("hidden_act", "activation_function", "activation", default="silu")](x)
+        return ACTIVATIONS[self.field("hidden_act", "activation_function", "activation", "mlp_hidden_act", default="silu")](x)
 
     def feed_forward(self, x, name, layer):
         config, module = self.config, name + (self.traits.ffn + "." if self.traits.ffn else "")
@@ -424,6 +490,11 @@ class Decoder:
                            default=4 * self.width)
         if self.family in ("qwen", "hf_olmo"):  # gate and up share it
             width //= 2
+        if self.family == "granitemoehybrid":
+            width = config["shared_intermediate_size"]
+        if config.get("block_auto_adjust_ff_dim"):  # LFM2: two thirds, rounded up
+            multiple = config["block_multiple_of"]
+            width = -(-int(config["block_ffn_dim_multiplier"] * int(2 * width / 3)) // multiple) * multiple
         return self.network(x, module, width, self.has_bias("ffn"))
 
     def network(self, x, module, width, bias=False, names=None):
@@ -433,20 +504,26 @@ class Decoder:
             gate, up = (second, first) if names[0].startswith("|") else (first, second)
             inner = self.activation(gate) * up
         else:
-            inner = self.activation(self.linear(x, module + names[0], width, bias))
+            first, last = self.config.get("mlp_multipliers", (1, 1))
+            inner = self.activation(self.linear(x, module + names[0], width, bias) * first)
             if len(names) == 3:
                 inner = inner * self.linear(x, module + names[1], width, bias)
+            return self.linear(inner, module + names[-1], self.width, bias) * last
         return self.linear(inner, module + names[-1], self.width, bias)
 
     def has_experts(self, layer):
         config = self.config
         if config.get("moe_layers") is not None:
             return layer in config["moe_layers"]
+        if self.family == "nemotron_h":
+            return config["hybrid_override_pattern"][layer] == "E"
+        if config.get("num_local_experts") == 0 or layer in config.get("mlp_only_layers", ()):
+            return False
         if "moe_layer_start_index" in config:
             end = config["moe_layer_end_index"]
             return (config["moe_layer_start_index"] <= layer <= (end if end >= 0 else layer)
                     and (layer + 1) % config["moe_layer_interval"] == 0)
-        return layer >= config.get("first_k_dense_replace", 0)
+        return layer >= self.field("first_k_dense_replace", "num_dense_layers", default=0)
 
     def experts(self, x, name):
         config, traits = self.config, self.traits
@@ -464,7 +541,16 @@ class Decoder:
                 mixed = mixed + run(share * x, i)
             else:
                 mixed = mixed + share * (run(x, i) if expert else run(x))
-        if traits.shared:
+        if traits.shared == "shared_mlp":  # of the layer
+            name = name.removesuffix(traits.experts + ".")
+        width_of_shared = self.field("shared_expert_intermediate_size", "shared_intermediate_size",
+                                     "moe_shared_expert_intermediate_size")
+        if width_of_shared:
+            shared = self.network(x, f"{name}{traits.shared}.", width_of_shared)
+            if self.family.startswith("qwen"):
+                shared = shared * torch.sigmoid(self.linear(x, name + "shared_expert_gate", 1))
+            mixed = mixed + shared
+        elif traits.shared:
             times = 1 if self.family == "llama4_text" else self.field("n_shared_experts", "moe_num_shared_experts")
             mixed = mixed + self.network(x, f"{name}{traits.shared}.", width * times)
         return mixed
@@ -493,7 +579,7 @@ class Decoder:
         chosen = choosing.topk(k, -1).indices
         shares = scores.gather(-1, chosen)
         if self.normalises():
-            shares = shares / shares.sum(-1, keepdim=True)
+            shares = shares / (shares.sum(-1, keepdim=True) + (1e-6 if self.family == "lfm2_moe" else 0))
         return shares * config.get("routed_scaling_factor", 1), chosen
 
     def normalises(self):

@@ -15,7 +15,7 @@ def gelu_tanh(x):
 
 
 ACTIVATIONS = {"silu": functional.silu, "gelu": functional.gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh,
-               "relu": functional.relu}
+               "relu": functional.relu, "relu2": lambda x: functional.relu(x) ** 2}
 
 
 def rms_norm(x, weight, epsilon):

@@ -42,7 +42,7 @@ from family_models import FamilyModel
 from family_names import OWN_CODE
 
 TOLERANCE = 1e-5
-MOST_BYTES = 6_000_000
+MOST_BYTES = 8_000_000
 OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/families"
 
 

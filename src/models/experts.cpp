@@ -60,8 +60,10 @@ class ExpertBuilder {
   }
 
   std::pair<Value, Value> divided(std::pair<Value, Value> best) {
-    if (sizes_.normalise_weights) best.first = div(graph_, best.first, reduce_sum(graph_, best.first, {-1}, true));
-    return best;
+    if (!sizes_.normalise_weights) return best;
+    Value sum = reduce_sum(graph_, best.first, {-1}, true);
+    if (rules().divisor_term > 0) sum = shift(graph_, sum, rules().divisor_term);
+    return {div(graph_, best.first, sum), best.second};
   }
 
   // The scores [T,E], which are positive, of the choices [T,k], and -1 elsewhere.
@@ -112,9 +114,15 @@ class ExpertBuilder {
       return rules().has_biases ? add(graph_, made, bias_of_rows(made, "b" + number)) : made;
     };
     Value gate = product(rows, "1", inner, model_);
+    if (rules().squared_relu) return product(squared_relu(gate), "2", model_, inner);
     if (rules().limit == 0) gate = silu(graph_, gate);
     const Value up = product(rows, "3", inner, model_);
     return product(rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(gate, up), "2", model_, inner);
+  }
+
+  Value squared_relu(Value x) {
+    const Value positive = relu(graph_, x);
+    return mul(graph_, positive, positive);
   }
 
   // The bias of each row's expert, which is the product of a column of ones with it.
@@ -158,9 +166,10 @@ class ExpertBuilder {
   Value shared() {
     const Value factor = sizes_.shared_gate ? sigmoid(graph_, linear(x_, 1, "shared_expert_gate")) : Value();
     const ScopeGuard scope(graph_, "shared_expert");
-    const Value gate = silu(graph_, linear(x_, sizes_.shared_d_ff, "w1"));
-    const Value gated = mul(graph_, gate, linear(x_, sizes_.shared_d_ff, "w3"));
-    const Value made = linear(gated, model_.size, "w2");
+    const Value first = linear(x_, sizes_.shared_d_ff, "w1");
+    Value inner = rules().squared_relu ? squared_relu(first) : silu(graph_, first);
+    if (!rules().squared_relu) inner = mul(graph_, inner, linear(x_, sizes_.shared_d_ff, "w3"));
+    const Value made = linear(inner, model_.size, "w2");
     return sizes_.shared_gate ? mul(graph_, factor, made) : made;
   }
 

@@ -29,6 +29,8 @@ struct ExpertRules {
   bool has_biases = false;  // of the layers of routed experts
   double limit = 0;  // SwiGLU in limits: gate up to it, the other factor 1 + x with x in [-limit, limit]; 0: none
   double slope = 1;  // in the sigmoid of that SwiGLU
+  bool squared_relu = false;  // an expert is w2(relu(w1 x)^2), without a gate, and so is the shared one (Nemotron-H)
+  double divisor_term = 0;    // is added to the sum that weights are divided by
 
   bool operator==(const ExpertRules&) const = default;
 };
@@ -53,13 +55,13 @@ struct ExpertRouting {
 inline constexpr std::string_view kCorrection = "router.correction";
 
 // x [T,D] -> [T,D]. Parameters under the current scope: router.weight [E,D]; experts.w1 and experts.w3 [E,F,D] and
-// experts.w2 [E,D,F], of which an expert computes w2(silu(w1 x) * (w3 x)), with biases also experts.b1, b3 [E,F] and b2
-// [E,D]; with a shared expert also shared_expert.{w1,w3}.weight [S,D] and shared_expert.w2.weight [D,S], and with its
-// gate shared_expert_gate.weight [1,D], whose product with x gives the factor of its result through a sigmoid. A
-// correction is the constant router.correction [E]. The sums over the experts of a token have a fixed order. All
-// T k rows that the experts compute are counted and stored, wherever they are routed. Appends to `routings` unless it
-// is null. Throws Error (usage) unless 1 <= k <= E, the
-// widths are positive, and the groups divide the experts and hold k.
+// experts.w2 [E,D,F], of which an expert computes w2(silu(w1 x) * (w3 x)), unless `squared_relu`; with biases also
+// experts.b1, b3 [E,F] and b2 [E,D]; with a shared expert also shared_expert.{w1,w3}.weight [S,D] and
+// shared_expert.w2.weight [D,S], and with its gate shared_expert_gate.weight [1,D], whose product with x gives the
+// factor of its result through a sigmoid. A correction is the constant router.correction [E]. The sums over the experts
+// of a token have a fixed order. All T k rows that the experts compute are counted and stored, wherever they are
+// routed. Appends to `routings` unless it is null. Throws Error (usage) unless 1 <= k <= E, the widths are positive,
+// and the groups divide the experts and hold k.
 Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings = nullptr);
 
 // The auxiliary loss of Switch Transformers (Fedus et al. 2021, arXiv:2101.03961) over the tokens of all layers, as

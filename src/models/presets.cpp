@@ -51,7 +51,8 @@ std::int64_t attention_parameters(const TransformerConfig& c) {
   const std::int64_t keys = product({c.kv_heads(), c.head_size()});
   const bool has_norm_of_head =
       a.projection_norm == ProjectionNorm::per_head || a.projection_norm == ProjectionNorm::rotated;
-  return sum({product({2, queries, c.d_model}), product({2, keys, c.d_model}),
+  const std::int64_t gate = only_if(a.output_gate, product({queries, c.d_model + (a.projection_bias ? 1 : 0)}));
+  return sum({product({2, queries, c.d_model}), product({2, keys, c.d_model}), gate,
               only_if(a.projection_bias, sum({queries, keys, keys})), only_if(a.output_bias, c.d_model),
               only_if(has_norm_of_head, 2 * c.head_size()),
               only_if(a.projection_norm == ProjectionNorm::whole || a.projection_norm == ProjectionNorm::each_head,
@@ -59,9 +60,27 @@ std::int64_t attention_parameters(const TransformerConfig& c) {
               only_if(a.sinks, c.heads)});
 }
 
-std::int64_t norms_of_layer(const Architecture& a) {
+std::int64_t norms_of_layer(const Architecture& a, std::int64_t layer) {
   if (a.block == BlockOrder::side_by_side_one_norm) return 1;
-  return a.placement == NormPlacement::both ? 4 : 2;
+  const std::int64_t parts = (a.mixer(layer) != Mixer::none ? 1 : 0) + (a.has_feed_forward(layer) ? 1 : 0);
+  return a.placement == NormPlacement::both ? 2 * parts : parts;
+}
+
+std::int64_t norm_parameters(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  const bool has_biases = a.norm == Norm::layer_norm && a.norm_biases;
+  return only_if(a.norm_weights, product({has_biases ? 2 : 1, c.d_model}));
+}
+
+std::int64_t layer_parameters(const TransformerConfig& c, std::int64_t layer) {
+  const Architecture& a = c.architecture;
+  const Mixer mixer = a.mixer(layer);
+  std::int64_t count = product({norms_of_layer(a, layer), norm_parameters(c)});
+  if (attends(mixer)) count = sum({count, attention_parameters(c)});
+  if (has_state(mixer)) count = sum({count, mixer_parameters(state_mixer_of(mixer), a.state, c.d_model)});
+  if (!a.has_feed_forward(layer)) return count;
+  return sum({count, a.has_experts(layer) ? expert_parameters(c)
+                                          : network_parameters(c, c.dense_width(), a.feed_forward_bias)});
 }
 
 }  // namespace
@@ -88,15 +107,10 @@ TransformerConfig transformer_preset(std::string_view name) {
 
 std::int64_t parameter_count(const TransformerConfig& c) {
   const Architecture& a = c.architecture;
-  const bool has_norm_biases = a.norm == Norm::layer_norm && a.norm_biases;
-  const std::int64_t norm = only_if(a.norm_weights, product({has_norm_biases ? 2 : 1, c.d_model}));
-  std::int64_t with_experts = 0;
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) with_experts += a.has_experts(layer) ? 1 : 0;
-  const std::int64_t dense = c.layers - with_experts;
-  return sum({product({c.layers, sum({attention_parameters(c), product({norms_of_layer(a), norm})})}),
-              only_if(with_experts > 0, product({with_experts, expert_parameters(c)})),
-              only_if(dense > 0, product({dense, network_parameters(c, c.dense_width(), a.feed_forward_bias)})),
-              product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab), norm,
+  std::int64_t layers = 0;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer)});
+  return sum({layers, product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab),
+              norm_parameters(c),
               only_if(a.positions == Positions::learned, product({a.unused_positions + a.max_context, c.d_model}))});
 }
 
@@ -114,7 +128,9 @@ void validate_heads(const TransformerConfig& c) {
                     std::to_string(c.heads) + " heads of queries",
                 ErrorKind::usage);
   }
-  if (a.positions == Positions::rotary && a.rotary.share == 1 && c.head_size() % 2 != 0) {
+  bool rotates = false;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) rotates = rotates || a.is_rotated(layer);
+  if (rotates && a.rotary.share == 1 && c.head_size() % 2 != 0) {
     throw Error("--d-model " + std::to_string(c.d_model) + " over --heads " + std::to_string(c.heads) +
                     " gives the odd head size " + std::to_string(c.head_size()) +
                     "; rotary embedding needs an even one",
@@ -130,8 +146,12 @@ void validate_experts(const TransformerConfig& c) {
                     std::to_string(a.experts.count) + " experts",
                 ErrorKind::usage);
   }
-  if (!a.gated || a.activation != Activation::silu)
-    throw Error("experts are SwiGLU networks; other ones are not supported", ErrorKind::unsupported);
+  const bool is_known = a.experts.rules.squared_relu ? !a.gated && a.activation == Activation::relu_squared
+                                                     : a.gated && a.activation == Activation::silu;
+  if (!is_known) {
+    throw Error("experts are SwiGLU networks, or have a squared ReLU and no gate; other ones are not supported",
+                ErrorKind::unsupported);
+  }
   const ExpertRules& rules = a.experts.rules;
   if (rules.groups < 1 || rules.groups_per_token < 1 || rules.groups_per_token > rules.groups ||
       a.experts.count % rules.groups != 0 ||
@@ -142,7 +162,7 @@ void validate_experts(const TransformerConfig& c) {
                 ErrorKind::usage);
   }
   for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    if (!a.has_experts(layer) && a.experts.dense_width < 1)
+    if (a.has_feed_forward(layer) && !a.has_experts(layer) && a.experts.dense_width < 1)
       throw Error("layer " + std::to_string(layer) + " has no experts and no width of its own", ErrorKind::usage);
   }
 }
@@ -159,9 +179,21 @@ void validate_latent(const TransformerConfig& c) {
   }
 }
 
+void validate_mixers(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    const Mixer mixer = a.mixer(layer);
+    if (has_state(mixer)) validate(state_mixer_of(mixer), a.state);
+    if (mixer == Mixer::none && !a.has_feed_forward(layer))
+      throw Error("layer " + std::to_string(layer) + " has neither a mixer nor a feed-forward network",
+                  ErrorKind::usage);
+  }
+}
+
 }  // namespace
 
 void validate_layers(const TransformerConfig& c) {
+  validate_mixers(c);
   validate_experts(c);
   validate_latent(c);
 }

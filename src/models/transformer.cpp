@@ -13,7 +13,7 @@ constexpr double kEmbeddingDeviation = 0.02;  // the `initializer_range` of most
 
 constexpr auto kNorms = enum_names<Norm>("rms_norm", "layer_norm");
 constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both");
-constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu");
+constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu", "relu_squared");
 constexpr auto kPositions = enum_names<Positions>("rotary", "learned");
 constexpr auto kBlocks = enum_names<BlockOrder>("in_turn", "side_by_side", "side_by_side_one_norm");
 constexpr auto kProjectionNorms =
@@ -128,6 +128,11 @@ WorkloadDescription Transformer::describe() const {
 }
 
 TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& parameter) const {
+  constexpr std::string_view kMixer = ".mixer.";
+  if (const std::size_t at = parameter.name.find(kMixer); at != std::string::npos) {
+    const std::string_view within = std::string_view(parameter.name).substr(at + kMixer.size());
+    if (const auto own = mixer_distribution(within, parameter.type)) return *own;
+  }
   const std::string_view own = std::string_view(parameter.name).substr(parameter.name.rfind('.') + 1);
   const bool is_bias = own == "bias" || own == "sinks" || (own.size() == 2 && own[0] == 'b') || own == "correction";
   const bool is_norm = parameter.type.shape.rank() == 1;

@@ -9,6 +9,7 @@
 
 #include "models/attention.h"
 #include "models/experts.h"
+#include "models/mixers.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/workload.h"
@@ -20,7 +21,7 @@ enum class Norm : std::uint8_t { rms_norm, layer_norm };
 // of attention and feed-forward, which are then added to the stream (OLMo 2). both: Gemma 2 and 3.
 enum class NormPlacement : std::uint8_t { before, after, both };
 // gelu is x Phi(x) with the error function; gelu_tanh its approximation by tanh (Hendrycks & Gimpel 2016).
-enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
+enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
 enum class Positions : std::uint8_t { rotary, learned };
 // How attention and feed-forward follow each other. side_by_side: both read the block's input, through norms of their
 // own (GPT-NeoX), or through one that they share (Phi, Cohere), and their results are added to it.
@@ -37,7 +38,7 @@ enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, 
 
 std::string_view name(Norm norm);                // rms_norm layer_norm
 std::string_view name(NormPlacement placement);  // before after both
-std::string_view name(Activation activation);    // silu gelu gelu_tanh relu
+std::string_view name(Activation activation);    // silu gelu gelu_tanh relu relu_squared
 std::string_view name(Positions positions);      // rotary learned
 std::string_view name(BlockOrder order);         // in_turn side_by_side side_by_side_one_norm
 std::string_view name(ProjectionNorm norm);      // none per_head whole rotated unweighted each_head
@@ -101,6 +102,16 @@ struct QueryGrowth {
   bool operator==(const QueryGrowth&) const = default;
 };
 
+// Factors of what the parts of a layer read and make (Falcon-H1); StateMixer has those of its state space.
+struct PartScales {
+  double attention_input = 1, attention_output = 1;
+  double keys = 1;
+  double gate = 1;  // of the feed-forward network, before its activation
+  double feed_forward = 1;
+
+  bool operator==(const PartScales&) const = default;
+};
+
 // What the layers are made of, apart from their sizes. The default is the model of docs/model.md; docs/models.md says
 // which published families need what.
 struct Architecture {
@@ -145,14 +156,28 @@ struct Architecture {
   std::vector<bool> unrotated_layers = {};
   Rotary window_rotary = {};  // of layers with a window, if `separate_rotary` (Gemma 3)
   bool separate_rotary = false;
+  bool output_gate = false;  // attention's result is multiplied by the sigmoid of a projection (Qwen3-Next)
+  // What mixes the tokens of a layer: layer i has entry i modulo the size. Empty: attention in all.
+  std::vector<Mixer> mixers = {};
+  StateMixer state = {};  // of the mixers that are no attention
+  // Which layers have a feed-forward network, in the same way. Empty: all.
+  std::vector<bool> feed_forward_layers = {};
+  PartScales part_scales = {};
   Experts experts = {};
+
+  Mixer mixer(std::int64_t layer) const {
+    return mixers.empty() ? Mixer::attention : mixers[static_cast<std::size_t>(layer) % mixers.size()];
+  }
+  bool has_feed_forward(std::int64_t layer) const { return is_one_of(feed_forward_layers, layer, true); }
 
   // Whether the layer is one of those with a window, of whatever length.
   bool has_window(std::int64_t layer) const { return window > 0 && is_one_of(window_layers, layer, true); }
   bool is_rotated(std::int64_t layer) const {
-    return positions == Positions::rotary && !is_one_of(unrotated_layers, layer, false);
+    return positions == Positions::rotary && attends(mixer(layer)) && !is_one_of(unrotated_layers, layer, false);
   }
-  bool has_experts(std::int64_t layer) const { return experts.count > 0 && is_one_of(experts.layers, layer, true); }
+  bool has_experts(std::int64_t layer) const {
+    return experts.count > 0 && has_feed_forward(layer) && is_one_of(experts.layers, layer, true);
+  }
 
   static bool is_one_of(const std::vector<bool>& layers, std::int64_t layer, bool if_empty) {
     return layers.empty() ? if_empty : layers[static_cast<std::size_t>(layer) % layers.size()];

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "models/experts.h"
+#include "models/mixers.h"
 #include "models/transformer.h"
 
 namespace ridgepoint {
@@ -101,10 +102,14 @@ class TransformerBuilder {
     if (stop_point_) stop_point_();
     const bool before = made_of_.placement != NormPlacement::after;
     const bool after = made_of_.placement != NormPlacement::before;
-    const Value read = before ? stream_norm(x, "ln1") : x;
-    Value attended = attention(read, index);
-    if (after) attended = stream_norm(attended, "ln1_after");
-    const Value joined = add(graph_, x, scaled(attended, made_of_.residual_scale));
+    Value read, joined = x;
+    if (made_of_.mixer(index) != Mixer::none) {
+      read = before ? stream_norm(x, "ln1") : x;
+      Value mixed = mix(read, index);
+      if (after) mixed = stream_norm(mixed, "ln1_after");
+      joined = add(graph_, x, scaled(mixed, made_of_.residual_scale));
+    }
+    if (!made_of_.has_feed_forward(index)) return joined;
     Value transformed;
     if (made_of_.block == BlockOrder::side_by_side_one_norm) {
       transformed = feed_forward(read, index);
@@ -114,6 +119,19 @@ class TransformerBuilder {
     }
     if (after) transformed = stream_norm(transformed, "ln2_after");
     return add(graph_, joined, scaled(transformed, made_of_.residual_scale));
+  }
+
+  Value mix(Value x, std::int64_t layer) {
+    const Mixer mixer = made_of_.mixer(layer);
+    Value attended;
+    if (attends(mixer)) {
+      const PartScales& scales = made_of_.part_scales;
+      attended = scaled(attention(scaled(x, scales.attention_input), layer), scales.attention_output);
+    }
+    if (!has_state(mixer)) return attended;
+    const ScopeGuard scope(graph_, "mixer");
+    const Value mixed = build_mixer(graph_, state_mixer_of(mixer), x, made_of_.state, batch_.size);
+    return attended.valid() ? add(graph_, attended, mixed) : mixed;
   }
 
   Value scaled(Value x, double factor) { return factor == 1 ? x : scale(graph_, x, factor); }
@@ -276,7 +294,12 @@ class TransformerBuilder {
     const Heads heads = heads_of(x, layer);
     const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer);
     const Dim width(config_.heads * config_.value_size(), 'D');
-    return linear(reshape(graph_, mixed, {tokens_, width}), config_.d_model, 'D', "output_proj", made_of_.output_bias);
+    Value joined = reshape(graph_, mixed, {tokens_, width});
+    if (made_of_.output_gate) {
+      const Value gate = linear(x, width.size, 'D', "gate_proj", made_of_.projection_bias);
+      joined = mul(graph_, joined, sigmoid(graph_, gate));
+    }
+    return linear(joined, config_.d_model, 'D', "output_proj", made_of_.output_bias);
   }
 
   bool has_chunks(std::int64_t layer) const {
@@ -306,7 +329,8 @@ class TransformerBuilder {
     const double stretch = 1 + 0.1 * made_of_.latent.stretch * std::log(made_of_.rotary.factor);
     const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size()));
     const bool limits = made_of_.has_window(layer) && !made_of_.chunks && made_of_.window < config_.context;
-    return {.scale = made_of_.query_scale > 0 ? made_of_.query_scale : plain,
+    const double factor = made_of_.query_scale > 0 ? made_of_.query_scale : plain;
+    return {.scale = factor * made_of_.part_scales.keys,
             .causal = true,
             .window = limits ? made_of_.window : 0,
             .soft_cap = made_of_.score_cap};
@@ -317,9 +341,11 @@ class TransformerBuilder {
       case Activation::silu: return silu(graph_, x);
       case Activation::gelu:
       case Activation::gelu_tanh: return gelu(graph_, x, made_of_.activation == Activation::gelu_tanh);
-      case Activation::relu: break;
+      case Activation::relu:
+      case Activation::relu_squared: break;
     }
-    return relu(graph_, x);
+    const Value positive = relu(graph_, x);
+    return made_of_.activation == Activation::relu ? positive : mul(graph_, positive, positive);
   }
 
   Value feed_forward(Value x, std::int64_t layer) {
@@ -327,9 +353,9 @@ class TransformerBuilder {
     if (made_of_.has_experts(layer)) return experts(x);
     const bool has_bias = made_of_.feed_forward_bias;
     const std::int64_t width = config_.dense_width();
-    Value inner = activate(linear(x, width, 'F', "w1", has_bias));
+    Value inner = activate(scaled(linear(x, width, 'F', "w1", has_bias), made_of_.part_scales.gate));
     if (made_of_.gated) inner = mul(graph_, inner, linear(x, width, 'F', "w3", has_bias));
-    return linear(inner, config_.d_model, 'D', "w2", has_bias);
+    return scaled(linear(inner, config_.d_model, 'D', "w2", has_bias), made_of_.part_scales.feed_forward);
   }
 
   Value experts(Value x) {

@@ -157,7 +157,7 @@ TEST_P(TrainingConfigurations, are_planned_for_a_described_gpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, TrainingConfigurations,
-                         ::testing::Combine(::testing::Values("llama3", "mixtral", "mixtral_auxiliary"),
+                         ::testing::Combine(::testing::Values("llama3", "mixtral", "mixtral_auxiliary", "qwen3_next"),
                                             ::testing::ValuesIn(trainings())),
                          [](const auto& test) {
                            return fmt::format("{}_{}", std::get<0>(test.param), std::get<1>(test.param).name);

@@ -36,9 +36,9 @@ std::string refusal_of_llama(std::string_view fields) {
 }
 
 TEST(BadModelConfig, an_unknown_family_is_named_with_what_is_missing_and_the_nearest) {
-  EXPECT_THAT(refusal(R"({"model_type": "qwen3_next"})"),
-              AllOf(HasSubstr("'qwen3_next', a family that is not supported: it has linear attention"),
-                    HasSubstr("docs/models.md lists the 5")));
+  EXPECT_THAT(refusal(R"({"model_type": "rwkv"})"),
+              AllOf(HasSubstr("'rwkv', a family that is not supported: it has recurrent layers"),
+                    HasSubstr("docs/models.md lists the 6")));
   EXPECT_THAT(refusal(R"({"model_type": "lama"})"), HasSubstr("the nearest is 'llama'"));
   EXPECT_THAT(refusal(R"({"hidden_size": 64})"), HasSubstr("'model_type' is missing"));
   EXPECT_THAT(refusal(R"({"model_type": 7})"), HasSubstr("it must be a string"));
@@ -145,6 +145,50 @@ TEST(BadModelConfig, layer_lists_that_contradict_are_refused) {
   EXPECT_THAT(refusal(R"({"model_type": "gpt_neo", "attention_types": [[["local"], 18446744073709551615]]})"),
               HasSubstr("has more layers than the 24"));
   EXPECT_THAT(refusal(R"({"model_type": "exaone4", "sliding_window_pattern": "LX"})"), HasSubstr("letters L and G"));
+}
+
+TEST(BadModelConfig, layers_that_carry_a_state_and_contradict_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "qwen3_next", "num_hidden_layers": 2, "layer_types": ["full_attention"]})"),
+              HasSubstr("'layer_types' must be a list of 2 entries"));
+  EXPECT_THAT(
+      refusal(R"({"model_type": "qwen3_5", "text_config": {"num_hidden_layers": 1, "layer_types": ["mamba"]}})"),
+      HasSubstr("kind 'mamba'; this family has linear_attention, full_attention"));
+  EXPECT_THAT(refusal(R"({"model_type": "qwen3_next", "linear_num_key_heads": 5})"),
+              HasSubstr("the 5 heads of keys do not divide the 32 heads of values"));
+  EXPECT_THAT(refusal(R"({"model_type": "qwen3_5_text", "hidden_act": "gelu"})"), HasSubstr("with silu alone"));
+  EXPECT_THAT(refusal(R"({"model_type": "qwen3_5_text", "attn_output_gate": false})"),
+              HasSubstr("'attn_output_gate' is false"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "hybrid_override_pattern": "M*X"})"),
+              HasSubstr("a layer of kind 'X'; there are M (mamba)"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "hybrid_override_pattern": "M*", "num_hidden_layers": 3})"),
+              HasSubstr("'num_hidden_layers' is 3, but 2 layers are described: M*"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "hybrid_override_pattern": "M*",
+                          "layers_block_type": ["mamba", "mlp"]})"),
+              HasSubstr("says M-, and hybrid_override_pattern M*"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "hybrid_override_pattern": "E", "num_experts_per_tok": 9})"),
+              HasSubstr("has 8 experts"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "moe_latent_size": 64})"), HasSubstr("'moe_latent_size' is 64"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "n_groups": 7})"),
+              HasSubstr("the 7 heads of keys do not divide"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "time_step_limit": [0.5, 0.1]})"),
+              HasSubstr("steps of at least 0.5 and at most 0.1"));
+  EXPECT_THAT(refusal(R"({"model_type": "nemotron_h", "time_step_limit": [0.0]})"),
+              HasSubstr("the least and the most"));
+  EXPECT_THAT(refusal(R"({"model_type": "granitemoehybrid", "mamba_n_heads": 7})"),
+              HasSubstr("'mamba_n_heads' is 7 and does not divide the width 8192"));
+  EXPECT_THAT(refusal(R"({"model_type": "granitemoehybrid", "mamba_d_head": 32})"),
+              HasSubstr("'mamba_d_head' is 32; 128 heads of that size"));
+  EXPECT_THAT(refusal(R"({"model_type": "mamba2", "expand": 3})"), HasSubstr("is not the width of 128 heads of 64"));
+  EXPECT_THAT(refusal(R"({"model_type": "falcon_h1", "ssm_multipliers": [1.0]})"), HasSubstr("a list of 5 factors"));
+  EXPECT_THAT(refusal(R"({"model_type": "falcon_h1", "mlp_multipliers": [1.0, 0]})"), HasSubstr("has the entry 0"));
+  EXPECT_THAT(refusal(R"({"model_type": "lfm2", "full_attn_idxs": [32]})"), HasSubstr("names the layer 32"));
+  EXPECT_THAT(refusal(R"({"model_type": "lfm2", "num_hidden_layers": 2, "full_attn_idxs": [0],
+                          "layer_types": ["conv", "full_attention"]})"),
+              HasSubstr("layer_types say different things of layer 0"));
+  EXPECT_THAT(refusal(R"({"model_type": "falcon_h1", "mamba_d_state": 1099511627776, "mamba_n_groups": 1099511627776,
+                          "mamba_n_heads": 1099511627776})"),
+              HasSubstr("c: "));
+  EXPECT_THAT(refusal(R"({"model_type": "llama", "conv_L_cache": 3})"), HasSubstr("'conv_L_cache' is 3"));
 }
 
 TEST(BadModelConfig, mixtures_and_ranks_that_do_not_fit_are_refused) {

@@ -101,6 +101,23 @@ TEST(Catalogue, models_have_the_published_numbers_of_parameters) {
       {"baichuan-7b", 7'000'559'616},
       {"minicpm-2b", 2'724'880'896},
       {"command-r-plus", 103'810'674'688},
+      {"qwen3-next-80b-a3b", 79'674'391'296},  // without the layer that predicts several tokens
+      {"qwen3.5-0.8b", 752'393'024},
+      {"qwen3.5-27b", 26'895'998'464},
+      {"qwen3.5-35b-a3b", 34'660'610'688},
+      {"qwen3.5-397b-a17b", 396'346'350'336},
+      {"nemotron-h-8b", 8'100'852'736},
+      {"nemotron-nano-9b-v2", 8'888'227'328},
+      {"nemotron-3-nano-30b-a3b", 31'577'937'344},
+      {"granite-4.0-h-micro", 3'191'396'096},
+      {"granite-4.0-h-tiny", 6'939'037'248},
+      {"granite-4.0-h-small", 32'207'337'984},
+      {"mamba-codestral-7b", 7'285'403'648},
+      {"falcon-h1-0.5b", 521'411'104},
+      {"lfm2-350m", 354'483'968},
+      {"lfm2-700m", 742'489'344},
+      {"lfm2-1.2b", 1'170'340'608},
+      {"lfm2-8b-a1b", 8'339'929'856},
   };
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(parameter_count(named_model(name).config), parameters) << name;

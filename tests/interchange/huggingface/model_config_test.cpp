@@ -203,6 +203,9 @@ TEST(ModelConfig, finds_the_text_model_wherever_it_lies) {
       {R"({"model_type": "mistral3", "text_config": {"model_type": "ministral3", "num_hidden_layers": 7}})",
        "ministral3"},
       {R"({"model_type": "llava", "text_config": {"num_hidden_layers": 7}})", "llama"},
+      {R"({"model_type": "qwen3_5", "text_config": {"num_hidden_layers": 7}, "vision_config": {}})", "qwen3_5_text"},
+      {R"({"model_type": "qwen3_5_moe", "text_config": {"model_type": "qwen3_5_moe_text", "num_hidden_layers": 7}})",
+       "qwen3_5_moe_text"},
       {R"({"model_type": "mllama", "text_config": {"num_hidden_layers": 9, "cross_attention_layers": [3, 8]}})",
        "llama"}};
   for (const auto& [text, family] : texts) {
@@ -233,6 +236,36 @@ TEST(ModelConfig, of_layers_without_positions_and_in_chunks) {
   const Architecture smol = config_of(R"({"model_type": "smollm3"})").architecture;
   EXPECT_THAT(smol.unrotated_layers, ElementsAre(false, false, false, true));
   EXPECT_EQ(smol.window, 0);
+}
+
+TEST(ModelConfig, of_a_hybrid_says_what_mixes_the_tokens_of_a_layer) {
+  const Architecture next = config_of(R"({"model_type": "qwen3_next", "num_hidden_layers": 12})").architecture;
+  EXPECT_THAT(next.mixers, ElementsAre(Mixer::gated_delta, Mixer::gated_delta, Mixer::gated_delta, Mixer::attention));
+  EXPECT_TRUE(next.output_gate && next.norm_adds_one && next.experts.normalised);
+  EXPECT_EQ(next.rotary.share, 0.25);
+  const TransformerConfig nemotron =
+      config_of(R"({"model_type": "nemotron_h", "layers_block_type": ["mamba", "moe", "full_attention", "mlp"],
+                    "time_step_limit": [0.25, Infinity]})");
+  EXPECT_EQ(nemotron.layers, 4);
+  EXPECT_THAT(nemotron.architecture.mixers,
+              ElementsAre(Mixer::state_space, Mixer::none, Mixer::attention, Mixer::none));
+  EXPECT_THAT(nemotron.architecture.feed_forward_layers, ElementsAre(false, true));
+  EXPECT_TRUE(nemotron.architecture.has_experts(1) && !nemotron.architecture.has_experts(3));
+  EXPECT_EQ(nemotron.dense_width(), 21504);
+  EXPECT_EQ(nemotron.architecture.state.least_step, 0.25);
+  EXPECT_EQ(nemotron.architecture.state.most_step, 0);
+  EXPECT_FALSE(nemotron.architecture.is_rotated(2));
+  const TransformerConfig granite =
+      config_of(R"({"model_type": "granitemoehybrid", "num_local_experts": 0, "num_hidden_layers": 2,
+                    "layer_types": ["mamba", "attention"], "time_step_limit": [0.0, {"__float__": "Infinity"}]})");
+  EXPECT_THAT(granite.architecture.mixers, ElementsAre(Mixer::state_space, Mixer::attention));
+  EXPECT_EQ(granite.d_ff, 1024);
+  EXPECT_EQ(granite.architecture.experts.count, 0);
+  const TransformerConfig lfm2 = config_of(R"({"model_type": "lfm2", "num_hidden_layers": 4, "full_attn_idxs": [2],
+                                               "block_ff_dim": 6656, "hidden_size": 1024})");
+  EXPECT_EQ(lfm2.architecture.mixer(2), Mixer::attention);
+  EXPECT_EQ(lfm2.architecture.mixer(3), Mixer::short_convolution);
+  EXPECT_EQ(lfm2.d_ff, 4608);
 }
 
 TEST(ModelConfig, of_yarn_has_its_amplitude) {
@@ -268,6 +301,9 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
       R"({"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"}})",
       R"({"model_type": "phi3", "partial_rotary_factor": 0.75, "sliding_window": 2047})",
       R"({"model_type": "gpt2", "n_inner": 100, "scale_attn_weights": false})",
+      R"({"model_type": "nemotron_h", "hybrid_override_pattern": "MMM*-", "time_step_limit": [0.5, 4.0]})",
+      R"({"model_type": "falcon_h1", "mamba_rms_norm": true, "mamba_norm_before_gate": false, "mamba_n_groups": 4})",
+      R"({"model_type": "granitemoehybrid", "num_local_experts": 0, "position_embedding_type": "rope"})",
       R"({"model_type": "mixtral", "output_router_logits": true, "sliding_window": 64})"};
   std::vector<std::string> texts(std::begin(more), std::end(more));
   for (const Family* family : families())

@@ -55,6 +55,24 @@ inline std::vector<TransformerConfig> architectures() {
                        .window_layers = {true, true, false},
                        .window_rotary = {},
                        .separate_rotary = true});
+  const StateMixer state = {.key_heads = 2, .heads = 4, .key_size = 5, .value_size = 3, .convolution_bias = true};
+  add("states", {.kv_heads = 2,
+                 .norm_adds_one = true,
+                 .output_gate = true,
+                 .mixers = {Mixer::gated_delta, Mixer::state_space, Mixer::attention},
+                 .state = state});
+  StateMixer grouped = state;
+  grouped.input_bias = grouped.output_bias = true;
+  grouped.gate_norm = GateNorm::norm_of_product;
+  grouped.norm_groups = 2;
+  grouped.most_step = 1;
+  add("layers_of_one_part", {.activation = Activation::relu_squared,
+                             .gated = false,
+                             .unrotated_layers = {true},
+                             .mixers = {Mixer::attention_and_state_space, Mixer::short_convolution, Mixer::none},
+                             .state = grouped,
+                             .feed_forward_layers = {true, false, true},
+                             .part_scales = {.attention_input = 1.2, .keys = 0.8, .gate = 1.1}});
   add("experts", {.kv_heads = 2, .experts = {.count = 5, .per_token = 2, .normalised = true, .auxiliary_loss = 0.02}});
   add("shared_expert", {.experts = {.count = 4, .per_token = 3, .shared_width = 16}});
   add("side_by_side",

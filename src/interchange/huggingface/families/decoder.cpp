@@ -18,14 +18,15 @@ struct NamedActivation {
   Activation activation;
 };
 // The first name of each is the one that is written.
-constexpr std::array<NamedActivation, 8> kActivations = {{{"silu", Activation::silu},
+constexpr std::array<NamedActivation, 9> kActivations = {{{"silu", Activation::silu},
                                                           {"swish", Activation::silu},
                                                           {"gelu", Activation::gelu},
                                                           {"gelu_python", Activation::gelu},
                                                           {"gelu_pytorch_tanh", Activation::gelu_tanh},
                                                           {"gelu_new", Activation::gelu_tanh},
                                                           {"gelu_fast", Activation::gelu_tanh},
-                                                          {"relu", Activation::relu}}};
+                                                          {"relu", Activation::relu},
+                                                          {"relu2", Activation::relu_squared}}};
 
 constexpr std::string_view kWindow = "sliding_attention";
 constexpr std::string_view kFull = "full_attention";

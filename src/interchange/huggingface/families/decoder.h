@@ -95,6 +95,8 @@ std::string_view activation_name(Activation activation);  // as config.json has 
 // Notes that dropout is off, where a field or its default is not 0.
 void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> keys, double absent = 0);
 
+// Of Granite: embedding_multiplier, residual_multiplier, attention_multiplier and the divisor logits_scaling.
+void granite_multipliers(FamilyFields& fields, Architecture& architecture);
 // Of MiniCPM: the residual multiplier falls with the number of layers, the logits with the width.
 void minicpm_multipliers(FamilyFields& fields, TransformerConfig& config);
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "interchange/safetensors_names.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -20,7 +22,52 @@ std::int64_t read_count(ConfigFields& fields, const ExpertDefaults& defaults) {
   return count;
 }
 
+// Experts are in the layers whose number, counted from 1, is a multiple of decoder_sparse_step, but for
+// mlp_only_layers.
+void read_qwen_layers(ConfigFields& fields, TransformerConfig& config, const QwenExperts& absent) {
+  config.architecture.experts.normalised = fields.flag("norm_topk_prob", absent.normalised);
+  const std::int64_t step = fields.size("decoder_sparse_step", 1);
+  std::vector<bool> layers;
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back((layer + 1) % step == 0);
+  if (const Json* dense = fields.find("mlp_only_layers")) {
+    if (!dense->is_array()) fields.fail("mlp_only_layers", "must be a list of the layers without experts");
+    for (const Json& layer : *dense) {
+      if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= layers.size())
+        fields.fail("mlp_only_layers",
+                    fmt::format("names the layer {}; there are {}", printable(dump_json(layer)), config.layers));
+      layers[layer.get<std::size_t>()] = false;
+    }
+  }
+  if (std::ranges::find(layers, true) == layers.end())
+    fields.fail("mlp_only_layers", "and decoder_sparse_step leave no layer with experts");
+  set_expert_layers(config, layers, fields.size("intermediate_size", absent.dense_width));
+  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
+  fields.skip("sliding_window");
+  fields.skip("max_window_layers");
+  fields.skip("layer_types");
+}
+
+void write_qwen_experts(const TransformerConfig& config, FamilyFields& fields) {
+  const Architecture& a = config.architecture;
+  if (a.experts.dense_width > 0) fields.write("intermediate_size", a.experts.dense_width);
+  fields.write("norm_topk_prob", a.experts.normalised);
+  fields.write("decoder_sparse_step", 1);
+  Json dense = Json::array();
+  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+    if (!a.has_experts(layer)) dense.push_back(layer);
+  }
+  fields.write("mlp_only_layers", std::move(dense));
+  fields.write("use_sliding_window", false);
+}
+
 }  // namespace
+
+void qwen_experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
+                  const QwenExperts& absent) {
+  experts(fields, config, defaults);
+  if (ConfigFields* in = fields.in()) return read_qwen_layers(*in, config, absent);
+  write_qwen_experts(config, fields);
+}
 
 void set_expert_layers(TransformerConfig& config, const std::vector<bool>& layers, std::int64_t dense_width) {
   config.architecture.experts.layers = pattern_of(layers, true);
@@ -29,13 +76,12 @@ void set_expert_layers(TransformerConfig& config, const std::vector<bool>& layer
 }
 
 void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::int64_t absent_first,
-                        std::int64_t absent_width) {
+                        std::int64_t absent_width, std::string_view key) {
   const Experts& experts = config.architecture.experts;
-  constexpr std::string_view kFirst = "first_k_dense_replace";
   if (ConfigFields* in = fields.in()) {
-    const auto first = static_cast<std::int64_t>(in->not_negative(kFirst, static_cast<double>(absent_first)));
+    const auto first = static_cast<std::int64_t>(in->not_negative(key, static_cast<double>(absent_first)));
     if (first >= config.layers)
-      in->fail(kFirst, fmt::format("is {}, but there are {} layers: none would have experts", first, config.layers));
+      in->fail(key, fmt::format("is {}, but there are {} layers: none would have experts", first, config.layers));
     const std::int64_t width = in->size("intermediate_size", absent_width);
     std::vector<bool> layers;
     for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back(layer >= first);
@@ -43,7 +89,7 @@ void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::in
   }
   std::int64_t first = 0;
   while (first < config.layers && !config.architecture.has_experts(first)) ++first;
-  fields.write(kFirst, first);
+  fields.write(key, first);
   fields.write("intermediate_size", experts.dense_width > 0 ? experts.dense_width : config.d_ff);
 }
 

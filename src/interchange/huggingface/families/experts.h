@@ -20,9 +20,9 @@ struct ExpertDefaults {
 
 // Which layers have experts, and the width of the others, which is the field "intermediate_size".
 void set_expert_layers(TransformerConfig& config, const std::vector<bool>& layers, std::int64_t dense_width);
-// Layers from `first` on have experts: first_k_dense_replace.
+// Layers from the field `key` on have experts.
 void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::int64_t absent_first,
-                        std::int64_t absent_width);
+                        std::int64_t absent_width, std::string_view key = "first_k_dense_replace");
 // The fields of mixtures after DeepSeek's: moe_intermediate_size, n_routed_experts, n_shared_experts, n_group,
 // topk_group, routed_scaling_factor and norm_topk_prob.
 struct DeepSeekExperts {
@@ -38,6 +38,13 @@ void skip_auxiliary_loss(FamilyFields& fields);
 // The number of experts, of those that a token runs, and the auxiliary loss, which transformers adds only with
 // output_router_logits. Throws Error for a token with more experts than there are.
 void experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults);
+// Those, and which layers have experts: of the Qwen families.
+struct QwenExperts {
+  std::int64_t dense_width = 0;  // of layers without experts
+  bool normalised = false;
+};
+void qwen_experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
+                  const QwenExperts& absent);
 void read_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults);
 void write_experts(const TransformerConfig& config, std::string_view count_key, Json& fields);
 

@@ -19,7 +19,8 @@ namespace ridgepoint {
   EACH(deepseek_v2) EACH(deepseek_v3) EACH(gpt_oss) EACH(llama4) EACH(starcoder2) EACH(stablelm) EACH(phi) \
   EACH(gpt_neox) EACH(gptj) EACH(cohere) EACH(cohere2) EACH(falcon) EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) \
   EACH(minicpm) EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion) EACH(chatglm) \
-  EACH(hf_olmo)
+  EACH(hf_olmo) EACH(qwen3_next) EACH(qwen3_5_text) EACH(qwen3_5_moe_text) EACH(nemotron_h) EACH(granitemoehybrid) \
+  EACH(falcon_h1) EACH(mamba2) EACH(lfm2) EACH(lfm2_moe)
 // clang-format on
 #define DECLARE(name) extern const Family family_##name;
 RIDGEPOINT_FAMILIES(DECLARE)
@@ -50,17 +51,9 @@ constexpr Lacking kLacking[] = {
     {"deepseek_v32", "attention to keys that an indexer chooses"},
     {"glm_moe_dsa", "attention to keys that an indexer chooses"},
     {"deepseek_v4", "attention to keys that an indexer chooses, and several streams"},
-    {"qwen3_next", "linear attention"},
-    {"qwen3_5_text", "linear attention"},
-    {"qwen3_5_moe_text", "linear attention"},
     {"jamba", "state-space layers"},
     {"mamba", "state-space layers"},
-    {"mamba2", "state-space layers"},
     {"falcon_mamba", "state-space layers"},
-    {"falcon_h1", "state-space layers"},
-    {"nemotron_h", "state-space layers"},
-    {"granitemoehybrid", "state-space layers"},
-    {"lfm2", "short convolutions"},
     {"rwkv", "recurrent layers"},
 };
 
@@ -96,6 +89,7 @@ constexpr OuterModel kOuter[] = {
     {"qwen3_5", "text_config", "qwen3_5_text"},
     {"qwen3_5_moe", "text_config", "qwen3_5_moe_text"},
     {"gemma4", "text_config", "gemma4_text"},
+    {"lfm2_vl", "text_config", "lfm2"},
     {"minicpmv", "", "llama"},
     {"minicpmv4_6", "text_config", ""},
     {"minimax_m3_vl", "text_config", ""},
@@ -108,7 +102,7 @@ constexpr OuterModel kOuter[] = {
 
 constexpr std::string_view kTextModules[] = {"language_model.", "model.language_model.", "thinker.", "llm."};
 constexpr std::string_view kOtherModules[] = {
-    "vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "audio_tower.", "vpm.", "mlp1."};
+    "vision_tower.", "multi_modal_projector.", "visual.", "vision_model.", "audio_tower.", "vpm.", "mlp1.", "mtp."};
 
 }  // namespace
 

@@ -33,7 +33,8 @@ struct WeightNames {
   std::string_view down = "down_proj";
   std::string_view experts = "mlp", expert_gate = gate, expert_up = up, expert_down = down;
   std::string_view router = "gate", shared_expert = "shared_expert", correction = "gate.e_score_correction_bias";
-  bool correction_is_row = false;  // [1, experts]
+  bool shared_expert_in_layer = false;  // a module of the layer, not of the experts
+  bool correction_is_row = false;       // [1, experts]
   StoredExperts stored_experts = StoredExperts::one_by_one;
   std::string_view expert_gate_up = "experts.gate_up_proj", experts_down = "experts.down_proj";  // packed ones
   // ln1, ln1_after, ln2 and ln2_after of this program.
@@ -43,6 +44,9 @@ struct WeightNames {
   bool is_transposed = false;     // linear layers are [in, out]: Conv1D
   bool qkv_by_group = false;      // `qkv` has the queries, the key and the value of a head of keys together
   bool adjacent_pairs = false;    // rotary embedding turns elements 2i and 2i + 1, as this program does
+  // Of a layer whose tokens are mixed otherwise than by attention (models/mixers.h).
+  std::string_view mixer = {}, convolution = "conv1d";
+  bool delta_by_group = false;  // the projections of each head of keys lie together, in two tensors (Qwen3-Next)
 };
 
 // What its Python code does in another way than Llama's, as far as PyTorch's allocations depend on it.

@@ -191,27 +191,17 @@ void exaone4(FamilyFields& fields, TransformerConfig& c) {
   a.unrotated_layers = pattern_of(unrotated, false);
 }
 
-// Of Granite, dense and with experts.
-void multipliers(FamilyFields& fields, Architecture& a) {
-  double divisor = a.logit_scale == 0 ? 1 : 1 / a.logit_scale;
-  fields.positive("embedding_multiplier", a.embedding_scale, 1);
-  fields.positive("residual_multiplier", a.residual_scale, 1);
-  fields.positive("attention_multiplier", a.query_scale, 1);
-  fields.positive("logits_scaling", divisor, 1);
-  a.logit_scale = 1 / divisor;
-}
-
 void granite(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {});
   biases(fields, c.architecture, "attention_bias");
   fields.flag("mlp_bias", c.architecture.feed_forward_bias, false);
-  multipliers(fields, c.architecture);
+  granite_multipliers(fields, c.architecture);
 }
 
 void granitemoe(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {});
   biases(fields, c.architecture, "attention_bias");
-  multipliers(fields, c.architecture);
+  granite_multipliers(fields, c.architecture);
   experts(fields, c, {.count_key = "num_local_experts", .count = 8, .per_token = 2});
   c.architecture.experts.rules.scores = RouterScores::softmax_of_chosen;
 }
@@ -224,6 +214,15 @@ void minicpm(FamilyFields& fields, TransformerConfig& c) {
 }
 
 }  // namespace
+
+void granite_multipliers(FamilyFields& fields, Architecture& a) {
+  double divisor = a.logit_scale == 0 ? 1 : 1 / a.logit_scale;
+  fields.positive("embedding_multiplier", a.embedding_scale, 1);
+  fields.positive("residual_multiplier", a.residual_scale, 1);
+  fields.positive("attention_multiplier", a.query_scale, 1);
+  fields.positive("logits_scaling", divisor, 1);
+  a.logit_scale = 1 / divisor;
+}
 
 void minicpm_multipliers(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;

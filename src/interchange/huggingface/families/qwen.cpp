@@ -33,47 +33,6 @@ void write_qwen_windows(const TransformerConfig& c, Json& fields) {
   write_layer_types(c, fields);
 }
 
-// Experts are in the layers whose number, counted from 1, is a multiple of decoder_sparse_step, but for
-// mlp_only_layers.
-void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
-                       std::int64_t dense_width) {
-  read_experts(fields, config, defaults);
-  config.architecture.experts.normalised = fields.flag("norm_topk_prob", false);
-  const std::int64_t step = fields.size("decoder_sparse_step", 1);
-  std::vector<bool> layers;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back((layer + 1) % step == 0);
-  if (const Json* dense = fields.find("mlp_only_layers")) {
-    if (!dense->is_array()) fields.fail("mlp_only_layers", "must be a list of the layers without experts");
-    for (const Json& layer : *dense) {
-      if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= layers.size())
-        fields.fail("mlp_only_layers",
-                    fmt::format("names the layer {}; there are {}", printable(dump_json(layer)), config.layers));
-      layers[layer.get<std::size_t>()] = false;
-    }
-  }
-  if (std::ranges::find(layers, true) == layers.end())
-    fields.fail("mlp_only_layers", "and decoder_sparse_step leave no layer with experts");
-  set_expert_layers(config, layers, fields.size("intermediate_size", dense_width));
-  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
-  fields.skip("sliding_window");
-  fields.skip("max_window_layers");
-  fields.skip("layer_types");
-}
-
-void write_qwen_experts(const TransformerConfig& config, Json& fields) {
-  const Architecture& a = config.architecture;
-  fields["moe_intermediate_size"] = config.d_ff;
-  if (a.experts.dense_width > 0) fields["intermediate_size"] = a.experts.dense_width;
-  write_experts(config, "num_experts", fields);
-  fields["norm_topk_prob"] = a.experts.normalised;
-  fields["decoder_sparse_step"] = 1;
-  fields["mlp_only_layers"] = Json::array();
-  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    if (!a.has_experts(layer)) fields["mlp_only_layers"].push_back(layer);
-  }
-  fields["use_sliding_window"] = false;
-}
-
 TransformerConfig read_qwen2(ConfigFields& fields) {
   TransformerConfig c =
       read_decoder(fields, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .max_positions = 32768});
@@ -102,54 +61,39 @@ void write_qwen3(const TransformerConfig& c, Json& fields) {
   write_qwen_windows(c, fields);
 }
 
-TransformerConfig read_qwen2_moe(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(fields, {.vocab = 151936,
-                                              .hidden = 2048,
-                                              .intermediate = 1408,
-                                              .layers = 24,
-                                              .heads = 16,
-                                              .kv_heads = 16,
-                                              .max_positions = 32768,
-                                              .intermediate_key = "moe_intermediate_size"});
-  c.architecture.projection_bias = fields.flag("qkv_bias", true);
-  read_qwen_experts(fields, c, {.count = 60, .per_token = 4}, 5632);
-  c.architecture.experts.shared_width = fields.size("shared_expert_intermediate_size", 5632);
-  return c;
+void qwen2_moe(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 151936,
+                     .hidden = 2048,
+                     .intermediate = 1408,
+                     .layers = 24,
+                     .heads = 16,
+                     .kv_heads = 16,
+                     .max_positions = 32768,
+                     .intermediate_key = "moe_intermediate_size"});
+  fields.flag("qkv_bias", c.architecture.projection_bias, true);
+  qwen_experts(fields, c, {.count = 60, .per_token = 4}, {.dense_width = 5632});
+  fields.size("shared_expert_intermediate_size", c.architecture.experts.shared_width, 5632);
 }
 
-void write_qwen2_moe(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  fields["qkv_bias"] = c.architecture.projection_bias;
-  write_qwen_experts(c, fields);
-  fields["shared_expert_intermediate_size"] = c.architecture.experts.shared_width;
-}
-
-TransformerConfig read_qwen3_moe(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(fields, {.vocab = 151936,
-                                              .hidden = 2048,
-                                              .intermediate = 768,
-                                              .layers = 24,
-                                              .heads = 32,
-                                              .kv_heads = 4,
-                                              .max_positions = 32768,
-                                              .intermediate_key = "moe_intermediate_size"});
-  c.architecture.projection_bias = c.architecture.output_bias = fields.flag("attention_bias", false);
+void qwen3_moe(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 151936,
+                     .hidden = 2048,
+                     .intermediate = 768,
+                     .layers = 24,
+                     .heads = 32,
+                     .kv_heads = 4,
+                     .max_positions = 32768,
+                     .intermediate_key = "moe_intermediate_size"});
+  attention_bias(fields, c.architecture, false);
   c.architecture.projection_norm = ProjectionNorm::per_head;
-  read_qwen_experts(fields, c, {.count = 128, .per_token = 8}, 6144);
-  return c;
-}
-
-void write_qwen3_moe(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  fields["attention_bias"] = c.architecture.projection_bias;
-  write_qwen_experts(c, fields);
+  qwen_experts(fields, c, {.count = 128, .per_token = 8}, {.dense_width = 6144});
 }
 
 }  // namespace
 
 extern const Family family_qwen2{"qwen2", "Qwen2ForCausalLM", read_qwen2, write_qwen2};
 extern const Family family_qwen3{"qwen3", "Qwen3ForCausalLM", read_qwen3, write_qwen3};
-extern const Family family_qwen2_moe{"qwen2_moe", "Qwen2MoeForCausalLM", read_qwen2_moe, write_qwen2_moe};
-extern const Family family_qwen3_moe{"qwen3_moe", "Qwen3MoeForCausalLM", read_qwen3_moe, write_qwen3_moe};
+extern const Family family_qwen2_moe{"qwen2_moe", "Qwen2MoeForCausalLM", read_by<qwen2_moe>, write_by<qwen2_moe>};
+extern const Family family_qwen3_moe{"qwen3_moe", "Qwen3MoeForCausalLM", read_by<qwen3_moe>, write_by<qwen3_moe>};
 
 }  // namespace ridgepoint

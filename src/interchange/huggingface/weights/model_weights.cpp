@@ -39,12 +39,12 @@ bool has_foreign_names(const TensorFiles& files) {
   for (const Family* family : families()) {
     const WeightNames& names = family->names;
     ends.insert(fmt::format("{}.weight", names.embedding));
-    // This program's own files have "attn.", too.
-    if (names.attention != "attn" || !names.qkv.empty())
+    // This program's own files have "attn." and "mixer.", too.
+    if ((names.attention != "attn" && names.attention != "mixer") || !names.qkv.empty())
       modules.insert(fmt::format("{}.{}{}", names.attention, names.qkv, names.qkv.empty() ? "" : "."));
   }
   return std::ranges::any_of(files.names(), [&](const std::string& name) {
-    return std::ranges::any_of(ends, [&](const std::string& end) { return name.ends_with(end); }) ||
+    return std::ranges::any_of(ends, [&](const std::string& end) { return ("." + name).ends_with("." + end); }) ||
            std::ranges::any_of(modules, [&](const auto& module) { return name.find(module) != std::string::npos; });
   });
 }

@@ -27,6 +27,10 @@ std::string joined(std::string_view prefix, std::string_view name) {
                                                  : fmt::format("{}.{}", prefix, name);
 }
 
+// The names in files of a mixer's parameters of one dimension.
+const std::map<std::string_view, std::string_view> kMixerVectors = {
+    {"step_bias", "dt_bias"}, {"log_decay", "A_log"}, {"skip", "D"}, {"out_norm.weight", "norm.weight"}};
+
 // The tensors of a model, under the names that its family gives them.
 class WeightList {
  public:
@@ -79,20 +83,24 @@ class WeightList {
 
   // `file` and `layer` are the prefixes of the layer in the file and in this program.
   void add_layer(const std::string& file, const std::string& layer, std::int64_t index) {
-    if (names_.norms_in_between) add_norms(file, layer, 0, 2);
-    if (c_.architecture.latent.kv_rank > 0) {
+    const Architecture& a = c_.architecture;
+    const Mixer mixer = a.mixer(index);
+    const std::size_t first = mixer == Mixer::none ? 2 : 0;
+    const std::size_t last = a.has_feed_forward(index) ? 4 : 2;
+    if (names_.norms_in_between) add_norms(file, layer, first, 2);
+    if (attends(mixer) && a.latent.kv_rank > 0) {
       add_latent_attention(file + std::string(names_.attention), layer + "attn");
-    } else {
+    } else if (attends(mixer)) {
       add_attention(file + std::string(names_.attention), layer + "attn", index);
     }
-    if (names_.norms_in_between) add_norms(file, layer, 2, 4);
-    if (c_.architecture.has_experts(index)) {
-      add_experts(file + std::string(names_.experts), layer + "ffn");
-    } else {
-      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.dense_width(),
-                       c_.architecture.feed_forward_bias);
+    if (has_state(mixer)) add_mixer(file + std::string(names_.mixer), layer + "mixer.", state_mixer_of(mixer));
+    if (names_.norms_in_between) add_norms(file, layer, 2, last);
+    if (a.has_experts(index)) {
+      add_experts(file, file + std::string(names_.experts), layer + "ffn");
+    } else if (a.has_feed_forward(index)) {
+      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.dense_width(), a.feed_forward_bias);
     }
-    if (!names_.norms_in_between) add_norms(file, layer, 0, 4);
+    if (!names_.norms_in_between) add_norms(file, layer, first, last);
   }
 
   void add_norms(const std::string& file, const std::string& layer, std::size_t begin, std::size_t end) {
@@ -127,7 +135,12 @@ class WeightList {
       if (names_.qkv_by_group) place_by_group(q, k, v);
       linear(file, names_.qkv, c_.d_model, {q, k, v}, a.projection_bias);
     } else {
-      linear(file, names_.q, c_.d_model, {q}, a.projection_bias);
+      std::vector<WeightPart> of_queries = {q};
+      if (a.output_gate) {  // of each head its queries, then its gates
+        of_queries[0].places = {0, size, 2 * size};
+        of_queries.push_back({.parameter = layer + ".gate_proj", .rows = queries, .places = {size, size, 2 * size}});
+      }
+      linear(file, names_.q, c_.d_model, of_queries, a.projection_bias);
       linear(file, names_.k, c_.d_model, {k}, a.projection_bias);
       linear(file, names_.v, c_.d_model, {v}, a.projection_bias);
     }
@@ -193,6 +206,57 @@ class WeightList {
     linear(file, names_.output, c_.heads * latent.value_size, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
   }
 
+  void add_mixer(const std::string& file, const std::string& layer, Mixer mixer) {
+    const StateMixer& s = c_.architecture.state;
+    std::vector<WeightPart> inputs, convolved;
+    for (const MixerPart& part : input_parts(mixer, s, c_.d_model)) {
+      inputs.push_back({fmt::format("{}{}_proj", layer, part.name), part.width});
+      if (part.is_convolved) convolved.push_back({fmt::format("{}{}_conv", layer, part.name), part.width});
+    }
+    if (mixer == Mixer::gated_delta) {
+      add_delta_inputs(file, std::move(inputs));
+    } else {
+      linear(file, "in_proj", c_.d_model, inputs, s.input_bias);
+    }
+    linear(file, names_.convolution, s.kernel, convolved, s.convolution_bias);
+    StoredWeight& convolution = weights_[weights_.size() - (s.convolution_bias ? 2 : 1)];
+    convolution.shape = Shape{convolution.shape[0], 1, s.kernel};
+    for (const MixerVector& one : mixer_vectors(mixer, s))
+      vector(joined(file, kMixerVectors.at(one.name)), {{layer + one.name, one.size}});
+    linear(file, "out_proj", mixed_width(mixer, s, c_.d_model), {{layer + "output_proj", c_.d_model}}, s.output_bias);
+  }
+
+  // Queries, keys, values, gates, betas and steps.
+  void add_delta_inputs(const std::string& file, std::vector<WeightPart> parts) {
+    const StateMixer& s = c_.architecture.state;
+    const auto add = [&](std::string_view name, std::size_t begin, std::size_t end) {
+      linear(file, name, c_.d_model,
+             {parts.begin() + static_cast<std::ptrdiff_t>(begin), parts.begin() + static_cast<std::ptrdiff_t>(end)},
+             s.input_bias);
+    };
+    if (!names_.delta_by_group) {
+      add("in_proj_qkv", 0, 3);
+      add("in_proj_z", 3, 4);
+      add("in_proj_b", 4, 5);
+      add("in_proj_a", 5, 6);
+      return;
+    }
+    const auto place_by_head_of_keys = [&](std::size_t begin, std::size_t end) {
+      std::int64_t group = 0;
+      for (std::size_t i = begin; i < end; ++i) group += parts[i].rows / s.key_heads;
+      std::int64_t first = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::int64_t rows = parts[i].rows / s.key_heads;
+        parts[i].places = {first, rows, group};
+        first += rows;
+      }
+    };
+    place_by_head_of_keys(0, 4);
+    place_by_head_of_keys(4, 6);
+    add("in_proj_qkvz", 0, 4);
+    add("in_proj_ba", 4, 6);
+  }
+
   void add_feed_forward(const std::string& file, const std::string& layer, std::int64_t width, bool has_bias) {
     const WeightPart first{layer + ".w1", width};
     const WeightPart up{layer + ".w3", width};
@@ -208,7 +272,8 @@ class WeightList {
     linear(file, names_.down, width, {{layer + ".w2", c_.d_model}}, has_bias);
   }
 
-  void add_experts(const std::string& file, const std::string& layer) {
+  // `of_layer` is the prefix of the layer in the file, `file` the module of the experts.
+  void add_experts(const std::string& of_layer, const std::string& file, const std::string& layer) {
     const Experts& experts = c_.architecture.experts;
     const std::string router = fmt::format("{}.{}", file, names_.router);
     matrix(router + ".weight", c_.d_model, {{layer + ".router.weight", experts.count}});
@@ -227,8 +292,9 @@ class WeightList {
       add_packed_experts(file, layer + ".experts.");
     }
     if (experts.shared_width == 0) return;
-    add_feed_forward(fmt::format("{}.{}", file, names_.shared_expert), layer + ".shared_expert", experts.shared_width,
-                     false);
+    const std::string shared(names_.shared_expert);
+    add_feed_forward(names_.shared_expert_in_layer ? of_layer + shared : joined(file, shared), layer + ".shared_expert",
+                     experts.shared_width, false);
     if (experts.shared_gate)
       matrix(file + ".shared_expert_gate.weight", c_.d_model, {{layer + ".shared_expert_gate.weight", 1}});
   }
@@ -238,8 +304,9 @@ class WeightList {
       matrix(fmt::format("{}.experts.{}.{}.weight", file, i, name), in,
              {{.parameter = fmt::format("{}.experts.{}", layer, parameter), .rows = out, .expert = i}});
     };
-    add(names_.expert_gate, "w1", c_.d_model, c_.d_ff);
-    add(names_.expert_up, "w3", c_.d_model, c_.d_ff);
+    const bool is_gated = c_.architecture.gated;
+    add(is_gated ? names_.expert_gate : names_.expert_up, "w1", c_.d_model, c_.d_ff);
+    if (is_gated) add(names_.expert_up, "w3", c_.d_model, c_.d_ff);
     add(names_.expert_down, "w2", c_.d_ff, c_.d_model);
   }
 
@@ -283,7 +350,7 @@ std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>&
   for (const StoredWeight& weight : weights) {
     if (weight.is_constant != constants) continue;
     const int first = weight.has_experts ? 1 : 0;
-    const bool is_matrix = weight.shape.rank() == first + 2;
+    const bool is_matrix = weight.shape.rank() >= first + 2;  // of a convolution: [out, 1, tokens]
     for (const WeightPart& part : weight.parts) {
       const auto experts = of_experts.find(part.parameter);
       if (experts != of_experts.end()) {

@@ -36,7 +36,7 @@ struct WeightPart {
 
 struct StoredWeight {
   std::string name;            // in the file
-  Shape shape;                 // in the file: [out, in], [in, out], [out], and with all experts [E, ...]
+  Shape shape;                 // in the file: [out, in], [in, out], [out], [out, 1, in], and with all experts [E, ...]
   bool is_transposed = false;  // [in, out], as GPT-2 has it
   std::vector<WeightPart> parts = {};
   bool has_experts = false;  // the first dimension is that of experts

@@ -16,7 +16,7 @@ std::int64_t stored_row(const WeightPart& part, std::int64_t row) {
 template <typename Move>
 void WeightRows::each(const Move& move) const {
   const Shape& shape = weight_.shape;
-  const bool is_matrix = shape.rank() == (weight_.has_experts ? 3 : 2);
+  const bool is_matrix = shape.rank() >= (weight_.has_experts ? 3 : 2);
   const std::int64_t width = is_matrix ? shape[weight_.is_transposed ? -2 : -1] : 1;
   const std::int64_t row_stride = weight_.is_transposed ? 1 : width;
   const std::int64_t column_stride = weight_.is_transposed ? shape[-1] : 1;

@@ -117,6 +117,7 @@ Tensor CausalLm::activate(const Tensor& x) {
     case Activation::silu: return f_.silu(x);
     case Activation::relu: return f_.relu(x);
     case Activation::gelu: return f_.gelu(x);
+    case Activation::relu_squared:  // of families that are not modelled
     case Activation::gelu_tanh: break;
   }
   if (!code_.gpt2_blocks) return f_.gelu(x);

@@ -1,0 +1,104 @@
+// Qwen3-Next and Qwen 3.5: three of four layers have the gated delta rule in place of attention, whose result has a
+// gate in the others. Qwen 3.5 stores each projection by itself, and the experts of a layer in one tensor.
+#include "interchange/huggingface/families/experts.h"
+#include "interchange/huggingface/families/family.h"
+#include "interchange/huggingface/families/hybrid/mixer_fields.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr NamedMixer kKinds[] = {{"linear_attention", Mixer::gated_delta}, {"full_attention", Mixer::attention}};
+
+constexpr DecoderDefaults kNext = {.vocab = 151936,
+                                   .hidden = 2048,
+                                   .intermediate = 512,
+                                   .layers = 48,
+                                   .heads = 16,
+                                   .kv_heads = 2,
+                                   .head_dim = 256,
+                                   .max_positions = 32768,
+                                   .intermediate_key = "moe_intermediate_size",
+                                   .rotary_share = RotaryShare::may_be_partial,
+                                   .share = 0.25};
+
+// What all of them share: heads, gates, norms and the kinds of layers.
+void delta_layers(FamilyFields& fields, TransformerConfig& c) {
+  Architecture& a = c.architecture;
+  attention_bias(fields, a, false);
+  a.norm_adds_one = a.output_gate = true;
+  a.projection_norm = ProjectionNorm::per_head;
+  StateMixer& s = a.state;
+  s.norm_epsilon = a.norm_epsilon;
+  fields.size("linear_num_key_heads", s.key_heads, 16);
+  fields.size("linear_num_value_heads", s.heads, 32);
+  fields.size("linear_key_head_dim", s.key_size, 128);
+  fields.size("linear_value_head_dim", s.value_size, 128);
+  fields.size("linear_conv_kernel_dim", s.kernel, 4);
+  require_silu(fields, c);
+  std::vector<Mixer> absent;
+  if (ConfigFields* in = fields.in()) {
+    const std::int64_t period = in->size("full_attention_interval", 4);
+    for (std::int64_t layer = 0; layer < c.layers; ++layer)
+      absent.push_back((layer + 1) % period == 0 ? Mixer::attention : Mixer::gated_delta);
+    if (!in->flag("attn_output_gate", true))
+      in->fail("attn_output_gate", "is false; attention of this family always has a gate");
+  }
+  layer_mixers(fields, c, "layer_types", kKinds, absent);
+  fields.skip({"mamba_ssm_dtype", "mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"});
+}
+
+void shared_expert(FamilyFields& fields, TransformerConfig& c) {
+  fields.size("shared_expert_intermediate_size", c.architecture.experts.shared_width, 512);
+}
+
+void qwen3_next(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, kNext);
+  delta_layers(fields, c);
+  qwen_experts(fields, c, {.count = 512, .per_token = 10}, {.dense_width = 5632, .normalised = true});
+  shared_expert(fields, c);
+}
+
+void qwen3_5(FamilyFields& fields, TransformerConfig& c) {
+  DecoderDefaults defaults = kNext;
+  defaults.vocab = 248320;
+  defaults.hidden = 4096;
+  defaults.intermediate = 12288;
+  defaults.layers = 32;
+  defaults.kv_heads = 4;
+  defaults.intermediate_key = "intermediate_size";
+  fields.decoder(c, defaults);
+  delta_layers(fields, c);
+  fields.refuse("mlp_only_layers", "there are no experts in this family, which a layer could be without");
+}
+
+void qwen3_5_moe(FamilyFields& fields, TransformerConfig& c) {
+  DecoderDefaults defaults = kNext;
+  defaults.vocab = 248320;
+  defaults.layers = 40;
+  fields.decoder(c, defaults);
+  delta_layers(fields, c);
+  experts(fields, c, {.count = 256, .per_token = 8});
+  c.architecture.experts.normalised = true;
+  shared_expert(fields, c);
+  fields.refuse("mlp_only_layers", "every layer of this family has experts");
+  fields.skip({"norm_topk_prob", "decoder_sparse_step", "intermediate_size"});
+}
+
+}  // namespace
+
+extern const Family family_qwen3_next{"qwen3_next",
+                                      "Qwen3NextForCausalLM",
+                                      read_by<qwen3_next>,
+                                      write_by<qwen3_next>,
+                                      {.mixer = "linear_attn", .delta_by_group = true},
+                                      kNotModelled};
+extern const Family family_qwen3_5_text{"qwen3_5_text",    "Qwen3_5ForCausalLM",     read_by<qwen3_5>,
+                                        write_by<qwen3_5>, {.mixer = "linear_attn"}, kNotModelled};
+extern const Family family_qwen3_5_moe_text{"qwen3_5_moe_text",
+                                            "Qwen3_5MoeForCausalLM",
+                                            read_by<qwen3_5_moe>,
+                                            write_by<qwen3_5_moe>,
+                                            {.stored_experts = StoredExperts::halves, .mixer = "linear_attn"},
+                                            kNotModelled};
+
+}  // namespace ridgepoint
