@@ -61,6 +61,13 @@ BOTH = dict(qkv="attention_bias", output="attention_bias")
 DEEPSEEK = dict(experts="mlp", shared="shared_experts", bias=BOTH)
 TRAITS = {
     "gemma": Traits(norm="gemma", tied=True, bias=BOTH),
+    "gemma4_text": Traits(packed="halves", expert_names=("experts.gate_up_proj", "experts.down_proj"), tied=True),
+    "phimoe": Traits(norm="layer", experts="block_sparse_moe", expert_names=("w1", "w3", "w2"),
+                     bias=dict(BOTH, head="lm_head_bias")),
+    "dbrx": Traits(model="transformer.", embedding="wte", layers="blocks", final_norm="norm_f",
+                   attention="norm_attn_norm.attn", qkv=("Wqkv",), output="out_proj", norm="layer_without_bias",
+                   norms=("norm_attn_norm.norm_1", "", "norm_attn_norm.norm_2", ""), experts="ffn",
+                   router="router.layer", packed="stacked"),
     "olmo": Traits(norm="layer_without_weight", bias=BOTH),
     "olmo3": Traits(epsilon=1e-5, norms=AFTER, head_norms=("q_norm", "k_norm"), head_norms_when="whole", bias=BOTH),
     "olmoe": Traits(epsilon=1e-5, head_norms=("q_norm", "k_norm"), head_norms_when="whole", experts="mlp", bias=BOTH),
@@ -135,7 +142,7 @@ TRAITS = {
                       matrices=("dense_h_to_4h|", "dense_4h_to_h"), adjacent=True,
                       bias=dict(qkv="add_qkv_bias")),
 }
-BUFFERS = ("e_score_correction_bias",)  # ends of the names of tensors that are no parameters
+BUFFERS = ("e_score_correction_bias", "layer_scalar")  # ends of the names of tensors that are no parameters
 LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps")
 
 
@@ -519,9 +526,3 @@ class Decoder:
 
         return run
 
-
-def shapes(config):
-    """Name -> shape of every tensor of the published files."""
-    model = Decoder(config)
-    model.forward(torch.zeros(1, 2, dtype=torch.int64))
-    return model.shapes

@@ -24,14 +24,14 @@ def make_model(config):
     return model.eval()
 
 
-MIXTRAL = ("mixtral", "minimax_m2")
+MIXTRAL = ("mixtral", "minimax_m2", "phimoe")
 
 
 def published(name, tensor, family):
     """The names and parts (views) of one of the model's parameters in published files. `transformers` 5 keeps the
     weights of a layer's experts in one parameter, the files of most families one by one."""
     if family in MIXTRAL:
-        name = name.replace(".mlp.", ".block_sparse_moe.")
+        name = name.replace(".mlp.", ".block_sparse_moe.").replace(".router.", ".gate.")
     gate, up, down = ("w1", "w3", "w2") if family in MIXTRAL else ("gate_proj", "up_proj", "down_proj")
     found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|down_proj)(?:\.weight)?", name)
     is_packed = family in TRAITS and TRAITS[family].packed

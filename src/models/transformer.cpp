@@ -18,7 +18,8 @@ constexpr auto kPositions = enum_names<Positions>("rotary", "learned");
 constexpr auto kBlocks = enum_names<BlockOrder>("in_turn", "side_by_side", "side_by_side_one_norm");
 constexpr auto kProjectionNorms =
     enum_names<ProjectionNorm>("none", "per_head", "whole", "rotated", "unweighted", "each_head");
-constexpr auto kScalings = enum_names<RotaryScaling>("none", "linear", "llama3", "yarn", "longrope", "dynamic");
+constexpr auto kScalings =
+    enum_names<RotaryScaling>("none", "linear", "llama3", "yarn", "longrope", "dynamic", "proportional");
 
 // Llama 3.1's: waves longer than the original context over `low` are stretched by the factor, those shorter than it
 // over `high` are not, and between them the frequency is interpolated.
@@ -60,17 +61,21 @@ double theta_of(const Rotary& rotary, std::int64_t width, std::int64_t context) 
   return rotary.theta * std::pow(rotary.factor * times - (rotary.factor - 1), elements / (elements - 2));
 }
 
-void write_tables(Program& program, const std::string& name, const TransformerConfig& config, const Rotary& rotary) {
-  const std::vector<double> frequencies = rotary_frequencies(rotary, rotated_width(config, rotary), config.context);
+void write_tables(Program& program, const std::string& name, const TransformerConfig& config, const Rotary& rotary,
+                  std::int64_t head_size) {
+  const std::vector<double> frequencies =
+      rotary_frequencies(rotary, rotated_width(rotary, head_size), config.context, head_size);
   const TensorType type{DType::fp32, {config.context, static_cast<std::int64_t>(frequencies.size())}};
   HostTensor cosines(type);
   HostTensor sines(type);
+  const bool is_long = rotary.long_amplitude > 0 && config.context > rotary.original_context;
+  const double amplitude = is_long ? rotary.long_amplitude : rotary.amplitude;
   for (std::int64_t position = 0; position < config.context; ++position) {
     for (std::size_t i = 0; i < frequencies.size(); ++i) {
       const double angle = static_cast<double>(position) * frequencies[i];
       const std::size_t at = static_cast<std::size_t>(position) * frequencies.size() + i;
-      cosines.as<float>()[at] = static_cast<float>(rotary.amplitude * std::cos(angle));
-      sines.as<float>()[at] = static_cast<float>(rotary.amplitude * std::sin(angle));
+      cosines.as<float>()[at] = static_cast<float>(amplitude * std::cos(angle));
+      sines.as<float>()[at] = static_cast<float>(amplitude * std::sin(angle));
     }
   }
   program.write_input(name + ".cosines", cosines);
@@ -88,12 +93,16 @@ void write_query_growth(Program& program, const TransformerConfig& config) {
   program.write_input(std::string(kQueryGrowth), factors);
 }
 
-// The numbers by which training balances the experts are 0 at its begin.
-void write_corrections(Program& program) {
+// The numbers by which training balances the experts are 0 at its begin, the factors of layers 1.
+void write_constants(Program& program) {
   const Graph& graph = program.graph();
   for (const NodeId id : graph.inputs(Role::constant)) {
     const std::string name = input_name(graph.node(id));
-    if (name.ends_with(kCorrection)) program.write_input(name, HostTensor(graph.type(graph.node(id).outputs[0])));
+    const bool is_factor = name.ends_with(kLayerScalar);
+    if (!is_factor && !name.ends_with(kCorrection)) continue;
+    HostTensor tensor(graph.type(graph.node(id).outputs[0]));
+    if (is_factor) std::ranges::fill(tensor.as<float>(), 1.0F);
+    program.write_input(name, tensor);
   }
 }
 
@@ -134,6 +143,7 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
   if (parameter.name.ends_with("_norm.weight") && !config_.architecture.norm_adds_one) return {.mean = 1};
   if (is_bias || (is_norm && config_.architecture.norm_adds_one)) return {};
   if (parameter.name == "position_embeddings.weight") return {.deviation = kEmbeddingDeviation};
+  if (parameter.name == "per_layer_embeddings.weight") return {.deviation = kEmbeddingDeviation};
   if (parameter.name == "token_embeddings.weight")
     return {.deviation = config_.architecture.family.empty() ? 1 : kEmbeddingDeviation};
   return Workload::initial_distribution(parameter);
@@ -141,7 +151,7 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
 
 void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {
   write_rotary_tables(program, config_);
-  write_corrections(program);
+  write_constants(program);
   Workload::write_data(program, seed, stop_point);
 }
 
@@ -156,21 +166,36 @@ bool grows_queries(const TransformerConfig& config) {
   return growth.strength != 0 && config.context - 1 + growth.offset >= growth.length;
 }
 
-std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary) {
-  return std::llround(rotary.share * static_cast<double>(config.head_size()) / 2) * 2;
+std::int64_t rotated_width(const Rotary& rotary, std::int64_t head_size) {
+  const double pairs = rotary.share * static_cast<double>(head_size) / 2;
+  return 2 * (rotary.scaling == RotaryScaling::proportional ? static_cast<std::int64_t>(pairs) : std::llround(pairs));
 }
 
-std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context) {
+std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary) {
+  return rotated_width(rotary, config.head_size());
+}
+
+std::int64_t rotated_width(const TransformerConfig& config, std::int64_t layer) {
+  const Architecture& a = config.architecture;
+  const bool is_window = a.has_window(layer);
+  return is_window && a.separate_rotary ? rotated_width(a.window_rotary, config.head_size())
+                                        : rotated_width(a.rotary, config.full_head_size());
+}
+
+std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context,
+                                       std::int64_t head_size) {
   const double theta = theta_of(rotary, width, context);
   const std::vector<double>& factors = context > rotary.original_context ? rotary.long_factors : rotary.short_factors;
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < width / 2; ++i) {
-    const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+    const std::int64_t whole = rotary.scaling == RotaryScaling::proportional ? head_size : width;
+    const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(whole));
     switch (rotary.scaling) {
       case RotaryScaling::none:
       case RotaryScaling::dynamic: frequencies.push_back(frequency); break;
       case RotaryScaling::yarn: frequencies.push_back(yarn_frequency(rotary, width, i, frequency)); break;
       case RotaryScaling::longrope: frequencies.push_back(frequency / factors.at(static_cast<std::size_t>(i))); break;
+      case RotaryScaling::proportional:
       case RotaryScaling::linear: frequencies.push_back(frequency / rotary.factor); break;
       case RotaryScaling::llama3: frequencies.push_back(llama3_frequency(rotary, frequency)); break;
     }
@@ -184,8 +209,9 @@ void write_rotary_tables(Program& program, const TransformerConfig& config) {
   };
   const Architecture& a = config.architecture;
   if (program.graph().find_input(std::string(kQueryGrowth))) write_query_growth(program, config);
-  if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary);
-  if (has(kWindowRotary)) write_tables(program, std::string(kWindowRotary), config, a.window_rotary);
+  if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary, config.full_head_size());
+  if (has(kWindowRotary))
+    write_tables(program, std::string(kWindowRotary), config, a.window_rotary, config.head_size());
 }
 
 }  // namespace ridgepoint

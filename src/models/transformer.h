@@ -33,7 +33,8 @@ enum class ProjectionNorm : std::uint8_t { none, per_head, whole, rotated, unwei
 // How the frequencies of rotary embedding are stretched for longer sequences. linear: all divided by the factor.
 // llama3: only those of long waves, with a smooth transition (Llama 3.1). yarn: those of long waves, with a ramp (Peng
 // et al. 2023). longrope: each by a factor of its own (Phi-3). dynamic: a larger base beyond the original context.
-enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, dynamic };
+// proportional: a part of a head is rotated, at the frequencies that it has where the whole head is (Gemma 4).
+enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, dynamic, proportional };
 
 std::string_view name(Norm norm);                // rms_norm layer_norm
 std::string_view name(NormPlacement placement);  // before after both
@@ -41,19 +42,20 @@ std::string_view name(Activation activation);    // silu gelu gelu_tanh relu
 std::string_view name(Positions positions);      // rotary learned
 std::string_view name(BlockOrder order);         // in_turn side_by_side side_by_side_one_norm
 std::string_view name(ProjectionNorm norm);      // none per_head whole rotated unweighted each_head
-std::string_view name(RotaryScaling scaling);    // none linear llama3 yarn longrope dynamic
+std::string_view name(RotaryScaling scaling);    // none linear llama3 yarn longrope dynamic proportional
 
 struct Rotary {
   double theta = 10000;
   double share = 1;  // of the head size that is rotated, the first elements; the others stay
   RotaryScaling scaling = RotaryScaling::none;
-  double factor = 1;                       // all but longrope
+  double factor = 1;                       // all but longrope; of proportional, a divisor of all
   double low_frequency_factor = 1;         // llama3
   double high_frequency_factor = 4;        // llama3
   std::int64_t original_context = 8192;    // all but linear
   double fast_turns = 32, slow_turns = 1;  // yarn: over the original context, where the ramp begins and ends
   bool whole_steps = true;                 // yarn: the ramp begins and ends at whole elements
   double amplitude = 1;                    // yarn, longrope: the factor of all cosines and sines
+  double long_amplitude = 0;               // the same beyond the original context; 0: as before it
   std::vector<double> short_factors = {}, long_factors = {};  // longrope: up to the original context, and beyond it
 
   bool operator==(const Rotary&) const = default;
@@ -72,6 +74,9 @@ struct Experts {
   // all.
   std::vector<bool> layers = {};
   std::int64_t dense_width = 0;
+  // A layer with experts also has a layer of the dense width, beside them. Each has norms of its own, and the router
+  // reads the residual stream (Gemma 4).
+  bool beside_dense = false;
 
   bool operator==(const Experts&) const = default;
 };
@@ -91,6 +96,24 @@ struct LatentAttention {
   bool operator==(const LatentAttention&) const = default;
 };
 
+// Heads of the layers without a window, where they differ from those with one (Gemma 4). 0: they do not.
+struct FullHeads {
+  std::int64_t size = 0;
+  std::int64_t kv_heads = 0;
+  bool keys_are_values = false;  // values are the projected keys, before norm and rotation
+
+  bool operator==(const FullHeads&) const = default;
+};
+
+// Each layer reads, beside the stream, a vector of each token: its row of a second embedding plus a projection of the
+// first one. The vector times a gate is projected to the width of the stream and added (Gemma 3n and 4).
+struct PerLayerInputs {
+  std::int64_t width = 0;  // of the vector; 0: there are none
+  std::int64_t vocab = 0;
+
+  bool operator==(const PerLayerInputs&) const = default;
+};
+
 // Queries grow with their position p: by 1 + strength log(1 + floor((p + offset) / length)). Strength 0: they do not.
 struct QueryGrowth {
   double strength = 0;
@@ -100,6 +123,8 @@ struct QueryGrowth {
 
   bool operator==(const QueryGrowth&) const = default;
 };
+
+Value activated(Graph& graph, Activation activation, Value x);
 
 // What the layers are made of, apart from their sizes. The default is the model of docs/model.md; docs/models.md says
 // which published families need what.
@@ -136,7 +161,14 @@ struct Architecture {
   bool sinks = false;  // each head has a score of its own that no value belongs to (gpt-oss)
   LatentAttention latent = {};
   QueryGrowth query_growth = {};
-  std::int64_t window = 0;  // a query sees this many keys, its own included; 0: all before it
+  FullHeads full_heads = {};
+  bool value_norm = false;  // heads of values have an RMS norm without weight (Gemma 4)
+  // The last layers project queries alone, and read the keys and values of the last layer of their kind before them.
+  std::int64_t layers_without_keys = 0;
+  bool wide_without_keys = false;  // their feed-forward layers are twice as wide
+  PerLayerInputs per_layer = {};
+  bool layer_scalars = false;  // a number, no parameter, is a factor of the result of each layer (Gemma 4)
+  std::int64_t window = 0;     // a query sees this many keys, its own included; 0: all before it
   // Which layers have the window: layer i has entry i modulo the size. Empty: all.
   std::vector<bool> window_layers = {};
   bool chunks = false;  // in place of a window, a query sees the keys of its own chunk of `window` tokens (Llama 4)
@@ -176,11 +208,30 @@ struct TransformerConfig {
 
   std::int64_t head_size() const { return architecture.head_size > 0 ? architecture.head_size : d_model / heads; }
   std::int64_t kv_heads() const { return architecture.kv_heads > 0 ? architecture.kv_heads : heads; }
-  // Of the feed-forward layers that have no experts.
+  // Of the layers without a window.
+  std::int64_t full_head_size() const {
+    return architecture.full_heads.size > 0 ? architecture.full_heads.size : head_size();
+  }
+  std::int64_t head_size(std::int64_t layer) const {
+    return architecture.has_window(layer) ? head_size() : full_head_size();
+  }
+  std::int64_t kv_heads(std::int64_t layer) const {
+    const bool are_others = architecture.full_heads.kv_heads > 0 && !architecture.has_window(layer);
+    return are_others ? architecture.full_heads.kv_heads : kv_heads();
+  }
+  // Whether the layer projects keys and values of its own.
+  bool has_keys(std::int64_t layer) const { return layer < layers - architecture.layers_without_keys; }
+  bool keys_are_values(std::int64_t layer) const {
+    return architecture.full_heads.keys_are_values && !architecture.has_window(layer);
+  }
+  // Of the feed-forward layers that have no experts, or that stand beside them.
   std::int64_t dense_width() const { return architecture.experts.count > 0 ? architecture.experts.dense_width : d_ff; }
+  std::int64_t dense_width(std::int64_t layer) const {
+    return dense_width() * (architecture.wide_without_keys && !has_keys(layer) ? 2 : 1);
+  }
   // Of a head of values.
-  std::int64_t value_size() const {
-    return architecture.latent.kv_rank > 0 ? architecture.latent.value_size : head_size();
+  std::int64_t value_size(std::int64_t layer) const {
+    return architecture.latent.kv_rank > 0 ? architecture.latent.value_size : head_size(layer);
   }
 };
 
@@ -231,14 +282,21 @@ class Transformer final : public Workload {
 // The cosines and sines of rotary embedding (Su et al. 2021), which a Transformer's graph takes as constants.
 
 // The width of a head that is rotated: an even number.
-std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary);
+std::int64_t rotated_width(const Rotary& rotary, std::int64_t head_size);
+std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary);  // of its usual heads
+std::int64_t rotated_width(const TransformerConfig& config, std::int64_t layer);
 
 // The angle of each pair at position 1: theta^(-2i / width), stretched as `rotary` says for sequences of `context`.
-std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context = 0);
+// Scaling `proportional` needs the size of the head.
+std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context = 0,
+                                       std::int64_t head_size = 0);
 
 // Names of the tables' inputs without ".cosines" and ".sines", fp32 [S,width/2].
 inline constexpr std::string_view kRotary = "rope";
 inline constexpr std::string_view kWindowRotary = "rope.window";  // of layers with a window, where these differ
+
+// The end of the name of a layer's factor, a constant [1] that a workload writes, where `layer_scalars` has them.
+inline constexpr std::string_view kLayerScalar = ".scalar";
 
 // fp32 [S,1,1]: the factor of the queries of each position, where `query_growth` has any.
 inline constexpr std::string_view kQueryGrowth = "attn.query_growth";

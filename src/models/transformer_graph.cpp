@@ -45,6 +45,7 @@ class TransformerBuilder {
     const Value indices = input(graph_, "inputs", {DType::int64, {batch_, sequence_}}, Role::data);
     declare_tables();
     Value x = embed(indices);
+    if (made_of_.per_layer.width > 0) per_layer_inputs_ = per_layer_inputs(x, indices);
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       const ScopeGuard scope(graph_, "layers." + std::to_string(i));
       x = layer(x, i);
@@ -64,12 +65,13 @@ class TransformerBuilder {
       any_has_window = any_has_window || made_of_.has_window(i);
     }
     if (all_rotate_nothing) return;
-    if (!all_have_windows) rotary_ = tables(kRotary, made_of_.rotary);
-    if (made_of_.separate_rotary && any_has_window) window_rotary_ = tables(kWindowRotary, made_of_.window_rotary);
+    if (!all_have_windows) rotary_ = tables(kRotary, rotated_width(made_of_.rotary, config_.full_head_size()));
+    if (made_of_.separate_rotary && any_has_window)
+      window_rotary_ = tables(kWindowRotary, rotated_width(made_of_.window_rotary, config_.head_size()));
   }
 
-  Tables tables(std::string_view name, const Rotary& rotary) {
-    const TensorType type{DType::fp32, {sequence_, Dim(rotated_width(config_, rotary) / 2)}};
+  Tables tables(std::string_view name, std::int64_t width) {
+    const TensorType type{DType::fp32, {sequence_, Dim(width / 2)}};
     const std::string prefix(name);
     const Value cosines = input(graph_, prefix + ".cosines", type, Role::constant);
     return {cosines, input(graph_, prefix + ".sines", type, Role::constant)};
@@ -111,9 +113,42 @@ class TransformerBuilder {
     } else {
       const Value stream = made_of_.block == BlockOrder::in_turn ? joined : x;
       transformed = feed_forward(before ? stream_norm(stream, "ln2") : stream, index);
+      if (made_of_.experts.beside_dense && made_of_.has_experts(index))
+        transformed = add(graph_, stream_norm(transformed, "ln2_dense_after"), experts_beside(stream));
     }
     if (after) transformed = stream_norm(transformed, "ln2_after");
-    return add(graph_, joined, scaled(transformed, made_of_.residual_scale));
+    Value result = add(graph_, joined, scaled(transformed, made_of_.residual_scale));
+    if (made_of_.per_layer.width > 0) result = add(graph_, result, from_per_layer_input(result, index));
+    if (!made_of_.layer_scalars) return result;
+    return mul(graph_, result,
+               input(graph_, graph_.scope() + std::string(kLayerScalar), {DType::fp32, Shape{1}}, Role::constant));
+  }
+
+  // A vector of each token for each layer, [T,width]: its row of an embedding of their own and a projection of its
+  // usual one, at half the variance each.
+  std::vector<Value> per_layer_inputs(Value x, Value indices) {
+    const std::int64_t width = made_of_.per_layer.width;
+    const std::int64_t all = config_.layers * width;
+    const Shape by_layer{tokens_, Dim(config_.layers), Dim(width)};
+    Value own;
+    {
+      const ScopeGuard scope(graph_, "per_layer_embeddings");
+      const Value rows = embedding(graph_, weight_here({{made_of_.per_layer.vocab, 'V'}, Dim(all)}),
+                                   reshape(graph_, indices, {tokens_}));
+      own = reshape(graph_, scale(graph_, rows, std::sqrt(static_cast<double>(width))), by_layer);
+    }
+    const Value projected =
+        scale(graph_, linear(x, all, 'P', "per_layer_projection"), 1 / std::sqrt(static_cast<double>(config_.d_model)));
+    const Value normed = norm(reshape(graph_, projected, by_layer), "per_layer_norm");
+    const Value both = scale(graph_, add(graph_, normed, own), 1 / std::sqrt(2.0));
+    return split(graph_, reshape(graph_, both, {tokens_, Dim(all)}), -1,
+                 std::vector<std::int64_t>(static_cast<std::size_t>(config_.layers), width));
+  }
+
+  Value from_per_layer_input(Value x, std::int64_t layer) {
+    const Value gate = activate(linear(x, made_of_.per_layer.width, 'P', "per_layer_gate"));
+    const Value chosen = mul(graph_, gate, per_layer_inputs_[static_cast<std::size_t>(layer)]);
+    return stream_norm(linear(chosen, config_.d_model, 'D', "per_layer_output"), "ln_per_layer");
   }
 
   Value scaled(Value x, double factor) { return factor == 1 ? x : scale(graph_, x, factor); }
@@ -143,19 +178,28 @@ class TransformerBuilder {
     return has_bias ? add(graph_, product, bias_here({out, label})) : product;
   }
 
-  // A projection of x [T,D] as heads [B,S,heads,width], with its norm.
-  Value project(Value x, std::int64_t heads, const char* name, const char* norm_name = nullptr) {
-    const ProjectionNorm kind = norm_name != nullptr ? made_of_.projection_norm : ProjectionNorm::none;
+  // A projection of x [T,D] as heads [B,S,heads,size], before a norm of each head.
+  Value project(Value x, std::int64_t heads, std::int64_t size, const char* name, const char* norm_name = nullptr) {
+    const bool is_whole = norm_name != nullptr && made_of_.projection_norm == ProjectionNorm::whole;
     const char label = heads == config_.heads ? 'H' : 'N';
-    Value projected = linear(x, heads * config_.head_size(), 'D', name, made_of_.projection_bias);
+    Value projected = linear(x, heads * size, 'D', name, made_of_.projection_bias);
     if (const double limit = made_of_.projection_limit; limit > 0) {
       projected = minimum(graph_, projected, constant(graph_, limit, DType::fp32));
       projected = maximum(graph_, projected, constant(graph_, -limit, DType::fp32));
     }
-    if (kind == ProjectionNorm::whole) projected = norm(projected, norm_name);
-    projected = reshape(graph_, projected, {batch_, sequence_, {heads, label}, {config_.head_size(), 'd'}});
-    if (kind == ProjectionNorm::each_head) return norm_of_each_head(projected, norm_name);
-    return kind == ProjectionNorm::per_head ? norm(projected, norm_name) : projected;
+    if (is_whole) projected = norm(projected, norm_name);
+    return reshape(graph_, projected, {batch_, sequence_, {heads, label}, {size, 'd'}});
+  }
+
+  Value norm_of_heads(Value x, const char* name) {
+    if (made_of_.projection_norm == ProjectionNorm::each_head) return norm_of_each_head(x, name);
+    return made_of_.projection_norm == ProjectionNorm::per_head ? norm(x, name) : x;
+  }
+
+  // The RMS norm without weight.
+  Value plain_norm(Value x, const char* name) {
+    const ScopeGuard scope(graph_, name);
+    return rms_norm(graph_, x, filled(graph_.type(x).shape.dim(-1), 1), made_of_.norm_epsilon).first;
   }
 
   // x [B,S,heads,width]
@@ -172,7 +216,7 @@ class TransformerBuilder {
     if (!made_of_.is_rotated(layer)) return x;
     const bool separate = made_of_.separate_rotary && made_of_.has_window(layer);
     const Tables& tables = separate ? *window_rotary_ : *rotary_;
-    const std::int64_t width = rotated_width(config_, separate ? made_of_.window_rotary : made_of_.rotary);
+    const std::int64_t width = rotated_width(config_, layer);
     const ScopeGuard rotation(graph_, "rope");
     const auto turn = [&](Value v) { return rope(graph_, v, tables.cosines, tables.sines, 1); };
     const std::int64_t whole = graph_.type(x).shape[-1];
@@ -181,13 +225,12 @@ class TransformerBuilder {
     return concat(graph_, {turn(parts[0]), parts[1]}, -1);
   }
 
-  // Queries or keys as attention reads them, [B,S,heads,width].
-  Value rotated_heads(Value x, std::int64_t heads, const char* name, const char* norm_name, std::int64_t layer) {
-    const Value turned = rotate(project(x, heads, name, norm_name), layer);
+  // Projected queries or keys [B,S,heads,width] as attention reads them.
+  Value rotated_heads(Value projected, const char* norm_name, std::int64_t layer) {
+    const Value turned = rotate(norm_of_heads(projected, norm_name), layer);
     if (made_of_.projection_norm == ProjectionNorm::rotated) return norm(turned, norm_name);
-    if (made_of_.projection_norm != ProjectionNorm::unweighted || !made_of_.is_rotated(layer)) return turned;
-    const ScopeGuard scope(graph_, norm_name);
-    return rms_norm(graph_, turned, filled(graph_.type(turned).shape.dim(-1), 1), made_of_.norm_epsilon).first;
+    const bool is_normed = made_of_.projection_norm == ProjectionNorm::unweighted && made_of_.is_rotated(layer);
+    return is_normed ? plain_norm(turned, norm_name) : turned;
   }
 
   // Queries [B,S,H,d] times the factors of their positions.
@@ -206,9 +249,21 @@ class TransformerBuilder {
 
   Heads heads_of(Value x, std::int64_t layer) {
     if (made_of_.latent.kv_rank > 0) return latent_heads(x, layer);
-    const Value q = rotated_heads(x, config_.heads, "q_proj", "q_norm", layer);
-    return {grown(q, layer), rotated_heads(x, config_.kv_heads(), "k_proj", "k_norm", layer),
-            project(x, config_.kv_heads(), "v_proj")};
+    const std::int64_t size = config_.head_size(layer);
+    const Value q = grown(rotated_heads(project(x, config_.heads, size, "q_proj", "q_norm"), "q_norm", layer), layer);
+    std::optional<Heads>& kept = made_of_.has_window(layer) ? window_keys_ : full_keys_;
+    if (config_.has_keys(layer)) kept = keys_of(x, layer);
+    return {q, kept->k, kept->v};
+  }
+
+  // Without queries.
+  Heads keys_of(Value x, std::int64_t layer) {
+    const std::int64_t heads = config_.kv_heads(layer);
+    const std::int64_t size = config_.head_size(layer);
+    const Value projected = project(x, heads, size, "k_proj", "k_norm");
+    const Value k = rotated_heads(projected, "k_norm", layer);
+    const Value v = config_.keys_are_values(layer) ? projected : project(x, heads, size, "v_proj");
+    return {{}, k, made_of_.value_norm ? plain_norm(v, "v_norm") : v};
   }
 
   // [T,rank] -> its RMS norm.
@@ -258,8 +313,8 @@ class TransformerBuilder {
   Value attend(Heads heads, std::int64_t layer) {
     const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
     const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
-    const std::int64_t values = config_.value_size();
-    if (is_op) heads.v = padded(heads.v, config_.head_size());
+    const std::int64_t values = config_.value_size(layer);
+    if (is_op) heads.v = padded(heads.v, config_.head_size(layer));
     const Value q = by_head(heads.q);
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);
@@ -275,7 +330,7 @@ class TransformerBuilder {
     const ScopeGuard scope(graph_, "attn");
     const Heads heads = heads_of(x, layer);
     const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer);
-    const Dim width(config_.heads * config_.value_size(), 'D');
+    const Dim width(config_.heads * config_.value_size(layer), 'D');
     return linear(reshape(graph_, mixed, {tokens_, width}), config_.d_model, 'D', "output_proj", made_of_.output_bias);
   }
 
@@ -304,7 +359,7 @@ class TransformerBuilder {
 
   AttentionForm form(std::int64_t layer) const {
     const double stretch = 1 + 0.1 * made_of_.latent.stretch * std::log(made_of_.rotary.factor);
-    const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size()));
+    const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size(layer)));
     const bool limits = made_of_.has_window(layer) && !made_of_.chunks && made_of_.window < config_.context;
     return {.scale = made_of_.query_scale > 0 ? made_of_.query_scale : plain,
             .causal = true,
@@ -312,27 +367,20 @@ class TransformerBuilder {
             .soft_cap = made_of_.score_cap};
   }
 
-  Value activate(Value x) {
-    switch (made_of_.activation) {
-      case Activation::silu: return silu(graph_, x);
-      case Activation::gelu:
-      case Activation::gelu_tanh: return gelu(graph_, x, made_of_.activation == Activation::gelu_tanh);
-      case Activation::relu: break;
-    }
-    return relu(graph_, x);
-  }
+  Value activate(Value x) { return activated(graph_, made_of_.activation, x); }
 
   Value feed_forward(Value x, std::int64_t layer) {
     const ScopeGuard scope(graph_, "ffn");
-    if (made_of_.has_experts(layer)) return experts(x);
+    if (made_of_.has_experts(layer) && !made_of_.experts.beside_dense) return experts(x);
     const bool has_bias = made_of_.feed_forward_bias;
-    const std::int64_t width = config_.dense_width();
+    const std::int64_t width = config_.dense_width(layer);
     Value inner = activate(linear(x, width, 'F', "w1", has_bias));
     if (made_of_.gated) inner = mul(graph_, inner, linear(x, width, 'F', "w3", has_bias));
     return linear(inner, config_.d_model, 'D', "w2", has_bias);
   }
 
-  Value experts(Value x) {
+  // The router reads `routed_by`, or x.
+  Value experts(Value x, Value routed_by = {}) {
     const Experts& experts = made_of_.experts;
     return build_experts(graph_, x,
                          {.experts = experts.count,
@@ -341,8 +389,19 @@ class TransformerBuilder {
                           .normalise_weights = experts.normalised,
                           .shared_d_ff = experts.shared_width,
                           .shared_gate = experts.shared_gate,
+                          .activation = made_of_.activation,
                           .rules = experts.rules},
-                         &routings_);
+                         &routings_, routed_by);
+  }
+
+  Value experts_beside(Value stream) {
+    const Value read = stream_norm(stream, "ln2_experts");
+    Value made;
+    {
+      const ScopeGuard scope(graph_, "ffn");
+      made = experts(read, stream);
+    }
+    return stream_norm(made, "ln2_experts_after");
   }
 
   Value head(Value x) {
@@ -375,11 +434,23 @@ class TransformerBuilder {
   Value embedding_;
   std::optional<Tables> rotary_, window_rotary_;
   std::optional<Value> query_growth_;
+  std::optional<Heads> full_keys_, window_keys_;  // of the last layer of the kind that has its own
+  std::vector<Value> per_layer_inputs_;
   std::vector<ExpertRouting> routings_;
   const StopPoint& stop_point_;
 };
 
 }  // namespace
+
+Value activated(Graph& graph, Activation activation, Value x) {
+  switch (activation) {
+    case Activation::silu: return silu(graph, x);
+    case Activation::gelu:
+    case Activation::gelu_tanh: return gelu(graph, x, activation == Activation::gelu_tanh);
+    case Activation::relu: break;
+  }
+  return relu(graph, x);
+}
 
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point) {
   validate(config, batch);

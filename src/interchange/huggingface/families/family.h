@@ -17,8 +17,9 @@ namespace ridgepoint {
 
 // How the files have the experts of a layer. one_by_one: three matrices each. The others pack all of them into one
 // tensor for gate and up and one for down. halves: [E, 2F, D], gate before up. transposed: [E, D, 2F], gate before up.
-// alternating: [E, D, 2F], the rows of gate and up in turn.
-enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, alternating };
+// alternating: [E, D, 2F], the rows of gate and up in turn. stacked: gate, up and the transpose of down are [E F, D]
+// each.
+enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, alternating, stacked };
 
 // The modules of the files. Empty: the family has no such module.
 struct WeightNames {

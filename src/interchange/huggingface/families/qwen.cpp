@@ -54,10 +54,21 @@ void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const Ex
   if (std::ranges::find(layers, true) == layers.end())
     fields.fail("mlp_only_layers", "and decoder_sparse_step leave no layer with experts");
   set_expert_layers(config, layers, fields.size("intermediate_size", dense_width));
-  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
-  fields.skip("sliding_window");
-  fields.skip("max_window_layers");
-  fields.skip("layer_types");
+}
+
+// With use_sliding_window, Qwen 3 MoE has the window in every layer, Qwen 2 MoE in every second one before
+// max_window_layers, the first included, or in those of layer_types.
+void read_windows_beside_experts(ConfigFields& fields, TransformerConfig& c, bool in_every_layer) {
+  const bool has_window = fields.flag("use_sliding_window", false);
+  const std::optional<std::int64_t> window = fields.optional_size("sliding_window", 4096);
+  const auto end = static_cast<std::int64_t>(fields.not_negative("max_window_layers", 28));
+  if (!has_window || in_every_layer) fields.skip("layer_types");
+  if (!has_window || !window) return;
+  std::vector<bool> layers;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    layers.push_back(in_every_layer || (layer % 2 == 0 && layer < end));
+  if (!in_every_layer) return read_windows(fields, c, window, layers);
+  c.architecture.window = *window;
 }
 
 void write_qwen_experts(const TransformerConfig& config, Json& fields) {
@@ -71,7 +82,7 @@ void write_qwen_experts(const TransformerConfig& config, Json& fields) {
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     if (!a.has_experts(layer)) fields["mlp_only_layers"].push_back(layer);
   }
-  fields["use_sliding_window"] = false;
+  write_qwen_windows(config, fields);
 }
 
 TransformerConfig read_qwen2(ConfigFields& fields) {
@@ -114,6 +125,7 @@ TransformerConfig read_qwen2_moe(ConfigFields& fields) {
   c.architecture.projection_bias = fields.flag("qkv_bias", true);
   read_qwen_experts(fields, c, {.count = 60, .per_token = 4}, 5632);
   c.architecture.experts.shared_width = fields.size("shared_expert_intermediate_size", 5632);
+  read_windows_beside_experts(fields, c, false);
   return c;
 }
 
@@ -136,6 +148,7 @@ TransformerConfig read_qwen3_moe(ConfigFields& fields) {
   c.architecture.projection_bias = c.architecture.output_bias = fields.flag("attention_bias", false);
   c.architecture.projection_norm = ProjectionNorm::per_head;
   read_qwen_experts(fields, c, {.count = 128, .per_token = 8}, 6144);
+  read_windows_beside_experts(fields, c, true);
   return c;
 }
 
