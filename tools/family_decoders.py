@@ -14,7 +14,7 @@ import math
 import torch
 from torch.nn import functional
 
-from family_operations import ACTIVATIONS, attend, rms_norm, rotary_tables, rotate, rotate_adjacent
+from family_operations import ACTIVATIONS, attend, linear_bias, rms_norm, rotary_tables, rotate, rotate_adjacent
 
 
 @dataclasses.dataclass
@@ -51,6 +51,9 @@ class Traits:
     correction: str = ""
     router: str = "gate"
     packed: str = ""  # experts in one tensor: halves, transposed, alternating
+    embedding_norm: str = ""
+    has_bias: bool = False  # of scores: ALiBi
+    activation: str = "silu"  # where the config has none
 
 
 GPT = dict(model="transformer.", embedding="wte", layers="h", final_norm="ln_f", norm="layer", tied=True)
@@ -123,6 +126,12 @@ TRAITS = {
                           matrices=("c_fc", "c_proj"), norms=LN, bias=ALL_BIASES),
     "gpt_neo": Traits(**GPT, positions="wpe", attention="attn.attention", output="out_proj",
                       matrices=("c_fc", "c_proj"), norms=LN, bias=dict(output=True, ffn=True)),
+    "bloom": Traits(**dict(GPT, embedding="word_embeddings"), embedding_norm="word_embeddings_layernorm",
+                    attention="self_attention", qkv=("query_key_value",), grouped=True, output="dense", has_bias=True,
+                    matrices=("dense_h_to_4h", "dense_4h_to_h"), bias=ALL_BIASES, activation="gelu_new"),
+    "mpt": Traits(**dict(GPT, layers="blocks", final_norm="norm_f", norm="layer_without_bias"), attention="attn",
+                  qkv=("Wqkv",), output="out_proj", has_bias=True, ffn="ffn", matrices=("up_proj", "down_proj"),
+                  norms=("norm_1", "", "norm_2", ""), activation="gelu"),
     "minicpm": Traits(tied=True),
     "internlm": Traits(bias=dict(qkv="bias", output="bias")),
     "internlm2": Traits(embedding="tok_embeddings", head="output", attention="attention", qkv=("wqkv",), grouped=True,
@@ -199,6 +208,8 @@ class Decoder:
         vocab = self.field("embedding_size", "vocab_size", "padded_vocab_size")
         table = self.take(f"{traits.model}{traits.embedding}.weight", vocab, self.width)
         x = table[inputs] * self.embedding_scale()
+        if traits.embedding_norm:
+            x = self.norm(x, traits.model + traits.embedding_norm)
         if traits.positions:  # OPT counts positions from 2 (arXiv 2205.01068 and its code)
             offset = 2 if self.family == "opt" else 0
             rows = offset + self.field("max_position_embeddings", "n_positions", "max_sequence_length")
@@ -271,8 +282,15 @@ class Decoder:
             q = q * self.growth(x.shape[1]).to(q.dtype)
         sinks = self.take(name + "sinks", self.heads) if self.family == "gpt_oss" else None
         window, chunk = self.limits(layer)
-        mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks)
+        mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks, bias=self.bias(x.shape[1]))
         return self.linear(mixed, name + self.traits.output, self.width, self.has_bias("output"))
+
+    def bias(self, sequence):
+        """Falcon scales it as scores; the models of Baichuan of 13B have no field of positions."""
+        if self.family == "falcon" and self.config["alibi"]:
+            return linear_bias(self.heads, sequence, rounded=True) * self.score_scale()
+        has_bias = self.traits.has_bias or (self.family == "baichuan" and "max_position_embeddings" not in self.config)
+        return linear_bias(self.heads, sequence) if has_bias else None
 
     def projected(self, x, name, layer):
         """Queries, keys and values [batch, heads, sequence, size]."""
@@ -283,7 +301,7 @@ class Decoder:
                        for which, rows in zip(self.traits.qkv, (queries, keys, keys)))
         else:
             q, k, v = self.unpacked(self.linear(x, name + self.traits.qkv[0], queries + 2 * keys, bias))
-        limit = self.config.get("clip_qkv")
+        limit = self.config.get("clip_qkv") or self.config.get("attn_config", {}).get("clip_qkv")
         if limit:
             q, k, v = (t.clamp(-limit, limit) for t in (q, k, v))
         norms, when = self.norms_of_heads()
@@ -373,7 +391,7 @@ class Decoder:
 
     def rotates(self, layer):
         config = self.config
-        if self.traits.positions:
+        if self.traits.positions or self.bias(1) is not None:
             return False
         if config.get("no_rope_layers"):  # its 1 means that the layer rotates
             return bool(config["no_rope_layers"][layer])
@@ -411,6 +429,7 @@ class Decoder:
         if self.family == "gpt_neo" or not self.config.get("scale_attn_weights", True):
             return 1.0
         scale = self.config.get("attention_multiplier", self.size**-0.5)
+        scale = self.config.get("attn_config", {}).get("softmax_scale") or scale
         rope = self.rope()
         if self.family == "deepseek_v3" and rope["rope_type"] != "default" and rope.get("mscale_all_dim"):
             scale *= (0.1 * rope["mscale_all_dim"] * math.log(rope["factor"]) + 1) ** 2
@@ -419,7 +438,7 @@ class Decoder:
     # Feed-forward layers.
 
     def activation(self, x):
-        return ACTIVATIONS[self.field("hidden_act", "activation_function", "activation", default="silu")](x)
+        return ACTIVATIONS[self.field("hidden_act", "activation_function", "activation", default=self.traits.activation)](x)
 
     def feed_forward(self, x, name, layer):
         config, module = self.config, name + (self.traits.ffn + "." if self.traits.ffn else "")

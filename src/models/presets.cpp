@@ -119,6 +119,7 @@ std::int64_t parameter_count(const TransformerConfig& c) {
   for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer, norm)});
   return sum({layers, only_if(a.per_layer.width > 0, per_layer_parameters(c)),
               product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab), norm,
+              only_if(a.embedding_norm, norm),
               only_if(a.positions == Positions::learned, product({a.unused_positions + a.max_context, c.d_model}))});
 }
 
@@ -200,12 +201,19 @@ void validate_shared_keys(const TransformerConfig& c) {
   }
 }
 
+void validate_linear_bias(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  if (a.positions == Positions::linear_bias && (c.kv_heads() != c.heads || a.chunks || a.latent.kv_rank > 0))
+    throw Error("ALiBi needs a head of keys for each head of queries, over the whole sequence", ErrorKind::unsupported);
+}
+
 }  // namespace
 
 void validate_layers(const TransformerConfig& c) {
   validate_experts(c);
   validate_latent(c);
   validate_shared_keys(c);
+  validate_linear_bias(c);
 }
 
 void validate(const TransformerConfig& c, std::int64_t batch) {

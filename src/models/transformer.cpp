@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -14,7 +15,7 @@ constexpr double kEmbeddingDeviation = 0.02;  // the `initializer_range` of most
 constexpr auto kNorms = enum_names<Norm>("rms_norm", "layer_norm");
 constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both");
 constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu");
-constexpr auto kPositions = enum_names<Positions>("rotary", "learned");
+constexpr auto kPositions = enum_names<Positions>("rotary", "learned", "linear_bias");
 constexpr auto kBlocks = enum_names<BlockOrder>("in_turn", "side_by_side", "side_by_side_one_norm");
 constexpr auto kProjectionNorms =
     enum_names<ProjectionNorm>("none", "per_head", "whole", "rotated", "unweighted", "each_head");
@@ -91,6 +92,36 @@ void write_query_growth(Program& program, const TransformerConfig& config) {
         static_cast<float>(1 + growth.strength * std::log(1 + static_cast<double>(lengths)));
   }
   program.write_input(std::string(kQueryGrowth), factors);
+}
+
+double rounded_to_bf16(double x) {
+  HostTensor one(TensorType{DType::fp32, Shape{1}});
+  one.as<float>()[0] = static_cast<float>(x);
+  return convert(convert(one, DType::bf16), DType::fp32).as<float>()[0];
+}
+
+// The rates of heads beyond a power of 2 stand between those of twice that power, every second one.
+double bias_rate(std::int64_t head, std::int64_t heads, double largest) {
+  const auto usual = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
+  const double step = largest / static_cast<double>(usual);
+  return std::exp2(head < usual ? -step * static_cast<double>(head + 1)
+                                : -step * (static_cast<double>(head - usual) + 0.5));
+}
+
+// A constant term of a row of scores changes nothing: the last key has 0, unless the terms are rounded.
+void write_linear_bias(Program& program, const TransformerConfig& config) {
+  const Architecture& a = config.architecture;
+  HostTensor bias(TensorType{DType::fp32, {config.context, config.heads}});
+  const double of_scores = 1 / std::sqrt(static_cast<double>(config.head_size()));
+  for (std::int64_t head = 0; head < config.heads; ++head) {
+    const double rate = bias_rate(head, config.heads, a.largest_bias);
+    for (std::int64_t key = 0; key < config.context; ++key) {
+      const double term = a.low_bias ? rounded_to_bf16(rounded_to_bf16(rate) * static_cast<double>(key)) * of_scores
+                                     : rate * static_cast<double>(key - config.context + 1);
+      bias.as<float>()[static_cast<std::size_t>(key * config.heads + head)] = static_cast<float>(term);
+    }
+  }
+  program.write_input(std::string(kLinearBias), bias);
 }
 
 // The numbers by which training balances the experts are 0 at its begin, the factors of layers 1.
@@ -208,6 +239,7 @@ void write_rotary_tables(Program& program, const TransformerConfig& config) {
     return program.graph().find_input(std::string(name) + ".cosines").has_value();
   };
   const Architecture& a = config.architecture;
+  if (program.graph().find_input(std::string(kLinearBias))) write_linear_bias(program, config);
   if (program.graph().find_input(std::string(kQueryGrowth))) write_query_growth(program, config);
   if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary, config.full_head_size());
   if (has(kWindowRotary))

@@ -21,7 +21,9 @@ enum class Norm : std::uint8_t { rms_norm, layer_norm };
 enum class NormPlacement : std::uint8_t { before, after, both };
 // gelu is x Phi(x) with the error function; gelu_tanh its approximation by tanh (Hendrycks & Gimpel 2016).
 enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
-enum class Positions : std::uint8_t { rotary, learned };
+// linear_bias: scores have a term that falls with the distance of the key, at a rate of each head (ALiBi, Press et al.
+// 2022, arXiv:2108.12409).
+enum class Positions : std::uint8_t { rotary, learned, linear_bias };
 // How attention and feed-forward follow each other. side_by_side: both read the block's input, through norms of their
 // own (GPT-NeoX), or through one that they share (Phi, Cohere), and their results are added to it.
 enum class BlockOrder : std::uint8_t { in_turn, side_by_side, side_by_side_one_norm };
@@ -39,7 +41,7 @@ enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, 
 std::string_view name(Norm norm);                // rms_norm layer_norm
 std::string_view name(NormPlacement placement);  // before after both
 std::string_view name(Activation activation);    // silu gelu gelu_tanh relu
-std::string_view name(Positions positions);      // rotary learned
+std::string_view name(Positions positions);      // rotary learned linear_bias
 std::string_view name(BlockOrder order);         // in_turn side_by_side side_by_side_one_norm
 std::string_view name(ProjectionNorm norm);      // none per_head whole rotated unweighted each_head
 std::string_view name(RotaryScaling scaling);    // none linear llama3 yarn longrope dynamic proportional
@@ -150,6 +152,9 @@ struct Architecture {
   std::int64_t max_context = 0;  // rows of learned positions; for rotary ones what the model was trained for, 0 unknown
   std::int64_t unused_positions = 0;  // rows of learned positions before that of the first token (OPT)
   Rotary rotary = {};
+  double largest_bias = 8;  // linear_bias: the rates are 2^-(largest i / H) for i from 1 to H, H a power of 2
+  bool low_bias = false;    // they and their products with positions are rounded to bf16, and scaled as scores (Falcon)
+  bool embedding_norm = false;  // the embedding has a norm (BLOOM)
   ProjectionNorm projection_norm = ProjectionNorm::none;
   double query_scale = 0;       // the factor of the scores; 0: 1 / sqrt(head size)
   double score_cap = 0;         // scores become cap tanh(scores / cap); 0: they stay
@@ -294,6 +299,9 @@ std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width,
 // Names of the tables' inputs without ".cosines" and ".sines", fp32 [S,width/2].
 inline constexpr std::string_view kRotary = "rope";
 inline constexpr std::string_view kWindowRotary = "rope.window";  // of layers with a window, where these differ
+
+// fp32 [S,H]: the term of the scores of each key and head, where positions are linear_bias.
+inline constexpr std::string_view kLinearBias = "attn.linear_bias";
 
 // The end of the name of a layer's factor, a constant [1] that a workload writes, where `layer_scalars` has them.
 inline constexpr std::string_view kLayerScalar = ".scalar";

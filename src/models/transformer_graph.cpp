@@ -54,6 +54,9 @@ class TransformerBuilder {
   }
 
   void declare_tables() {
+    if (made_of_.positions == Positions::linear_bias)
+      linear_bias_ =
+          input(graph_, std::string(kLinearBias), {DType::fp32, {sequence_, {config_.heads, 'H'}}}, Role::constant);
     if (made_of_.positions != Positions::rotary) return;
     bool all_have_windows = made_of_.separate_rotary;
     bool any_has_window = false;
@@ -85,6 +88,7 @@ class TransformerBuilder {
       x = embedding(graph_, embedding_, reshape(graph_, indices, {tokens_}));
       if (made_of_.embedding_scale != 1) x = scale(graph_, x, made_of_.embedding_scale);
     }
+    if (made_of_.embedding_norm) x = stream_norm(x, "ln_embeddings");
     return made_of_.positions == Positions::learned ? add_positions(x) : x;
   }
 
@@ -314,11 +318,17 @@ class TransformerBuilder {
     const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
     const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
     const std::int64_t values = config_.value_size(layer);
-    if (is_op) heads.v = padded(heads.v, config_.head_size(layer));
+    if (is_op && linear_bias_.valid()) {
+      const BiasedHeads biased = with_bias_columns(graph_, heads.q, heads.k, linear_bias_, form(layer).scale);
+      heads.q = biased.q;
+      heads.k = biased.k;
+    }
+    if (is_op) heads.v = padded(heads.v, graph_.type(heads.k).shape[-1]);
     const Value q = by_head(heads.q);
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);
-    const Value mixed = by_head(build_attention(graph_, config_.attention, q, k, v, form(layer), sinks()));
+    const Value bias = linear_bias_.valid() && !is_op ? transpose(graph_, linear_bias_, {1, 0}) : Value();
+    const Value mixed = by_head(build_attention(graph_, config_.attention, q, k, v, form(layer), sinks(), bias));
     const std::int64_t wide = graph_.type(mixed).shape[-1];
     return wide == values ? mixed : split(graph_, mixed, -1, {values, wide - values})[0];
   }
@@ -431,7 +441,7 @@ class TransformerBuilder {
   const Architecture& made_of_;
   Dim tokens_, batch_, sequence_, model_;
   Graph graph_;
-  Value embedding_;
+  Value embedding_, linear_bias_;
   std::optional<Tables> rotary_, window_rotary_;
   std::optional<Value> query_growth_;
   std::optional<Heads> full_keys_, window_keys_;  // of the last layer of the kind that has its own

@@ -24,6 +24,7 @@ enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, altern
 // The modules of the files. Empty: the family has no such module.
 struct WeightNames {
   std::string_view model = "model.", embedding = "embed_tokens", positions = {}, layers = "layers", final_norm = "norm";
+  std::string_view embedding_norm = {};
   std::string_view head = "lm_head";
   // Of a layer. `qkv` and `gate_up` pack several projections into one weight.
   std::string_view attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", qkv = {}, output = "o_proj";

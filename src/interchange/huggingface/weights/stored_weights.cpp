@@ -36,6 +36,7 @@ class WeightList {
     const Architecture& a = c_.architecture;
     const std::string model(names_.model);
     matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
+    if (a.embedding_norm) norm(fmt::format("{}{}", model, names_.embedding_norm), "ln_embeddings");
     if (a.per_layer.width > 0) add_per_layer_inputs(model);
     if (a.positions == Positions::learned)
       matrix(fmt::format("{}{}.weight", model, names_.positions), c_.d_model,
