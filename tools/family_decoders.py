@@ -132,6 +132,8 @@ TRAITS = {
     "mpt": Traits(**dict(GPT, layers="blocks", final_norm="norm_f", norm="layer_without_bias"), attention="attn",
                   qkv=("Wqkv",), output="out_proj", has_bias=True, ffn="ffn", matrices=("up_proj", "down_proj"),
                   norms=("norm_1", "", "norm_2", ""), activation="gelu"),
+    "bert": Traits(norm="layer", activation="gelu"),
+    "roberta": Traits(norm="layer", activation="gelu"),
     "minicpm": Traits(tied=True),
     "internlm": Traits(bias=dict(qkv="bias", output="bias")),
     "internlm2": Traits(embedding="tok_embeddings", head="output", attention="attention", qkv=("wqkv",), grouped=True,

@@ -105,6 +105,11 @@ class Phimoe(Decoder):
     """SparseMixer (Liu et al., arXiv 2310.00811) as Phi-3.5 MoE evaluates it: the best expert, then the best of the
     others; the weight of each is its part of the softmax over those near its logit."""
 
+    def rope(self):
+        """The factor of cosines and sines, up to the original context, is a field of its own."""
+        rope = super().rope()
+        return {**rope, "attention_factor": rope.get("short_mscale")}
+
     def route(self, logits, name, count):
         shares, chosen, left = [], [], logits
         for _ in range(2):
@@ -131,7 +136,34 @@ class Dbrx(Decoder):
         return lambda x, i: (self.activation(x @ gate[i].T) * (x @ up[i].T)) @ down[i]
 
 
-CLASSES = {"gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
+class Bert(Decoder):
+    """BERT (Devlin et al., arXiv 1810.04805) with the head of the masked language model, as its published code has it.
+    Every token is of the first type."""
+
+    def forward(self, inputs):
+        config, family, name = self.config, self.family, self.family + ".embeddings."
+        first = config["pad_token_id"] + 1 if family == "roberta" else 0  # of the positions (Liu et al., arXiv 1907.11692)
+        head = "lm_head." if family == "roberta" else "cls.predictions."
+        transform = ("dense", "layer_norm") if family == "roberta" else ("transform.dense", "transform.LayerNorm")
+        table = self.take(name + "word_embeddings.weight", config["vocab_size"], self.width)
+        types = self.take(name + "token_type_embeddings.weight", config["type_vocab_size"], self.width)
+        positions = self.take(name + "position_embeddings.weight", config["max_position_embeddings"], self.width)
+        x = self.norm(table[inputs] + types[0] + positions[first : first + inputs.shape[1]], name + "LayerNorm")
+        for layer in range(config["num_hidden_layers"]):
+            name = f"{family}.encoder.layer.{layer}."
+            x = self.norm(x + self.mixed(x, name + "attention."), name + "attention.output.LayerNorm")
+            inner = self.activation(self.linear(x, name + "intermediate.dense", config["intermediate_size"], True))
+            x = self.norm(x + self.linear(inner, name + "output.dense", self.width, True), name + "output.LayerNorm")
+        x = self.norm(self.activation(self.linear(x, head + transform[0], self.width, True)), head + transform[1])
+        return x @ table.T + self.take(head + "bias", config["vocab_size"])
+
+    def mixed(self, x, name):
+        q, k, v = (self.linear(x, name + "self." + which, self.width, True).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for which in ("query", "key", "value"))
+        return self.linear(attend(q, k, v, self.size**-0.5, causal=False), name + "output.dense", self.width, True)
+
+
+CLASSES = {"bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
 
 
 def decoder_of(config, weights=None):

@@ -8,6 +8,7 @@ import tempfile
 import torch
 import transformers
 
+from family_cases import ENCODERS
 from family_decoders import BUFFERS, TRAITS
 from make_golden import read
 
@@ -18,7 +19,8 @@ def make_model(config):
     fields = {name: value for name, value in config.items() if name != "model_type"}
     settings = transformers.AutoConfig.for_model(config["model_type"], **fields)
     settings.use_cache = False
-    model = transformers.AutoModelForCausalLM.from_config(settings, attn_implementation="eager", dtype=torch.float32)
+    kind = transformers.AutoModelForMaskedLM if config["model_type"] in ENCODERS else transformers.AutoModelForCausalLM
+    model = kind.from_config(settings, attn_implementation="eager", dtype=torch.float32)
     if any("experts" in name for name, _ in model.named_parameters()):
         model.set_experts_implementation("eager")  # grouped_mm, the default, asks for strides of 16 bytes
     return model.eval()
@@ -58,7 +60,9 @@ def load(model, weights, family):
         saved = read(pathlib.Path(folder) / "model.safetensors")
     if "lm_head.weight" not in weights:
         saved.pop("lm_head.weight", None)
-        saved.pop("embed_out.weight", None)
+        for tied in ("embed_out.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias",
+                     "lm_head.decoder.weight", "lm_head.decoder.bias"):
+            saved.pop(tied, None)
     if saved.keys() != weights.keys():
         raise SystemExit(f"save_pretrained() has other names: {sorted(saved.keys() ^ weights.keys())}")
     for name, tensor in saved.items():
@@ -72,7 +76,7 @@ def compute(config, weights, inputs, targets):
     family = config["model_type"]
     model = make_model(config)
     load(model, weights, family)
-    outputs = model(input_ids=inputs, use_cache=False)
+    outputs = model(input_ids=inputs) if family in ENCODERS else model(input_ids=inputs, use_cache=False)
     loss = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), targets.flatten())
     if config.get("output_router_logits"):
         loss = loss + config["router_aux_loss_coef"] * outputs.aux_loss

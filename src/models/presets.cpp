@@ -118,8 +118,9 @@ std::int64_t parameter_count(const TransformerConfig& c) {
   std::int64_t layers = 0;
   for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer, norm)});
   return sum({layers, only_if(a.per_layer.width > 0, per_layer_parameters(c)),
-              product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab), norm,
-              only_if(a.embedding_norm, norm),
+              product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab),
+              product({(a.final_norm ? 1 : 0) + (a.embedding_norm ? 1 : 0) + (a.head_transform ? 1 : 0), norm}),
+              only_if(a.head_transform, product({c.d_model, sum({c.d_model, 1})})), product({a.token_types, c.d_model}),
               only_if(a.positions == Positions::learned, product({a.unused_positions + a.max_context, c.d_model}))});
 }
 
@@ -201,6 +202,11 @@ void validate_shared_keys(const TransformerConfig& c) {
   }
 }
 
+void validate_encoder(const TransformerConfig& c) {
+  if (!c.architecture.is_causal && c.architecture.window > 0)
+    throw Error("windows of a model that is not causal are not supported", ErrorKind::unsupported);
+}
+
 void validate_linear_bias(const TransformerConfig& c) {
   const Architecture& a = c.architecture;
   if (a.positions == Positions::linear_bias && (c.kv_heads() != c.heads || a.chunks || a.latent.kv_rank > 0))
@@ -214,6 +220,7 @@ void validate_layers(const TransformerConfig& c) {
   validate_latent(c);
   validate_shared_keys(c);
   validate_linear_bias(c);
+  validate_encoder(c);
 }
 
 void validate(const TransformerConfig& c, std::int64_t batch) {

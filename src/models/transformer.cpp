@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/random/random_values.h"
 #include "core/types/enum_names.h"
 
 namespace ridgepoint {
@@ -13,7 +14,7 @@ namespace {
 constexpr double kEmbeddingDeviation = 0.02;  // the `initializer_range` of most published models
 
 constexpr auto kNorms = enum_names<Norm>("rms_norm", "layer_norm");
-constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both");
+constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both", "of_sums");
 constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu");
 constexpr auto kPositions = enum_names<Positions>("rotary", "learned", "linear_bias");
 constexpr auto kBlocks = enum_names<BlockOrder>("in_turn", "side_by_side", "side_by_side_one_norm");
@@ -124,6 +125,22 @@ void write_linear_bias(Program& program, const TransformerConfig& config) {
   program.write_input(std::string(kLinearBias), bias);
 }
 
+// Uniform tokens in 15 % of the places, as in BERT's training (Devlin et al. 2019, section 3.1), and -100 in the
+// others.
+void write_masked_targets(Program& program, std::int64_t vocab, std::uint64_t seed) {
+  constexpr std::int64_t kPercent = 100, kMasked = 15, kLeftOut = -100;
+  const std::optional<Value> input = program.graph().find_input("targets");
+  if (!input) return;
+  HostTensor targets(program.graph().type(*input)), draws(targets.type);
+  const std::int64_t first = program.parallel().rank * targets.type.elements();
+  fill_uniform(targets.as<std::int64_t>(), vocab, random_stream("targets", seed), first);
+  fill_uniform(draws.as<std::int64_t>(), kPercent, random_stream("targets.masked", seed), first);
+  for (std::size_t i = 0; i < targets.as<std::int64_t>().size(); ++i) {
+    if (draws.as<std::int64_t>()[i] >= kMasked) targets.as<std::int64_t>()[i] = kLeftOut;
+  }
+  program.write_input("targets", targets);
+}
+
 // The numbers by which training balances the experts are 0 at its begin, the factors of layers 1.
 void write_constants(Program& program) {
   const Graph& graph = program.graph();
@@ -173,7 +190,8 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
   const bool is_norm = parameter.type.shape.rank() == 1;
   if (parameter.name.ends_with("_norm.weight") && !config_.architecture.norm_adds_one) return {.mean = 1};
   if (is_bias || (is_norm && config_.architecture.norm_adds_one)) return {};
-  if (parameter.name == "position_embeddings.weight") return {.deviation = kEmbeddingDeviation};
+  if (parameter.name == "position_embeddings.weight" || parameter.name == "token_type_embeddings.weight")
+    return {.deviation = kEmbeddingDeviation};
   if (parameter.name == "per_layer_embeddings.weight") return {.deviation = kEmbeddingDeviation};
   if (parameter.name == "token_embeddings.weight")
     return {.deviation = config_.architecture.family.empty() ? 1 : kEmbeddingDeviation};
@@ -184,6 +202,7 @@ void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoi
   write_rotary_tables(program, config_);
   write_constants(program);
   Workload::write_data(program, seed, stop_point);
+  if (!config_.architecture.is_causal) write_masked_targets(program, config_.vocab, seed);
 }
 
 std::int64_t Transformer::flops(const CompileOptions& options) const {

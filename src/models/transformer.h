@@ -17,8 +17,9 @@ namespace ridgepoint {
 
 enum class Norm : std::uint8_t { rms_norm, layer_norm };
 // Where the norms of a block stand. before: they read the residual stream (GPT-2, Llama). after: they read the results
-// of attention and feed-forward, which are then added to the stream (OLMo 2). both: Gemma 2 and 3.
-enum class NormPlacement : std::uint8_t { before, after, both };
+// of attention and feed-forward, which are then added to the stream (OLMo 2). both: Gemma 2 and 3. of_sums: they read
+// the stream after each addition, and give the stream (BERT).
+enum class NormPlacement : std::uint8_t { before, after, both, of_sums };
 // gelu is x Phi(x) with the error function; gelu_tanh its approximation by tanh (Hendrycks & Gimpel 2016).
 enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
 // linear_bias: scores have a term that falls with the distance of the key, at a rate of each head (ALiBi, Press et al.
@@ -39,7 +40,7 @@ enum class ProjectionNorm : std::uint8_t { none, per_head, whole, rotated, unwei
 enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, dynamic, proportional };
 
 std::string_view name(Norm norm);                // rms_norm layer_norm
-std::string_view name(NormPlacement placement);  // before after both
+std::string_view name(NormPlacement placement);  // before after both of_sums
 std::string_view name(Activation activation);    // silu gelu gelu_tanh relu
 std::string_view name(Positions positions);      // rotary learned linear_bias
 std::string_view name(BlockOrder order);         // in_turn side_by_side side_by_side_one_norm
@@ -154,7 +155,7 @@ struct Architecture {
   Rotary rotary = {};
   double largest_bias = 8;  // linear_bias: the rates are 2^-(largest i / H) for i from 1 to H, H a power of 2
   bool low_bias = false;    // they and their products with positions are rounded to bf16, and scaled as scores (Falcon)
-  bool embedding_norm = false;  // the embedding has a norm (BLOOM)
+  bool embedding_norm = false;  // the embedding, with learned positions, has a norm (BLOOM, BERT)
   ProjectionNorm projection_norm = ProjectionNorm::none;
   double query_scale = 0;       // the factor of the scores; 0: 1 / sqrt(head size)
   double score_cap = 0;         // scores become cap tanh(scores / cap); 0: they stay
@@ -172,8 +173,14 @@ struct Architecture {
   std::int64_t layers_without_keys = 0;
   bool wide_without_keys = false;  // their feed-forward layers are twice as wide
   PerLayerInputs per_layer = {};
-  bool layer_scalars = false;  // a number, no parameter, is a factor of the result of each layer (Gemma 4)
-  std::int64_t window = 0;     // a query sees this many keys, its own included; 0: all before it
+  // Encoders: a token sees those after it, too, and the loss is that of the tokens whose targets are not negative
+  // (BERT).
+  bool is_causal = true;
+  std::int64_t token_types = 0;  // rows of an embedding of types; every token has the first one. 0: there is none
+  bool final_norm = true;
+  bool head_transform = false;  // a linear layer of the width, the activation and a norm stand before the head
+  bool layer_scalars = false;   // a number, no parameter, is a factor of the result of each layer (Gemma 4)
+  std::int64_t window = 0;      // a query sees this many keys, its own included; 0: all before it
   // Which layers have the window: layer i has entry i modulo the size. Empty: all.
   std::vector<bool> window_layers = {};
   bool chunks = false;  // in place of a window, a query sees the keys of its own chunk of `window` tokens (Llama 4)
@@ -253,7 +260,8 @@ void validate_layers(const TransformerConfig& config);
 std::int64_t parameter_count(const TransformerConfig& config);
 
 // The forward graph. Inputs: "inputs" and "targets" int64 [B,S], the parameters by name, and the rotary tables.
-// Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. `stop_point` is called for each layer.
+// Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. Of a model that is not causal, negative targets
+// are left out of the loss. `stop_point` is called for each layer.
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point = {});
 
 // The language model as a workload; tokens and targets are uniformly distributed.
@@ -271,7 +279,8 @@ class Transformer final : public Workload {
   // The embedding has standard deviation 1, those of the families of docs/models.md 0.02; biases are 0, and so are the
   // weights of norms that add one to them. Other weights as in Workload.
   TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const override;
-  // Also writes the rotary tables.
+  // Also writes the rotary tables. Of a model that is not causal, 15 % of the tokens have targets, as in BERT's
+  // training.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return batch_ * config_.context; }
   std::string_view unit() const override { return "tokens"; }

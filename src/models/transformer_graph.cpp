@@ -50,7 +50,7 @@ class TransformerBuilder {
       const ScopeGuard scope(graph_, "layers." + std::to_string(i));
       x = layer(x, i);
     }
-    return head(stream_norm(x, "ln_final"));
+    return head(made_of_.final_norm ? stream_norm(x, "ln_final") : x);
   }
 
   void declare_tables() {
@@ -88,8 +88,17 @@ class TransformerBuilder {
       x = embedding(graph_, embedding_, reshape(graph_, indices, {tokens_}));
       if (made_of_.embedding_scale != 1) x = scale(graph_, x, made_of_.embedding_scale);
     }
-    if (made_of_.embedding_norm) x = stream_norm(x, "ln_embeddings");
-    return made_of_.positions == Positions::learned ? add_positions(x) : x;
+    if (made_of_.token_types > 0) x = add(graph_, x, first_token_type());
+    if (made_of_.positions == Positions::learned) x = add_positions(x);
+    return made_of_.embedding_norm ? stream_norm(x, "ln_embeddings") : x;
+  }
+
+  // [1,D]
+  Value first_token_type() {
+    const ScopeGuard scope(graph_, "token_type_embeddings");
+    const std::int64_t others = made_of_.token_types - 1;
+    const Value rows = weight_here({Dim(made_of_.token_types), model_});
+    return others == 0 ? rows : split(graph_, rows, 0, {1, others})[0];
   }
 
   Value add_positions(Value x) {
@@ -105,12 +114,15 @@ class TransformerBuilder {
 
   Value layer(Value x, std::int64_t index) {
     if (stop_point_) stop_point_();
-    const bool before = made_of_.placement != NormPlacement::after;
-    const bool after = made_of_.placement != NormPlacement::before;
+    const NormPlacement placement = made_of_.placement;
+    const bool before = placement == NormPlacement::before || placement == NormPlacement::both;
+    const bool after = placement == NormPlacement::after || placement == NormPlacement::both;
+    const bool of_sums = placement == NormPlacement::of_sums;
     const Value read = before ? stream_norm(x, "ln1") : x;
     Value attended = attention(read, index);
     if (after) attended = stream_norm(attended, "ln1_after");
-    const Value joined = add(graph_, x, scaled(attended, made_of_.residual_scale));
+    Value joined = add(graph_, x, scaled(attended, made_of_.residual_scale));
+    if (of_sums) joined = stream_norm(joined, "ln1");
     Value transformed;
     if (made_of_.block == BlockOrder::side_by_side_one_norm) {
       transformed = feed_forward(read, index);
@@ -122,6 +134,7 @@ class TransformerBuilder {
     }
     if (after) transformed = stream_norm(transformed, "ln2_after");
     Value result = add(graph_, joined, scaled(transformed, made_of_.residual_scale));
+    if (of_sums) result = stream_norm(result, "ln2");
     if (made_of_.per_layer.width > 0) result = add(graph_, result, from_per_layer_input(result, index));
     if (!made_of_.layer_scalars) return result;
     return mul(graph_, result,
@@ -372,7 +385,7 @@ class TransformerBuilder {
     const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size(layer)));
     const bool limits = made_of_.has_window(layer) && !made_of_.chunks && made_of_.window < config_.context;
     return {.scale = made_of_.query_scale > 0 ? made_of_.query_scale : plain,
-            .causal = true,
+            .causal = made_of_.is_causal,
             .window = limits ? made_of_.window : 0,
             .soft_cap = made_of_.score_cap};
   }
@@ -415,6 +428,8 @@ class TransformerBuilder {
   }
 
   Value head(Value x) {
+    if (made_of_.head_transform)
+      x = stream_norm(activate(linear(x, config_.d_model, 'D', "head_transform", true)), "ln_head");
     const ScopeGuard scope(graph_, "lm_head");
     const Value weight = made_of_.tied_head ? embedding_ : weight_here({{config_.vocab, 'V'}, model_});
     Value logits = matmul(graph_, x, transpose(graph_, weight, {1, 0}));
@@ -427,14 +442,32 @@ class TransformerBuilder {
     graph_.set_phase(Phase::loss);
     const ScopeGuard scope(graph_, "loss");
     const Value targets = input(graph_, "targets", {DType::int64, {batch_, sequence_}}, Role::data);
-    const Value losses = cross_entropy(graph_, logits, reshape(graph_, targets, {tokens_})).first;
-    Value loss = scale(graph_, reduce_sum(graph_, losses, {0}), 1.0 / static_cast<double>(tokens_.size));
+    const Value of_tokens = reshape(graph_, targets, {tokens_});
+    Value loss;
+    if (made_of_.is_causal) {
+      const Value losses = cross_entropy(graph_, logits, of_tokens).first;
+      loss = scale(graph_, reduce_sum(graph_, losses, {0}), 1.0 / static_cast<double>(tokens_.size));
+    } else {
+      loss = mean_of_asked(logits, of_tokens);
+    }
     if (made_of_.experts.auxiliary_loss != 0 && !routings_.empty()) {
       const Value balance = load_balancing_loss(graph_, routings_);
       loss = add(graph_, loss, scale(graph_, balance, made_of_.experts.auxiliary_loss));
     }
     graph_.set_phase(Phase::forward);
     return loss;
+  }
+
+  // Of the tokens whose targets are not negative.
+  Value mean_of_asked(Value logits, Value targets) {
+    const auto integer = [&](std::int64_t value) { return integer_constant(graph_, value, DType::int64); };
+    const Value is_asked = cast(graph_, less_equal(graph_, integer(0), targets), DType::fp32);
+    const Value last = integer(config_.vocab - 1);
+    const Value not_negative = where(graph_, less(graph_, targets, integer(0)), integer(0), targets);
+    const Value rows = where(graph_, less(graph_, last, not_negative), last, not_negative);
+    const Value losses = cross_entropy(graph_, logits, rows).first;
+    const Value count = maximum(graph_, reduce_sum(graph_, is_asked, {0}), constant(graph_, 1, DType::fp32));
+    return div(graph_, reduce_sum(graph_, mul(graph_, losses, is_asked), {0}), count);
   }
 
   const TransformerConfig& config_;

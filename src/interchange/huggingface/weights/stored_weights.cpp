@@ -38,12 +38,19 @@ class WeightList {
     matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
     if (a.embedding_norm) norm(fmt::format("{}{}", model, names_.embedding_norm), "ln_embeddings");
     if (a.per_layer.width > 0) add_per_layer_inputs(model);
+    if (a.token_types > 0)
+      matrix(fmt::format("{}{}.weight", model, names_.token_types), c_.d_model,
+             {{"token_type_embeddings.weight", a.token_types}});
     if (a.positions == Positions::learned)
       matrix(fmt::format("{}{}.weight", model, names_.positions), c_.d_model,
              {{"position_embeddings.weight", a.unused_positions + a.max_context}});
     for (std::int64_t i = 0; i < c_.layers; ++i)
       add_layer(fmt::format("{}{}.{}.", model, names_.layers, i), fmt::format("layers.{}.", i), i);
-    norm(fmt::format("{}{}", model, names_.final_norm), "ln_final");
+    if (a.final_norm) norm(fmt::format("{}{}", model, names_.final_norm), "ln_final");
+    if (a.head_transform) {
+      linear(std::string(names_.head), names_.head_transform, c_.d_model, {{"head_transform", c_.d_model}}, true);
+      norm(fmt::format("{}.{}", names_.head, names_.head_norm), "ln_head");
+    }
     if (!a.tied_head) matrix(fmt::format("{}.weight", names_.head), c_.d_model, {{"lm_head.weight", c_.vocab}});
     if (a.head_bias) vector(fmt::format("{}.bias", names_.head), {{"lm_head.bias", c_.vocab}});
     return std::move(weights_);
