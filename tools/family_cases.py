@@ -5,6 +5,7 @@ import zlib
 import torch
 
 import family_decoders
+import family_own_layers
 from family_models import GEMMA, NORMS_OF_HEADS, FamilyModel, head_width
 
 BATCH, SEQUENCE = 2, 13
@@ -59,10 +60,32 @@ def gpt(family, **fields):
     return {"model_type": family, **TOKENS, **sizes, **dropout, **fields}
 
 
+ENCODERS = ("bert", "roberta")
+
+
+def encoder(family, **fields):
+    sizes = dict(vocab_size=19, hidden_size=16, intermediate_size=9, num_attention_heads=2, max_position_embeddings=15)
+    usual = dict(hidden_act="gelu", layer_norm_eps=1e-12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    return {"model_type": family, **TOKENS, **sizes, **usual, **fields}
+
+
 def gpt2(**fields):
     sizes = dict(vocab_size=29, n_embd=21, n_layer=2, n_head=3, n_positions=17, n_inner=None)
     dropout = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
     return {"model_type": "gpt2", **TOKENS, **sizes, **dropout, **fields}
+
+
+def gemma4(**fields):
+    sizes = dict(vocab_size=18, hidden_size=12, intermediate_size=5, num_hidden_layers=2, num_attention_heads=2,
+                 num_key_value_heads=2, num_global_key_value_heads=1, head_dim=4, global_head_dim=8,
+                 max_position_embeddings=64, attention_dropout=0.0)
+    rotary = dict(full_attention=dict(rope_type="proportional", rope_theta=1e6, partial_rotary_factor=0.6),
+                  sliding_attention=dict(rope_type="default", rope_theta=10000.0))
+    usual = dict(hidden_activation="gelu_pytorch_tanh", sliding_window=5, rms_norm_eps=1e-6,
+                 layer_types=["sliding_attention", "full_attention"], rope_parameters=rotary, attention_k_eq_v=False,
+                 hidden_size_per_layer_input=0, num_kv_shared_layers=0, use_double_wide_mlp=False,
+                 enable_moe_block=False, final_logit_softcapping=None, tie_word_embeddings=True)
+    return {"model_type": "gemma4_text", **TOKENS, **sizes, **usual, **fields}
 
 
 # The fields of config.json. Sizes are odd where the family allows it, and small: the files are committed.
@@ -89,12 +112,31 @@ CASES = {
                       layer_types=["sliding_attention", "sliding_attention", "full_attention"],
                       rope_parameters=dict(full_attention=dict(rope_type="linear", rope_theta=1e6, factor=8.0),
                                            sliding_attention=dict(rope_type="default", rope_theta=10000.0))),
+    # The last two layers have no keys of their own; 4 of the 8 elements of a head without window are rotated.
+    "gemma4": gemma4(num_hidden_layers=4, num_kv_shared_layers=2, use_double_wide_mlp=True,
+                     layer_types=["sliding_attention", "full_attention"] * 2, hidden_size_per_layer_input=3,
+                     vocab_size_per_layer_input=18, final_logit_softcapping=3.0),
+    "gemma4_experts": gemma4(attention_k_eq_v=True, enable_moe_block=True, num_experts=4, top_k_experts=2,
+                             moe_intermediate_size=5),
     "phi3": decoder("phi3", sliding_window=6, resid_pdrop=0.0, embd_pdrop=0.0, num_key_value_heads=4,
                     original_max_position_embeddings=64, **rope()),
     # Rotated are 4 of a head's 6 elements.
     "phi3_partial": decoder("phi3", resid_pdrop=0.0, embd_pdrop=0.0, sliding_window=None, tie_word_embeddings=True,
                             original_max_position_embeddings=64, partial_rotary_factor=0.75,
                             **rope(partial_rotary_factor=0.75)),
+    # Most logits of the router are near the best; the factors are those beyond the original context.
+    "phimoe": decoder("phimoe", hidden_size=16, intermediate_size=5, vocab_size=19, num_hidden_layers=1,
+                      num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.4, input_jitter_noise=0.0,
+                      attention_bias=True, lm_head_bias=True, sliding_window=None, output_router_logits=False,
+                      rms_norm_eps=1e-5,
+                      **rope(kind="longrope", short_factor=[1.0, 1.3], long_factor=[1.0, 2.5], short_mscale=1.2,
+                             long_mscale=1.2, original_max_position_embeddings=64)),
+    "dbrx": {"model_type": "dbrx", **TOKENS, "vocab_size": 19, "d_model": 16, "n_heads": 4, "n_layers": 1,
+             "max_seq_len": 64, "resid_pdrop": 0.0, "emb_pdrop": 0.0, "output_router_logits": False,
+             "attn_config": dict(kv_n_heads=2, clip_qkv=0.9, rope_theta=10000.0, attn_pdrop=0.0),
+             "ffn_config": dict(ffn_hidden_size=7, hidden_size=16, moe_num_experts=5, moe_top_k=3,
+                                ffn_act_fn=dict(name="silu"), moe_jitter_eps=None, moe_loss_weight=0.05,
+                                moe_normalize_expert_weights=1.0), **rope()},
     "olmo2": decoder("olmo2", **rope(500000.0)),
     "mixtral": decoder("mixtral", num_local_experts=3, num_experts_per_tok=2, intermediate_size=14, sliding_window=None,
                        output_router_logits=False, **rope(1e6)),
@@ -112,6 +154,16 @@ CASES = {
                                num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1, mlp_only_layers=[1],
                                output_router_logits=False, use_sliding_window=False,
                                **rope(1e4, "yarn", **YARN, truncate=False)),
+    "qwen2_moe_windows": decoder("qwen2_moe", hidden_size=12, intermediate_size=7, vocab_size=19,
+                                 num_attention_heads=2, num_key_value_heads=2, moe_intermediate_size=5, num_experts=3,
+                                 num_experts_per_tok=2, shared_expert_intermediate_size=4, norm_topk_prob=False,
+                                 decoder_sparse_step=1, mlp_only_layers=[], output_router_logits=False,
+                                 use_sliding_window=True, max_window_layers=2, **SLIDING, **rope(1e6)),
+    "qwen3_moe_windows": decoder("qwen3_moe", hidden_size=12, intermediate_size=7, vocab_size=19, num_hidden_layers=1,
+                                 num_attention_heads=2, num_key_value_heads=1, head_dim=6, moe_intermediate_size=5,
+                                 num_experts=3, num_experts_per_tok=2, norm_topk_prob=True, decoder_sparse_step=1,
+                                 mlp_only_layers=[], output_router_logits=False, use_sliding_window=True,
+                                 sliding_window=4, **rope(1e6)),
     "llama_dynamic": decoder("llama", num_hidden_layers=1, max_position_embeddings=7, **rope(kind="dynamic", factor=2.0)),
     "phi3_longrope": decoder("phi3", num_hidden_layers=1, resid_pdrop=0.0, embd_pdrop=0.0, sliding_window=None,
                              original_max_position_embeddings=9,
@@ -211,6 +263,19 @@ CASES = {
                 "attention_types": [[["global", "local"], 1]], "window_size": 5, "max_position_embeddings": 17,
                 "intermediate_size": 19, "resid_dropout": 0.0, "embed_dropout": 0.0, "attention_dropout": 0.0,
                 "activation_function": "gelu_new"},
+    "bloom": {"model_type": "bloom", **TOKENS, "vocab_size": 19, "hidden_size": 15, "n_layer": 2, "n_head": 3,
+              "hidden_dropout": 0.0, "attention_dropout": 0.0, "layer_norm_epsilon": 1e-5},
+    "mpt": {"model_type": "mpt", **TOKENS, "vocab_size": 19, "d_model": 12, "n_layers": 2, "n_heads": 6,
+            "max_seq_len": 31, "attn_config": dict(alibi=True, clip_qkv=1.1, softmax_scale=0.8, attn_pdrop=0)},
+    "falcon_bias": decoder("falcon", num_hidden_layers=1, hidden_size=15, num_attention_heads=5, multi_query=False,
+                           parallel_attn=False, new_decoder_architecture=False, alibi=True, bias=True,
+                           hidden_dropout=0.0, ffn_hidden_size=13, activation="gelu", tie_word_embeddings=True,
+                           **rope()),
+    "baichuan_bias": {"model_type": "baichuan", **TOKENS, "vocab_size": 19, "hidden_size": 12, "intermediate_size": 7,
+                      "num_hidden_layers": 1, "num_attention_heads": 3, "model_max_length": 64, "hidden_act": "silu",
+                      "rms_norm_eps": 1e-6, "tie_word_embeddings": False},
+    "bert": encoder("bert", num_hidden_layers=2, type_vocab_size=2),
+    "roberta": encoder("roberta", num_hidden_layers=1, type_vocab_size=1, pad_token_id=1),
     "minicpm": decoder("minicpm", scale_emb=5, scale_depth=1.4, dim_model_base=8, tie_word_embeddings=True,
                        rope_theta=10000.0),
     "internlm": decoder("internlm", num_key_value_heads=4, bias=True, rope_theta=10000.0),
@@ -267,7 +332,7 @@ def linear_shapes(name, outputs, inputs, bias=False):
 def parameter_shapes(config):
     """Name -> shape of every tensor of the published files."""
     if config["model_type"] in family_decoders.TRAITS:
-        return family_decoders.shapes(config)
+        return family_own_layers.shapes(config)
     return gpt2_shapes(config) if config["model_type"] == "gpt2" else decoder_shapes(config)
 
 
@@ -351,13 +416,17 @@ def random_weight(name, shape, family, generator):
     """At the scale of its inputs. Norms are moved off their usual value, where a missing factor would not show."""
     values = torch.randn(shape, generator=generator)
     if name.endswith(family_decoders.BUFFERS):
-        return 0.1 * values
+        return (1 if name.endswith("scalar") else 0) + 0.1 * values
     if len(shape) == 1:
-        is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight") or name.endswith(".D")
+        is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight") or name.endswith((".D", "scale"))
+        if family == "gemma4_text" and ("q_norm" in name or "k_norm" in name):
+            return 0.4 + 0.1 * values  # scores are not divided by the root of the size: larger ones make softmax sharp
         adds_one = (family in (*GEMMA, "gemma") or family.startswith("qwen3_5") or family == "qwen3_next")
         return (1 if is_factor and (not adds_one or ".linear_attn." in name) else 0) + 0.2 * values
     if "embed" in name.replace("embed_out", "") or ".wte." in name or ".wpe." in name:
         return 0.4 * values
+    if "per_layer_input_gate" in name:  # where GELU is far below 0 it has few digits, which the norm after it makes large
+        return 0.2 * values / shape[-1] ** 0.5
     return values if len(shape) == 3 and shape[1] == 1 else values / shape[-1] ** 0.5  # short convolutions
 
 
@@ -369,4 +438,7 @@ def make_case(name):
     weights = {key: random_weight(key, shape, config["model_type"], generator)
                for key, shape in sorted(parameter_shapes(config).items())}
     inputs, targets = (torch.randint(vocab, (BATCH, SEQUENCE), generator=generator) for _ in range(2))
+    if config["model_type"] in ENCODERS:  # some tokens have no target, and none is padding
+        targets[:, ::3] = -100
+        inputs[inputs == 1] = 0
     return config, weights, inputs, targets

@@ -15,7 +15,7 @@ import torch
 from torch.nn import functional
 
 from family_mixers import MIXERS
-from family_operations import ACTIVATIONS, attend, rms_norm, rotary_tables, rotate, rotate_adjacent
+from family_operations import ACTIVATIONS, attend, linear_bias, rms_norm, rotary_tables, rotate, rotate_adjacent
 
 
 @dataclasses.dataclass
@@ -54,6 +54,9 @@ class Traits:
     packed: str = ""  # experts in one tensor: halves, transposed, alternating
     mixer: str = ""  # the module of layers without attention, or of what is beside it
     gated: bool = False  # attention's result has a gate, whose rows follow the queries of each head
+    embedding_norm: str = ""
+    has_bias: bool = False  # of scores: ALiBi
+    activation: str = "silu"  # where the config has none
 
 
 GPT = dict(model="transformer.", embedding="wte", layers="h", final_norm="ln_f", norm="layer", tied=True)
@@ -68,6 +71,13 @@ LFM2 = dict(epsilon=1e-5, final_norm="embedding_norm", output="out_proj", head_n
 DEEPSEEK = dict(experts="mlp", shared="shared_experts", bias=BOTH)
 TRAITS = {
     "gemma": Traits(norm="gemma", tied=True, bias=BOTH),
+    "gemma4_text": Traits(packed="halves", expert_names=("experts.gate_up_proj", "experts.down_proj"), tied=True),
+    "phimoe": Traits(norm="layer", experts="block_sparse_moe", expert_names=("w1", "w3", "w2"),
+                     bias=dict(BOTH, head="lm_head_bias")),
+    "dbrx": Traits(model="transformer.", embedding="wte", layers="blocks", final_norm="norm_f",
+                   attention="norm_attn_norm.attn", qkv=("Wqkv",), output="out_proj", norm="layer_without_bias",
+                   norms=("norm_attn_norm.norm_1", "", "norm_attn_norm.norm_2", ""), experts="ffn",
+                   router="router.layer", packed="stacked"),
     "olmo": Traits(norm="layer_without_weight", bias=BOTH),
     "olmo3": Traits(epsilon=1e-5, norms=AFTER, head_norms=("q_norm", "k_norm"), head_norms_when="whole", bias=BOTH),
     "olmoe": Traits(epsilon=1e-5, head_norms=("q_norm", "k_norm"), head_norms_when="whole", experts="mlp", bias=BOTH),
@@ -123,6 +133,14 @@ TRAITS = {
                           matrices=("c_fc", "c_proj"), norms=LN, bias=ALL_BIASES),
     "gpt_neo": Traits(**GPT, positions="wpe", attention="attn.attention", output="out_proj",
                       matrices=("c_fc", "c_proj"), norms=LN, bias=dict(output=True, ffn=True)),
+    "bloom": Traits(**dict(GPT, embedding="word_embeddings"), embedding_norm="word_embeddings_layernorm",
+                    attention="self_attention", qkv=("query_key_value",), grouped=True, output="dense", has_bias=True,
+                    matrices=("dense_h_to_4h", "dense_4h_to_h"), bias=ALL_BIASES, activation="gelu_new"),
+    "mpt": Traits(**dict(GPT, layers="blocks", final_norm="norm_f", norm="layer_without_bias"), attention="attn",
+                  qkv=("Wqkv",), output="out_proj", has_bias=True, ffn="ffn", matrices=("up_proj", "down_proj"),
+                  norms=("norm_1", "", "norm_2", ""), activation="gelu"),
+    "bert": Traits(norm="layer", activation="gelu"),
+    "roberta": Traits(norm="layer", activation="gelu"),
     "minicpm": Traits(tied=True),
     "internlm": Traits(bias=dict(qkv="bias", output="bias")),
     "internlm2": Traits(embedding="tok_embeddings", head="output", attention="attention", qkv=("wqkv",), grouped=True,
@@ -163,7 +181,7 @@ TRAITS = {
     "lfm2_moe": Traits(**LFM2, experts="feed_forward", expert_names=("w1", "w3", "w2"), scores="sigmoid",
                        correction="expert_bias"),
 }
-BUFFERS = ("e_score_correction_bias", "expert_bias")  # ends of the names of tensors that are no parameters
+BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar")  # ends of the names of what is no parameter
 LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps", "norm_eps")
 
 
@@ -223,6 +241,8 @@ class Decoder:
         vocab = self.field("embedding_size", "vocab_size", "padded_vocab_size")
         table = self.take(f"{traits.model}{traits.embedding}.weight", vocab, self.width)
         x = table[inputs] * self.embedding_scale()
+        if traits.embedding_norm:
+            x = self.norm(x, traits.model + traits.embedding_norm)
         if traits.positions:  # OPT counts positions from 2 (arXiv 2205.01068 and its code)
             offset = 2 if self.family == "opt" else 0
             rows = offset + self.field("max_position_embeddings", "n_positions", "max_sequence_length")
@@ -325,10 +345,17 @@ class Decoder:
             q = q * self.growth(x.shape[1]).to(q.dtype)
         sinks = self.take(name + "sinks", self.heads) if self.family == "gpt_oss" else None
         window, chunk = self.limits(layer)
-        mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks)
+        mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks, bias=self.bias(x.shape[1]))
         if self.traits.gated:
             mixed = mixed * torch.sigmoid(self.gate)
         return self.linear(mixed, name + self.traits.output, self.width, self.has_bias("output"))
+
+    def bias(self, sequence):
+        """Falcon scales it as scores; the models of Baichuan of 13B have no field of positions."""
+        if self.family == "falcon" and self.config["alibi"]:
+            return linear_bias(self.heads, sequence, rounded=True) * self.score_scale()
+        has_bias = self.traits.has_bias or (self.family == "baichuan" and "max_position_embeddings" not in self.config)
+        return linear_bias(self.heads, sequence) if has_bias else None
 
     def projected(self, x, name, layer):
         """Queries, keys and values [batch, heads, sequence, size]."""
@@ -345,7 +372,7 @@ class Decoder:
         norms, when = self.norms_of_heads()
         if norms and when == "whole":
             q, k = self.norm(q, name + norms[0]), self.norm(k, name + norms[1])
-        limit = self.config.get("clip_qkv")
+        limit = self.config.get("clip_qkv") or self.config.get("attn_config", {}).get("clip_qkv")
         if limit:
             q, k, v = (t.clamp(-limit, limit) for t in (q, k, v))
         q, k, v = (t.unflatten(-1, (-1, self.size)) for t in (q, k, v))
@@ -434,7 +461,9 @@ class Decoder:
 
     def rotates(self, layer):
         config = self.config
-        if self.traits.positions or self.family == "nemotron_h" or config.get("position_embedding_type") == "nope":
+        if self.traits.positions or self.bias(1) is not None or self.family == "nemotron_h":
+            return False
+        if config.get("position_embedding_type") == "nope":
             return False
         if config.get("no_rope_layers"):  # its 1 means that the layer rotates
             return bool(config["no_rope_layers"][layer])
@@ -472,6 +501,7 @@ class Decoder:
         if self.family == "gpt_neo" or not self.config.get("scale_attn_weights", True):
             return 1.0
         scale = self.config.get("attention_multiplier", self.size**-0.5)
+        scale = self.config.get("attn_config", {}).get("softmax_scale") or scale
         rope = self.rope() if self.family == "deepseek_v3" else {}
         if self.family == "deepseek_v3" and rope["rope_type"] != "default" and rope.get("mscale_all_dim"):
             scale *= (0.1 * rope["mscale_all_dim"] * math.log(rope["factor"]) + 1) ** 2
@@ -480,7 +510,8 @@ class Decoder:
     # Feed-forward layers.
 
     def activation(self, x):
-        return ACTIVATIONS[self.field("hidden_act", "activation_function", "activation", "mlp_hidden_act", default="silu")](x)
+        return ACTIVATIONS[self.field("hidden_act", "activation_function", "activation", "mlp_hidden_act",
+                                      default=self.traits.activation)](x)
 
     def feed_forward(self, x, name, layer):
         config, module = self.config, name + (self.traits.ffn + "." if self.traits.ffn else "")
@@ -607,9 +638,3 @@ class Decoder:
 
         return run
 
-
-def shapes(config):
-    """Name -> shape of every tensor of the published files."""
-    model = Decoder(config)
-    model.forward(torch.zeros(1, 2, dtype=torch.int64))
-    return model.shapes

@@ -14,6 +14,7 @@ import torch
 from torch.nn import functional
 
 import family_decoders
+import family_own_layers
 from family_operations import ACTIVATIONS, attend, load_balancing_loss, rms_norm, rotary_tables, rotate, soft_cap
 
 GEMMA = ("gemma2", "gemma3_text")
@@ -33,7 +34,7 @@ class FamilyModel:
     def forward(self, inputs):
         self.router_logits = []
         if self.family in family_decoders.TRAITS:
-            decoder = family_decoders.Decoder(self.config, self.weights)
+            decoder = family_own_layers.decoder_of(self.config, self.weights)
             logits = decoder.forward(inputs)
             self.router_logits = decoder.router_logits
             return logits
@@ -117,6 +118,8 @@ class FamilyModel:
         return self.linear(x, name + "qkv_proj").split([heads * width, kv_heads * width, kv_heads * width], -1)
 
     def has_window(self, layer):
+        if self.family == "qwen3_moe":
+            return self.config["use_sliding_window"]
         types = self.config.get("layer_types")
         return types[layer] == "sliding_attention" if types else self.family in WINDOW_IN_EVERY_LAYER
 

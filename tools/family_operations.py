@@ -120,19 +120,32 @@ def rotate_adjacent(x, cosines, sines):
     return torch.cat([turned, rest], -1)
 
 
-def attend(q, k, v, scale, window=None, cap=None, chunk=None, sinks=None):
+def linear_bias(heads, sequence, rounded=False):
+    """ALiBi (Press et al., arXiv 2108.12409), section 3 and its code: the rates of heads are a geometric sequence from
+    2^(-8/n) on, n the largest power of 2 up to their number; the others take every second rate of the sequence for 2n.
+    [heads, sequence]: the rate times the position of each key. Falcon rounds both to bf16."""
+    n = 2 ** math.floor(math.log2(heads))
+    rates = [2.0 ** (-8 * (i + 1) / n) for i in range(n)] + [2.0 ** (-4 * (2 * i + 1) / n) for i in range(heads - n)]
+    rates, positions = torch.tensor(rates, dtype=torch.float64)[:, None], torch.arange(sequence, dtype=torch.float64)
+    return (rates.bfloat16().double() * positions).bfloat16().double() if rounded else rates * positions
+
+
+def attend(q, k, v, scale, window=None, cap=None, chunk=None, sinks=None, bias=None, causal=True):
     """Causal attention: q [batch, heads, sequence, width], k and v with a divisor of its heads; gives [batch, sequence,
     heads * width].
 
     Adjacent heads of q share one of k and v (Ainslie et al., "GQA", arXiv 2305.13245). With a window, a token sees
     itself and the window - 1 tokens before it (Mistral 7B, arXiv 2310.06825, section 2); with a chunk, only tokens of
-    its own chunk (Llama 4). A sink of each head is a score without a value (Xiao et al., arXiv 2309.17453; gpt-oss)."""
+    its own chunk (Llama 4). A sink of each head is a score without a value (Xiao et al., arXiv 2309.17453; gpt-oss). A
+    bias [heads, keys] is added to the scores. Not causal: a token sees all."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     scores = soft_cap(q @ k.transpose(-1, -2) * scale, cap)
+    if bias is not None:
+        scores = scores + bias[:, None].to(scores.dtype)
     positions = torch.arange(q.shape[2])
     distance = positions[:, None] - positions
-    unseen = (distance < 0) | (distance >= (window or q.shape[2]))
+    unseen = (distance < 0) & causal | (distance >= (window or q.shape[2]))
     if chunk:
         unseen = unseen | (positions[:, None] // chunk != positions // chunk)
     scores = scores.masked_fill(unseen, float("-inf"))

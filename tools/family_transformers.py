@@ -8,6 +8,7 @@ import tempfile
 import torch
 import transformers
 
+from family_cases import ENCODERS
 from family_decoders import BUFFERS, TRAITS
 from make_golden import read
 
@@ -18,20 +19,21 @@ def make_model(config):
     fields = {name: value for name, value in config.items() if name != "model_type"}
     settings = transformers.AutoConfig.for_model(config["model_type"], **fields)
     settings.use_cache = False
-    model = transformers.AutoModelForCausalLM.from_config(settings, attn_implementation="eager", dtype=torch.float32)
+    kind = transformers.AutoModelForMaskedLM if config["model_type"] in ENCODERS else transformers.AutoModelForCausalLM
+    model = kind.from_config(settings, attn_implementation="eager", dtype=torch.float32)
     if any("experts" in name for name, _ in model.named_parameters()):
         model.set_experts_implementation("eager")  # grouped_mm, the default, asks for strides of 16 bytes
     return model.eval()
 
 
-MIXTRAL = ("mixtral", "minimax_m2")
+MIXTRAL = ("mixtral", "minimax_m2", "phimoe")
 
 
 def published(name, tensor, family):
     """The names and parts (views) of one of the model's parameters in published files. `transformers` 5 keeps the
     weights of a layer's experts in one parameter, the files of most families one by one."""
     if family in MIXTRAL:
-        name = name.replace(".mlp.", ".block_sparse_moe.")
+        name = name.replace(".mlp.", ".block_sparse_moe.").replace(".router.", ".gate.")
     gate, up, down = ("w1", "w3", "w2") if family in MIXTRAL else ("gate_proj", "up_proj", "down_proj")
     found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|down_proj)(?:\.weight)?", name)
     is_packed = family in TRAITS and TRAITS[family].packed
@@ -58,7 +60,9 @@ def load(model, weights, family):
         saved = read(pathlib.Path(folder) / "model.safetensors")
     if "lm_head.weight" not in weights:
         saved.pop("lm_head.weight", None)
-        saved.pop("embed_out.weight", None)
+        for tied in ("embed_out.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias",
+                     "lm_head.decoder.weight", "lm_head.decoder.bias"):
+            saved.pop(tied, None)
     if saved.keys() != weights.keys():
         raise SystemExit(f"save_pretrained() has other names: {sorted(saved.keys() ^ weights.keys())}")
     for name, tensor in saved.items():
@@ -72,7 +76,7 @@ def compute(config, weights, inputs, targets):
     family = config["model_type"]
     model = make_model(config)
     load(model, weights, family)
-    outputs = model(input_ids=inputs, use_cache=False)
+    outputs = model(input_ids=inputs) if family in ENCODERS else model(input_ids=inputs, use_cache=False)
     loss = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), targets.flatten())
     if config.get("output_router_logits"):
         loss = loss + config["router_aux_loss_coef"] * outputs.aux_loss

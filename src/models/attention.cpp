@@ -52,6 +52,13 @@ Value weights_beside_sinks(Graph& graph, Value scores, Value sinks, std::int64_t
   return div(graph, exponentials, sum);
 }
 
+// [H,K] as scores [...,H,S,K] or [...,N,G,S,K] take it.
+Value bias_of_scores(Graph& graph, Value bias, std::int64_t group) {
+  const Dim heads = graph.type(bias).shape.dim(0), keys = graph.type(bias).shape.dim(1);
+  if (group == 1) return reshape(graph, bias, {heads, Dim(1), keys});
+  return reshape(graph, bias, {Dim(heads.size / group), Dim(group), Dim(1), keys});
+}
+
 // The op, with sinks if there are any; `is_plain`: computed as its decomposition on every device.
 const Node& attention_node(Graph& graph, std::vector<Value> operands, const AttentionForm& form, bool is_plain) {
   Attributes attributes = attributes_of(form);
@@ -123,8 +130,28 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
   return AttentionVariant::recompute;
 }
 
+BiasedHeads with_bias_columns(Graph& graph, Value q, Value k, Value bias, double scale) {
+  const auto columns = [&](Value x, Value of_heads, std::int64_t count) {
+    const Shape& shape = graph.type(x).shape;
+    return broadcast(graph, of_heads, {shape.dim(0), shape.dim(1), shape.dim(2), Dim(count)});
+  };
+  constexpr int kPieces = 3;  // of 8 bits each
+  const double factor = std::exp2(std::round(-std::log2(scale)));
+  const Shape column{graph.type(bias).shape.dim(0), graph.type(bias).shape.dim(1), Dim(1)};
+  Value rest = mul(graph, bias, constant(graph, 1 / (scale * factor), DType::fp32));
+  std::vector<Value> of_keys = {k};
+  for (int piece = 0; piece < kPieces; ++piece) {
+    const Value rounded = cast(graph, cast(graph, rest, DType::bf16), DType::fp32);
+    of_keys.push_back(columns(k, reshape(graph, rounded, column), 1));
+    rest = sub(graph, rest, rounded);
+  }
+  of_keys.push_back(columns(k, constant(graph, 0, DType::fp32), kBiasColumns - kPieces));
+  const Value of_queries = columns(q, constant(graph, factor, DType::fp32), kBiasColumns);
+  return {concat(graph, {q, of_queries}, -1), concat(graph, of_keys, -1)};
+}
+
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
-                      Value sinks) {
+                      Value sinks, Value bias) {
   if (variant == AttentionVariant::flash || variant == AttentionVariant::recompute) {
     std::vector<Value> operands = {q, k, v};
     if (sinks.valid()) operands.push_back(sinks);
@@ -139,6 +166,7 @@ Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, 
     const ScopeGuard scope(graph, "scores");
     scores = scale(graph, matmul(graph, heads.grouped(q), swap_last_two_axes(graph, k)), form.scale);
     if (form.soft_cap > 0) scores = soft_cap(graph, scores, form.soft_cap);
+    if (bias.valid()) scores = add(graph, scores, bias_of_scores(graph, bias, group));
   }
   if (form.causal) {
     const ScopeGuard scope(graph, "mask");

@@ -24,9 +24,19 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
 
 // softmax(scores) v for q [...,S,D], k and v [...,K,D] -> [...,S,D], as the op attention() computes it: with its forms
 // of scores, and heads that share keys and values. `sinks` [H], if there are any, are scores of no value beside those
-// of the keys: they take their part of the softmax. With them every variant stores the scores.
+// of the keys: they take their part of the softmax. With them every variant stores the scores. `bias` [H,K], if there
+// is any, is added to the scores of each key; the variants of the op have none.
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
-                      Value sinks = {});
+                      Value sinks = {}, Value bias = {});
+
+// Queries and keys [B,S,H,d] with columns more whose products are the terms of a linear bias [S,H] of each key, for a
+// kernel that knows no bias: `scale` times the product of a row of q and one of k has the term to 24 bits, in low
+// precision, too.
+struct BiasedHeads {
+  Value q, k;
+};
+inline constexpr std::int64_t kBiasColumns = 8;  // kernels take head sizes that are multiples of 8
+BiasedHeads with_bias_columns(Graph& graph, Value q, Value k, Value bias, double scale);
 
 // One call of attention, forward alone or with its backward: the workload that `ridgepoint attention` measures.
 struct AttentionProblem {

@@ -1,8 +1,10 @@
 #include "models/experts.h"
 
+#include <cmath>
 #include <string>
 #include <utility>
 
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
@@ -11,8 +13,13 @@ namespace {
 
 class ExpertBuilder {
  public:
-  ExpertBuilder(Graph& graph, Value x, const ExpertSizes& sizes)
-      : graph_(graph), x_(x), sizes_(sizes), tokens_(graph.type(x).shape.dim(0)), model_(graph.type(x).shape.dim(1)) {}
+  ExpertBuilder(Graph& graph, Value x, Value routed_by, const ExpertSizes& sizes)
+      : graph_(graph),
+        x_(x),
+        routed_by_(routed_by.valid() ? routed_by : x),
+        sizes_(sizes),
+        tokens_(graph.type(x).shape.dim(0)),
+        model_(graph.type(x).shape.dim(1)) {}
 
   Value build(std::vector<ExpertRouting>* routings) {
     route();
@@ -36,13 +43,26 @@ class ExpertBuilder {
 
   const ExpertRules& rules() const { return sizes_.rules; }
 
+  // What the router reads.
+  Value router_input() {
+    if (rules().router_epsilon == 0) return routed_by_;
+    const ScopeGuard scope(graph_, "router");
+    const Value factors = scale(graph_, parameter("scale", {model_}), 1 / std::sqrt(static_cast<double>(model_.size)));
+    return rms_norm(graph_, routed_by_, factors, rules().router_epsilon).first;
+  }
+
   void route() {
-    Value logits = linear(x_, sizes_.experts, "router");
+    Value logits = linear(router_input(), sizes_.experts, "router");
     const ScopeGuard scope(graph_, "router");
     if (rules().has_router_bias) logits = add(graph_, logits, cast_to(parameter("bias", {sizes_.experts}), logits));
     probabilities_ = softmax(graph_, logits);
     const auto [weights, choices] = choose(logits);
     weights_ = rules().scale == 1 ? weights : scale(graph_, weights, rules().scale);
+    if (rules().has_expert_scales) {
+      const Value column = reshape(graph_, parameter("expert_scale", {sizes_.experts}), {sizes_.experts, 1});
+      const Value scales = embedding(graph_, column, reshape(graph_, choices, {tokens_.size * sizes_.chosen}));
+      weights_ = mul(graph_, weights_, cast_to(reshape(graph_, scales, graph_.type(weights_).shape), weights_));
+    }
     order_ = expert_order(graph_, choices, sizes_.experts);
   }
 
@@ -51,12 +71,34 @@ class ExpertBuilder {
       const auto [chosen, choices] = top_k(graph_, logits, sizes_.chosen);
       return {softmax(graph_, chosen), choices};
     }
+    if (rules().scores == RouterScores::sparse_mixer) return mixed_sparsely(logits);
     const Value scores = rules().scores == RouterScores::sigmoid ? sigmoid(graph_, logits) : probabilities_;
     if (rules().has_correction || rules().groups != rules().groups_per_token) {
       const Value choices = top_k(graph_, of_best_groups(scores), sizes_.chosen).second;
       return divided(top_k(graph_, of_choices(scores, choices), sizes_.chosen));
     }
     return divided(top_k(graph_, scores, sizes_.chosen));
+  }
+
+  // The best expert, then the best of the others.
+  std::pair<Value, Value> mixed_sparsely(Value logits) {
+    constexpr double kNever = -1e30;  // a logit that softmax makes 0
+    const DType dtype = graph_.type(logits).dtype;
+    const Value fixed = detach(graph_, logits);
+    const Value never = constant(graph_, kNever, dtype);
+    const Value magnitude = maximum(graph_, fixed, neg(graph_, fixed));
+    const Value choices = top_k(graph_, fixed, 2).second;
+    const Value first = chosen_ones(split(graph_, choices, -1, {1, 1})[0], dtype);
+    const Value is_first = less(graph_, constant(graph_, 0, dtype), first);
+    std::vector<Value> weights;
+    for (const bool is_second : {false, true}) {
+      const Value left = is_second ? where(graph_, is_first, never, logits) : logits;
+      const Value best = detach(graph_, top_k(graph_, left, 1).first);
+      const Value reach = scale(graph_, maximum(graph_, magnitude, best), 2 * rules().jitter);
+      const Value is_far = less(graph_, reach, sub(graph_, best, detach(graph_, left)));
+      weights.push_back(top_k(graph_, softmax(graph_, where(graph_, is_far, never, left)), 1).first);
+    }
+    return {concat(graph_, weights, -1), choices};
   }
 
   std::pair<Value, Value> divided(std::pair<Value, Value> best) {
@@ -68,11 +110,14 @@ class ExpertBuilder {
 
   // The scores [T,E], which are positive, of the choices [T,k], and -1 elsewhere.
   Value of_choices(Value scores, Value choices) {
-    const DType dtype = graph_.type(scores).dtype;
-    const Value ones = broadcast(graph_, constant(graph_, 1, dtype), graph_.type(choices).shape);
-    const Value is_chosen =
-        detach(graph_, make_value(graph_, Op::top_k_backward, {ones, choices}, {{"size", sizes_.experts}}));
+    const Value is_chosen = chosen_ones(choices, graph_.type(scores).dtype);
     return add(graph_, mul(graph_, scores, is_chosen), shift(graph_, is_chosen, -1));
+  }
+
+  // 1 at the choices [T,k] of all experts [T,E], and 0 elsewhere.
+  Value chosen_ones(Value choices, DType dtype) {
+    const Value ones = broadcast(graph_, constant(graph_, 1, dtype), graph_.type(choices).shape);
+    return detach(graph_, make_value(graph_, Op::top_k_backward, {ones, choices}, {{"size", sizes_.experts}}));
   }
 
   // The scores by which experts are chosen, without a derivative: 0 in groups other than the best.
@@ -114,15 +159,10 @@ class ExpertBuilder {
       return rules().has_biases ? add(graph_, made, bias_of_rows(made, "b" + number)) : made;
     };
     Value gate = product(rows, "1", inner, model_);
-    if (rules().squared_relu) return product(squared_relu(gate), "2", model_, inner);
-    if (rules().limit == 0) gate = silu(graph_, gate);
+    if (rules().limit == 0) gate = activated(graph_, sizes_.activation, gate);
+    if (rules().squared_relu) return product(gate, "2", model_, inner);
     const Value up = product(rows, "3", inner, model_);
     return product(rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(gate, up), "2", model_, inner);
-  }
-
-  Value squared_relu(Value x) {
-    const Value positive = relu(graph_, x);
-    return mul(graph_, positive, positive);
   }
 
   // The bias of each row's expert, which is the product of a column of ones with it.
@@ -166,15 +206,14 @@ class ExpertBuilder {
   Value shared() {
     const Value factor = sizes_.shared_gate ? sigmoid(graph_, linear(x_, 1, "shared_expert_gate")) : Value();
     const ScopeGuard scope(graph_, "shared_expert");
-    const Value first = linear(x_, sizes_.shared_d_ff, "w1");
-    Value inner = rules().squared_relu ? squared_relu(first) : silu(graph_, first);
+    Value inner = activated(graph_, sizes_.activation, linear(x_, sizes_.shared_d_ff, "w1"));
     if (!rules().squared_relu) inner = mul(graph_, inner, linear(x_, sizes_.shared_d_ff, "w3"));
     const Value made = linear(inner, model_.size, "w2");
     return sizes_.shared_gate ? mul(graph_, factor, made) : made;
   }
 
   Graph& graph_;
-  Value x_;
+  Value x_, routed_by_;
   const ExpertSizes& sizes_;
   Dim tokens_, model_;
   Value probabilities_, weights_;
@@ -199,9 +238,10 @@ void validate(const ExpertSizes& sizes, const TensorType& x) {
 
 }  // namespace
 
-Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings) {
+Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings,
+                    Value routed_by) {
   validate(sizes, graph.type(x));
-  return ExpertBuilder(graph, x, sizes).build(routings);
+  return ExpertBuilder(graph, x, routed_by, sizes).build(routings);
 }
 
 Value load_balancing_loss(Graph& graph, std::span<const ExpertRouting> routings) {

@@ -13,8 +13,10 @@
 namespace ridgepoint {
 
 // What the weights of experts are made of. softmax: over all experts; softmax_of_chosen: over the logits of the chosen
-// ones; sigmoid: of each logit by itself.
-enum class RouterScores : std::uint8_t { softmax, softmax_of_chosen, sigmoid };
+// ones; sigmoid: of each logit by itself; sparse_mixer: two experts, each with its softmax over those near its logit,
+// which is what SparseMixer (Liu et al. 2023, arXiv:2310.00811) evaluates to: it samples in training.
+enum class RouterScores : std::uint8_t { softmax, softmax_of_chosen, sigmoid, sparse_mixer };
+enum class Activation : std::uint8_t;
 
 // How the experts of a token are chosen and computed, apart from sizes.
 struct ExpertRules {
@@ -26,7 +28,10 @@ struct ExpertRules {
   double scale = 1;                // of the weights
   bool weighs_inputs = false;      // the weights are factors of what experts read, not of their results (Llama 4)
   bool has_router_bias = false;
-  bool has_biases = false;  // of the layers of routed experts
+  double jitter = 0;               // of sparse_mixer: near is what lies below the best by twice this share at most
+  double router_epsilon = 0;       // of the RMS norm of what the router reads, with a weight over sqrt(D); 0: no norm
+  bool has_expert_scales = false;  // a parameter of each expert is a factor of its weights
+  bool has_biases = false;         // of the layers of routed experts
   double limit = 0;  // SwiGLU in limits: gate up to it, the other factor 1 + x with x in [-limit, limit]; 0: none
   double slope = 1;  // in the sigmoid of that SwiGLU
   bool squared_relu = false;  // an expert is w2(relu(w1 x)^2), without a gate, and so is the shared one (Nemotron-H)
@@ -42,6 +47,7 @@ struct ExpertSizes {
   bool normalise_weights = true;  // unless they are softmax_of_chosen: the weights of a token are divided by their sum
   std::int64_t shared_d_ff = 0;   // the inner width of an expert that every token has; 0: there is none
   bool shared_gate = true;        // it stands behind a gate
+  Activation activation = {};     // silu
   ExpertRules rules = {};
 };
 
@@ -54,15 +60,17 @@ struct ExpertRouting {
 // The end of the name of a correction, a constant of the graph that a workload writes.
 inline constexpr std::string_view kCorrection = "router.correction";
 
-// x [T,D] -> [T,D]. Parameters under the current scope: router.weight [E,D]; experts.w1 and experts.w3 [E,F,D] and
-// experts.w2 [E,D,F], of which an expert computes w2(silu(w1 x) * (w3 x)), unless `squared_relu`; with biases also
-// experts.b1, b3 [E,F] and b2 [E,D]; with a shared expert also shared_expert.{w1,w3}.weight [S,D] and
-// shared_expert.w2.weight [D,S], and with its gate shared_expert_gate.weight [1,D], whose product with x gives the
-// factor of its result through a sigmoid. A correction is the constant router.correction [E]. The sums over the experts
-// of a token have a fixed order. All T k rows that the experts compute are counted and stored, wherever they are
-// routed. Appends to `routings` unless it is null. Throws Error (usage) unless 1 <= k <= E, the widths are positive,
-// and the groups divide the experts and hold k.
-Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings = nullptr);
+// x [T,D] -> [T,D]; the router reads `routed_by` [T,D], where it is given. Parameters under the current scope:
+// router.weight [E,D], with its norm router.scale [D], and where experts have factors router.expert_scale [E];
+// experts.w1 and experts.w3 [E,F,D] and experts.w2 [E,D,F], of which an expert computes w2(act(w1 x) * (w3 x)), unless
+// `squared_relu`; with biases also experts.b1, b3 [E,F] and b2 [E,D]; with a shared expert also
+// shared_expert.{w1,w3}.weight [S,D] and shared_expert.w2.weight [D,S], and with its gate shared_expert_gate.weight
+// [1,D], whose product with x gives the factor of its result through a sigmoid. A correction is the constant
+// router.correction [E]. The sums over the experts of a token have a fixed order. All T k rows that the experts compute
+// are counted and stored, wherever they are routed. Appends to `routings` unless it is null. Throws Error (usage)
+// unless 1 <= k <= E, the widths are positive, and the groups divide the experts and hold k.
+Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings = nullptr,
+                    Value routed_by = {});
 
 // The auxiliary loss of Switch Transformers (Fedus et al. 2021, arXiv:2101.03961) over the tokens of all layers, as
 // load_balancing_loss_func() of `transformers` has it: E times the sum over experts of their share of choices (a token

@@ -26,6 +26,8 @@ std::int64_t expert_parameters(const TransformerConfig& c) {
   const Experts& experts = c.architecture.experts;
   const std::int64_t shared = experts.shared_width;
   return sum({product({experts.count, c.d_model + (experts.rules.has_router_bias ? 1 : 0)}),
+              only_if(experts.rules.router_epsilon > 0, c.d_model),
+              only_if(experts.rules.has_expert_scales, experts.count),
               product({experts.count, network_parameters(c, c.d_ff, experts.rules.has_biases)}),
               only_if(shared > 0, network_parameters(c, shared, false)),
               only_if(shared > 0 && experts.shared_gate, c.d_model)});
@@ -44,17 +46,20 @@ std::int64_t latent_parameters(const TransformerConfig& c) {
               only_if(a.output_bias, c.d_model)});
 }
 
-std::int64_t attention_parameters(const TransformerConfig& c) {
+std::int64_t attention_parameters(const TransformerConfig& c, std::int64_t layer) {
   const Architecture& a = c.architecture;
   if (a.latent.kv_rank > 0) return latent_parameters(c);
-  const std::int64_t queries = product({c.heads, c.head_size()});
-  const std::int64_t keys = product({c.kv_heads(), c.head_size()});
+  const std::int64_t size = c.head_size(layer);
+  const std::int64_t queries = product({c.heads, size});
+  const bool has_keys = c.has_keys(layer);
+  const std::int64_t keys = has_keys ? product({c.kv_heads(layer), size}) : 0;
+  const std::int64_t projections = c.keys_are_values(layer) ? 1 : 2;  // of keys and values
   const bool has_norm_of_head =
       a.projection_norm == ProjectionNorm::per_head || a.projection_norm == ProjectionNorm::rotated;
   const std::int64_t gate = only_if(a.output_gate, product({queries, c.d_model + (a.projection_bias ? 1 : 0)}));
-  return sum({product({2, queries, c.d_model}), product({2, keys, c.d_model}), gate,
-              only_if(a.projection_bias, sum({queries, keys, keys})), only_if(a.output_bias, c.d_model),
-              only_if(has_norm_of_head, 2 * c.head_size()),
+  return sum({product({2, queries, c.d_model}), product({projections, keys, c.d_model}), gate,
+              only_if(a.projection_bias, sum({queries, product({projections, keys})})),
+              only_if(a.output_bias, c.d_model), only_if(has_norm_of_head, (has_keys ? 2 : 1) * size),
               only_if(a.projection_norm == ProjectionNorm::whole || a.projection_norm == ProjectionNorm::each_head,
                       sum({queries, keys})),
               only_if(a.sinks, c.heads)});
@@ -63,7 +68,7 @@ std::int64_t attention_parameters(const TransformerConfig& c) {
 std::int64_t norms_of_layer(const Architecture& a, std::int64_t layer) {
   if (a.block == BlockOrder::side_by_side_one_norm) return 1;
   const std::int64_t parts = (a.mixer(layer) != Mixer::none ? 1 : 0) + (a.has_feed_forward(layer) ? 1 : 0);
-  return a.placement == NormPlacement::both ? 2 * parts : parts;
+  return (a.placement == NormPlacement::both ? 2 * parts : parts) + (a.per_layer.width > 0 ? 1 : 0);
 }
 
 std::int64_t norm_parameters(const TransformerConfig& c) {
@@ -72,15 +77,27 @@ std::int64_t norm_parameters(const TransformerConfig& c) {
   return only_if(a.norm_weights, product({has_biases ? 2 : 1, c.d_model}));
 }
 
+constexpr std::int64_t kNormsBesideDense = 3;
+
 std::int64_t layer_parameters(const TransformerConfig& c, std::int64_t layer) {
   const Architecture& a = c.architecture;
   const Mixer mixer = a.mixer(layer);
-  std::int64_t count = product({norms_of_layer(a, layer), norm_parameters(c)});
-  if (attends(mixer)) count = sum({count, attention_parameters(c)});
+  std::int64_t count =
+      sum({product({norms_of_layer(a, layer), norm_parameters(c)}), product({2, a.per_layer.width, c.d_model})});
+  if (attends(mixer)) count = sum({count, attention_parameters(c, layer)});
   if (has_state(mixer)) count = sum({count, mixer_parameters(state_mixer_of(mixer), a.state, c.d_model)});
   if (!a.has_feed_forward(layer)) return count;
-  return sum({count, a.has_experts(layer) ? expert_parameters(c)
-                                          : network_parameters(c, c.dense_width(), a.feed_forward_bias)});
+  const bool has_experts = a.has_experts(layer);
+  const bool has_dense = !has_experts || a.experts.beside_dense;
+  return sum({count, only_if(has_dense, network_parameters(c, c.dense_width(layer), a.feed_forward_bias)),
+              has_experts ? expert_parameters(c) : 0,
+              only_if(has_experts && has_dense, product({kNormsBesideDense, norm_parameters(c)}))});
+}
+
+// The second embedding, the projection of the first one, and their norm.
+std::int64_t per_layer_parameters(const TransformerConfig& c) {
+  const PerLayerInputs& inputs = c.architecture.per_layer;
+  return sum({product({c.layers, inputs.width, sum({inputs.vocab, c.d_model})}), inputs.width});
 }
 
 }  // namespace
@@ -107,10 +124,13 @@ TransformerConfig transformer_preset(std::string_view name) {
 
 std::int64_t parameter_count(const TransformerConfig& c) {
   const Architecture& a = c.architecture;
+  const std::int64_t norm = norm_parameters(c);
   std::int64_t layers = 0;
   for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer)});
-  return sum({layers, product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab),
-              norm_parameters(c),
+  return sum({layers, only_if(a.per_layer.width > 0, per_layer_parameters(c)),
+              product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab),
+              product({(a.final_norm ? 1 : 0) + (a.embedding_norm ? 1 : 0) + (a.head_transform ? 1 : 0), norm}),
+              only_if(a.head_transform, product({c.d_model, sum({c.d_model, 1})})), product({a.token_types, c.d_model}),
               only_if(a.positions == Positions::learned, product({a.unused_positions + a.max_context, c.d_model}))});
 }
 
@@ -123,9 +143,10 @@ void validate_heads(const TransformerConfig& c) {
                     "; every head needs the same width",
                 ErrorKind::usage);
   }
-  if (c.heads % c.kv_heads() != 0) {
-    throw Error("the " + std::to_string(c.kv_heads()) + " heads of keys and values do not divide the " +
-                    std::to_string(c.heads) + " heads of queries",
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    if (c.heads % c.kv_heads(layer) == 0) continue;
+    throw Error("the " + std::to_string(c.kv_heads(layer)) + " heads of keys and values do not divide the " +
+                    std::to_string(c.heads) + " heads of queries of layer " + std::to_string(layer),
                 ErrorKind::usage);
   }
   bool rotates = false;
@@ -146,13 +167,20 @@ void validate_experts(const TransformerConfig& c) {
                     std::to_string(a.experts.count) + " experts",
                 ErrorKind::usage);
   }
-  const bool is_known = a.experts.rules.squared_relu ? !a.gated && a.activation == Activation::relu_squared
-                                                     : a.gated && a.activation == Activation::silu;
+  const bool has_square = a.experts.rules.squared_relu;
+  const bool has_limits = a.experts.rules.limit > 0 || a.experts.rules.weighs_inputs;
+  const bool is_known = has_square ? !a.gated && a.activation == Activation::relu_squared
+                                   : a.gated && (a.activation == Activation::silu || !has_limits);
   if (!is_known) {
-    throw Error("experts are SwiGLU networks, or have a squared ReLU and no gate; other ones are not supported",
-                ErrorKind::unsupported);
+    throw Error(
+        "experts are gated networks, of SwiGLU where it has limits, or have a squared ReLU and no gate; other "
+        "ones are not supported",
+        ErrorKind::unsupported);
   }
   const ExpertRules& rules = a.experts.rules;
+  if (rules.scores == RouterScores::sparse_mixer && a.experts.per_token != 2)
+    throw Error("SparseMixer chooses 2 experts for a token; here are " + std::to_string(a.experts.per_token),
+                ErrorKind::usage);
   if (rules.groups < 1 || rules.groups_per_token < 1 || rules.groups_per_token > rules.groups ||
       a.experts.count % rules.groups != 0 ||
       a.experts.per_token > a.experts.count / rules.groups * rules.groups_per_token) {
@@ -162,7 +190,7 @@ void validate_experts(const TransformerConfig& c) {
                 ErrorKind::usage);
   }
   for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    if (a.has_feed_forward(layer) && !a.has_experts(layer) && a.experts.dense_width < 1)
+    if (a.has_feed_forward(layer) && (!a.has_experts(layer) || a.experts.beside_dense) && a.experts.dense_width < 1)
       throw Error("layer " + std::to_string(layer) + " has no experts and no width of its own", ErrorKind::usage);
   }
 }
@@ -190,12 +218,40 @@ void validate_mixers(const TransformerConfig& c) {
   }
 }
 
+// Each layer without keys has those of one before it.
+void validate_shared_keys(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  bool has_full = false, has_window = false;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    bool& has_kind = a.has_window(layer) ? has_window : has_full;
+    has_kind = has_kind || c.has_keys(layer);
+    if (!has_kind)
+      throw Error(
+          "layer " + std::to_string(layer) + " reads the keys of a layer of its kind before it, and there is none",
+          ErrorKind::usage);
+  }
+}
+
+void validate_encoder(const TransformerConfig& c) {
+  if (!c.architecture.is_causal && c.architecture.window > 0)
+    throw Error("windows of a model that is not causal are not supported", ErrorKind::unsupported);
+}
+
+void validate_linear_bias(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  if (a.positions == Positions::linear_bias && (c.kv_heads() != c.heads || a.chunks || a.latent.kv_rank > 0))
+    throw Error("ALiBi needs a head of keys for each head of queries, over the whole sequence", ErrorKind::unsupported);
+}
+
 }  // namespace
 
 void validate_layers(const TransformerConfig& c) {
   validate_mixers(c);
   validate_experts(c);
   validate_latent(c);
+  validate_shared_keys(c);
+  validate_linear_bias(c);
+  validate_encoder(c);
 }
 
 void validate(const TransformerConfig& c, std::int64_t batch) {

@@ -1,9 +1,11 @@
 #include "models/transformer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numbers>
 
+#include "core/random/random_values.h"
 #include "core/types/enum_names.h"
 
 namespace ridgepoint {
@@ -12,13 +14,14 @@ namespace {
 constexpr double kEmbeddingDeviation = 0.02;  // the `initializer_range` of most published models
 
 constexpr auto kNorms = enum_names<Norm>("rms_norm", "layer_norm");
-constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both");
+constexpr auto kPlacements = enum_names<NormPlacement>("before", "after", "both", "of_sums");
 constexpr auto kActivations = enum_names<Activation>("silu", "gelu", "gelu_tanh", "relu", "relu_squared");
-constexpr auto kPositions = enum_names<Positions>("rotary", "learned");
+constexpr auto kPositions = enum_names<Positions>("rotary", "learned", "linear_bias");
 constexpr auto kBlocks = enum_names<BlockOrder>("in_turn", "side_by_side", "side_by_side_one_norm");
 constexpr auto kProjectionNorms =
     enum_names<ProjectionNorm>("none", "per_head", "whole", "rotated", "unweighted", "each_head");
-constexpr auto kScalings = enum_names<RotaryScaling>("none", "linear", "llama3", "yarn", "longrope", "dynamic");
+constexpr auto kScalings =
+    enum_names<RotaryScaling>("none", "linear", "llama3", "yarn", "longrope", "dynamic", "proportional");
 
 // Llama 3.1's: waves longer than the original context over `low` are stretched by the factor, those shorter than it
 // over `high` are not, and between them the frequency is interpolated.
@@ -60,17 +63,21 @@ double theta_of(const Rotary& rotary, std::int64_t width, std::int64_t context) 
   return rotary.theta * std::pow(rotary.factor * times - (rotary.factor - 1), elements / (elements - 2));
 }
 
-void write_tables(Program& program, const std::string& name, const TransformerConfig& config, const Rotary& rotary) {
-  const std::vector<double> frequencies = rotary_frequencies(rotary, rotated_width(config, rotary), config.context);
+void write_tables(Program& program, const std::string& name, const TransformerConfig& config, const Rotary& rotary,
+                  std::int64_t head_size) {
+  const std::vector<double> frequencies =
+      rotary_frequencies(rotary, rotated_width(rotary, head_size), config.context, head_size);
   const TensorType type{DType::fp32, {config.context, static_cast<std::int64_t>(frequencies.size())}};
   HostTensor cosines(type);
   HostTensor sines(type);
+  const bool is_long = rotary.long_amplitude > 0 && config.context > rotary.original_context;
+  const double amplitude = is_long ? rotary.long_amplitude : rotary.amplitude;
   for (std::int64_t position = 0; position < config.context; ++position) {
     for (std::size_t i = 0; i < frequencies.size(); ++i) {
       const double angle = static_cast<double>(position) * frequencies[i];
       const std::size_t at = static_cast<std::size_t>(position) * frequencies.size() + i;
-      cosines.as<float>()[at] = static_cast<float>(rotary.amplitude * std::cos(angle));
-      sines.as<float>()[at] = static_cast<float>(rotary.amplitude * std::sin(angle));
+      cosines.as<float>()[at] = static_cast<float>(amplitude * std::cos(angle));
+      sines.as<float>()[at] = static_cast<float>(amplitude * std::sin(angle));
     }
   }
   program.write_input(name + ".cosines", cosines);
@@ -88,12 +95,62 @@ void write_query_growth(Program& program, const TransformerConfig& config) {
   program.write_input(std::string(kQueryGrowth), factors);
 }
 
-// The numbers by which training balances the experts are 0 at its begin.
-void write_corrections(Program& program) {
+double rounded_to_bf16(double x) {
+  HostTensor one(TensorType{DType::fp32, Shape{1}});
+  one.as<float>()[0] = static_cast<float>(x);
+  return convert(convert(one, DType::bf16), DType::fp32).as<float>()[0];
+}
+
+// The rates of heads beyond a power of 2 stand between those of twice that power, every second one.
+double bias_rate(std::int64_t head, std::int64_t heads, double largest) {
+  const auto usual = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(heads)));
+  const double step = largest / static_cast<double>(usual);
+  return std::exp2(head < usual ? -step * static_cast<double>(head + 1)
+                                : -step * (static_cast<double>(head - usual) + 0.5));
+}
+
+// A constant term of a row of scores changes nothing: the last key has 0, unless the terms are rounded.
+void write_linear_bias(Program& program, const TransformerConfig& config) {
+  const Architecture& a = config.architecture;
+  HostTensor bias(TensorType{DType::fp32, {config.context, config.heads}});
+  const double of_scores = 1 / std::sqrt(static_cast<double>(config.head_size()));
+  for (std::int64_t head = 0; head < config.heads; ++head) {
+    const double rate = bias_rate(head, config.heads, a.largest_bias);
+    for (std::int64_t key = 0; key < config.context; ++key) {
+      const double term = a.low_bias ? rounded_to_bf16(rounded_to_bf16(rate) * static_cast<double>(key)) * of_scores
+                                     : rate * static_cast<double>(key - config.context + 1);
+      bias.as<float>()[static_cast<std::size_t>(key * config.heads + head)] = static_cast<float>(term);
+    }
+  }
+  program.write_input(std::string(kLinearBias), bias);
+}
+
+// Uniform tokens in 15 % of the places, as in BERT's training (Devlin et al. 2019, section 3.1), and -100 in the
+// others.
+void write_masked_targets(Program& program, std::int64_t vocab, std::uint64_t seed) {
+  constexpr std::int64_t kPercent = 100, kMasked = 15, kLeftOut = -100;
+  const std::optional<Value> input = program.graph().find_input("targets");
+  if (!input) return;
+  HostTensor targets(program.graph().type(*input)), draws(targets.type);
+  const std::int64_t first = program.parallel().rank * targets.type.elements();
+  fill_uniform(targets.as<std::int64_t>(), vocab, random_stream("targets", seed), first);
+  fill_uniform(draws.as<std::int64_t>(), kPercent, random_stream("targets.masked", seed), first);
+  for (std::size_t i = 0; i < targets.as<std::int64_t>().size(); ++i) {
+    if (draws.as<std::int64_t>()[i] >= kMasked) targets.as<std::int64_t>()[i] = kLeftOut;
+  }
+  program.write_input("targets", targets);
+}
+
+// The numbers by which training balances the experts are 0 at its begin, the factors of layers 1.
+void write_constants(Program& program) {
   const Graph& graph = program.graph();
   for (const NodeId id : graph.inputs(Role::constant)) {
     const std::string name = input_name(graph.node(id));
-    if (name.ends_with(kCorrection)) program.write_input(name, HostTensor(graph.type(graph.node(id).outputs[0])));
+    const bool is_factor = name.ends_with(kLayerScalar);
+    if (!is_factor && !name.ends_with(kCorrection)) continue;
+    HostTensor tensor(graph.type(graph.node(id).outputs[0]));
+    if (is_factor) std::ranges::fill(tensor.as<float>(), 1.0F);
+    program.write_input(name, tensor);
   }
 }
 
@@ -138,7 +195,9 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
   const bool is_norm = parameter.type.shape.rank() == 1;
   if (parameter.name.ends_with("_norm.weight") && !config_.architecture.norm_adds_one) return {.mean = 1};
   if (is_bias || (is_norm && config_.architecture.norm_adds_one)) return {};
-  if (parameter.name == "position_embeddings.weight") return {.deviation = kEmbeddingDeviation};
+  if (parameter.name == "position_embeddings.weight" || parameter.name == "token_type_embeddings.weight")
+    return {.deviation = kEmbeddingDeviation};
+  if (parameter.name == "per_layer_embeddings.weight") return {.deviation = kEmbeddingDeviation};
   if (parameter.name == "token_embeddings.weight")
     return {.deviation = config_.architecture.family.empty() ? 1 : kEmbeddingDeviation};
   return Workload::initial_distribution(parameter);
@@ -146,8 +205,9 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
 
 void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {
   write_rotary_tables(program, config_);
-  write_corrections(program);
+  write_constants(program);
   Workload::write_data(program, seed, stop_point);
+  if (!config_.architecture.is_causal) write_masked_targets(program, config_.vocab, seed);
 }
 
 std::int64_t Transformer::flops(const CompileOptions& options) const {
@@ -161,21 +221,36 @@ bool grows_queries(const TransformerConfig& config) {
   return growth.strength != 0 && config.context - 1 + growth.offset >= growth.length;
 }
 
-std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary) {
-  return std::llround(rotary.share * static_cast<double>(config.head_size()) / 2) * 2;
+std::int64_t rotated_width(const Rotary& rotary, std::int64_t head_size) {
+  const double pairs = rotary.share * static_cast<double>(head_size) / 2;
+  return 2 * (rotary.scaling == RotaryScaling::proportional ? static_cast<std::int64_t>(pairs) : std::llround(pairs));
 }
 
-std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context) {
+std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary) {
+  return rotated_width(rotary, config.head_size());
+}
+
+std::int64_t rotated_width(const TransformerConfig& config, std::int64_t layer) {
+  const Architecture& a = config.architecture;
+  const bool is_window = a.has_window(layer);
+  return is_window && a.separate_rotary ? rotated_width(a.window_rotary, config.head_size())
+                                        : rotated_width(a.rotary, config.full_head_size());
+}
+
+std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context,
+                                       std::int64_t head_size) {
   const double theta = theta_of(rotary, width, context);
   const std::vector<double>& factors = context > rotary.original_context ? rotary.long_factors : rotary.short_factors;
   std::vector<double> frequencies;
   for (std::int64_t i = 0; i < width / 2; ++i) {
-    const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+    const std::int64_t whole = rotary.scaling == RotaryScaling::proportional ? head_size : width;
+    const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(whole));
     switch (rotary.scaling) {
       case RotaryScaling::none:
       case RotaryScaling::dynamic: frequencies.push_back(frequency); break;
       case RotaryScaling::yarn: frequencies.push_back(yarn_frequency(rotary, width, i, frequency)); break;
       case RotaryScaling::longrope: frequencies.push_back(frequency / factors.at(static_cast<std::size_t>(i))); break;
+      case RotaryScaling::proportional:
       case RotaryScaling::linear: frequencies.push_back(frequency / rotary.factor); break;
       case RotaryScaling::llama3: frequencies.push_back(llama3_frequency(rotary, frequency)); break;
     }
@@ -188,9 +263,11 @@ void write_rotary_tables(Program& program, const TransformerConfig& config) {
     return program.graph().find_input(std::string(name) + ".cosines").has_value();
   };
   const Architecture& a = config.architecture;
+  if (program.graph().find_input(std::string(kLinearBias))) write_linear_bias(program, config);
   if (program.graph().find_input(std::string(kQueryGrowth))) write_query_growth(program, config);
-  if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary);
-  if (has(kWindowRotary)) write_tables(program, std::string(kWindowRotary), config, a.window_rotary);
+  if (has(kRotary)) write_tables(program, std::string(kRotary), config, a.rotary, config.full_head_size());
+  if (has(kWindowRotary))
+    write_tables(program, std::string(kWindowRotary), config, a.window_rotary, config.head_size());
 }
 
 }  // namespace ridgepoint

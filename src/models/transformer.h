@@ -18,11 +18,14 @@ namespace ridgepoint {
 
 enum class Norm : std::uint8_t { rms_norm, layer_norm };
 // Where the norms of a block stand. before: they read the residual stream (GPT-2, Llama). after: they read the results
-// of attention and feed-forward, which are then added to the stream (OLMo 2). both: Gemma 2 and 3.
-enum class NormPlacement : std::uint8_t { before, after, both };
+// of attention and feed-forward, which are then added to the stream (OLMo 2). both: Gemma 2 and 3. of_sums: they read
+// the stream after each addition, and give the stream (BERT).
+enum class NormPlacement : std::uint8_t { before, after, both, of_sums };
 // gelu is x Phi(x) with the error function; gelu_tanh its approximation by tanh (Hendrycks & Gimpel 2016).
 enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
-enum class Positions : std::uint8_t { rotary, learned };
+// linear_bias: scores have a term that falls with the distance of the key, at a rate of each head (ALiBi, Press et al.
+// 2022, arXiv:2108.12409).
+enum class Positions : std::uint8_t { rotary, learned, linear_bias };
 // How attention and feed-forward follow each other. side_by_side: both read the block's input, through norms of their
 // own (GPT-NeoX), or through one that they share (Phi, Cohere), and their results are added to it.
 enum class BlockOrder : std::uint8_t { in_turn, side_by_side, side_by_side_one_norm };
@@ -34,27 +37,29 @@ enum class ProjectionNorm : std::uint8_t { none, per_head, whole, rotated, unwei
 // How the frequencies of rotary embedding are stretched for longer sequences. linear: all divided by the factor.
 // llama3: only those of long waves, with a smooth transition (Llama 3.1). yarn: those of long waves, with a ramp (Peng
 // et al. 2023). longrope: each by a factor of its own (Phi-3). dynamic: a larger base beyond the original context.
-enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, dynamic };
+// proportional: a part of a head is rotated, at the frequencies that it has where the whole head is (Gemma 4).
+enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn, longrope, dynamic, proportional };
 
 std::string_view name(Norm norm);                // rms_norm layer_norm
-std::string_view name(NormPlacement placement);  // before after both
+std::string_view name(NormPlacement placement);  // before after both of_sums
 std::string_view name(Activation activation);    // silu gelu gelu_tanh relu relu_squared
-std::string_view name(Positions positions);      // rotary learned
+std::string_view name(Positions positions);      // rotary learned linear_bias
 std::string_view name(BlockOrder order);         // in_turn side_by_side side_by_side_one_norm
 std::string_view name(ProjectionNorm norm);      // none per_head whole rotated unweighted each_head
-std::string_view name(RotaryScaling scaling);    // none linear llama3 yarn longrope dynamic
+std::string_view name(RotaryScaling scaling);    // none linear llama3 yarn longrope dynamic proportional
 
 struct Rotary {
   double theta = 10000;
   double share = 1;  // of the head size that is rotated, the first elements; the others stay
   RotaryScaling scaling = RotaryScaling::none;
-  double factor = 1;                       // all but longrope
+  double factor = 1;                       // all but longrope; of proportional, a divisor of all
   double low_frequency_factor = 1;         // llama3
   double high_frequency_factor = 4;        // llama3
   std::int64_t original_context = 8192;    // all but linear
   double fast_turns = 32, slow_turns = 1;  // yarn: over the original context, where the ramp begins and ends
   bool whole_steps = true;                 // yarn: the ramp begins and ends at whole elements
   double amplitude = 1;                    // yarn, longrope: the factor of all cosines and sines
+  double long_amplitude = 0;               // the same beyond the original context; 0: as before it
   std::vector<double> short_factors = {}, long_factors = {};  // longrope: up to the original context, and beyond it
 
   bool operator==(const Rotary&) const = default;
@@ -73,6 +78,9 @@ struct Experts {
   // all.
   std::vector<bool> layers = {};
   std::int64_t dense_width = 0;
+  // A layer with experts also has a layer of the dense width, beside them. Each has norms of its own, and the router
+  // reads the residual stream (Gemma 4).
+  bool beside_dense = false;
 
   bool operator==(const Experts&) const = default;
 };
@@ -90,6 +98,24 @@ struct LatentAttention {
   double stretch = 0;
 
   bool operator==(const LatentAttention&) const = default;
+};
+
+// Heads of the layers without a window, where they differ from those with one (Gemma 4). 0: they do not.
+struct FullHeads {
+  std::int64_t size = 0;
+  std::int64_t kv_heads = 0;
+  bool keys_are_values = false;  // values are the projected keys, before norm and rotation
+
+  bool operator==(const FullHeads&) const = default;
+};
+
+// Each layer reads, beside the stream, a vector of each token: its row of a second embedding plus a projection of the
+// first one. The vector times a gate is projected to the width of the stream and added (Gemma 3n and 4).
+struct PerLayerInputs {
+  std::int64_t width = 0;  // of the vector; 0: there are none
+  std::int64_t vocab = 0;
+
+  bool operator==(const PerLayerInputs&) const = default;
 };
 
 // Queries grow with their position p: by 1 + strength log(1 + floor((p + offset) / length)). Strength 0: they do not.
@@ -111,6 +137,8 @@ struct PartScales {
 
   bool operator==(const PartScales&) const = default;
 };
+
+Value activated(Graph& graph, Activation activation, Value x);
 
 // What the layers are made of, apart from their sizes. The default is the model of docs/model.md; docs/models.md says
 // which published families need what.
@@ -136,6 +164,9 @@ struct Architecture {
   std::int64_t max_context = 0;  // rows of learned positions; for rotary ones what the model was trained for, 0 unknown
   std::int64_t unused_positions = 0;  // rows of learned positions before that of the first token (OPT)
   Rotary rotary = {};
+  double largest_bias = 8;  // linear_bias: the rates are 2^-(largest i / H) for i from 1 to H, H a power of 2
+  bool low_bias = false;    // they and their products with positions are rounded to bf16, and scaled as scores (Falcon)
+  bool embedding_norm = false;  // the embedding, with learned positions, has a norm (BLOOM, BERT)
   ProjectionNorm projection_norm = ProjectionNorm::none;
   double query_scale = 0;  // the factor of the scores; 0: 1 / sqrt(head size)
   double score_cap = 0;    // scores become cap tanh(scores / cap); 0: they stay
@@ -148,7 +179,20 @@ struct Architecture {
   bool sinks = false;  // each head has a score of its own that no value belongs to (gpt-oss)
   LatentAttention latent = {};
   QueryGrowth query_growth = {};
-  std::int64_t window = 0;  // a query sees this many keys, its own included; 0: all before it
+  FullHeads full_heads = {};
+  bool value_norm = false;  // heads of values have an RMS norm without weight (Gemma 4)
+  // The last layers project queries alone, and read the keys and values of the last layer of their kind before them.
+  std::int64_t layers_without_keys = 0;
+  bool wide_without_keys = false;  // their feed-forward layers are twice as wide
+  PerLayerInputs per_layer = {};
+  // Encoders: a token sees those after it, too, and the loss is that of the tokens whose targets are not negative
+  // (BERT).
+  bool is_causal = true;
+  std::int64_t token_types = 0;  // rows of an embedding of types; every token has the first one. 0: there is none
+  bool final_norm = true;
+  bool head_transform = false;  // a linear layer of the width, the activation and a norm stand before the head
+  bool layer_scalars = false;   // a number, no parameter, is a factor of the result of each layer (Gemma 4)
+  std::int64_t window = 0;      // a query sees this many keys, its own included; 0: all before it
   // Which layers have the window: layer i has entry i modulo the size. Empty: all.
   std::vector<bool> window_layers = {};
   bool chunks = false;  // in place of a window, a query sees the keys of its own chunk of `window` tokens (Llama 4)
@@ -202,11 +246,30 @@ struct TransformerConfig {
 
   std::int64_t head_size() const { return architecture.head_size > 0 ? architecture.head_size : d_model / heads; }
   std::int64_t kv_heads() const { return architecture.kv_heads > 0 ? architecture.kv_heads : heads; }
-  // Of the feed-forward layers that have no experts.
+  // Of the layers without a window.
+  std::int64_t full_head_size() const {
+    return architecture.full_heads.size > 0 ? architecture.full_heads.size : head_size();
+  }
+  std::int64_t head_size(std::int64_t layer) const {
+    return architecture.has_window(layer) ? head_size() : full_head_size();
+  }
+  std::int64_t kv_heads(std::int64_t layer) const {
+    const bool are_others = architecture.full_heads.kv_heads > 0 && !architecture.has_window(layer);
+    return are_others ? architecture.full_heads.kv_heads : kv_heads();
+  }
+  // Whether the layer projects keys and values of its own.
+  bool has_keys(std::int64_t layer) const { return layer < layers - architecture.layers_without_keys; }
+  bool keys_are_values(std::int64_t layer) const {
+    return architecture.full_heads.keys_are_values && !architecture.has_window(layer);
+  }
+  // Of the feed-forward layers that have no experts, or that stand beside them.
   std::int64_t dense_width() const { return architecture.experts.count > 0 ? architecture.experts.dense_width : d_ff; }
+  std::int64_t dense_width(std::int64_t layer) const {
+    return dense_width() * (architecture.wide_without_keys && !has_keys(layer) ? 2 : 1);
+  }
   // Of a head of values.
-  std::int64_t value_size() const {
-    return architecture.latent.kv_rank > 0 ? architecture.latent.value_size : head_size();
+  std::int64_t value_size(std::int64_t layer) const {
+    return architecture.latent.kv_rank > 0 ? architecture.latent.value_size : head_size(layer);
   }
 };
 
@@ -223,7 +286,8 @@ void validate_layers(const TransformerConfig& config);
 std::int64_t parameter_count(const TransformerConfig& config);
 
 // The forward graph. Inputs: "inputs" and "targets" int64 [B,S], the parameters by name, and the rotary tables.
-// Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. `stop_point` is called for each layer.
+// Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. Of a model that is not causal, negative targets
+// are left out of the loss. `stop_point` is called for each layer.
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point = {});
 
 // The language model as a workload; tokens and targets are uniformly distributed.
@@ -241,7 +305,8 @@ class Transformer final : public Workload {
   // The embedding has standard deviation 1, those of the families of docs/models.md 0.02; biases are 0, and so are the
   // weights of norms that add one to them. Other weights as in Workload.
   TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const override;
-  // Also writes the rotary tables.
+  // Also writes the rotary tables. Of a model that is not causal, 15 % of the tokens have targets, as in BERT's
+  // training.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return batch_ * config_.context; }
   std::string_view unit() const override { return "tokens"; }
@@ -257,14 +322,24 @@ class Transformer final : public Workload {
 // The cosines and sines of rotary embedding (Su et al. 2021), which a Transformer's graph takes as constants.
 
 // The width of a head that is rotated: an even number.
-std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary);
+std::int64_t rotated_width(const Rotary& rotary, std::int64_t head_size);
+std::int64_t rotated_width(const TransformerConfig& config, const Rotary& rotary);  // of its usual heads
+std::int64_t rotated_width(const TransformerConfig& config, std::int64_t layer);
 
 // The angle of each pair at position 1: theta^(-2i / width), stretched as `rotary` says for sequences of `context`.
-std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context = 0);
+// Scaling `proportional` needs the size of the head.
+std::vector<double> rotary_frequencies(const Rotary& rotary, std::int64_t width, std::int64_t context = 0,
+                                       std::int64_t head_size = 0);
 
 // Names of the tables' inputs without ".cosines" and ".sines", fp32 [S,width/2].
 inline constexpr std::string_view kRotary = "rope";
 inline constexpr std::string_view kWindowRotary = "rope.window";  // of layers with a window, where these differ
+
+// fp32 [S,H]: the term of the scores of each key and head, where positions are linear_bias.
+inline constexpr std::string_view kLinearBias = "attn.linear_bias";
+
+// The end of the name of a layer's factor, a constant [1] that a workload writes, where `layer_scalars` has them.
+inline constexpr std::string_view kLayerScalar = ".scalar";
 
 // fp32 [S,1,1]: the factor of the queries of each position, where `query_growth` has any.
 inline constexpr std::string_view kQueryGrowth = "attn.query_growth";

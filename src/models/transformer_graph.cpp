@@ -46,14 +46,18 @@ class TransformerBuilder {
     const Value indices = input(graph_, "inputs", {DType::int64, {batch_, sequence_}}, Role::data);
     declare_tables();
     Value x = embed(indices);
+    if (made_of_.per_layer.width > 0) per_layer_inputs_ = per_layer_inputs(x, indices);
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       const ScopeGuard scope(graph_, "layers." + std::to_string(i));
       x = layer(x, i);
     }
-    return head(stream_norm(x, "ln_final"));
+    return head(made_of_.final_norm ? stream_norm(x, "ln_final") : x);
   }
 
   void declare_tables() {
+    if (made_of_.positions == Positions::linear_bias)
+      linear_bias_ =
+          input(graph_, std::string(kLinearBias), {DType::fp32, {sequence_, {config_.heads, 'H'}}}, Role::constant);
     if (made_of_.positions != Positions::rotary) return;
     bool all_have_windows = made_of_.separate_rotary;
     bool any_has_window = false;
@@ -65,12 +69,13 @@ class TransformerBuilder {
       any_has_window = any_has_window || made_of_.has_window(i);
     }
     if (all_rotate_nothing) return;
-    if (!all_have_windows) rotary_ = tables(kRotary, made_of_.rotary);
-    if (made_of_.separate_rotary && any_has_window) window_rotary_ = tables(kWindowRotary, made_of_.window_rotary);
+    if (!all_have_windows) rotary_ = tables(kRotary, rotated_width(made_of_.rotary, config_.full_head_size()));
+    if (made_of_.separate_rotary && any_has_window)
+      window_rotary_ = tables(kWindowRotary, rotated_width(made_of_.window_rotary, config_.head_size()));
   }
 
-  Tables tables(std::string_view name, const Rotary& rotary) {
-    const TensorType type{DType::fp32, {sequence_, Dim(rotated_width(config_, rotary) / 2)}};
+  Tables tables(std::string_view name, std::int64_t width) {
+    const TensorType type{DType::fp32, {sequence_, Dim(width / 2)}};
     const std::string prefix(name);
     const Value cosines = input(graph_, prefix + ".cosines", type, Role::constant);
     return {cosines, input(graph_, prefix + ".sines", type, Role::constant)};
@@ -84,7 +89,17 @@ class TransformerBuilder {
       x = embedding(graph_, embedding_, reshape(graph_, indices, {tokens_}));
       if (made_of_.embedding_scale != 1) x = scale(graph_, x, made_of_.embedding_scale);
     }
-    return made_of_.positions == Positions::learned ? add_positions(x) : x;
+    if (made_of_.token_types > 0) x = add(graph_, x, first_token_type());
+    if (made_of_.positions == Positions::learned) x = add_positions(x);
+    return made_of_.embedding_norm ? stream_norm(x, "ln_embeddings") : x;
+  }
+
+  // [1,D]
+  Value first_token_type() {
+    const ScopeGuard scope(graph_, "token_type_embeddings");
+    const std::int64_t others = made_of_.token_types - 1;
+    const Value rows = weight_here({Dim(made_of_.token_types), model_});
+    return others == 0 ? rows : split(graph_, rows, 0, {1, others})[0];
   }
 
   Value add_positions(Value x) {
@@ -100,14 +115,17 @@ class TransformerBuilder {
 
   Value layer(Value x, std::int64_t index) {
     if (stop_point_) stop_point_();
-    const bool before = made_of_.placement != NormPlacement::after;
-    const bool after = made_of_.placement != NormPlacement::before;
+    const NormPlacement placement = made_of_.placement;
+    const bool before = placement == NormPlacement::before || placement == NormPlacement::both;
+    const bool after = placement == NormPlacement::after || placement == NormPlacement::both;
+    const bool of_sums = placement == NormPlacement::of_sums;
     Value read, joined = x;
     if (made_of_.mixer(index) != Mixer::none) {
       read = before ? stream_norm(x, "ln1") : x;
       Value mixed = mix(read, index);
       if (after) mixed = stream_norm(mixed, "ln1_after");
       joined = add(graph_, x, scaled(mixed, made_of_.residual_scale));
+      if (of_sums) joined = stream_norm(joined, "ln1");
     }
     if (!made_of_.has_feed_forward(index)) return joined;
     Value transformed;
@@ -116,9 +134,43 @@ class TransformerBuilder {
     } else {
       const Value stream = made_of_.block == BlockOrder::in_turn ? joined : x;
       transformed = feed_forward(before ? stream_norm(stream, "ln2") : stream, index);
+      if (made_of_.experts.beside_dense && made_of_.has_experts(index))
+        transformed = add(graph_, stream_norm(transformed, "ln2_dense_after"), experts_beside(stream));
     }
     if (after) transformed = stream_norm(transformed, "ln2_after");
-    return add(graph_, joined, scaled(transformed, made_of_.residual_scale));
+    Value result = add(graph_, joined, scaled(transformed, made_of_.residual_scale));
+    if (of_sums) result = stream_norm(result, "ln2");
+    if (made_of_.per_layer.width > 0) result = add(graph_, result, from_per_layer_input(result, index));
+    if (!made_of_.layer_scalars) return result;
+    return mul(graph_, result,
+               input(graph_, graph_.scope() + std::string(kLayerScalar), {DType::fp32, Shape{1}}, Role::constant));
+  }
+
+  // A vector of each token for each layer, [T,width]: its row of an embedding of their own and a projection of its
+  // usual one, at half the variance each.
+  std::vector<Value> per_layer_inputs(Value x, Value indices) {
+    const std::int64_t width = made_of_.per_layer.width;
+    const std::int64_t all = config_.layers * width;
+    const Shape by_layer{tokens_, Dim(config_.layers), Dim(width)};
+    Value own;
+    {
+      const ScopeGuard scope(graph_, "per_layer_embeddings");
+      const Value rows = embedding(graph_, weight_here({{made_of_.per_layer.vocab, 'V'}, Dim(all)}),
+                                   reshape(graph_, indices, {tokens_}));
+      own = reshape(graph_, scale(graph_, rows, std::sqrt(static_cast<double>(width))), by_layer);
+    }
+    const Value projected =
+        scale(graph_, linear(x, all, 'P', "per_layer_projection"), 1 / std::sqrt(static_cast<double>(config_.d_model)));
+    const Value normed = norm(reshape(graph_, projected, by_layer), "per_layer_norm");
+    const Value both = scale(graph_, add(graph_, normed, own), 1 / std::sqrt(2.0));
+    return split(graph_, reshape(graph_, both, {tokens_, Dim(all)}), -1,
+                 std::vector<std::int64_t>(static_cast<std::size_t>(config_.layers), width));
+  }
+
+  Value from_per_layer_input(Value x, std::int64_t layer) {
+    const Value gate = activate(linear(x, made_of_.per_layer.width, 'P', "per_layer_gate"));
+    const Value chosen = mul(graph_, gate, per_layer_inputs_[static_cast<std::size_t>(layer)]);
+    return stream_norm(linear(chosen, config_.d_model, 'D', "per_layer_output"), "ln_per_layer");
   }
 
   Value mix(Value x, std::int64_t layer) {
@@ -161,19 +213,28 @@ class TransformerBuilder {
     return has_bias ? add(graph_, product, bias_here({out, label})) : product;
   }
 
-  // A projection of x [T,D] as heads [B,S,heads,width], with its norm.
-  Value project(Value x, std::int64_t heads, const char* name, const char* norm_name = nullptr) {
-    const ProjectionNorm kind = norm_name != nullptr ? made_of_.projection_norm : ProjectionNorm::none;
+  // A projection of x [T,D] as heads [B,S,heads,size], before a norm of each head.
+  Value project(Value x, std::int64_t heads, std::int64_t size, const char* name, const char* norm_name = nullptr) {
+    const bool is_whole = norm_name != nullptr && made_of_.projection_norm == ProjectionNorm::whole;
     const char label = heads == config_.heads ? 'H' : 'N';
-    Value projected = linear(x, heads * config_.head_size(), 'D', name, made_of_.projection_bias);
-    if (kind == ProjectionNorm::whole) projected = norm(projected, norm_name);
+    Value projected = linear(x, heads * size, 'D', name, made_of_.projection_bias);
+    if (is_whole) projected = norm(projected, norm_name);
     if (const double limit = made_of_.projection_limit; limit > 0) {
       projected = minimum(graph_, projected, constant(graph_, limit, DType::fp32));
       projected = maximum(graph_, projected, constant(graph_, -limit, DType::fp32));
     }
-    projected = reshape(graph_, projected, {batch_, sequence_, {heads, label}, {config_.head_size(), 'd'}});
-    if (kind == ProjectionNorm::each_head) return norm_of_each_head(projected, norm_name);
-    return kind == ProjectionNorm::per_head ? norm(projected, norm_name) : projected;
+    return reshape(graph_, projected, {batch_, sequence_, {heads, label}, {size, 'd'}});
+  }
+
+  Value norm_of_heads(Value x, const char* name) {
+    if (made_of_.projection_norm == ProjectionNorm::each_head) return norm_of_each_head(x, name);
+    return made_of_.projection_norm == ProjectionNorm::per_head ? norm(x, name) : x;
+  }
+
+  // The RMS norm without weight.
+  Value plain_norm(Value x, const char* name) {
+    const ScopeGuard scope(graph_, name);
+    return rms_norm(graph_, x, filled(graph_.type(x).shape.dim(-1), 1), made_of_.norm_epsilon).first;
   }
 
   // x [B,S,heads,width]
@@ -190,7 +251,7 @@ class TransformerBuilder {
     if (!made_of_.is_rotated(layer)) return x;
     const bool separate = made_of_.separate_rotary && made_of_.has_window(layer);
     const Tables& tables = separate ? *window_rotary_ : *rotary_;
-    const std::int64_t width = rotated_width(config_, separate ? made_of_.window_rotary : made_of_.rotary);
+    const std::int64_t width = rotated_width(config_, layer);
     const ScopeGuard rotation(graph_, "rope");
     const auto turn = [&](Value v) { return rope(graph_, v, tables.cosines, tables.sines, 1); };
     const std::int64_t whole = graph_.type(x).shape[-1];
@@ -199,13 +260,12 @@ class TransformerBuilder {
     return concat(graph_, {turn(parts[0]), parts[1]}, -1);
   }
 
-  // Queries or keys as attention reads them, [B,S,heads,width].
-  Value rotated_heads(Value x, std::int64_t heads, const char* name, const char* norm_name, std::int64_t layer) {
-    const Value turned = rotate(project(x, heads, name, norm_name), layer);
+  // Projected queries or keys [B,S,heads,width] as attention reads them.
+  Value rotated_heads(Value projected, const char* norm_name, std::int64_t layer) {
+    const Value turned = rotate(norm_of_heads(projected, norm_name), layer);
     if (made_of_.projection_norm == ProjectionNorm::rotated) return norm(turned, norm_name);
-    if (made_of_.projection_norm != ProjectionNorm::unweighted || !made_of_.is_rotated(layer)) return turned;
-    const ScopeGuard scope(graph_, norm_name);
-    return rms_norm(graph_, turned, filled(graph_.type(turned).shape.dim(-1), 1), made_of_.norm_epsilon).first;
+    const bool is_normed = made_of_.projection_norm == ProjectionNorm::unweighted && made_of_.is_rotated(layer);
+    return is_normed ? plain_norm(turned, norm_name) : turned;
   }
 
   // Queries [B,S,H,d] times the factors of their positions.
@@ -224,9 +284,21 @@ class TransformerBuilder {
 
   Heads heads_of(Value x, std::int64_t layer) {
     if (made_of_.latent.kv_rank > 0) return latent_heads(x, layer);
-    const Value q = rotated_heads(x, config_.heads, "q_proj", "q_norm", layer);
-    return {grown(q, layer), rotated_heads(x, config_.kv_heads(), "k_proj", "k_norm", layer),
-            project(x, config_.kv_heads(), "v_proj")};
+    const std::int64_t size = config_.head_size(layer);
+    const Value q = grown(rotated_heads(project(x, config_.heads, size, "q_proj", "q_norm"), "q_norm", layer), layer);
+    std::optional<Heads>& kept = made_of_.has_window(layer) ? window_keys_ : full_keys_;
+    if (config_.has_keys(layer)) kept = keys_of(x, layer);
+    return {q, kept->k, kept->v};
+  }
+
+  // Without queries.
+  Heads keys_of(Value x, std::int64_t layer) {
+    const std::int64_t heads = config_.kv_heads(layer);
+    const std::int64_t size = config_.head_size(layer);
+    const Value projected = project(x, heads, size, "k_proj", "k_norm");
+    const Value k = rotated_heads(projected, "k_norm", layer);
+    const Value v = config_.keys_are_values(layer) ? projected : project(x, heads, size, "v_proj");
+    return {{}, k, made_of_.value_norm ? plain_norm(v, "v_norm") : v};
   }
 
   // [T,rank] -> its RMS norm.
@@ -276,12 +348,18 @@ class TransformerBuilder {
   Value attend(Heads heads, std::int64_t layer) {
     const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
     const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
-    const std::int64_t values = config_.value_size();
-    if (is_op) heads.v = padded(heads.v, config_.head_size());
+    const std::int64_t values = config_.value_size(layer);
+    if (is_op && linear_bias_.valid()) {
+      const BiasedHeads biased = with_bias_columns(graph_, heads.q, heads.k, linear_bias_, form(layer).scale);
+      heads.q = biased.q;
+      heads.k = biased.k;
+    }
+    if (is_op) heads.v = padded(heads.v, graph_.type(heads.k).shape[-1]);
     const Value q = by_head(heads.q);
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);
-    const Value mixed = by_head(build_attention(graph_, config_.attention, q, k, v, form(layer), sinks()));
+    const Value bias = linear_bias_.valid() && !is_op ? transpose(graph_, linear_bias_, {1, 0}) : Value();
+    const Value mixed = by_head(build_attention(graph_, config_.attention, q, k, v, form(layer), sinks(), bias));
     const std::int64_t wide = graph_.type(mixed).shape[-1];
     return wide == values ? mixed : split(graph_, mixed, -1, {values, wide - values})[0];
   }
@@ -293,7 +371,7 @@ class TransformerBuilder {
     const ScopeGuard scope(graph_, "attn");
     const Heads heads = heads_of(x, layer);
     const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer);
-    const Dim width(config_.heads * config_.value_size(), 'D');
+    const Dim width(config_.heads * config_.value_size(layer), 'D');
     Value joined = reshape(graph_, mixed, {tokens_, width});
     if (made_of_.output_gate) {
       const Value gate = linear(x, width.size, 'D', "gate_proj", made_of_.projection_bias);
@@ -327,38 +405,29 @@ class TransformerBuilder {
 
   AttentionForm form(std::int64_t layer) const {
     const double stretch = 1 + 0.1 * made_of_.latent.stretch * std::log(made_of_.rotary.factor);
-    const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size()));
+    const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size(layer)));
     const bool limits = made_of_.has_window(layer) && !made_of_.chunks && made_of_.window < config_.context;
     const double factor = made_of_.query_scale > 0 ? made_of_.query_scale : plain;
     return {.scale = factor * made_of_.part_scales.keys,
-            .causal = true,
+            .causal = made_of_.is_causal,
             .window = limits ? made_of_.window : 0,
             .soft_cap = made_of_.score_cap};
   }
 
-  Value activate(Value x) {
-    switch (made_of_.activation) {
-      case Activation::silu: return silu(graph_, x);
-      case Activation::gelu:
-      case Activation::gelu_tanh: return gelu(graph_, x, made_of_.activation == Activation::gelu_tanh);
-      case Activation::relu:
-      case Activation::relu_squared: break;
-    }
-    const Value positive = relu(graph_, x);
-    return made_of_.activation == Activation::relu ? positive : mul(graph_, positive, positive);
-  }
+  Value activate(Value x) { return activated(graph_, made_of_.activation, x); }
 
   Value feed_forward(Value x, std::int64_t layer) {
     const ScopeGuard scope(graph_, "ffn");
-    if (made_of_.has_experts(layer)) return experts(x);
+    if (made_of_.has_experts(layer) && !made_of_.experts.beside_dense) return experts(x);
     const bool has_bias = made_of_.feed_forward_bias;
-    const std::int64_t width = config_.dense_width();
+    const std::int64_t width = config_.dense_width(layer);
     Value inner = activate(scaled(linear(x, width, 'F', "w1", has_bias), made_of_.part_scales.gate));
     if (made_of_.gated) inner = mul(graph_, inner, linear(x, width, 'F', "w3", has_bias));
     return scaled(linear(inner, config_.d_model, 'D', "w2", has_bias), made_of_.part_scales.feed_forward);
   }
 
-  Value experts(Value x) {
+  // The router reads `routed_by`, or x.
+  Value experts(Value x, Value routed_by = {}) {
     const Experts& experts = made_of_.experts;
     return build_experts(graph_, x,
                          {.experts = experts.count,
@@ -367,11 +436,24 @@ class TransformerBuilder {
                           .normalise_weights = experts.normalised,
                           .shared_d_ff = experts.shared_width,
                           .shared_gate = experts.shared_gate,
+                          .activation = made_of_.activation,
                           .rules = experts.rules},
-                         &routings_);
+                         &routings_, routed_by);
+  }
+
+  Value experts_beside(Value stream) {
+    const Value read = stream_norm(stream, "ln2_experts");
+    Value made;
+    {
+      const ScopeGuard scope(graph_, "ffn");
+      made = experts(read, stream);
+    }
+    return stream_norm(made, "ln2_experts_after");
   }
 
   Value head(Value x) {
+    if (made_of_.head_transform)
+      x = stream_norm(activate(linear(x, config_.d_model, 'D', "head_transform", true)), "ln_head");
     const ScopeGuard scope(graph_, "lm_head");
     const Value weight = made_of_.tied_head ? embedding_ : weight_here({{config_.vocab, 'V'}, model_});
     Value logits = matmul(graph_, x, transpose(graph_, weight, {1, 0}));
@@ -384,8 +466,14 @@ class TransformerBuilder {
     graph_.set_phase(Phase::loss);
     const ScopeGuard scope(graph_, "loss");
     const Value targets = input(graph_, "targets", {DType::int64, {batch_, sequence_}}, Role::data);
-    const Value losses = cross_entropy(graph_, logits, reshape(graph_, targets, {tokens_})).first;
-    Value loss = scale(graph_, reduce_sum(graph_, losses, {0}), 1.0 / static_cast<double>(tokens_.size));
+    const Value of_tokens = reshape(graph_, targets, {tokens_});
+    Value loss;
+    if (made_of_.is_causal) {
+      const Value losses = cross_entropy(graph_, logits, of_tokens).first;
+      loss = scale(graph_, reduce_sum(graph_, losses, {0}), 1.0 / static_cast<double>(tokens_.size));
+    } else {
+      loss = mean_of_asked(logits, of_tokens);
+    }
     if (made_of_.experts.auxiliary_loss != 0 && !routings_.empty()) {
       const Value balance = load_balancing_loss(graph_, routings_);
       loss = add(graph_, loss, scale(graph_, balance, made_of_.experts.auxiliary_loss));
@@ -394,18 +482,44 @@ class TransformerBuilder {
     return loss;
   }
 
+  // Of the tokens whose targets are not negative.
+  Value mean_of_asked(Value logits, Value targets) {
+    const auto integer = [&](std::int64_t value) { return integer_constant(graph_, value, DType::int64); };
+    const Value is_asked = cast(graph_, less_equal(graph_, integer(0), targets), DType::fp32);
+    const Value last = integer(config_.vocab - 1);
+    const Value not_negative = where(graph_, less(graph_, targets, integer(0)), integer(0), targets);
+    const Value rows = where(graph_, less(graph_, last, not_negative), last, not_negative);
+    const Value losses = cross_entropy(graph_, logits, rows).first;
+    const Value count = maximum(graph_, reduce_sum(graph_, is_asked, {0}), constant(graph_, 1, DType::fp32));
+    return div(graph_, reduce_sum(graph_, mul(graph_, losses, is_asked), {0}), count);
+  }
+
   const TransformerConfig& config_;
   const Architecture& made_of_;
   Dim tokens_, batch_, sequence_, model_;
   Graph graph_;
-  Value embedding_;
+  Value embedding_, linear_bias_;
   std::optional<Tables> rotary_, window_rotary_;
   std::optional<Value> query_growth_;
+  std::optional<Heads> full_keys_, window_keys_;  // of the last layer of the kind that has its own
+  std::vector<Value> per_layer_inputs_;
   std::vector<ExpertRouting> routings_;
   const StopPoint& stop_point_;
 };
 
 }  // namespace
+
+Value activated(Graph& graph, Activation activation, Value x) {
+  switch (activation) {
+    case Activation::silu: return silu(graph, x);
+    case Activation::gelu:
+    case Activation::gelu_tanh: return gelu(graph, x, activation == Activation::gelu_tanh);
+    case Activation::relu:
+    case Activation::relu_squared: break;
+  }
+  const Value positive = relu(graph, x);
+  return activation == Activation::relu ? positive : mul(graph, positive, positive);
+}
 
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point) {
   validate(config, batch);

@@ -40,7 +40,7 @@ std::shared_ptr<const Workload> attention_of(const WorkloadSettings& settings) {
                        .queries = settings.context,
                        .keys = settings.context,
                        .kv_heads = model.architecture.kv_heads,
-                       .causal = true,
+                       .causal = model.architecture.is_causal,
                        .variant = settings.attention,
                        .precision = settings.precision,
                        .model = model.name == "custom" ? model.name : fmt::format("attention of {}", model.name)});

@@ -145,7 +145,7 @@ Changes layers_of_models(std::string_view text, const Setting&, const Option&) {
         d.heads = model.heads;
         d.kv_heads = model.kv_heads();
         d.d_model = model.heads * model.head_size();
-        d.causal = true;
+        d.causal = model.architecture.is_causal;
         d.window = window;
         d.soft_cap = model.architecture.score_cap;
       });

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "models/transformer.h"
 #include "predict/forecast.h"
 #include "ridgepoint/error.h"
 
@@ -58,6 +59,8 @@ class TextBatches {
 std::vector<LossCurve> measure_loss_curves(const Workload& workload, std::string_view text,
                                            const LossCurveOptions& options, const std::shared_ptr<Device>& device,
                                            const std::function<bool(Precision precision, std::int64_t step)>& watch) {
+  if (workload.transformer() != nullptr && !workload.transformer()->architecture.is_causal)
+    throw Error("a loss curve is that of the next token, which an encoder sees; choose a decoder", ErrorKind::usage);
   std::vector<LossCurve> curves;
   for (const Precision precision : options.precisions) {
     TextBatches batches(text, workload.describe(), options.seed);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "core/files/file.h"
@@ -24,6 +26,9 @@ ModelConfig parse(std::string_view text) {
 }
 
 TransformerConfig config_of(std::string_view text) { return parse(text).config; }
+
+// A list of ones.
+std::string factors(std::size_t count) { return dump_json(Json(std::vector<double>(count, 1.0))); }
 
 TEST(ModelConfig, of_gpt2_has_layer_norms_biases_learned_positions_and_a_tied_head) {
   const TransformerConfig c = config_of(
@@ -138,6 +143,74 @@ TEST(ModelConfig, of_gemma3_reads_rotary_embeddings_by_kind_of_layer) {
                              .architecture;
   EXPECT_EQ(a.rotary, (Rotary{.theta = 5e5, .scaling = RotaryScaling::linear, .factor = 8}));
   EXPECT_EQ(a.window_rotary, Rotary{.theta = 2e4});
+}
+
+TEST(ModelConfig, of_gemma4_has_heads_of_two_kinds_and_keys_that_are_values) {
+  const TransformerConfig c =
+      config_of(R"({"model_type": "gemma4", "vision_config": {}, "text_config": {"model_type": "gemma4_text",
+      "num_hidden_layers": 12, "attention_k_eq_v": true, "num_global_key_value_heads": 2, "num_key_value_heads": 4,
+      "hidden_size_per_layer_input": 0, "use_bidirectional_attention": "vision"}})");
+  EXPECT_THAT(c.architecture.window_layers, ElementsAre(true, true, true, true, true, false));
+  EXPECT_EQ(c.head_size(0), 256);
+  EXPECT_EQ(c.kv_heads(0), 4);
+  EXPECT_EQ(c.head_size(5), 512);
+  EXPECT_EQ(c.kv_heads(5), 2);
+  EXPECT_TRUE(!c.keys_are_values(0) && c.keys_are_values(5));
+  EXPECT_EQ(rotated_width(c, 0), 256);
+  EXPECT_EQ(rotated_width(c, 5), 128);
+  EXPECT_EQ(c.architecture.per_layer.width, 0);
+}
+
+TEST(ModelConfig, of_gemma4_shares_keys_of_the_last_layers_of_each_kind) {
+  const TransformerConfig c = config_of(R"({"model_type": "gemma4_text", "num_hidden_layers": 35,
+      "num_kv_shared_layers": 20, "use_double_wide_mlp": true, "intermediate_size": 6144})");
+  EXPECT_TRUE(c.has_keys(14) && !c.has_keys(15));
+  EXPECT_EQ(c.dense_width(14), 6144);
+  EXPECT_EQ(c.dense_width(15), 12288);
+  EXPECT_EQ(c.architecture.per_layer, (PerLayerInputs{.width = 256, .vocab = 262144}));
+}
+
+// transformers 5.10 and later write them so.
+TEST(ModelConfig, of_gemma4_reads_the_heads_of_each_layer) {
+  const TransformerConfig c = config_of(R"({"model_type": "gemma4_text", "num_hidden_layers": 6,
+      "per_layer_config": {"5": {"head_dim": 128, "num_key_value_heads": 1}}})");
+  EXPECT_EQ(c.head_size(5), 128);
+  EXPECT_EQ(c.kv_heads(5), 1);
+}
+
+TEST(ModelConfig, of_qwen_moe_has_windows_in_every_layer_or_in_every_second_one) {
+  const char* sizes = R"("num_hidden_layers": 6, "sliding_window": 16, "use_sliding_window": true)";
+  const auto layers_of = [&](const char* family, const char* more) {
+    return config_of(fmt::format(R"({{"model_type": "{}", {}{}}})", family, sizes, more)).architecture.window_layers;
+  };
+  EXPECT_THAT(layers_of("qwen3_moe", ""), IsEmpty());
+  EXPECT_THAT(layers_of("qwen2_moe", ""), ElementsAre(true, false));
+  EXPECT_THAT(layers_of("qwen2_moe", R"(, "max_window_layers": 1)"),
+              ElementsAre(true, false, false, false, false, false));
+  EXPECT_EQ(config_of(R"({"model_type": "qwen3_moe"})").architecture.window, 0);
+}
+
+TEST(ModelConfig, of_dbrx_has_its_fields_in_objects) {
+  const TransformerConfig c = config_of(R"({"model_type": "dbrx", "n_heads": 16, "d_model": 2048,
+      "attn_config": {"kv_n_heads": 4, "clip_qkv": 8, "rope_theta": 500000},
+      "ffn_config": {"ffn_hidden_size": 100, "moe_num_experts": 6, "moe_top_k": 2, "moe_normalize_expert_weights": null}})");
+  EXPECT_EQ(c.kv_heads(), 4);
+  EXPECT_EQ(c.architecture.projection_limit, 8);
+  EXPECT_EQ(c.architecture.rotary.theta, 500000);
+  EXPECT_EQ(c.d_ff, 100);
+  EXPECT_EQ(c.architecture.experts.per_token, 2);
+  EXPECT_FALSE(c.architecture.experts.normalised);
+}
+
+TEST(ModelConfig, of_phimoe_says_that_experts_are_not_sampled) {
+  const ModelConfig model = parse(R"({"model_type": "phimoe", "router_jitter_noise": 0.02, "rope_scaling": {
+      "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,
+      "short_factor": )" + factors(64) +
+                                  R"(, "long_factor": )" + factors(64) + "}}");
+  EXPECT_EQ(model.config.architecture.experts.rules.jitter, 0.02);
+  EXPECT_EQ(model.config.architecture.rotary.amplitude, 1.1);
+  EXPECT_EQ(model.config.architecture.rotary.long_amplitude, 1.3);
+  EXPECT_THAT(model.notes, ::testing::Contains(HasSubstr("training samples them")));
 }
 
 TEST(ModelConfig, of_phi3_can_rotate_a_part_of_a_head) {
@@ -300,6 +373,17 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
       R"({"model_type": "gemma2", "query_pre_attn_scalar": 144, "num_hidden_layers": 3})",
       R"({"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"}})",
       R"({"model_type": "phi3", "partial_rotary_factor": 0.75, "sliding_window": 2047})",
+      R"({"model_type": "gemma4_text", "num_hidden_layers": 35, "num_kv_shared_layers": 20, "sliding_window": 128,
+          "use_double_wide_mlp": true, "final_logit_softcapping": 30})",
+      R"({"model_type": "gemma4_text", "attention_k_eq_v": true, "num_global_key_value_heads": 2, "num_experts": 8,
+          "enable_moe_block": true, "top_k_experts": 2, "moe_intermediate_size": 704, "hidden_size_per_layer_input": 0})",
+      R"({"model_type": "qwen2_moe", "use_sliding_window": true, "max_window_layers": 5})",
+      R"({"model_type": "qwen3_moe", "use_sliding_window": true})",
+      R"({"model_type": "dbrx", "attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500000}})",
+      R"({"model_type": "phimoe", "lm_head_bias": true, "attention_bias": true, "sliding_window": 64, "rope_scaling": {
+          "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,
+          "short_factor": )" +
+          factors(64) + R"(, "long_factor": )" + factors(64) + "}}",
       R"({"model_type": "gpt2", "n_inner": 100, "scale_attn_weights": false})",
       R"({"model_type": "nemotron_h", "hybrid_override_pattern": "MMM*-", "time_step_limit": [0.5, 4.0]})",
       R"({"model_type": "falcon_h1", "mamba_rms_norm": true, "mamba_norm_before_gate": false, "mamba_n_groups": 4})",
@@ -315,7 +399,9 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
     EXPECT_EQ(parameter_count(back.config), parameter_count(config)) << text;
     EXPECT_EQ(back.config.layers, config.layers) << text;
     EXPECT_EQ(back.config.d_ff, config.d_ff) << text;
-    for (const std::string& note : back.notes) EXPECT_THAT(note, HasSubstr("load-balancing")) << text;
+    for (const std::string& note : back.notes)
+      EXPECT_THAT(note, ::testing::AnyOf(HasSubstr("load-balancing"), HasSubstr("samples"), HasSubstr("masked")))
+          << text;
   }
 }
 

@@ -137,12 +137,13 @@ void read_scaling(ConfigFields& object, const TransformerConfig& config, std::in
   rotary.scaling = read_kind(object);
   // Of images, and of the families that read them.
   for (const char* key : {"mrope_section", "mrope_interleaved", "interleaved", "llama_4_scaling_beta", "alpha",
-                          "max_position_embeddings", "mscale", "mscale_all_dim"})
+                          "max_position_embeddings", "mscale", "mscale_all_dim", "short_mscale", "long_mscale"})
     object.skip(key);
   if (rotary.scaling != RotaryScaling::none && rotary.scaling != RotaryScaling::linear)
     rotary.original_context =
         object.size("original_max_position_embeddings", rotary.scaling == RotaryScaling::llama3 ? 8192 : original);
   switch (rotary.scaling) {
+    case RotaryScaling::proportional:
     case RotaryScaling::none: return;
     case RotaryScaling::yarn: return read_yarn(object, config, rotary);
     case RotaryScaling::longrope: return read_longrope(object, config, rotary);
@@ -285,7 +286,8 @@ Json scaling_of(const Rotary& rotary) {
   }
   if (rotary.scaling == RotaryScaling::yarn || rotary.scaling == RotaryScaling::longrope)
     scaling["attention_factor"] = rotary.amplitude;
-  if (rotary.scaling != RotaryScaling::linear) scaling["original_max_position_embeddings"] = rotary.original_context;
+  if (rotary.scaling != RotaryScaling::linear && rotary.scaling != RotaryScaling::proportional)
+    scaling["original_max_position_embeddings"] = rotary.original_context;
   return scaling;
 }
 

@@ -41,10 +41,6 @@ void read_qwen_layers(ConfigFields& fields, TransformerConfig& config, const Qwe
   if (std::ranges::find(layers, true) == layers.end())
     fields.fail("mlp_only_layers", "and decoder_sparse_step leave no layer with experts");
   set_expert_layers(config, layers, fields.size("intermediate_size", absent.dense_width));
-  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
-  fields.skip("sliding_window");
-  fields.skip("max_window_layers");
-  fields.skip("layer_types");
 }
 
 void write_qwen_experts(const TransformerConfig& config, FamilyFields& fields) {
@@ -57,7 +53,6 @@ void write_qwen_experts(const TransformerConfig& config, FamilyFields& fields) {
     if (!a.has_experts(layer)) dense.push_back(layer);
   }
   fields.write("mlp_only_layers", std::move(dense));
-  fields.write("use_sliding_window", false);
 }
 
 }  // namespace

@@ -17,13 +17,15 @@ namespace ridgepoint {
 
 // How the files have the experts of a layer. one_by_one: three matrices each. The others pack all of them into one
 // tensor for gate and up and one for down. halves: [E, 2F, D], gate before up. transposed: [E, D, 2F], gate before up.
-// alternating: [E, D, 2F], the rows of gate and up in turn.
-enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, alternating };
+// alternating: [E, D, 2F], the rows of gate and up in turn. stacked: gate, up and the transpose of down are [E F, D]
+// each.
+enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, alternating, stacked };
 
 // The modules of the files. Empty: the family has no such module.
 struct WeightNames {
   std::string_view model = "model.", embedding = "embed_tokens", positions = {}, layers = "layers", final_norm = "norm";
-  std::string_view head = "lm_head";
+  std::string_view embedding_norm = {}, token_types = {};
+  std::string_view head = "lm_head", head_transform = {}, head_norm = {};
   // Of a layer. `qkv` and `gate_up` pack several projections into one weight.
   std::string_view attention = "self_attn", q = "q_proj", k = "k_proj", v = "v_proj", qkv = {}, output = "o_proj";
   std::string_view q_norm = "q_norm", k_norm = "k_norm";
@@ -70,7 +72,7 @@ struct Family {
   WeightNames names = {};
   TransformersCode code = {};
   // Tensors of the files that belong to no parameter end so.
-  std::array<std::string_view, 2> other_ends = {};
+  std::array<std::string_view, 8> other_ends = {};
 };
 
 std::span<const Family* const> families();

@@ -192,6 +192,8 @@ void cohere2(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void falcon(FamilyFields& fields, TransformerConfig& c) {
+  bool has_bias = c.architecture.positions == Positions::linear_bias;
+  fields.flag("alibi", has_bias, false);
   fields.decoder(c, {.vocab = 65024,
                      .hidden = 4544,
                      .heads = 71,
@@ -201,6 +203,7 @@ void falcon(FamilyFields& fields, TransformerConfig& c) {
                      .intermediate_key = "ffn_hidden_size",
                      .activation_key = "activation",
                      .activation = "gelu",
+                     .theta = has_bias ? std::nullopt : std::optional<double>(10000),
                      .kv_heads_key = "num_kv_heads",
                      .epsilon_key = "layer_norm_epsilon",
                      .wide_by_four = true});
@@ -209,7 +212,8 @@ void falcon(FamilyFields& fields, TransformerConfig& c) {
   a.gated = false;
   fields.flag("bias", a.projection_bias, false);
   a.output_bias = a.feed_forward_bias = a.projection_bias;
-  fields.refuse("alibi", "ALiBi positions are not supported");
+  if (has_bias) a.positions = Positions::linear_bias;
+  a.low_bias = has_bias;
   bool is_new = a.block == BlockOrder::side_by_side || (c.kv_heads() != 1 && c.kv_heads() != c.heads);
   bool is_parallel = a.block != BlockOrder::in_turn;
   bool has_one_key = c.kv_heads() == 1;
@@ -223,6 +227,8 @@ void falcon(FamilyFields& fields, TransformerConfig& c) {
               : is_new || is_parallel ? BlockOrder::side_by_side_one_norm
                                       : BlockOrder::in_turn;
   }
+  if (ConfigFields* in = fields.in(); in != nullptr && has_bias && c.kv_heads() != c.heads)
+    in->fail("alibi", "needs a head of keys for each head of queries; multi_query is not supported with it");
   fields.skip({"num_ln_in_parallel_attn"});
   if (Json* out = fields.out()) out->erase("head_dim");  // transformers computes it, and fails where a file has it
   if (is_new) fields.write("num_ln_in_parallel_attn", a.block == BlockOrder::side_by_side ? 2 : 1);

@@ -200,7 +200,7 @@ constexpr WeightNames kGptNames = {.model = "transformer.",
                                    .norms = {"ln_1", "", "ln_2", ""},
                                    .norms_in_between = true};
 
-constexpr std::array<std::string_view, 2> kMasks = {".attn.bias", ".attn.masked_bias"};  // once stored by transformers
+constexpr std::array<std::string_view, 8> kMasks = {".attn.bias", ".attn.masked_bias"};  // once stored by transformers
 
 constexpr WeightNames transposed(WeightNames names) {
   names.is_transposed = true;

@@ -52,11 +52,17 @@ void qwen(FamilyFields& fields, TransformerConfig& c) {
 void baichuan(FamilyFields& fields, TransformerConfig& c) {
   if (ConfigFields* in = fields.in()) {
     if (in->has("model_max_length") && !in->has("max_position_embeddings"))
-      in->fail("max_position_embeddings",
-               "is missing, as in the models of 13B, whose ALiBi positions are not supported");
-    in->skip("model_max_length");
+      c.architecture.positions = Positions::linear_bias;
   }
-  fields.decoder(c, {.vocab = 64000, .max_positions = 4096});
+  const bool has_bias = c.architecture.positions == Positions::linear_bias;
+  DecoderDefaults defaults = {.vocab = 64000, .max_positions = 4096};
+  if (has_bias) {
+    defaults.positions_key = "model_max_length";
+    defaults.theta = std::nullopt;
+  }
+  fields.decoder(c, defaults);
+  if (has_bias) c.architecture.positions = Positions::linear_bias;
+  fields.skip({"model_max_length"});
   constexpr std::int64_t kVocabularyOfVersion1 = 64000;
   if (ConfigFields* in = fields.in(); in != nullptr && c.vocab > kVocabularyOfVersion1)
     in->note("the head is read as a linear layer; that of Baichuan 2 divides each row by its norm first");

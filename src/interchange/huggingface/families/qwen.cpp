@@ -33,6 +33,23 @@ void write_qwen_windows(const TransformerConfig& c, Json& fields) {
   write_layer_types(c, fields);
 }
 
+// With use_sliding_window, Qwen 3 MoE has the window in every layer, Qwen 2 MoE in every second one before
+// max_window_layers, the first included, or in those of layer_types.
+void windows_beside_experts(FamilyFields& fields, TransformerConfig& c, bool in_every_layer) {
+  if (Json* out = fields.out()) return write_qwen_windows(c, *out);
+  ConfigFields& in = *fields.in();
+  const bool has_window = in.flag("use_sliding_window", false);
+  const std::optional<std::int64_t> window = in.optional_size("sliding_window", 4096);
+  const auto end = static_cast<std::int64_t>(in.not_negative("max_window_layers", 28));
+  if (!has_window || in_every_layer) in.skip("layer_types");
+  if (!has_window || !window) return;
+  std::vector<bool> layers;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    layers.push_back(in_every_layer || (layer % 2 == 0 && layer < end));
+  if (!in_every_layer) return read_windows(in, c, window, layers);
+  c.architecture.window = *window;
+}
+
 TransformerConfig read_qwen2(ConfigFields& fields) {
   TransformerConfig c =
       read_decoder(fields, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .max_positions = 32768});
@@ -73,6 +90,7 @@ void qwen2_moe(FamilyFields& fields, TransformerConfig& c) {
   fields.flag("qkv_bias", c.architecture.projection_bias, true);
   qwen_experts(fields, c, {.count = 60, .per_token = 4}, {.dense_width = 5632});
   fields.size("shared_expert_intermediate_size", c.architecture.experts.shared_width, 5632);
+  windows_beside_experts(fields, c, false);
 }
 
 void qwen3_moe(FamilyFields& fields, TransformerConfig& c) {
@@ -87,6 +105,7 @@ void qwen3_moe(FamilyFields& fields, TransformerConfig& c) {
   attention_bias(fields, c.architecture, false);
   c.architecture.projection_norm = ProjectionNorm::per_head;
   qwen_experts(fields, c, {.count = 128, .per_token = 8}, {.dense_width = 6144});
+  windows_beside_experts(fields, c, true);
 }
 
 }  // namespace

@@ -40,12 +40,21 @@ class WeightList {
     const Architecture& a = c_.architecture;
     const std::string model(names_.model);
     matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
+    if (a.embedding_norm) norm(fmt::format("{}{}", model, names_.embedding_norm), "ln_embeddings");
+    if (a.per_layer.width > 0) add_per_layer_inputs(model);
+    if (a.token_types > 0)
+      matrix(fmt::format("{}{}.weight", model, names_.token_types), c_.d_model,
+             {{"token_type_embeddings.weight", a.token_types}});
     if (a.positions == Positions::learned)
       matrix(fmt::format("{}{}.weight", model, names_.positions), c_.d_model,
              {{"position_embeddings.weight", a.unused_positions + a.max_context}});
     for (std::int64_t i = 0; i < c_.layers; ++i)
       add_layer(fmt::format("{}{}.{}.", model, names_.layers, i), fmt::format("layers.{}.", i), i);
-    norm(fmt::format("{}{}", model, names_.final_norm), "ln_final");
+    if (a.final_norm) norm(fmt::format("{}{}", model, names_.final_norm), "ln_final");
+    if (a.head_transform) {
+      linear(std::string(names_.head), names_.head_transform, c_.d_model, {{"head_transform", c_.d_model}}, true);
+      norm(fmt::format("{}.{}", names_.head, names_.head_norm), "ln_head");
+    }
     if (!a.tied_head) matrix(fmt::format("{}.weight", names_.head), c_.d_model, {{"lm_head.weight", c_.vocab}});
     if (a.head_bias) vector(fmt::format("{}.bias", names_.head), {{"lm_head.bias", c_.vocab}});
     return std::move(weights_);
@@ -95,12 +104,34 @@ class WeightList {
     }
     if (has_state(mixer)) add_mixer(file + std::string(names_.mixer), layer + "mixer.", state_mixer_of(mixer));
     if (names_.norms_in_between) add_norms(file, layer, 2, last);
-    if (a.has_experts(index)) {
-      add_experts(file, file + std::string(names_.experts), layer + "ffn");
-    } else if (a.has_feed_forward(index)) {
-      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.dense_width(), a.feed_forward_bias);
-    }
+    const bool is_beside = a.experts.beside_dense && a.has_experts(index);
+    if (a.has_experts(index)) add_experts(file, file + std::string(names_.experts), layer + "ffn");
+    if (is_beside || (a.has_feed_forward(index) && !a.has_experts(index)))
+      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.dense_width(index),
+                       a.feed_forward_bias);
     if (!names_.norms_in_between) add_norms(file, layer, first, last);
+    if (is_beside) {
+      norm(file + "post_feedforward_layernorm_1", layer + "ln2_dense_after");
+      norm(file + "pre_feedforward_layernorm_2", layer + "ln2_experts");
+      norm(file + "post_feedforward_layernorm_2", layer + "ln2_experts_after");
+    }
+    if (const std::int64_t width = a.per_layer.width; width > 0) {
+      linear(file, "per_layer_input_gate", c_.d_model, {{layer + "per_layer_gate", width}}, false);
+      linear(file, "per_layer_projection", width, {{layer + "per_layer_output", c_.d_model}}, false);
+      norm(file + "post_per_layer_input_norm", layer + "ln_per_layer");
+    }
+    if (a.layer_scalars) {
+      vector(file + "layer_scalar", {{fmt::format("layers.{}{}", index, kLayerScalar), 1}});
+      weights_.back().is_constant = true;
+    }
+  }
+
+  void add_per_layer_inputs(const std::string& model) {
+    const PerLayerInputs& inputs = c_.architecture.per_layer;
+    const std::int64_t all = c_.layers * inputs.width;
+    matrix(model + "embed_tokens_per_layer.weight", all, {{"per_layer_embeddings.weight", inputs.vocab}});
+    matrix(model + "per_layer_model_projection.weight", c_.d_model, {{"per_layer_projection.weight", all}});
+    vector(model + "per_layer_projection_norm.weight", {{"per_layer_norm.weight", inputs.width}});
   }
 
   void add_norms(const std::string& file, const std::string& layer, std::size_t begin, std::size_t end) {
@@ -125,12 +156,16 @@ class WeightList {
 
   void add_attention(const std::string& file, const std::string& layer, std::int64_t index) {
     const Architecture& a = c_.architecture;
-    const std::int64_t size = c_.head_size();
-    const std::int64_t rotated = a.is_rotated(index) ? rotated_width(c_, a.rotary) : 0;
+    const std::int64_t size = c_.head_size(index);
+    const Rotary& rotary = a.separate_rotary && a.has_window(index) ? a.window_rotary : a.rotary;
+    // Pairs of the whole head, of which the first are rotated.
+    const bool is_proportional = rotary.scaling == RotaryScaling::proportional;
+    const std::int64_t rotated = !a.is_rotated(index) ? 0 : is_proportional ? size : rotated_width(c_, index);
     WeightPart q = of_heads(layer + ".q_proj", c_.heads * size, size, 0, rotated);
-    WeightPart k = of_heads(layer + ".k_proj", c_.kv_heads() * size, size, 0, rotated);
-    WeightPart v{.parameter = layer + ".v_proj", .rows = c_.kv_heads() * size};
+    WeightPart k = of_heads(layer + ".k_proj", c_.kv_heads(index) * size, size, 0, rotated);
+    WeightPart v{.parameter = layer + ".v_proj", .rows = c_.kv_heads(index) * size};
     const std::int64_t queries = q.rows;
+    const bool has_keys = c_.has_keys(index);
     if (!names_.qkv.empty()) {
       if (names_.qkv_by_group) place_by_group(q, k, v);
       linear(file, names_.qkv, c_.d_model, {q, k, v}, a.projection_bias);
@@ -141,10 +176,16 @@ class WeightList {
         of_queries.push_back({.parameter = layer + ".gate_proj", .rows = queries, .places = {size, size, 2 * size}});
       }
       linear(file, names_.q, c_.d_model, of_queries, a.projection_bias);
-      linear(file, names_.k, c_.d_model, {k}, a.projection_bias);
-      linear(file, names_.v, c_.d_model, {v}, a.projection_bias);
+      if (has_keys) linear(file, names_.k, c_.d_model, {k}, a.projection_bias);
+      if (has_keys && !c_.keys_are_values(index)) linear(file, names_.v, c_.d_model, {v}, a.projection_bias);
     }
-    linear(file, names_.output, queries, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
+    // Values that are keys have the order of keys.
+    WeightPart output{.parameter = layer + ".output_proj", .rows = c_.d_model};
+    if (c_.keys_are_values(index) && !names_.adjacent_pairs) {
+      output.column_heads = size;
+      output.rotated_columns = rotated;
+    }
+    linear(file, names_.output, queries, {output}, a.output_bias);
     if (a.sinks) vector(file + ".sinks", {{layer + ".sinks", c_.heads}});
     if (a.projection_norm == ProjectionNorm::none || a.projection_norm == ProjectionNorm::unweighted) return;
     if (a.projection_norm == ProjectionNorm::each_head) {
@@ -158,7 +199,7 @@ class WeightList {
              {of_heads(fmt::format("{}.{}.weight", layer, own), is_whole ? rows : size, size, 0, rotated)});
     };
     add_norm(names_.q_norm, "q_norm", queries);
-    add_norm(names_.k_norm, "k_norm", c_.kv_heads() * size);
+    if (has_keys) add_norm(names_.k_norm, "k_norm", c_.kv_heads() * size);
   }
 
   // A row for each head, or a tensor.
@@ -275,9 +316,12 @@ class WeightList {
   // `of_layer` is the prefix of the layer in the file, `file` the module of the experts.
   void add_experts(const std::string& of_layer, const std::string& file, const std::string& layer) {
     const Experts& experts = c_.architecture.experts;
-    const std::string router = fmt::format("{}.{}", file, names_.router);
+    const std::string router = joined(file, names_.router);
     matrix(router + ".weight", c_.d_model, {{layer + ".router.weight", experts.count}});
     if (experts.rules.has_router_bias) vector(router + ".bias", {{layer + ".router.bias", experts.count}});
+    if (experts.rules.router_epsilon > 0) vector(joined(file, "router.scale"), {{layer + ".router.scale", c_.d_model}});
+    if (experts.rules.has_expert_scales)
+      vector(joined(file, "router.per_expert_scale"), {{layer + ".router.expert_scale", experts.count}});
     if (experts.rules.has_correction) {
       vector(fmt::format("{}.{}", file, names_.correction), {{layer + ".router.correction", experts.count}});
       weights_.back().is_constant = true;
@@ -288,6 +332,8 @@ class WeightList {
     }
     if (names_.stored_experts == StoredExperts::one_by_one) {
       for (std::int64_t i = 0; i < experts.count; ++i) add_expert(file, layer, i);
+    } else if (names_.stored_experts == StoredExperts::stacked) {
+      add_stacked_experts(file, layer + ".experts.");
     } else {
       add_packed_experts(file, layer + ".experts.");
     }
@@ -308,6 +354,21 @@ class WeightList {
     add(is_gated ? names_.expert_gate : names_.expert_up, "w1", c_.d_model, c_.d_ff);
     if (is_gated) add(names_.expert_up, "w3", c_.d_model, c_.d_ff);
     add(names_.expert_down, "w2", c_.d_ff, c_.d_model);
+  }
+
+  void add_stacked_experts(const std::string& file, const std::string& layer) {
+    const std::int64_t count = c_.architecture.experts.count;
+    const auto add = [&](std::string_view name, const char* own, std::int64_t rows, bool is_transposed) {
+      weights_.push_back({.name = joined(file, name),
+                          .shape = {count * c_.d_ff, c_.d_model},
+                          .is_transposed = is_transposed,
+                          .parts = {{layer + own, rows}},
+                          .stacked = count});
+      place(weights_.back().parts);
+    };
+    add(names_.expert_gate, "w1", c_.d_ff, false);
+    add(names_.expert_up, "w3", c_.d_ff, false);
+    add(names_.expert_down, "w2", c_.d_model, true);
   }
 
   void add_packed_experts(const std::string& file, const std::string& layer) {
@@ -342,6 +403,11 @@ class WeightList {
 
 }  // namespace
 
+Shape StoredWeight::own_shape() const {
+  if (stacked > 0) return {Dim(shape[0] / stacked), shape.dim(1)};
+  return has_experts ? Shape(std::vector<Dim>(shape.dims().begin() + 1, shape.dims().end())) : shape;
+}
+
 std::vector<StoredWeight> stored_weights(const TransformerConfig& config) { return WeightList(config).run(); }
 
 std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>& weights, bool constants) {
@@ -349,8 +415,8 @@ std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>&
   std::map<std::string_view, std::size_t> of_experts;
   for (const StoredWeight& weight : weights) {
     if (weight.is_constant != constants) continue;
-    const int first = weight.has_experts ? 1 : 0;
-    const bool is_matrix = weight.shape.rank() >= first + 2;  // of a convolution: [out, 1, tokens]
+    const Shape own = weight.own_shape();
+    const bool is_matrix = own.rank() >= 2;  // of a convolution: [out, 1, tokens]
     for (const WeightPart& part : weight.parts) {
       const auto experts = of_experts.find(part.parameter);
       if (experts != of_experts.end()) {
@@ -361,13 +427,13 @@ std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>&
         continue;
       }
       std::vector<Dim> dims;
-      if (weight.has_experts) dims.push_back(weight.shape.dim(0));
+      if (weight.experts() > 0) dims.emplace_back(weight.experts());
       if (part.expert >= 0) {
         dims.push_back(Dim(1));
         of_experts.emplace(part.parameter, parameters.size());
       }
       dims.push_back(Dim(part.rows));
-      if (is_matrix && !weight.is_constant) dims.push_back(weight.shape.dim(weight.is_transposed ? -2 : -1));
+      if (is_matrix && !weight.is_constant) dims.push_back(own.dim(weight.is_transposed ? -2 : -1));
       parameters.push_back({part.parameter, {DType::fp32, Shape(dims)}});
     }
   }
@@ -383,7 +449,7 @@ std::vector<PublishedLayer> published_layers(const TransformerConfig& config) {
   };
   std::vector<PublishedLayer> layers;
   for (const StoredWeight& weight : stored_weights(config)) {
-    if (weight.shape.rank() != 2 || weight.has_experts || !std::ranges::all_of(weight.parts, is_linear)) continue;
+    if (weight.shape.rank() != 2 || weight.experts() > 0 || !std::ranges::all_of(weight.parts, is_linear)) continue;
     PublishedLayer& layer = layers.emplace_back(PublishedLayer{without_weight(weight.name), {}});
     for (const WeightPart& part : weight.parts) layer.modules.push_back(without_weight(part.parameter));
   }

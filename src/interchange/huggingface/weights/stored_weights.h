@@ -32,6 +32,7 @@ struct WeightPart {
   std::int64_t head_size = 0;
   std::int64_t kept = 0;  // rows of each head before those that are rotated
   RowPlaces places = {};
+  std::int64_t column_heads = 0, rotated_columns = 0;  // the same of columns: the size of a head, and what is rotated
 };
 
 struct StoredWeight {
@@ -41,6 +42,10 @@ struct StoredWeight {
   std::vector<WeightPart> parts = {};
   bool has_experts = false;  // the first dimension is that of experts
   bool is_constant = false;  // no parameter, but a constant of the graph
+  std::int64_t stacked = 0;  // above 0: so many experts, whose rows stand one below the other
+
+  std::int64_t experts() const { return has_experts ? shape[0] : stacked; }  // 0: the tensor has no experts
+  Shape own_shape() const;                                                   // of one expert
 };
 
 // Every tensor of the model's files, in their order. A model without a family is stored as a Llama. A tied head is not

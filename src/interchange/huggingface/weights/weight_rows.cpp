@@ -11,25 +11,30 @@ std::int64_t stored_row(const WeightPart& part, std::int64_t row) {
   return places.first + row / places.together * places.stride + row % places.together;
 }
 
+std::int64_t stored_column(const WeightPart& part, std::int64_t column) {
+  return part.column_heads > 0 ? file_row(column, part.column_heads, part.rotated_columns) : column;
+}
+
 }  // namespace
 
 template <typename Move>
 void WeightRows::each(const Move& move) const {
-  const Shape& shape = weight_.shape;
-  const bool is_matrix = shape.rank() >= (weight_.has_experts ? 3 : 2);
+  const Shape shape = weight_.own_shape();
+  const bool is_matrix = shape.rank() >= 2;
   const std::int64_t width = is_matrix ? shape[weight_.is_transposed ? -2 : -1] : 1;
   const std::int64_t row_stride = weight_.is_transposed ? 1 : width;
   const std::int64_t column_stride = weight_.is_transposed ? shape[-1] : 1;
-  const std::int64_t experts = weight_.has_experts ? shape[0] : 1;
+  const std::int64_t experts = std::max<std::int64_t>(weight_.experts(), 1);
   const std::int64_t own = part_.rows * width;
-  const std::int64_t stored = shape.elements() / experts;
+  const std::int64_t stored = shape.elements();
   for (std::int64_t expert = 0; expert < experts; ++expert) {
     const std::int64_t begin = (expert + std::max<std::int64_t>(part_.expert, 0)) * own;
     for (std::int64_t row = 0; row < part_.rows; ++row) {
       const std::int64_t place = stored_row(part_, row);
       for (std::int64_t column = 0; column < width; ++column) {
         move(static_cast<std::size_t>(begin + row * width + column),
-             static_cast<std::size_t>(expert * stored + place * row_stride + column * column_stride));
+             static_cast<std::size_t>(expert * stored + place * row_stride +
+                                      stored_column(part_, column) * column_stride));
       }
     }
   }

@@ -55,6 +55,8 @@ void qwen3_next(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, kNext);
   delta_layers(fields, c);
   qwen_experts(fields, c, {.count = 512, .per_token = 10}, {.dense_width = 5632, .normalised = true});
+  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
+  fields.skip({"sliding_window", "max_window_layers"});
   shared_expert(fields, c);
 }
 

@@ -1,0 +1,177 @@
+"""Families of docs/models.md whose layers have parts that no other has, in plain PyTorch: family_decoders.py with these
+parts in place of its own. decoder_of() finds the class of a config.
+
+    model = decoder_of(config, weights)
+    logits = model.forward(inputs)
+"""
+
+import torch
+
+import family_decoders
+from family_decoders import Decoder
+from family_operations import attend, rms_norm, rotary_tables, rotate, soft_cap
+
+
+class Gemma4(Decoder):
+    """Gemma 4, after its code in `transformers`: `full` layers have heads of another size, whose values may be the keys;
+    the last layers may share keys and values; layers may read vectors of their own beside the stream; experts may stand
+    beside a feed-forward layer, each with its norms."""
+
+    def is_full(self, layer):
+        return self.config["layer_types"][layer] == "full_attention"
+
+    def forward(self, inputs):
+        config, layers = self.config, self.config["num_hidden_layers"]
+        self.kept = {}  # keys and values of the last layer of each kind that projects its own
+        table = self.take("model.embed_tokens.weight", config["vocab_size"], self.width)
+        x = table[inputs] * self.width**0.5
+        side = config["hidden_size_per_layer_input"]
+        if side:
+            rows = self.take("model.embed_tokens_per_layer.weight", config["vocab_size_per_layer_input"], layers * side)
+            own = rows[inputs].unflatten(-1, (layers, side)) * side**0.5
+            projected = self.linear(x, "model.per_layer_model_projection", layers * side) * self.width**-0.5
+            projected = self.norm(projected.unflatten(-1, (layers, side)), "model.per_layer_projection_norm")
+            vectors = (projected + own) * 2**-0.5
+        for layer in range(layers):
+            x = self.layer(x, layer)
+            name = f"model.layers.{layer}."
+            if side:
+                gate = self.activation(self.linear(x, name + "per_layer_input_gate", side)) * vectors[:, :, layer]
+                back = self.linear(gate, name + "per_layer_projection", self.width)
+                x = x + self.norm(back, name + "post_per_layer_input_norm")
+            x = x * self.take(name + "layer_scalar", 1).detach()
+        return soft_cap(self.norm(x, "model.norm") @ table.T, config["final_logit_softcapping"])
+
+    def layer(self, x, layer):
+        name = f"model.layers.{layer}."
+        attended = self.attention(self.norm(x, name + "input_layernorm"), name + "self_attn.", layer)
+        x = x + self.norm(attended, name + "post_attention_layernorm")
+        wide = self.config["use_double_wide_mlp"] and self.shares(layer)
+        fed = self.network(self.norm(x, name + "pre_feedforward_layernorm"), name + "mlp.",
+                           self.config["intermediate_size"] * (2 if wide else 1))
+        if self.config["enable_moe_block"]:
+            mixed = self.mixture(x, name)
+            fed = self.norm(fed, name + "post_feedforward_layernorm_1")
+            fed = fed + self.norm(mixed, name + "post_feedforward_layernorm_2")
+        return x + self.norm(fed, name + "post_feedforward_layernorm")
+
+    def shares(self, layer):
+        return layer >= self.config["num_hidden_layers"] - self.config["num_kv_shared_layers"]
+
+    def attention(self, x, name, layer):
+        config, kind = self.config, self.config["layer_types"][layer]
+        size = config["global_head_dim"] if self.is_full(layer) else config["head_dim"]
+        shared = config["attention_k_eq_v"] and self.is_full(layer)
+        heads = config["num_global_key_value_heads"] if shared else config["num_key_value_heads"]
+
+        def by_head(t):
+            return t.unflatten(-1, (-1, size))
+
+        q = self.norm(by_head(self.linear(x, name + "q_proj", self.heads * size)), name + "q_norm")
+        q = self.turned(q.transpose(1, 2), kind)
+        if not self.shares(layer):
+            k = by_head(self.linear(x, name + "k_proj", heads * size))
+            v = k if shared else by_head(self.linear(x, name + "v_proj", heads * size))
+            k = self.turned(self.norm(k, name + "k_norm").transpose(1, 2), kind)
+            self.kept[kind] = k, rms_norm(v, 1, config["rms_norm_eps"]).transpose(1, 2)
+        window = None if self.is_full(layer) else config["sliding_window"]
+        return self.linear(attend(q, *self.kept[kind], 1.0, window), name + "o_proj", self.width)
+
+    def turned(self, x, kind):
+        """The scaling `proportional` rotates the first pairs of a whole head and leaves the others."""
+        rope, size = dict(self.config["rope_parameters"][kind]), x.shape[-1]
+        if rope["rope_type"] != "proportional":
+            return rotate(x, *rotary_tables(rope, size, x.shape[-2], x.dtype))
+        cosines, sines = rotary_tables(dict(rope, rope_type="default"), size, x.shape[-2], x.dtype)
+        still = torch.arange(size // 2) >= int(rope["partial_rotary_factor"] * size // 2)
+        return rotate(x, cosines.masked_fill(still, 1), sines.masked_fill(still, 0))
+
+    def activation(self, x):
+        return family_decoders.ACTIVATIONS[self.config["hidden_activation"]](x)
+
+    def mixture(self, x, name):
+        config, count = self.config, self.config["num_experts"]
+        read = rms_norm(x, self.take(name + "router.scale", self.width) * self.width**-0.5, config["rms_norm_eps"])
+        best, chosen = self.linear(read, name + "router.proj", count).softmax(-1).topk(config["top_k_experts"], -1)
+        shares = best / best.sum(-1, keepdim=True)
+        shares = shares * self.take(name + "router.per_expert_scale", count)[chosen]
+        run = self.packed_experts(name, count, config["moe_intermediate_size"])
+        normed = self.norm(x, name + "pre_feedforward_layernorm_2")
+        return sum(torch.where(chosen == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True) * run(normed, i)
+                   for i in range(count))
+
+
+class Phimoe(Decoder):
+    """SparseMixer (Liu et al., arXiv 2310.00811) as Phi-3.5 MoE evaluates it: the best expert, then the best of the
+    others; the weight of each is its part of the softmax over those near its logit."""
+
+    def rope(self, layer=None):
+        """The factor of cosines and sines, up to the original context, is a field of its own."""
+        rope = super().rope(layer)
+        return {**rope, "attention_factor": rope.get("short_mscale")}
+
+    def route(self, logits, name, count):
+        shares, chosen, left = [], [], logits
+        for _ in range(2):
+            best, place = left.max(-1, keepdim=True)
+            near = (best - left) / torch.maximum(logits.abs(), best) <= 2 * self.config["router_jitter_noise"]
+            shares.append(left.masked_fill(~near, float("-inf")).softmax(-1).gather(-1, place))
+            chosen.append(place)
+            left = left.scatter(-1, place, float("-inf"))
+        return torch.cat(shares, -1), torch.cat(chosen, -1)
+
+
+class Dbrx(Decoder):
+    """DBRX, whose fields of attention and of experts are objects, and whose experts stand one below the other."""
+
+    def __init__(self, config, weights=None):
+        attention, network = config["attn_config"], config["ffn_config"]
+        super().__init__({**config, "num_key_value_heads": attention["kv_n_heads"], "clip_qkv": attention["clip_qkv"],
+                          "num_local_experts": network["moe_num_experts"], "num_experts_per_tok": network["moe_top_k"],
+                          "intermediate_size": network["ffn_hidden_size"]}, weights)
+
+    def packed_experts(self, name, count, width):
+        gate, up, down = (self.take(f"{name}experts.mlp.{which}", count * width, self.width).unflatten(0, (count, width))
+                          for which in ("w1", "v1", "w2"))
+        return lambda x, i: (self.activation(x @ gate[i].T) * (x @ up[i].T)) @ down[i]
+
+
+class Bert(Decoder):
+    """BERT (Devlin et al., arXiv 1810.04805) with the head of the masked language model, as its published code has it.
+    Every token is of the first type."""
+
+    def forward(self, inputs):
+        config, family, name = self.config, self.family, self.family + ".embeddings."
+        first = config["pad_token_id"] + 1 if family == "roberta" else 0  # of the positions (Liu et al., arXiv 1907.11692)
+        head = "lm_head." if family == "roberta" else "cls.predictions."
+        transform = ("dense", "layer_norm") if family == "roberta" else ("transform.dense", "transform.LayerNorm")
+        table = self.take(name + "word_embeddings.weight", config["vocab_size"], self.width)
+        types = self.take(name + "token_type_embeddings.weight", config["type_vocab_size"], self.width)
+        positions = self.take(name + "position_embeddings.weight", config["max_position_embeddings"], self.width)
+        x = self.norm(table[inputs] + types[0] + positions[first : first + inputs.shape[1]], name + "LayerNorm")
+        for layer in range(config["num_hidden_layers"]):
+            name = f"{family}.encoder.layer.{layer}."
+            x = self.norm(x + self.mixed(x, name + "attention."), name + "attention.output.LayerNorm")
+            inner = self.activation(self.linear(x, name + "intermediate.dense", config["intermediate_size"], True))
+            x = self.norm(x + self.linear(inner, name + "output.dense", self.width, True), name + "output.LayerNorm")
+        x = self.norm(self.activation(self.linear(x, head + transform[0], self.width, True)), head + transform[1])
+        return x @ table.T + self.take(head + "bias", config["vocab_size"])
+
+    def mixed(self, x, name):
+        q, k, v = (self.linear(x, name + "self." + which, self.width, True).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for which in ("query", "key", "value"))
+        return self.linear(attend(q, k, v, self.size**-0.5, causal=False), name + "output.dense", self.width, True)
+
+
+CLASSES = {"bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
+
+
+def decoder_of(config, weights=None):
+    return CLASSES.get(config["model_type"], Decoder)(config, weights)
+
+
+def shapes(config):
+    """Name -> shape of every tensor of the published files."""
+    model = decoder_of(config)
+    model.forward(torch.zeros(1, 2, dtype=torch.int64))
+    return model.shapes
