@@ -55,7 +55,9 @@ inline std::vector<TransformerConfig> architectures() {
                        .window_layers = {true, true, false},
                        .window_rotary = {},
                        .separate_rotary = true});
-  const StateMixer state = {.key_heads = 2, .heads = 4, .key_size = 5, .value_size = 3, .convolution_bias = true};
+  // A small epsilon would let the rounding of small results show.
+  const StateMixer state = {
+      .key_heads = 2, .heads = 4, .key_size = 9, .value_size = 5, .convolution_bias = true, .norm_epsilon = 1e-3};
   add("states", {.kv_heads = 2,
                  .norm_adds_one = true,
                  .output_gate = true,
