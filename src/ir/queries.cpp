@@ -70,8 +70,10 @@ bool takes_operands(Op op, std::size_t count) {
   const int declared = input_count(op);
   if (declared < 0) return true;
   const auto least = static_cast<std::size_t>(declared);
-  // attention: sinks. attention_backward: the tables of rotary embedding (ops/attention_form.h).
-  const std::size_t optional = op == Op::attention_backward ? 2 : op == Op::attention ? 1 : 0;
+  // attention: sinks. attention_backward: the tables of rotary embedding (ops/attention_form.h). causal_convolution: a
+  // bias.
+  const bool has_one = op == Op::attention || op == Op::causal_convolution;
+  const std::size_t optional = op == Op::attention_backward ? 2 : has_one ? 1 : 0;
   return count == least || count == least + optional;
 }
 

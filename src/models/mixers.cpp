@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/checked.h"
 #include "ridgepoint/error.h"
@@ -33,15 +34,14 @@ class MixerBuilder {
 
   Value build() {
     if (sizes_.input_scale != 1) x_ = scale(graph_, x_, sizes_.input_scale);
-    const std::vector<MixerPart> described = input_parts(mixer_, sizes_, model_.size);
-    for (std::size_t i = 0; i < described.size(); ++i) parts_.push_back(part(described[i], i));
+    project();
     Value mixed;
     if (mixer_ == Mixer::gated_delta) {
       mixed = gated_delta();
     } else if (mixer_ == Mixer::state_space) {
       mixed = state_space();
     } else {
-      mixed = mul(graph_, parts_[1], convolved(mul(graph_, parts_[0], parts_[2]), "x"));
+      mixed = mul(graph_, parts_[1], convolved(mul(graph_, parts_[0], parts_[2])));
     }
     const std::int64_t width = mixed_width(mixer_, sizes_, model_.size);
     mixed = reshape(graph_, mixed, {tokens_, {width, 'D'}});
@@ -63,21 +63,42 @@ class MixerBuilder {
     return has_bias ? add(graph_, product, parameter("bias", {width})) : product;
   }
 
-  // [B,S,width]. The gates of a short convolution come between its projection and its convolution.
-  Value part(const MixerPart& described, std::size_t index) {
-    Value made = linear(x_, described.width, described.name + "_proj", sizes_.input_bias);
-    if (mixer_ == Mixer::state_space && sizes_.part_scales.at(index) != 1)
-      made = scale(graph_, made, sizes_.part_scales.at(index));
-    made = reshape(graph_, made, {batch_, sequence_, graph_.type(made).shape.dim(1)});
-    if (!described.is_convolved || mixer_ == Mixer::short_convolution) return made;
-    return silu(graph_, convolved(made, described.name));
+  // The parts [B,S,width] of the input, those that are convolved behind silu. The gates of a short convolution come
+  // between its projection and its convolution.
+  void project() {
+    const std::vector<MixerPart> described = input_parts(mixer_, sizes_, model_.size);
+    for (std::size_t begin = 0; begin < described.size();) {
+      std::size_t end = begin + 1;
+      while (end < described.size() && described[end].module == described[begin].module) ++end;
+      std::vector<std::int64_t> widths;
+      for (std::size_t i = begin; i < end; ++i) widths.push_back(described[i].width);
+      const std::int64_t width = std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
+      Value made = linear(x_, width, described[begin].module + "_proj", sizes_.input_bias);
+      if (mixer_ == Mixer::state_space) made = scaled_parts(made, begin, widths);
+      made = reshape(graph_, made, {batch_, sequence_, graph_.type(made).shape.dim(1)});
+      if (described[begin].is_convolved && mixer_ != Mixer::short_convolution) made = silu(graph_, convolved(made));
+      const std::vector<Value> parts = widths.size() == 1 ? std::vector{made} : split(graph_, made, -1, widths);
+      parts_.insert(parts_.end(), parts.begin(), parts.end());
+      begin = end;
+    }
   }
 
-  Value convolved(Value x, const std::string& name) {
-    const ScopeGuard scope(graph_, name + "_conv");
+  // The parts from number `begin` on, [T,sum of widths], times their factors.
+  Value scaled_parts(Value made, std::size_t begin, const std::vector<std::int64_t>& widths) {
+    const double* factors = &sizes_.part_scales.at(begin);
+    if (widths.size() == 1) return factors[0] == 1 ? made : scale(graph_, made, factors[0]);
+    if (std::all_of(factors, factors + widths.size(), [](double factor) { return factor == 1; })) return made;
+    std::vector<Value> parts = split(graph_, made, -1, widths);
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = scale(graph_, parts[i], factors[i]);
+    return concat(graph_, parts, -1);
+  }
+
+  Value convolved(Value x) {
+    const ScopeGuard scope(graph_, "conv");
     const Dim width = graph_.type(x).shape.dim(-1);
-    const Value made = causal_convolution(graph_, x, parameter("weight", {width, sizes_.kernel}));
-    return sizes_.convolution_bias ? add(graph_, made, parameter("bias", {width})) : made;
+    std::vector<Value> operands = {x, parameter("weight", {width, sizes_.kernel})};
+    if (sizes_.convolution_bias) operands.push_back(parameter("bias", {width}));
+    return make_value(graph_, Op::causal_convolution, std::move(operands), {{"reversed", false}});
   }
 
   Value vector(const std::string& name, std::int64_t size) { return parameter(name, {{size, 'H'}}); }
@@ -167,17 +188,18 @@ bool attends(Mixer mixer) { return mixer == Mixer::attention || mixer == Mixer::
 bool has_state(Mixer mixer) { return mixer != Mixer::attention && mixer != Mixer::none; }
 
 std::vector<MixerPart> input_parts(Mixer mixer, const StateMixer& s, std::int64_t d_model) {
+  const std::int64_t keys = key_width(s), values = value_width(s);
   switch (mixer) {
     case Mixer::gated_delta:
-      return {{"q", key_width(s), true},    {"k", key_width(s), true}, {"v", value_width(s), true},
-              {"z", value_width(s), false}, {"beta", s.heads, false},  {"step", s.heads, false}};
+      return {{"qkv", keys, true, 0}, {"qkv", keys, true, keys}, {"qkv", values, true, 2 * keys},
+              {"z", values},          {"beta", s.heads},         {"step", s.heads}};
     case Mixer::state_space:
-      return {{"z", value_width(s), false},
-              {"x", value_width(s), true},
-              {"b", key_width(s), true},
-              {"c", key_width(s), true},
-              {"step", s.heads, false}};
-    case Mixer::short_convolution: return {{"b", d_model, false}, {"c", d_model, false}, {"x", d_model, true}};
+      return {{"z", values},
+              {"xbc", values, true, 0},
+              {"xbc", keys, true, values},
+              {"xbc", keys, true, values + keys},
+              {"step", s.heads}};
+    case Mixer::short_convolution: return {{"b", d_model}, {"c", d_model}, {"x", d_model, true}};
     default: return {};
   }
 }
@@ -238,7 +260,7 @@ std::optional<TruncatedNormal> mixer_distribution(std::string_view name, const T
   if (name == "step_bias") return TruncatedNormal{.mean = std::log(std::expm1(kUsualStep))};
   if (name == "log_decay") return TruncatedNormal{.mean = 1, .deviation = 1};
   if (name == "skip" || name == "out_norm.weight") return TruncatedNormal{.mean = 1};
-  if (name.ends_with("_conv.weight"))
+  if (name == "conv.weight")
     return TruncatedNormal{.deviation = 1 / std::sqrt(3.0 * static_cast<double>(type.shape[-1]))};
   return std::nullopt;
 }

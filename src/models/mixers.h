@@ -55,12 +55,14 @@ Mixer state_mixer_of(Mixer mixer);
 bool attends(Mixer mixer);
 bool has_state(Mixer mixer);  // whether StateMixer says its sizes
 
-// A part of what a mixer projects its input to. Its parameters are NAME_proj.weight [width,D] and, if it is convolved,
-// NAME_conv.weight [width,kernel].
+// A part of what a mixer projects its input to, as published files have it: `width` rows from `first` on of the
+// parameter MODULE_proj.weight. The convolution, conv.weight [width,kernel], takes the module of several parts that are
+// convolved as a whole.
 struct MixerPart {
-  std::string name;
+  std::string module;
   std::int64_t width = 0;
   bool is_convolved = false;
+  std::int64_t first = 0;
 };
 // In the order of published files. The widths of a short convolution are d_model.
 std::vector<MixerPart> input_parts(Mixer mixer, const StateMixer& sizes, std::int64_t d_model);

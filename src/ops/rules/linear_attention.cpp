@@ -128,8 +128,14 @@ Value state_space_scan(Graph& graph, Value x, const StateSpace& space, const Sou
   const Value scanned = linear_attention(
       graph, {heads_first(space.c), heads_first(space.b), heads_first(x), values_first(decay), values_first(space.dt)},
       1.0, false, source);
-  const std::int64_t heads = graph.type(space.d).shape.elements();
-  return add(graph, heads_first(scanned), mul(graph, x, reshape(graph, space.d, Shape{heads, 1}), source), source);
+  // A convolution of one token: as low as the scan's result where x is low.
+  const Shape shape = graph.type(x).shape;
+  const Value of_heads = reshape(graph, space.d, {shape.dim(2), Dim(1)});
+  const Value factors =
+      reshape(graph, broadcast(graph, of_heads, {shape.dim(2), shape.dim(3)}), Shape{shape[2] * shape[3], 1});
+  const Value rows = reshape(graph, x, {shape.dim(0), shape.dim(1), Dim(shape[2] * shape[3])});
+  const Value skipped = reshape(graph, causal_convolution(graph, rows, factors, false, source), shape);
+  return add(graph, heads_first(scanned), skipped, source);
 }
 
 }  // namespace ridgepoint

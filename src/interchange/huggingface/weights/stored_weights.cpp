@@ -249,17 +249,19 @@ class WeightList {
 
   void add_mixer(const std::string& file, const std::string& layer, Mixer mixer) {
     const StateMixer& s = c_.architecture.state;
-    std::vector<WeightPart> inputs, convolved;
+    std::vector<WeightPart> inputs;
+    std::int64_t channels = 0;
     for (const MixerPart& part : input_parts(mixer, s, c_.d_model)) {
-      inputs.push_back({fmt::format("{}{}_proj", layer, part.name), part.width});
-      if (part.is_convolved) convolved.push_back({fmt::format("{}{}_conv", layer, part.name), part.width});
+      inputs.push_back(
+          {.parameter = fmt::format("{}{}_proj", layer, part.module), .rows = part.width, .first = part.first});
+      channels += part.is_convolved ? part.width : 0;
     }
     if (mixer == Mixer::gated_delta) {
       add_delta_inputs(file, std::move(inputs));
     } else {
       linear(file, "in_proj", c_.d_model, inputs, s.input_bias);
     }
-    linear(file, names_.convolution, s.kernel, convolved, s.convolution_bias);
+    linear(file, names_.convolution, s.kernel, {{layer + "conv", channels}}, s.convolution_bias);
     StoredWeight& convolution = weights_[weights_.size() - (s.convolution_bias ? 2 : 1)];
     convolution.shape = Shape{convolution.shape[0], 1, s.kernel};
     for (const MixerVector& one : mixer_vectors(mixer, s))
@@ -412,26 +414,24 @@ std::vector<StoredWeight> stored_weights(const TransformerConfig& config) { retu
 
 std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>& weights, bool constants) {
   std::vector<ParameterDeclaration> parameters;
-  std::map<std::string_view, std::size_t> of_experts;
+  std::map<std::string_view, std::size_t> places;
   for (const StoredWeight& weight : weights) {
     if (weight.is_constant != constants) continue;
     const Shape own = weight.own_shape();
     const bool is_matrix = own.rank() >= 2;  // of a convolution: [out, 1, tokens]
     for (const WeightPart& part : weight.parts) {
-      const auto experts = of_experts.find(part.parameter);
-      if (experts != of_experts.end()) {
-        Shape& shape = parameters[experts->second].type.shape;
+      const auto known = places.find(part.parameter);
+      if (known != places.end()) {  // one expert more, or more rows
+        Shape& shape = parameters[known->second].type.shape;
         std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
-        dims[0] = Dim(shape[0] + 1);
+        dims[0] = Dim(shape[0] + (part.expert >= 0 ? 1 : part.rows));
         shape = Shape(dims);
         continue;
       }
+      places.emplace(part.parameter, parameters.size());
       std::vector<Dim> dims;
       if (weight.experts() > 0) dims.emplace_back(weight.experts());
-      if (part.expert >= 0) {
-        dims.push_back(Dim(1));
-        of_experts.emplace(part.parameter, parameters.size());
-      }
+      if (part.expert >= 0) dims.push_back(Dim(1));
       dims.push_back(Dim(part.rows));
       if (is_matrix && !weight.is_constant) dims.push_back(own.dim(weight.is_transposed ? -2 : -1));
       parameters.push_back({part.parameter, {DType::fp32, Shape(dims)}});
@@ -451,7 +451,10 @@ std::vector<PublishedLayer> published_layers(const TransformerConfig& config) {
   for (const StoredWeight& weight : stored_weights(config)) {
     if (weight.shape.rank() != 2 || weight.experts() > 0 || !std::ranges::all_of(weight.parts, is_linear)) continue;
     PublishedLayer& layer = layers.emplace_back(PublishedLayer{without_weight(weight.name), {}});
-    for (const WeightPart& part : weight.parts) layer.modules.push_back(without_weight(part.parameter));
+    for (const WeightPart& part : weight.parts) {
+      std::string module = without_weight(part.parameter);
+      if (std::ranges::find(layer.modules, module) == layer.modules.end()) layer.modules.push_back(std::move(module));
+    }
   }
   return layers;
 }

@@ -30,7 +30,8 @@ struct WeightPart {
   std::int64_t expert = -1;  // the entry of the parameter's first dimension; -1: it has no experts, or the tensor all
   std::int64_t rotated = 0;  // the rows of each head, from the begin of it, that are in the order of rotary embedding
   std::int64_t head_size = 0;
-  std::int64_t kept = 0;  // rows of each head before those that are rotated
+  std::int64_t kept = 0;   // rows of each head before those that are rotated
+  std::int64_t first = 0;  // the row of the parameter where the part begins, whose others are parts of their own
   RowPlaces places = {};
   std::int64_t column_heads = 0, rotated_columns = 0;  // the same of columns: the size of a head, and what is rotated
 };

@@ -28,7 +28,7 @@ void WeightRows::each(const Move& move) const {
   const std::int64_t own = part_.rows * width;
   const std::int64_t stored = shape.elements();
   for (std::int64_t expert = 0; expert < experts; ++expert) {
-    const std::int64_t begin = (expert + std::max<std::int64_t>(part_.expert, 0)) * own;
+    const std::int64_t begin = (expert + std::max<std::int64_t>(part_.expert, 0)) * own + part_.first * width;
     for (std::int64_t row = 0; row < part_.rows; ++row) {
       const std::int64_t place = stored_row(part_, row);
       for (std::int64_t column = 0; column < width; ++column) {

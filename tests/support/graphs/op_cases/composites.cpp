@@ -30,6 +30,10 @@ void add_activations_and_masks(OpCases& cases) {
                      }));
     }
   }
+  cases.add_case(Op::causal_convolution, "with_bias",
+                 graph_of({Shape{2, 9, 24}, Shape{24, 3}, Shape{24}}, [](Graph& g, const Values& x) {
+                   return Values{make_value(g, Op::causal_convolution, x, {{"reversed", false}})};
+                 }));
   cases.add_case(Op::soft_cap, "",
                  graph_of({Shape{3, 37}}, [](Graph& g, const Values& x) { return Values{soft_cap(g, x[0], 0.75)}; }));
   cases.add_case(Op::soft_cap_backward, "", graph_of({Shape{3, 37}, Shape{3, 37}}, [](Graph& g, const Values& x) {
