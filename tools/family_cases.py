@@ -50,7 +50,7 @@ NEMOTRON = {"model_type": "nemotron_h", **TOKENS, "vocab_size": 29, "hidden_size
             "num_key_value_heads": 2, "head_dim": 7, "max_position_embeddings": 64, "attention_bias": False,
             "attention_dropout": 0.0, "hidden_dropout": 0.0, "mlp_hidden_act": "relu2", "mamba_num_heads": 4,
             "mamba_head_dim": 5, "ssm_state_size": 3, "n_groups": 2, "conv_kernel": 4, "use_conv_bias": True,
-            "layer_norm_epsilon": 1e-3, "tie_word_embeddings": False}
+            "layer_norm_epsilon": 1e-2, "tie_word_embeddings": False}
 CONVOLUTION = dict(layer_types=["conv", "full_attention"], conv_L_cache=3, norm_eps=1e-5, tie_word_embeddings=True)
 
 

@@ -34,8 +34,11 @@ def published(name, tensor, family):
     weights of a layer's experts in one parameter, the files of most families one by one."""
     if family in MIXTRAL:
         name = name.replace(".mlp.", ".block_sparse_moe.").replace(".router.", ".gate.")
-    gate, up, down = ("w1", "w3", "w2") if family in MIXTRAL else ("gate_proj", "up_proj", "down_proj")
-    found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|down_proj)(?:\.weight)?", name)
+    if family == "nemotron_h":
+        name = re.sub(r"^model\.", "backbone.", name)
+    has_numbers = family in (*MIXTRAL, "lfm2_moe")
+    gate, up, down = ("w1", "w3", "w2") if has_numbers else ("gate_proj", "up_proj", "down_proj")
+    found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)(?:\.weight)?", name)
     is_packed = family in TRAITS and TRAITS[family].packed
     if found is None or tensor.dim() != 3 or is_packed:
         return {name: tensor}
@@ -44,6 +47,8 @@ def published(name, tensor, family):
     for i, expert in enumerate(tensor):
         if what == "down_proj":
             parts[f"{prefix}.{i}.{down}.weight"] = expert
+        elif what == "up_proj":  # without a gate
+            parts[f"{prefix}.{i}.{up}.weight"] = expert
         else:
             parts[f"{prefix}.{i}.{gate}.weight"], parts[f"{prefix}.{i}.{up}.weight"] = expert.chunk(2, dim=0)
     return parts

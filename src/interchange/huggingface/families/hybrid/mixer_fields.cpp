@@ -100,7 +100,8 @@ void state_space(FamilyFields& fields, TransformerConfig& c, const StateSpaceDef
   fields.flag("mamba_proj_bias", s.input_bias, false);
   s.norm_epsilon = c.architecture.norm_epsilon;
   fields.write("mamba_d_head", s.value_size);
-  fields.skip({"mamba_chunk_size", "time_step_min", "time_step_max", "time_step_floor", "mamba_use_mlp"});
+  fields.skip(
+      {"mamba_chunk_size", "time_step_min", "time_step_max", "time_step_floor", "time_step_rank", "mamba_use_mlp"});
   ConfigFields* in = fields.in();
   if (in == nullptr) return;
   const std::int64_t expanded = in->size("mamba_expand", 2) * c.d_model;
