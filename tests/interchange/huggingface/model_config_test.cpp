@@ -202,6 +202,34 @@ TEST(ModelConfig, of_dbrx_has_its_fields_in_objects) {
   EXPECT_FALSE(c.architecture.experts.normalised);
 }
 
+TEST(ModelConfig, has_linear_bias_of_scores_where_positions_are_none) {
+  const TransformerConfig bloom = config_of(R"({"model_type": "bloom", "n_embed": 64, "n_layer": 3,
+      "num_attention_heads": 4, "seq_length": 128, "offset_alibi": 100})");
+  EXPECT_EQ(bloom.architecture.positions, Positions::linear_bias);
+  EXPECT_TRUE(bloom.architecture.embedding_norm && bloom.architecture.tied_head);
+  EXPECT_EQ(bloom.d_model, 64);
+  EXPECT_EQ(bloom.d_ff, 256);
+  const Architecture mpt =
+      config_of(R"({"model_type": "mpt", "attn_config": {"softmax_scale": 0.5, "clip_qkv": 6}})").architecture;
+  EXPECT_EQ(mpt.query_scale, 0.5);
+  EXPECT_EQ(mpt.projection_limit, 6);
+  const Architecture falcon =
+      config_of(R"({"model_type": "falcon", "alibi": true, "multi_query": false})").architecture;
+  EXPECT_TRUE(falcon.positions == Positions::linear_bias && falcon.low_bias);
+}
+
+TEST(ModelConfig, of_encoders_sees_later_tokens_and_has_a_transform_before_its_head) {
+  const Architecture bert = config_of(R"({"model_type": "bert"})").architecture;
+  EXPECT_FALSE(bert.is_causal || bert.final_norm);
+  EXPECT_EQ(bert.placement, NormPlacement::of_sums);
+  EXPECT_TRUE(bert.head_transform && bert.head_bias && bert.embedding_norm);
+  EXPECT_EQ(bert.token_types, 2);
+  const Architecture roberta =
+      config_of(R"({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1})").architecture;
+  EXPECT_EQ(roberta.unused_positions, 2);
+  EXPECT_EQ(roberta.max_context, 512);
+}
+
 TEST(ModelConfig, of_phimoe_says_that_experts_are_not_sampled) {
   const ModelConfig model = parse(R"({"model_type": "phimoe", "router_jitter_noise": 0.02, "rope_scaling": {
       "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,
