@@ -119,6 +119,13 @@ TEST(BadModelConfig, encoders_that_are_not_computed_are_refused) {
               HasSubstr("positions begin at 2, after that of pad_token_id"));
 }
 
+TEST(BadModelConfig, images_without_a_patch_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "vit", "image_size": 8, "patch_size": 9})"),
+              HasSubstr("'patch_size' is 9, but images have 8 pixels a side"));
+  EXPECT_THAT(refusal(R"({"model_type": "vit", "image_size": [8, 9]})"), HasSubstr("two equal ones"));
+  EXPECT_THAT(refusal(R"({"model_type": "vit", "image_size": 1099511627776})"), HasSubstr("from 1 to 65536"));
+}
+
 TEST(BadModelConfig, absurd_sizes_are_refused_and_overflow_nothing) {
   EXPECT_THAT(refusal_of_llama(R"("hidden_size": 1099511627776, "num_attention_heads": 1)"),
               AllOf(StartsWith("c: "), HasSubstr("parameter")));

@@ -116,6 +116,8 @@ TEST(Catalogue, models_have_the_published_numbers_of_parameters) {
       {"bert-large", 335'174'458},
       {"roberta-base", 124'697'433},
       {"roberta-large", 355'412'057},
+      {"vit-base-patch16-224", 86'567'656},
+      {"vit-large-patch16-224", 304'326'632},
   };
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(parameter_count(named_model(name).config), parameters) << name;

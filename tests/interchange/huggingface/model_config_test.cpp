@@ -230,6 +230,15 @@ TEST(ModelConfig, of_encoders_sees_later_tokens_and_has_a_transform_before_its_h
   EXPECT_EQ(roberta.max_context, 512);
 }
 
+TEST(ModelConfig, of_images_has_a_token_for_each_patch_and_one_for_the_class) {
+  const TransformerConfig c = config_of(R"({"model_type": "vit", "image_size": [30, 30], "patch_size": 7,
+      "num_channels": 1, "id2label": {"0": "cat", "1": "dog", "2": "fox"}})");
+  EXPECT_EQ(c.architecture.images.patches(), 16);  // what is left at the borders is not read
+  EXPECT_EQ(c.architecture.images.values(), 49);
+  EXPECT_EQ(c.architecture.max_context, 17);
+  EXPECT_EQ(c.vocab, 3);
+}
+
 TEST(ModelConfig, of_phimoe_says_that_experts_are_not_sampled) {
   const ModelConfig model = parse(R"({"model_type": "phimoe", "router_jitter_noise": 0.02, "rope_scaling": {
       "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,
@@ -392,7 +401,8 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
     EXPECT_EQ(back.config.layers, config.layers) << text;
     EXPECT_EQ(back.config.d_ff, config.d_ff) << text;
     for (const std::string& note : back.notes)
-      EXPECT_THAT(note, ::testing::AnyOf(HasSubstr("load-balancing"), HasSubstr("samples"), HasSubstr("masked")))
+      EXPECT_THAT(note, ::testing::AnyOf(HasSubstr("load-balancing"), HasSubstr("samples"), HasSubstr("masked"),
+                                         HasSubstr("its class")))
           << text;
   }
 }

@@ -176,6 +176,15 @@ inline std::vector<TransformerConfig> architectures() {
                   .token_types = 2,
                   .final_norm = false,
                   .head_transform = true});
+  add("images", {.norm = Norm::layer_norm,
+                 .activation = Activation::gelu,
+                 .gated = false,
+                 .head_bias = true,
+                 .positions = Positions::learned,
+                 .max_context = 17,
+                 .is_causal = false,
+                 .images = {.size = 16, .patch = 4, .channels = 2}});
+  all.back().context = 17;
   return all;
 }
 
