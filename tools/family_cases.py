@@ -276,6 +276,10 @@ CASES = {
                       "rms_norm_eps": 1e-6, "tie_word_embeddings": False},
     "bert": encoder("bert", num_hidden_layers=2, type_vocab_size=2),
     "roberta": encoder("roberta", num_hidden_layers=1, type_vocab_size=1, pad_token_id=1),
+    "vit": {"model_type": "vit", "num_labels": 5, "hidden_size": 16, "intermediate_size": 9, "num_hidden_layers": 2,
+            "num_attention_heads": 2, "image_size": 11, "patch_size": 3, "num_channels": 2, "qkv_bias": True,
+            "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
+            "attention_probs_dropout_prob": 0.0},
     "minicpm": decoder("minicpm", scale_emb=5, scale_depth=1.4, dim_model_base=8, tie_word_embeddings=True,
                        rope_theta=10000.0),
     "internlm": decoder("internlm", num_key_value_heads=4, bias=True, rope_theta=10000.0),
@@ -431,12 +435,16 @@ def random_weight(name, shape, family, generator):
 
 
 def make_case(name):
-    """(config, fp32 weights by name, inputs, targets) of a case; tokens are int64 [BATCH, SEQUENCE]."""
+    """(config, fp32 weights by name, inputs, targets) of a case; tokens are int64 [BATCH, SEQUENCE]. Of images they are
+    patches and classes."""
     config = CASES[name]
-    vocab = config.get("vocab_size") or config["padded_vocab_size"]
+    vocab = config.get("vocab_size") or config.get("padded_vocab_size")
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
     weights = {key: random_weight(key, shape, config["model_type"], generator)
                for key, shape in sorted(parameter_shapes(config).items())}
+    if config["model_type"] == "vit":
+        inputs = torch.randn(BATCH, *family_own_layers.patches_of(config), generator=generator)
+        return config, weights, inputs, torch.randint(config["num_labels"], (BATCH,), generator=generator)
     inputs, targets = (torch.randint(vocab, (BATCH, SEQUENCE), generator=generator) for _ in range(2))
     if config["model_type"] in ENCODERS:  # some tokens have no target, and none is padding
         targets[:, ::3] = -100

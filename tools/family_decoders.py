@@ -141,6 +141,7 @@ TRAITS = {
                   norms=("norm_1", "", "norm_2", ""), activation="gelu"),
     "bert": Traits(norm="layer", activation="gelu"),
     "roberta": Traits(norm="layer", activation="gelu"),
+    "vit": Traits(norm="layer", activation="gelu"),
     "minicpm": Traits(tied=True),
     "internlm": Traits(bias=dict(qkv="bias", output="bias")),
     "internlm2": Traits(embedding="tok_embeddings", head="output", attention="attention", qkv=("wqkv",), grouped=True,

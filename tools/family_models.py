@@ -42,7 +42,7 @@ class FamilyModel:
 
     def loss(self, logits, targets):
         """Mean cross-entropy with the target at the same position, and the load-balancing loss if the config asks."""
-        loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        loss = functional.cross_entropy(logits.flatten(0, -2), targets.flatten())
         if not self.config.get("output_router_logits"):
             return loss
         balance = load_balancing_loss(self.router_logits, self.config["num_experts_per_tok"])

@@ -163,7 +163,33 @@ class Bert(Decoder):
         return self.linear(attend(q, k, v, self.size**-0.5, causal=False), name + "output.dense", self.width, True)
 
 
-CLASSES = {"bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
+class Vit(Decoder):
+    """ViT (Dosovitskiy et al., arXiv 2010.11929), section 3.1, with the head of classes. An image is given as its patches,
+    [batch, patches, channels * rows * columns]."""
+
+    def forward(self, inputs):
+        config, name = self.config, "vit.embeddings."
+        channels, patch = config["num_channels"], config["patch_size"]
+        kernel = self.take(name + "patch_embeddings.projection.weight", self.width, channels, patch, patch).flatten(1)
+        patches = inputs.to(kernel.dtype) @ kernel.T + self.take(name + "patch_embeddings.projection.bias", self.width)
+        first = self.take(name + "cls_token", 1, 1, self.width).expand(len(inputs), -1, -1)
+        x = torch.cat([first, patches], 1)
+        x = x + self.take(name + "position_embeddings", 1, x.shape[1], self.width)
+        for layer in range(config["num_hidden_layers"]):
+            name = f"vit.encoder.layer.{layer}."
+            x = x + self.mixed(self.norm(x, name + "layernorm_before"), name + "attention.")
+            h = self.norm(x, name + "layernorm_after")
+            inner = self.activation(self.linear(h, name + "intermediate.dense", config["intermediate_size"], True))
+            x = x + self.linear(inner, name + "output.dense", self.width, True)
+        return self.linear(self.norm(x, "vit.layernorm")[:, 0], "classifier", config["num_labels"], True)
+
+    def mixed(self, x, name):
+        q, k, v = (self.linear(x, name + "attention." + which, self.width, True)
+                   .unflatten(-1, (self.heads, -1)).transpose(1, 2) for which in ("query", "key", "value"))
+        return self.linear(attend(q, k, v, self.size**-0.5, causal=False), name + "output.dense", self.width, True)
+
+
+CLASSES = {"vit": Vit, "bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
 
 
 def decoder_of(config, weights=None):
@@ -173,5 +199,10 @@ def decoder_of(config, weights=None):
 def shapes(config):
     """Name -> shape of every tensor of the published files."""
     model = decoder_of(config)
-    model.forward(torch.zeros(1, 2, dtype=torch.int64))
+    model.forward(torch.zeros(1, *patches_of(config)) if "patch_size" in config else torch.zeros(1, 2, dtype=torch.int64))
     return model.shapes
+
+
+def patches_of(config):
+    """The patches of an image and the values of each."""
+    return (config["image_size"] // config["patch_size"]) ** 2, config["num_channels"] * config["patch_size"] ** 2

@@ -19,7 +19,9 @@ def make_model(config):
     fields = {name: value for name, value in config.items() if name != "model_type"}
     settings = transformers.AutoConfig.for_model(config["model_type"], **fields)
     settings.use_cache = False
-    kind = transformers.AutoModelForMaskedLM if config["model_type"] in ENCODERS else transformers.AutoModelForCausalLM
+    family = config["model_type"]
+    kind = (transformers.AutoModelForMaskedLM if family in ENCODERS else
+            transformers.AutoModelForImageClassification if family == "vit" else transformers.AutoModelForCausalLM)
     model = kind.from_config(settings, attn_implementation="eager", dtype=torch.float32)
     if any("experts" in name for name, _ in model.named_parameters()):
         model.set_experts_implementation("eager")  # grouped_mm, the default, asks for strides of 16 bytes
@@ -75,14 +77,27 @@ def load(model, weights, family):
             raise SystemExit(f"save_pretrained() has another {name}")
 
 
+def image_of(patches, config):
+    """Pixels whose rows and columns beyond the last whole patch are 0."""
+    size, patch, channels = config["image_size"], config["patch_size"], config["num_channels"]
+    side = size // patch
+    grid = patches.unflatten(1, (side, side)).unflatten(-1, (channels, patch, patch)).permute(0, 3, 1, 4, 2, 5)
+    pixels = torch.zeros(len(patches), channels, size, size)
+    pixels[:, :, : side * patch, : side * patch] = grid.flatten(4).flatten(2, 3)
+    return pixels
+
+
 def compute(config, weights, inputs, targets):
     """(config.json as `transformers` writes it, results by name) of a model in double or fp32: `logits`, `loss`, and
     `grad.NAME` of every weight."""
     family = config["model_type"]
     model = make_model(config)
     load(model, weights, family)
-    outputs = model(input_ids=inputs) if family in ENCODERS else model(input_ids=inputs, use_cache=False)
-    loss = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), targets.flatten())
+    if family == "vit":
+        outputs = model(pixel_values=image_of(inputs, config))
+    else:
+        outputs = model(input_ids=inputs) if family in ENCODERS else model(input_ids=inputs, use_cache=False)
+    loss = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, -2), targets.flatten())
     if config.get("output_router_logits"):
         loss = loss + config["router_aux_loss_coef"] * outputs.aux_loss
     loss.backward()

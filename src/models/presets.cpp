@@ -128,7 +128,8 @@ std::int64_t parameter_count(const TransformerConfig& c) {
   std::int64_t layers = 0;
   for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer)});
   return sum({layers, only_if(a.per_layer.width > 0, per_layer_parameters(c)),
-              product({a.tied_head ? 1 : 2, c.vocab, c.d_model}), only_if(a.head_bias, c.vocab),
+              product({a.tied_head || a.images.size > 0 ? 1 : 2, c.vocab, c.d_model}),
+              only_if(a.images.size > 0, product({c.d_model, a.images.values() + 2})), only_if(a.head_bias, c.vocab),
               product({(a.final_norm ? 1 : 0) + (a.embedding_norm ? 1 : 0) + (a.head_transform ? 1 : 0), norm}),
               only_if(a.head_transform, product({c.d_model, sum({c.d_model, 1})})), product({a.token_types, c.d_model}),
               only_if(a.positions == Positions::learned, product({a.unused_positions + a.max_context, c.d_model}))});
@@ -233,7 +234,8 @@ void validate_shared_keys(const TransformerConfig& c) {
 }
 
 void validate_encoder(const TransformerConfig& c) {
-  if (!c.architecture.is_causal && c.architecture.window > 0)
+  const Architecture& a = c.architecture;
+  if (!a.is_causal && a.window > 0)
     throw Error("windows of a model that is not causal are not supported", ErrorKind::unsupported);
 }
 
@@ -272,6 +274,11 @@ void validate(const TransformerConfig& c, std::int64_t batch) {
   if (c.architecture.positions == Positions::learned && c.context > c.architecture.max_context) {
     throw Error("--context " + std::to_string(c.context) + " is longer than the " +
                     std::to_string(c.architecture.max_context) + " learned positions of the model",
+                ErrorKind::usage);
+  }
+  if (const Images& images = c.architecture.images; images.size > 0 && c.context != images.patches() + 1) {
+    throw Error("--context " + std::to_string(c.context) + ": an image of this model has " +
+                    std::to_string(images.patches() + 1) + " tokens, its patches and the class",
                 ErrorKind::usage);
   }
   parameter_count(c);

@@ -195,8 +195,9 @@ TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& pa
   const bool is_norm = parameter.type.shape.rank() == 1;
   if (parameter.name.ends_with("_norm.weight") && !config_.architecture.norm_adds_one) return {.mean = 1};
   if (is_bias || (is_norm && config_.architecture.norm_adds_one)) return {};
-  if (parameter.name == "position_embeddings.weight" || parameter.name == "token_type_embeddings.weight")
-    return {.deviation = kEmbeddingDeviation};
+  const bool is_added = parameter.name == "position_embeddings.weight" ||
+                        parameter.name == "token_type_embeddings.weight" || parameter.name == "class_token.weight";
+  if (is_added) return {.deviation = kEmbeddingDeviation};
   if (parameter.name == "per_layer_embeddings.weight") return {.deviation = kEmbeddingDeviation};
   if (parameter.name == "token_embeddings.weight")
     return {.deviation = config_.architecture.family.empty() ? 1 : kEmbeddingDeviation};
@@ -207,7 +208,7 @@ void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoi
   write_rotary_tables(program, config_);
   write_constants(program);
   Workload::write_data(program, seed, stop_point);
-  if (!config_.architecture.is_causal) write_masked_targets(program, config_.vocab, seed);
+  if (config_.architecture.is_masked()) write_masked_targets(program, config_.vocab, seed);
 }
 
 std::int64_t Transformer::flops(const CompileOptions& options) const {

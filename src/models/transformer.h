@@ -118,6 +118,19 @@ struct PerLayerInputs {
   bool operator==(const PerLayerInputs&) const = default;
 };
 
+// Images in place of tokens: the values of each patch are projected to the width, after the token of the class, whose
+// last state alone the head reads (ViT, Dosovitskiy et al. 2021, arXiv:2010.11929). The vocabulary is that of classes.
+struct Images {
+  std::int64_t size = 0;  // height and width; 0: the model reads tokens
+  std::int64_t patch = 0;
+  std::int64_t channels = 0;
+
+  std::int64_t patches() const { return (size / patch) * (size / patch); }
+  std::int64_t values() const { return channels * patch * patch; }  // of a patch: by channel, row and column
+
+  bool operator==(const Images&) const = default;
+};
+
 // Queries grow with their position p: by 1 + strength log(1 + floor((p + offset) / length)). Strength 0: they do not.
 struct QueryGrowth {
   double strength = 0;
@@ -185,14 +198,15 @@ struct Architecture {
   std::int64_t layers_without_keys = 0;
   bool wide_without_keys = false;  // their feed-forward layers are twice as wide
   PerLayerInputs per_layer = {};
-  // Encoders: a token sees those after it, too, and the loss is that of the tokens whose targets are not negative
-  // (BERT).
-  bool is_causal = true;
+  bool is_causal = true;  // otherwise a token sees those after it, too
+  // Of a model of masked tokens the loss is that of the tokens whose targets are not negative (BERT).
+  bool is_masked() const { return !is_causal && images.size == 0; }
   std::int64_t token_types = 0;  // rows of an embedding of types; every token has the first one. 0: there is none
   bool final_norm = true;
   bool head_transform = false;  // a linear layer of the width, the activation and a norm stand before the head
-  bool layer_scalars = false;   // a number, no parameter, is a factor of the result of each layer (Gemma 4)
-  std::int64_t window = 0;      // a query sees this many keys, its own included; 0: all before it
+  Images images = {};
+  bool layer_scalars = false;  // a number, no parameter, is a factor of the result of each layer (Gemma 4)
+  std::int64_t window = 0;     // a query sees this many keys, its own included; 0: all before it
   // Which layers have the window: layer i has entry i modulo the size. Empty: all.
   std::vector<bool> window_layers = {};
   bool chunks = false;  // in place of a window, a query sees the keys of its own chunk of `window` tokens (Llama 4)
@@ -286,8 +300,9 @@ void validate_layers(const TransformerConfig& config);
 std::int64_t parameter_count(const TransformerConfig& config);
 
 // The forward graph. Inputs: "inputs" and "targets" int64 [B,S], the parameters by name, and the rotary tables.
-// Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. Of a model that is not causal, negative targets
-// are left out of the loss. `stop_point` is called for each layer.
+// Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. Of a model of masked tokens, negative targets
+// are left out of the loss. One of images has "inputs" fp32 [B,S-1,values], "targets" [B] and "logits" [B,V].
+// `stop_point` is called for each layer.
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point = {});
 
 // The language model as a workload; tokens and targets are uniformly distributed.
@@ -305,7 +320,7 @@ class Transformer final : public Workload {
   // The embedding has standard deviation 1, those of the families of docs/models.md 0.02; biases are 0, and so are the
   // weights of norms that add one to them. Other weights as in Workload.
   TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const override;
-  // Also writes the rotary tables. Of a model that is not causal, 15 % of the tokens have targets, as in BERT's
+  // Also writes the rotary tables. Of a model of masked tokens, 15 % of them have targets, as in BERT's
   // training.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return batch_ * config_.context; }

@@ -28,7 +28,9 @@ class TransformerBuilder {
 
   Graph build() {
     const Value logits = forward();
-    graph_.add_output("logits", reshape(graph_, logits, {batch_, sequence_, {config_.vocab, 'V'}}));
+    const Dim vocab{config_.vocab, 'V'};
+    const Shape by_batch = has_images() ? Shape{batch_, vocab} : Shape{batch_, sequence_, vocab};
+    graph_.add_output("logits", reshape(graph_, logits, by_batch));
     graph_.add_output("loss", mean_loss(logits), OutputRole::loss);
     return std::move(graph_);
   }
@@ -42,15 +44,22 @@ class TransformerBuilder {
   Value weight_here(Shape shape) { return parameter(graph_.scope() + ".weight", shape); }
   Value bias_here(Dim width) { return parameter(graph_.scope() + ".bias", {width}); }
 
+  bool has_images() const { return made_of_.images.size > 0; }
+
   Value forward() {
-    const Value indices = input(graph_, "inputs", {DType::int64, {batch_, sequence_}}, Role::data);
+    inputs_ =
+        has_images()
+            ? input(graph_, "inputs",
+                    {DType::fp32, {batch_, Dim(made_of_.images.patches()), Dim(made_of_.images.values())}}, Role::data)
+            : input(graph_, "inputs", {DType::int64, {batch_, sequence_}}, Role::data);
     declare_tables();
-    Value x = embed(indices);
-    if (made_of_.per_layer.width > 0) per_layer_inputs_ = per_layer_inputs(x, indices);
+    Value x = with_positions(has_images() ? embed_patches(inputs_) : embed(inputs_));
+    if (made_of_.per_layer.width > 0) per_layer_inputs_ = per_layer_inputs(x, inputs_);
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       const ScopeGuard scope(graph_, "layers." + std::to_string(i));
       x = layer(x, i);
     }
+    if (has_images()) x = class_states(x);
     return head(made_of_.final_norm ? stream_norm(x, "ln_final") : x);
   }
 
@@ -81,6 +90,26 @@ class TransformerBuilder {
     return {cosines, input(graph_, prefix + ".sines", type, Role::constant)};
   }
 
+  // The states of the class tokens, [B,D].
+  Value class_states(Value x) {
+    const Value by_image = reshape(graph_, x, {batch_, sequence_, model_});
+    const Value first = split(graph_, by_image, 1, {1, made_of_.images.patches()})[0];
+    return reshape(graph_, first, {batch_, model_});
+  }
+
+  Value embed_patches(Value images) {
+    const std::int64_t patches = made_of_.images.patches();
+    const Value rows = reshape(graph_, images, {Dim(batch_.size * patches), Dim(made_of_.images.values())});
+    const Value projected = linear(rows, config_.d_model, 'D', "patch_embeddings", true);
+    Value first;
+    {
+      const ScopeGuard scope(graph_, "class_token");
+      first = broadcast(graph_, weight_here({Dim(1), model_}), {batch_, Dim(1), model_});
+    }
+    const Value by_image = reshape(graph_, projected, {batch_, Dim(patches), model_});
+    return reshape(graph_, concat(graph_, {first, by_image}, 1), {tokens_, model_});
+  }
+
   Value embed(Value indices) {
     Value x;
     {
@@ -89,6 +118,10 @@ class TransformerBuilder {
       x = embedding(graph_, embedding_, reshape(graph_, indices, {tokens_}));
       if (made_of_.embedding_scale != 1) x = scale(graph_, x, made_of_.embedding_scale);
     }
+    return x;
+  }
+
+  Value with_positions(Value x) {
     if (made_of_.token_types > 0) x = add(graph_, x, first_token_type());
     if (made_of_.positions == Positions::learned) x = add_positions(x);
     return made_of_.embedding_norm ? stream_norm(x, "ln_embeddings") : x;
@@ -465,14 +498,15 @@ class TransformerBuilder {
   Value mean_loss(Value logits) {
     graph_.set_phase(Phase::loss);
     const ScopeGuard scope(graph_, "loss");
-    const Value targets = input(graph_, "targets", {DType::int64, {batch_, sequence_}}, Role::data);
-    const Value of_tokens = reshape(graph_, targets, {tokens_});
+    const Shape shape = has_images() ? Shape{batch_} : Shape{batch_, sequence_};
+    const Value targets = input(graph_, "targets", {DType::int64, shape}, Role::data);
+    const Value rows = reshape(graph_, targets, {graph_.type(logits).shape.dim(0)});
     Value loss;
-    if (made_of_.is_causal) {
-      const Value losses = cross_entropy(graph_, logits, of_tokens).first;
-      loss = scale(graph_, reduce_sum(graph_, losses, {0}), 1.0 / static_cast<double>(tokens_.size));
+    if (made_of_.is_masked()) {
+      loss = mean_of_asked(logits, rows);
     } else {
-      loss = mean_of_asked(logits, of_tokens);
+      const Value losses = cross_entropy(graph_, logits, rows).first;
+      loss = scale(graph_, reduce_sum(graph_, losses, {0}), 1.0 / static_cast<double>(graph_.type(rows).shape[0]));
     }
     if (made_of_.experts.auxiliary_loss != 0 && !routings_.empty()) {
       const Value balance = load_balancing_loss(graph_, routings_);
@@ -498,7 +532,7 @@ class TransformerBuilder {
   const Architecture& made_of_;
   Dim tokens_, batch_, sequence_, model_;
   Graph graph_;
-  Value embedding_, linear_bias_;
+  Value inputs_, embedding_, linear_bias_;
   std::optional<Tables> rotary_, window_rotary_;
   std::optional<Value> query_growth_;
   std::optional<Heads> full_keys_, window_keys_;  // of the last layer of the kind that has its own

@@ -88,6 +88,32 @@ TEST(AttentionVariants, keep_as_many_squares_of_the_sequence_as_they_say) {
   }
 }
 
+// What a tiled kernel multiplies in bf16.
+TEST(LinearBias, columns_have_its_terms_to_24_bits_in_bf16) {
+  constexpr double kScale = 0.3;
+  const Shape heads{1, 300, 2, 6};
+  Graph graph;
+  const Value q = input(graph, "q", {DType::fp32, heads}, Role::data);
+  const Value k = input(graph, "k", {DType::fp32, heads}, Role::data);
+  const Value bias = input(graph, "bias", {DType::fp32, {300, 2}}, Role::data);
+  const BiasedHeads biased = with_bias_columns(graph, q, k, bias, kScale);
+  const auto rounded = [&](Value x) {
+    return transpose(graph, cast(graph, cast(graph, x, DType::bf16), DType::fp64), {0, 2, 1, 3});
+  };
+  const Value keys = transpose(graph, rounded(biased.k), {0, 1, 3, 2});
+  graph.add_output("scores", scale(graph, matmul(graph, rounded(biased.q), keys), kScale));
+  Tensors inputs;
+  for (const char* name : {"q", "k"}) inputs.emplace(name, HostTensor(TensorType{DType::fp32, heads}));
+  HostTensor terms(TensorType{DType::fp32, {300, 2}});
+  for (std::size_t i = 0; i < 600; ++i) terms.as<float>()[i] = -0.7F * static_cast<float>(600 - i);
+  inputs.emplace("bias", terms);
+  const HostTensor scores = testing::run_graph(graph, open_device("reference"), inputs).at("scores");
+  for (std::size_t i = 0; i < 600; ++i) {
+    const std::size_t key = i / 2, head = i % 2;
+    EXPECT_NEAR(scores.as<double>()[head * 300 * 300 + key], terms.as<float>()[i], 1e-4) << i;
+  }
+}
+
 TEST(AttentionVariants, have_names_that_read_back) {
   for (const AttentionVariant variant : kAllAttentionVariants) {
     EXPECT_EQ(attention_variant_from_name(name(variant)), variant);

@@ -36,9 +36,13 @@
 namespace ridgepoint::cli {
 namespace {
 
+// Tokens, or the patches of images fp32 [batch, patches, values] and their classes int64 [batch].
 HostTensor read_tokens(const SafetensorsFile& file, const std::string& name) {
   HostTensor tokens = file.read(name);
-  if (tokens.type.dtype != DType::int64 || tokens.type.shape.rank() != 2) {
+  const int rank = tokens.type.shape.rank();
+  const bool is_of_images =
+      name == "inputs" ? tokens.type.dtype == DType::fp32 && rank == 3 : tokens.type.dtype == DType::int64 && rank == 1;
+  if (!is_of_images && (tokens.type.dtype != DType::int64 || rank != 2)) {
     throw Error(fmt::format("'{}' is {} in '{}'; tokens are int64 [batch, context]", name, tokens.type.to_string(),
                             file.path().string()));
   }
@@ -379,7 +383,9 @@ class Verify : public Command {
     data.inputs = read_tokens(file, "inputs");
     data.targets = read_tokens(file, "targets");
     const Shape& shape = data.inputs->type.shape;
-    if (!(shape == data.targets->type.shape)) {
+    const bool has_images = shape.rank() == 3;
+    const Shape& found = data.targets->type.shape;
+    if (!(has_images ? found.rank() == 1 && found[0] == shape[0] : found == shape)) {
       throw Error(fmt::format("'inputs' is {} and 'targets' {} in '{}'; they must agree", data.inputs->type.to_string(),
                               data.targets->type.to_string(), tokens_));
     }
@@ -387,9 +393,10 @@ class Verify : public Command {
     require(shape[0] % ranks == 0,
             fmt::format("the {} sequences of '{}' cannot be divided among {} ranks", shape[0], tokens_, ranks));
     check_agrees("--batch", draft.batch, shape[0] / ranks);
-    check_agrees("--context", draft.model.context, shape[1]);
+    const std::int64_t context = shape[1] + (has_images ? 1 : 0);  // and the token of the class
+    check_agrees("--context", draft.model.context, context);
     draft.batch = shape[0] / ranks;
-    draft.model.context = shape[1];
+    draft.model.context = context;
     return data;
   }
 

@@ -99,6 +99,33 @@ TEST(BadModelConfig, mixtures_that_are_not_computed_are_refused) {
               HasSubstr("'attn_config.kv_n_heads' is 3 and does not divide the 16 heads"));
 }
 
+TEST(BadModelConfig, linear_bias_that_is_not_computed_is_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "bloom", "apply_residual_connection_post_layernorm": true})"),
+              HasSubstr("residuals after the norm"));
+  EXPECT_THAT(refusal(R"({"model_type": "mpt", "attn_config": {"alibi": false}})"),
+              HasSubstr("'attn_config.alibi' is false"));
+  EXPECT_THAT(refusal(R"({"model_type": "mpt", "expansion_ratio": 2})"), HasSubstr("'expansion_ratio' is not 4"));
+  EXPECT_THAT(refusal(R"({"model_type": "mpt", "n_heads": 7})"), HasSubstr("does not divide the width 2048"));
+  EXPECT_THAT(refusal(R"({"model_type": "falcon", "alibi": true})"), HasSubstr("multi_query is not supported"));
+}
+
+TEST(BadModelConfig, encoders_that_are_not_computed_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "position_embedding_type": "relative_key"})"),
+              HasSubstr("relative positions"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "is_decoder": true})"), HasSubstr("'is_decoder' is true"));
+  EXPECT_THAT(refusal(R"({"model_type": "bert", "tie_word_embeddings": false})"),
+              HasSubstr("the head of this family is the embedding"));
+  EXPECT_THAT(refusal(R"({"model_type": "roberta", "max_position_embeddings": 2})"),
+              HasSubstr("positions begin at 2, after that of pad_token_id"));
+}
+
+TEST(BadModelConfig, images_without_a_patch_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "vit", "image_size": 8, "patch_size": 9})"),
+              HasSubstr("'patch_size' is 9, but images have 8 pixels a side"));
+  EXPECT_THAT(refusal(R"({"model_type": "vit", "image_size": [8, 9]})"), HasSubstr("two equal ones"));
+  EXPECT_THAT(refusal(R"({"model_type": "vit", "image_size": 1099511627776})"), HasSubstr("from 1 to 65536"));
+}
+
 TEST(BadModelConfig, absurd_sizes_are_refused_and_overflow_nothing) {
   EXPECT_THAT(refusal_of_llama(R"("hidden_size": 1099511627776, "num_attention_heads": 1)"),
               AllOf(StartsWith("c: "), HasSubstr("parameter")));

@@ -118,6 +118,23 @@ TEST(Catalogue, models_have_the_published_numbers_of_parameters) {
       {"lfm2-700m", 742'489'344},
       {"lfm2-1.2b", 1'170'340'608},
       {"lfm2-8b-a1b", 8'339'929'856},
+      {"gemma-4-26b-a4b", 25'233'141'760},  // published as 25.2 B and 30.7 B
+      {"gemma-4-31b", 30'697'345'280},
+      {"phi-3.5-moe", 41'873'153'344},
+      {"dbrx", 131'596'523'520},
+      {"bloom-560m", 559'214'592},
+      {"bloom-1b7", 1'722'408'960},
+      {"bloom-7b1", 7'069'016'064},
+      {"bloom", 176'247'271'424},
+      {"mpt-7b", 6'649'286'656},
+      {"falcon-rw-1b", 1'311'625'216},
+      {"baichuan-13b", 13'264'901'120},
+      {"bert-base", 109'514'298},
+      {"bert-large", 335'174'458},
+      {"roberta-base", 124'697'433},
+      {"roberta-large", 355'412'057},
+      {"vit-base-patch16-224", 86'567'656},
+      {"vit-large-patch16-224", 304'326'632},
   };
   for (const auto& [name, parameters] : published) {
     EXPECT_EQ(parameter_count(named_model(name).config), parameters) << name;

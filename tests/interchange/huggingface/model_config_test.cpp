@@ -202,6 +202,43 @@ TEST(ModelConfig, of_dbrx_has_its_fields_in_objects) {
   EXPECT_FALSE(c.architecture.experts.normalised);
 }
 
+TEST(ModelConfig, has_linear_bias_of_scores_where_positions_are_none) {
+  const TransformerConfig bloom = config_of(R"({"model_type": "bloom", "n_embed": 64, "n_layer": 3,
+      "num_attention_heads": 4, "seq_length": 128, "offset_alibi": 100})");
+  EXPECT_EQ(bloom.architecture.positions, Positions::linear_bias);
+  EXPECT_TRUE(bloom.architecture.embedding_norm && bloom.architecture.tied_head);
+  EXPECT_EQ(bloom.d_model, 64);
+  EXPECT_EQ(bloom.d_ff, 256);
+  const Architecture mpt =
+      config_of(R"({"model_type": "mpt", "attn_config": {"softmax_scale": 0.5, "clip_qkv": 6}})").architecture;
+  EXPECT_EQ(mpt.query_scale, 0.5);
+  EXPECT_EQ(mpt.projection_limit, 6);
+  const Architecture falcon =
+      config_of(R"({"model_type": "falcon", "alibi": true, "multi_query": false})").architecture;
+  EXPECT_TRUE(falcon.positions == Positions::linear_bias && falcon.low_bias);
+}
+
+TEST(ModelConfig, of_encoders_sees_later_tokens_and_has_a_transform_before_its_head) {
+  const Architecture bert = config_of(R"({"model_type": "bert"})").architecture;
+  EXPECT_FALSE(bert.is_causal || bert.final_norm);
+  EXPECT_EQ(bert.placement, NormPlacement::of_sums);
+  EXPECT_TRUE(bert.head_transform && bert.head_bias && bert.embedding_norm);
+  EXPECT_EQ(bert.token_types, 2);
+  const Architecture roberta =
+      config_of(R"({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1})").architecture;
+  EXPECT_EQ(roberta.unused_positions, 2);
+  EXPECT_EQ(roberta.max_context, 512);
+}
+
+TEST(ModelConfig, of_images_has_a_token_for_each_patch_and_one_for_the_class) {
+  const TransformerConfig c = config_of(R"({"model_type": "vit", "image_size": [30, 30], "patch_size": 7,
+      "num_channels": 1, "id2label": {"0": "cat", "1": "dog", "2": "fox"}})");
+  EXPECT_EQ(c.architecture.images.patches(), 16);  // what is left at the borders is not read
+  EXPECT_EQ(c.architecture.images.values(), 49);
+  EXPECT_EQ(c.architecture.max_context, 17);
+  EXPECT_EQ(c.vocab, 3);
+}
+
 TEST(ModelConfig, of_phimoe_says_that_experts_are_not_sampled) {
   const ModelConfig model = parse(R"({"model_type": "phimoe", "router_jitter_noise": 0.02, "rope_scaling": {
       "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,
@@ -400,7 +437,8 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
     EXPECT_EQ(back.config.layers, config.layers) << text;
     EXPECT_EQ(back.config.d_ff, config.d_ff) << text;
     for (const std::string& note : back.notes)
-      EXPECT_THAT(note, ::testing::AnyOf(HasSubstr("load-balancing"), HasSubstr("samples"), HasSubstr("masked")))
+      EXPECT_THAT(note, ::testing::AnyOf(HasSubstr("load-balancing"), HasSubstr("samples"), HasSubstr("masked"),
+                                         HasSubstr("its class")))
           << text;
   }
 }

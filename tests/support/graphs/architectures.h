@@ -149,6 +149,62 @@ inline std::vector<TransformerConfig> architectures() {
                              .shared_width = 8,
                              .shared_gate = false,
                              .rules = {.scores = RouterScores::sigmoid, .weighs_inputs = true}}});
+  add("shared_keys", {.kv_heads = 2,
+                      .head_size = 6,
+                      .placement = NormPlacement::both,
+                      .activation = Activation::gelu_tanh,
+                      .tied_head = true,
+                      .rotary = {.theta = 1e6, .share = 0.5, .scaling = RotaryScaling::proportional},
+                      .projection_norm = ProjectionNorm::per_head,
+                      .query_scale = 0.5,
+                      .full_heads = {.size = 8, .kv_heads = 1, .keys_are_values = true},
+                      .value_norm = true,
+                      .layers_without_keys = 1,
+                      .wide_without_keys = true,
+                      .per_layer = {.width = 9, .vocab = 53},
+                      .layer_scalars = true,
+                      .window = 5,
+                      .window_layers = {true, false, false},
+                      .separate_rotary = true});
+  add("experts_beside", {.placement = NormPlacement::both,
+                         .activation = Activation::gelu_tanh,
+                         .experts = {.count = 5,
+                                     .per_token = 2,
+                                     .normalised = true,
+                                     .rules = {.router_epsilon = 1e-6, .has_expert_scales = true},
+                                     .dense_width = 14,
+                                     .beside_dense = true}});
+  add("sparse_mixer",
+      {.experts = {.count = 5, .per_token = 2, .rules = {.scores = RouterScores::sparse_mixer, .jitter = 0.4}}});
+  add("linear_bias", {.norm = Norm::layer_norm,
+                      .activation = Activation::gelu,
+                      .gated = false,
+                      .positions = Positions::linear_bias,
+                      .embedding_norm = true});
+  add("encoder", {.norm = Norm::layer_norm,
+                  .placement = NormPlacement::of_sums,
+                  .activation = Activation::gelu,
+                  .gated = false,
+                  .projection_bias = true,
+                  .feed_forward_bias = true,
+                  .tied_head = true,
+                  .head_bias = true,
+                  .positions = Positions::learned,
+                  .max_context = 16,
+                  .embedding_norm = true,
+                  .is_causal = false,
+                  .token_types = 2,
+                  .final_norm = false,
+                  .head_transform = true});
+  add("images", {.norm = Norm::layer_norm,
+                 .activation = Activation::gelu,
+                 .gated = false,
+                 .head_bias = true,
+                 .positions = Positions::learned,
+                 .max_context = 17,
+                 .is_causal = false,
+                 .images = {.size = 16, .patch = 4, .channels = 2}});
+  all.back().context = 17;
   return all;
 }
 

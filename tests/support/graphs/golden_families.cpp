@@ -110,7 +110,8 @@ constexpr std::string_view kModels[] = {"baichuan",
                                         "smollm3",
                                         "stablelm",
                                         "stablelm_norms",
-                                        "starcoder2"};
+                                        "starcoder2",
+                                        "vit"};
 
 // The gradient of a tensor of the files, from those of the parameters that it holds.
 HostTensor stored_gradient(const StoredWeight& weight, Program& program) {
@@ -180,7 +181,7 @@ std::vector<Disagreement> disagreements(const GoldenFamilyCase& one, std::shared
   const SafetensorsFile gradients(folder / "gradients.safetensors");
   TransformerConfig config = read_model_config(folder).config;
   const Shape tokens = expected.type("inputs").shape;
-  config.context = tokens[1];
+  config.context = tokens.rank() == 2 ? tokens[1] : tokens[1] + 1;  // patches and the class
   const ModelWeights weights(folder / "model.safetensors", config);
   for (const std::string& problem : weights.problems()) throw Error(problem);
 

@@ -17,7 +17,7 @@ namespace ridgepoint {
   EACH(seed_oss) EACH(ernie4_5) EACH(ernie4_5_moe) EACH(hunyuan_v1_dense) EACH(exaone4) EACH(granite) \
   EACH(granitemoe) EACH(ministral3) EACH(minimax_m2) EACH(glm) EACH(glm4) EACH(glm4_moe) EACH(deepseek) \
   EACH(deepseek_v2) EACH(deepseek_v3) EACH(gpt_oss) EACH(llama4) EACH(starcoder2) EACH(stablelm) EACH(phi) \
-  EACH(gpt_neox) EACH(gptj) EACH(cohere) EACH(cohere2) EACH(falcon) EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) EACH(bloom) EACH(mpt) EACH(bert) EACH(roberta) \
+  EACH(gpt_neox) EACH(gptj) EACH(cohere) EACH(cohere2) EACH(falcon) EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) EACH(bloom) EACH(mpt) EACH(bert) EACH(roberta) EACH(vit) \
   EACH(minicpm) EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion) EACH(chatglm) \
   EACH(hf_olmo) EACH(qwen3_next) EACH(qwen3_5_text) EACH(qwen3_5_moe_text) EACH(nemotron_h) EACH(granitemoehybrid) \
   EACH(falcon_h1) EACH(mamba2) EACH(lfm2) EACH(lfm2_moe)
@@ -35,7 +35,6 @@ struct Lacking {
 constexpr Lacking kLacking[] = {
     {"gemma3n", "per-layer embeddings"},
     {"modernbert", "attention to later tokens"},
-    {"vit", "images"},
     {"t5", "an encoder and relative positions"},
     {"bart", "an encoder"},
     {"whisper", "an encoder"},

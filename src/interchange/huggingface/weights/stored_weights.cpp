@@ -39,13 +39,17 @@ class WeightList {
   std::vector<StoredWeight> run() {
     const Architecture& a = c_.architecture;
     const std::string model(names_.model);
-    matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
+    if (a.images.size > 0) {
+      add_patches(model);
+    } else {
+      matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
+    }
     if (a.embedding_norm) norm(fmt::format("{}{}", model, names_.embedding_norm), "ln_embeddings");
     if (a.per_layer.width > 0) add_per_layer_inputs(model);
     if (a.token_types > 0)
       matrix(fmt::format("{}{}.weight", model, names_.token_types), c_.d_model,
              {{"token_type_embeddings.weight", a.token_types}});
-    if (a.positions == Positions::learned)
+    if (a.positions == Positions::learned && a.images.size == 0)
       matrix(fmt::format("{}{}.weight", model, names_.positions), c_.d_model,
              {{"position_embeddings.weight", a.unused_positions + a.max_context}});
     for (std::int64_t i = 0; i < c_.layers; ++i)
@@ -124,6 +128,22 @@ class WeightList {
       vector(file + "layer_scalar", {{fmt::format("layers.{}{}", index, kLayerScalar), 1}});
       weights_.back().is_constant = true;
     }
+  }
+
+  // The class token and the positions have a first dimension of 1; the projection of patches is a convolution.
+  void add_patches(const std::string& model) {
+    const Images& images = c_.architecture.images;
+    const std::int64_t tokens = images.patches() + 1;
+    matrix(model + "embeddings.cls_token", c_.d_model, {{"class_token.weight", 1}});
+    weights_.back().matrix = weights_.back().shape;
+    weights_.back().shape = {1, 1, c_.d_model};
+    matrix(model + "embeddings.position_embeddings", c_.d_model, {{"position_embeddings.weight", tokens}});
+    weights_.back().matrix = weights_.back().shape;
+    weights_.back().shape = {1, tokens, c_.d_model};
+    linear(model, names_.embedding, images.values(), {{"patch_embeddings", c_.d_model}}, false);
+    weights_.back().matrix = weights_.back().shape;
+    weights_.back().shape = {c_.d_model, images.channels, images.patch, images.patch};
+    vector(fmt::format("{}{}.bias", model, names_.embedding), {{"patch_embeddings.bias", c_.d_model}});
   }
 
   void add_per_layer_inputs(const std::string& model) {
@@ -406,6 +426,7 @@ class WeightList {
 }  // namespace
 
 Shape StoredWeight::own_shape() const {
+  if (matrix.rank() > 0) return matrix;
   if (stacked > 0) return {Dim(shape[0] / stacked), shape.dim(1)};
   return has_experts ? Shape(std::vector<Dim>(shape.dims().begin() + 1, shape.dims().end())) : shape;
 }

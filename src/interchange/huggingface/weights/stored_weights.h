@@ -43,6 +43,7 @@ struct StoredWeight {
   std::vector<WeightPart> parts = {};
   bool has_experts = false;  // the first dimension is that of experts
   bool is_constant = false;  // no parameter, but a constant of the graph
+  Shape matrix = {};         // not empty: what the shape of the file is with some of its dimensions as one
   std::int64_t stacked = 0;  // above 0: so many experts, whose rows stand one below the other
 
   std::int64_t experts() const { return has_experts ? shape[0] : stacked; }  // 0: the tensor has no experts

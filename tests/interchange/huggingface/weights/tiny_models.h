@@ -41,7 +41,8 @@ inline std::vector<TransformerConfig> tiny_models() {
     TransformerConfig config = read_model_config(golden_families_folder() / model).config;
     if (found.insert(config.architecture.family).second) configs.push_back(std::move(config));
   }
-  for (TransformerConfig& config : configs) config.context = 8;
+  for (TransformerConfig& config : configs)
+    config.context = config.architecture.images.size > 0 ? config.architecture.max_context : 8;
   return configs;
 }
 
