@@ -12,6 +12,7 @@
 
 #include "core/stop_regularly.h"
 #include "inspect/trace/launches.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "runtime/device/activity.h"
 
@@ -112,12 +113,23 @@ class TraceAnalysis {
   }
 
   void describe(TraceLane& lane) const {
-    lane.path = trace_.path;
+    lane.file = trace_.path;
     lane.format = trace_.format;
     lane.rank = trace_.rank;
     lane.ranks = trace_.ranks;
     lane.events = trace_.events;
     lane.faults = trace_.faults;
+  }
+
+  // "2: rank 1 cuda: NVIDIA H100", as this program names the processes of several ranks in a file.
+  static std::optional<std::int64_t> rank_in(std::string_view device) {
+    constexpr std::string_view kRank = ": rank ";
+    const std::size_t at = device.find(kRank);
+    std::int64_t rank = 0;
+    if (at == std::string_view::npos) return std::nullopt;
+    const char* const begin = device.data() + at + kRank.size();
+    return std::from_chars(begin, device.data() + device.size(), rank).ptr != begin ? std::optional(rank)
+                                                                                    : std::nullopt;
   }
 
   std::string name_of(const Device& device) const {
@@ -148,13 +160,17 @@ class TraceAnalysis {
     if (only != SIZE_MAX) lane.selection = lane.steps[only].name;
     if (device == nullptr) return lane;
     lane.device = name_of(*device);
+    if (const auto rank = rank_in(lane.device)) lane.rank = rank;
     lane.streams = device->streams;
     add_events(lane, *device, only);
     lane.timeline.places = places_;
+    add_work(lane);
     name_what_no_mark_has(lane.timeline.places);
+    compare_with_datasheet(lane);
     lane.idle = idle_time(lane.timeline);
     lane.launches = launch_delay(lane.timeline);
     lane.collectives = communication(lane.timeline);
+    lane.path = critical_path(lane.timeline);
     if (lane.steps.empty()) lane.repetition = find_repetition(lane.timeline);
     return lane;
   }
@@ -194,9 +210,59 @@ class TraceAnalysis {
       }
       event.name = known;
       timeline.events.push_back(event);
+      activities_of_lane_.push_back(i);
     }
     if (!timeline.events.empty()) timeline.steps = {{first_ns, last_ns}};
     if (only != SIZE_MAX) lane.steps = {lane.steps[only]};
+  }
+
+  // The work of a product is that of its longest kernel. A trace of this program has the work of all kernels.
+  void add_work(TraceLane& lane) {
+    const std::vector<DeviceEvent>& events = lane.timeline.events;
+    if (trace_.products.size() == 1 && trace_.notes.size() == 1) return activities_of_lane_.clear();
+    std::vector<KernelWork> work(events.size());
+    std::map<std::uint32_t, std::size_t> longest;  // event, by product
+    bool is_known = false;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      const std::uint32_t activity = activities_of_lane_[i];
+      const TraceNote& note = trace_.notes[trace_.activities[activity].note];
+      work[i] = {note.flops, note.bytes};
+      is_known = is_known || note.flops > 0;
+      const std::uint32_t product = product_of(calls_[activity], events[i]);
+      if (product == LaunchContext::kNoProduct) continue;
+      count_product(lane, trace_.products[trace_.marks[product].note], longest.contains(product), events[i]);
+      std::size_t& best = longest.try_emplace(product, i).first->second;
+      if (events[i].duration_ns > events[best].duration_ns) best = i;
+    }
+    for (const auto& [product, event] : longest) {
+      const TraceProduct& found = trace_.products[trace_.marks[product].note];
+      work[event] = {found.flops, found.bytes};
+    }
+    if (is_known || !longest.empty()) lane.timeline.work = std::move(work);
+    activities_of_lane_.clear();
+  }
+
+  std::uint32_t product_of(std::uint32_t call, const DeviceEvent& event) const {
+    const bool may_be = call != UINT32_MAX && event.kernel_class == KernelClass::matmul;
+    return may_be ? contexts_.of_call(call).product : LaunchContext::kNoProduct;
+  }
+
+  static void count_product(TraceLane& lane, const TraceProduct& product, bool is_counted, const DeviceEvent& event) {
+    if (!lane.products) lane.products = TraceProducts{.dtype = product.dtype, .datasheet_flops_per_second = {}};
+    TraceProducts& sum = *lane.products;
+    if (sum.dtype != product.dtype) sum.dtype.clear();
+    if (!is_counted) sum.flops += product.flops;
+    sum.time_ns += event.duration_ns;
+  }
+
+  // In fp32 the kernels may be of TF32, which the file does not say.
+  static void compare_with_datasheet(TraceLane& lane) {
+    if (!lane.products || lane.products->dtype == "fp32") return;
+    const std::size_t name = lane.device.rfind(": ");
+    if (name == std::string::npos) return;
+    const Datasheet* sheet = find_datasheet(lane.device.substr(name + 2));
+    if (sheet == nullptr) return;
+    lane.products->datasheet_flops_per_second = datasheet_flops_per_second(*sheet, lane.products->dtype);
   }
 
   // Beside modules, what is in none is a module of its own.
@@ -261,9 +327,9 @@ class TraceAnalysis {
     const auto [found, is_new] =
         place_numbers_.try_emplace(std::tuple(note, scope, kernel_class), static_cast<std::uint32_t>(places_.size()));
     if (!is_new) return found->second;
-    const auto& [op, own_scope, phase, own_class] = trace_.notes[note];
-    places_.push_back(
-        {op.empty() ? std::string(name(kernel_class)) : op, own_scope.empty() ? contexts_.scopes()[scope] : own_scope});
+    const TraceNote& own = trace_.notes[note];
+    places_.push_back({own.op.empty() ? std::string(name(kernel_class)) : own.op,
+                       own.scope.empty() ? contexts_.scopes()[scope] : own.scope});
     return found->second;
   }
 
@@ -271,8 +337,9 @@ class TraceAnalysis {
   const TraceSelection& selection_;
   const StopPoint& stop_point_;
   LaunchContexts contexts_;
-  std::vector<KernelClass> classes_;  // by name
-  std::vector<std::uint32_t> calls_;  // by activity; UINT32_MAX: none
+  std::vector<std::uint32_t> activities_of_lane_;  // by event of the lane that is being made
+  std::vector<KernelClass> classes_;               // by name
+  std::vector<std::uint32_t> calls_;               // by activity; UINT32_MAX: none
   std::vector<Device> devices_;
   std::vector<std::uint16_t> stream_of_track_;
   std::vector<TraceEvent> step_marks_;

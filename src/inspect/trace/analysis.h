@@ -3,6 +3,7 @@
 // each figure is found.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -45,9 +46,30 @@ struct LaunchDelay {
   std::int64_t longest_queue = 0;
 };
 
+// Products whose shapes are recorded.
+struct TraceProducts {
+  std::int64_t flops = 0;
+  std::int64_t time_ns = 0;                          // of their kernels
+  std::string dtype;                                 // of all of them; empty: of several
+  std::optional<double> datasheet_flops_per_second;  // of the card, in this type
+
+  double flops_per_second() const {
+    return time_ns > 0 ? static_cast<double>(flops) / static_cast<double>(time_ns) * 1e9 : 0.0;
+  }
+};
+
+// From the last end back: before each event stands the one that ended last before it began, on whichever stream, and
+// between the two the wait for the event. What ran beside the path did not hold it up. The parts add up to the whole
+// time.
+struct CriticalPath {
+  std::int64_t events = 0;
+  std::array<std::int64_t, kKernelClasses.size()> by_class_ns{};
+  std::array<std::int64_t, kIdleCauses.size()> by_cause_ns{};
+};
+
 // A device of a trace.
 struct TraceLane {
-  std::string path, format;
+  std::string file, format;
   std::string device;  // "0: NVIDIA H100"
   std::optional<std::int64_t> rank, ranks;
   std::uint64_t events = 0;  // in the file
@@ -62,6 +84,8 @@ struct TraceLane {
   IdleTime idle;
   LaunchDelay launches;
   Communication collectives;
+  std::optional<TraceProducts> products;
+  CriticalPath path;
 };
 
 struct TraceSelection {
@@ -76,6 +100,7 @@ std::vector<TraceLane> analyse_trace(Trace trace, const KernelRules& rules, cons
 
 // Of steps that are not marked.
 std::optional<KernelRepetition> find_repetition(const DeviceTimeline& timeline);
+CriticalPath critical_path(const DeviceTimeline& timeline);
 LaunchDelay launch_delay(const DeviceTimeline& timeline);
 
 // A rank beside others.

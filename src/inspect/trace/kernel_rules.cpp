@@ -65,17 +65,12 @@ bool has_parts(std::string_view text, const std::vector<std::string>& parts) {
   return true;
 }
 
-constexpr std::array kClasses = {KernelClass::matmul,    KernelClass::attention,       KernelClass::softmax,
-                                 KernelClass::norm,      KernelClass::elementwise,     KernelClass::loss,
-                                 KernelClass::optimizer, KernelClass::memory_movement, KernelClass::communication,
-                                 KernelClass::unknown};
-
 }  // namespace
 
 std::optional<KernelClass> kernel_class_from_name(std::string_view text) {
   std::string wanted(text);
   std::ranges::replace(wanted, '_', ' ');
-  for (const KernelClass known : kClasses)
+  for (const KernelClass known : kKernelClasses)
     if (name(known) == wanted) return known;
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 // first that matches decides, and a user's own come before the built-in ones (kernel_rules.def).
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,6 +12,11 @@
 #include "ridgepoint/profile.h"
 
 namespace ridgepoint {
+
+inline constexpr std::array kKernelClasses = {
+    KernelClass::matmul,        KernelClass::attention, KernelClass::softmax,   KernelClass::norm,
+    KernelClass::elementwise,   KernelClass::loss,      KernelClass::optimizer, KernelClass::memory_movement,
+    KernelClass::communication, KernelClass::unknown};
 
 struct KernelRule {
   KernelClass kernel_class = KernelClass::unknown;

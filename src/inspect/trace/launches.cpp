@@ -37,8 +37,8 @@ MarkMeaning meaning_of(std::string_view name) {
   const std::optional<ProfilePhase> phase = phase_of_mark(name);
   if (phase) meaning.phase = static_cast<std::uint8_t>(*phase);
   meaning.loads_data = name.starts_with("enumerate(DataLoader)");
-  const bool is_of_library = name.starts_with("autograd::") || name.starts_with("nccl:") ||
-                             name.starts_with("Optimizer.") || meaning.loads_data;
+  const bool is_of_library = name.starts_with("autograd::") || name.starts_with("aten::") ||
+                             name.starts_with("nccl:") || name.starts_with("Optimizer.") || meaning.loads_data;
   if (is_of_library) return meaning;
   meaning.level = name.starts_with(kModule) ? without_number(name.substr(kModule.size())) : trimmed(name);
   std::ranges::replace(meaning.level, '.', '_');  // a dot would be another level
@@ -119,9 +119,10 @@ class ThreadWalk {
 
  private:
   struct OpenMark {
-    std::int64_t begin_ns, end_ns;
-    std::uint8_t phase;
-    std::uint32_t scope;
+    std::int64_t begin_ns = 0, end_ns = 0;
+    std::uint8_t phase = LaunchContext::kNoPhase;
+    std::uint32_t scope = 0;
+    std::uint32_t product = LaunchContext::kNoProduct;
   };
 
   static bool is_before(const TraceEvent& a, const TraceEvent& b) {
@@ -142,8 +143,7 @@ class ThreadWalk {
         waits_ = {};
         while (mark < marks.size() && trace_.marks[marks[mark]].track < track) ++mark;
       }
-      for (; mark < marks.size() && is_before(trace_.marks[marks[mark]], event); ++mark)
-        open(trace_.marks[marks[mark]]);
+      for (; mark < marks.size() && is_before(trace_.marks[marks[mark]], event); ++mark) open(marks[mark]);
       close(event.start_ns);
       visit(index, event);
     }
@@ -162,13 +162,18 @@ class ThreadWalk {
     return *known;
   }
 
-  void open(const TraceEvent& mark) {
+  void open(std::uint32_t index) {
+    const TraceEvent& mark = trace_.marks[index];
     close(mark.start_ns);
     const MarkMeaning& what = meaning(mark.name);
     if (what.loads_data) waits_.add(IdleCause::data_loading, mark.duration_ns);
-    const OpenMark outer = open_.empty() ? OpenMark{0, 0, LaunchContext::kNoPhase, 0} : open_.back();
-    open_.push_back({mark.start_ns, mark.end_ns(), what.phase == LaunchContext::kNoPhase ? outer.phase : what.phase,
-                     scopes_.within(outer.scope, what.level)});
+    OpenMark inner = open_.empty() ? OpenMark{} : open_.back();
+    inner.begin_ns = mark.start_ns;
+    inner.end_ns = mark.end_ns();
+    if (what.phase != LaunchContext::kNoPhase) inner.phase = what.phase;
+    if (mark.note != 0) inner.product = index;
+    inner.scope = scopes_.within(inner.scope, what.level);
+    open_.push_back(inner);
   }
 
   void close(std::int64_t at_ns) {
@@ -180,7 +185,10 @@ class ThreadWalk {
     if (what == HostCall::synchronize) return waits_.add(IdleCause::synchronisation, call.duration_ns);
     if (what == HostCall::allocate) return waits_.add(IdleCause::allocator, call.duration_ns);
     LaunchContext& context = contexts_[index];
-    if (!open_.empty()) context = {.scope = open_.back().scope, .phase = open_.back().phase};
+    if (!open_.empty()) {
+      const OpenMark& innermost = open_.back();
+      context = {.scope = innermost.scope, .product = innermost.product, .phase = innermost.phase};
+    }
     context.late_because = waits_.ends_at(call.start_ns);
     if (what == HostCall::copy) waits_.add(IdleCause::copies, call.duration_ns);
   }

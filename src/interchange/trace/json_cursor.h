@@ -38,17 +38,11 @@ class JsonCursor {
   // A string at its first quotation mark: the bytes between the marks, escapes as they stand.
   Scan string(std::string_view& text) {
     if (const Scan scan = expect('"'); scan != Scan::ok) return scan;
-    const char* const begin = at_;
-    while (true) {
-      const auto* quote = static_cast<const char*>(std::memchr(at_, '"', static_cast<std::size_t>(end_ - at_)));
-      if (quote == nullptr) return Scan::ended;
-      const char* before = quote;
-      while (before > begin && before[-1] == '\\') --before;
-      at_ = quote + 1;
-      if ((quote - before) % 2 != 0) continue;
-      text = {begin, static_cast<std::size_t>(quote - begin)};
-      return Scan::ok;
-    }
+    const char* const quote = closing_quote(at_);
+    if (quote == nullptr) return Scan::ended;
+    text = {at_, static_cast<std::size_t>(quote - at_)};
+    at_ = quote + 1;
+    return Scan::ok;
   }
 
   // A key and its colon.
@@ -77,26 +71,40 @@ class JsonCursor {
     return marks;
   }();
 
+  // The end of a string that begins here; null where the buffer ends before.
+  const char* closing_quote(const char* begin) const {
+    const char* at = begin;
+    while (true) {
+      // Most strings are short, and end sooner than a call of memchr() would begin.
+      constexpr std::ptrdiff_t kShort = 24;
+      const char* const soon = end_ - at > kShort ? at + kShort : end_;
+      while (at < soon && *at != '"') ++at;
+      if (at == soon) at = static_cast<const char*>(std::memchr(at, '"', static_cast<std::size_t>(end_ - at)));
+      if (at == nullptr) return nullptr;
+      const char* before = at;
+      while (before > begin && before[-1] == '\\') --before;
+      if ((at - before) % 2 == 0) return at;
+      ++at;
+    }
+  }
+
   Scan nested() {
     std::int64_t depth = 0;
-    while (at_ < end_) {
-      switch (kMarks[static_cast<unsigned char>(*at_)]) {
-        case Mark::none: ++at_; break;
-        case Mark::open:
-          ++depth;
-          ++at_;
-          break;
-        case Mark::close:
-          ++at_;
-          if (--depth == 0) return Scan::ok;
-          break;
-        case Mark::quote: {
-          std::string_view skipped;
-          if (const Scan scan = string(skipped); scan != Scan::ok) return scan;
-          break;
-        }
+    const char* at = at_;
+    while (at < end_) {
+      const Mark mark = kMarks[static_cast<unsigned char>(*at++)];
+      if (mark == Mark::none) continue;
+      if (mark == Mark::open) ++depth;
+      if (mark == Mark::close && --depth == 0) {
+        at_ = at;
+        return Scan::ok;
       }
+      if (mark != Mark::quote) continue;
+      at = closing_quote(at);
+      if (at == nullptr) break;
+      ++at;
     }
+    at_ = end_;
     return Scan::ended;
   }
 

@@ -20,7 +20,7 @@ struct TraceEvent {
   std::uint64_t correlation = 0;  // joins a call with what it started; 0: unknown
   std::uint32_t name = 0;         // index into Trace::names
   std::uint32_t track = 0;        // index into Trace::tracks
-  std::uint32_t note = 0;         // index into Trace::notes
+  std::uint32_t note = 0;         // index into Trace::notes, of a mark into Trace::products
   ActivityKind kind = ActivityKind::kernel;
 
   std::int64_t end_ns() const { return start_ns + duration_ns; }
@@ -35,6 +35,15 @@ struct TraceTrack {
 // What a trace of this program says of a kernel itself.
 struct TraceNote {
   std::string op, scope, phase, kernel_class;
+  std::int64_t flops = 0, bytes = 0;
+};
+
+// The work of an op that multiplies matrices of recorded shapes.
+struct TraceProduct {
+  std::int64_t flops = 0;
+  std::int64_t bytes = 0;  // both operands and the result, each once, in the operands' type
+  std::string dtype;       // "bf16"; empty: unknown
+  bool operator==(const TraceProduct&) const = default;
 };
 
 // What was wrong in a file, and is counted rather than refused.
@@ -62,9 +71,10 @@ struct Trace {
   std::vector<std::string> names;      // unique
   std::vector<TraceTrack> tracks;      // unique
   std::vector<TraceNote> notes;        // the first is empty
+  std::vector<TraceProduct> products;  // the first is empty
   std::vector<TraceEvent> activities;  // of devices: kernels, copies, fills
   std::vector<TraceEvent> calls;       // of the host's runtime: launches, copies, synchronisation, allocation
-  std::vector<TraceEvent> marks;       // of the host: annotations, modules, nodes of autograd's backward
+  std::vector<TraceEvent> marks;       // of the host: annotations, modules, nodes of autograd's backward, products
   std::vector<TraceEvent> flow_begins, flow_ends;  // from ops of forward to their nodes of backward, by correlation
   std::vector<TraceDevice> devices;
   std::optional<std::int64_t> rank, ranks;

@@ -4,9 +4,12 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/text/json.h"
 #include "core/text/text.h"
@@ -33,9 +36,12 @@ constexpr std::array kCategories = {
     Category{"Memset", Role::fill},       Category{"Runtime", Role::call},
 };
 
+// Compared by the first byte and the length before the others, because every event is asked for.
 Role role_of(std::string_view category) {
-  for (const Category& known : kCategories)
-    if (known.name == category) return known.role;
+  for (const Category& known : kCategories) {
+    const bool may_be = known.name.size() == category.size() && known.name.front() == category.front();
+    if (may_be && known.name == category) return known.role;
+  }
   return Role::other;
 }
 
@@ -66,6 +72,8 @@ constexpr std::array kCalls = {
     NamedCall{"MemRelease", HostCall::allocate},
     NamedCall{"MemUnmap", HostCall::allocate},
 };
+
+constexpr std::size_t kMostDevices = 1024;
 
 constexpr std::int64_t kNsPerUs = 1000;
 // A time of this many microseconds lies in the year 5138, so the unit is nanoseconds.
@@ -127,6 +135,64 @@ std::optional<std::int64_t> integer_of(std::string_view text) {
   return number;
 }
 
+// Ops that multiply matrices, and the place of the left operand among the inputs; the right one follows.
+struct ProductOp {
+  std::string_view name;
+  std::size_t left;
+};
+constexpr std::array kProducts = {ProductOp{"aten::mm", 0},         ProductOp{"aten::addmm", 1},
+                                  ProductOp{"aten::bmm", 0},        ProductOp{"aten::baddbmm", 1},
+                                  ProductOp{"aten::_scaled_mm", 0}, ProductOp{"aten::_addmm_activation", 1}};
+
+struct Element {
+  std::string_view name;  // as PyTorch's profiler writes it
+  std::string_view dtype;
+  std::int64_t bytes;
+};
+constexpr std::array kElements = {
+    Element{"float", "fp32", 4},  Element{"c10::BFloat16", "bf16", 2},     Element{"c10::Half", "fp16", 2},
+    Element{"double", "fp64", 8}, Element{"c10::Float8_e4m3fn", "fp8", 1}, Element{"c10::Float8_e5m2", "fp8", 1}};
+
+Element element_of(std::string_view type) {
+  const auto* const known = std::ranges::find(kElements, type, &Element::name);
+  return known != kElements.end() ? *known : Element{};
+}
+
+// An item of a list of JSON; empty where the list has fewer.
+std::string_view item_of(std::string_view list, std::size_t place) {
+  JsonCursor cursor(list);
+  std::string_view item;
+  if (cursor.expect('[') != Scan::ok) return {};
+  for (std::size_t i = 0; cursor.peek() != ']' && cursor.value(item) == Scan::ok; ++i) {
+    if (i == place) return item;
+    if (cursor.expect(',') != Scan::ok) break;
+  }
+  return {};
+}
+
+std::int64_t work_of(std::string_view number) { return std::max<std::int64_t>(integer_of(number).value_or(0), 0); }
+
+std::vector<double> dims_of(std::string_view list) {
+  constexpr std::size_t kMostDims = 8;
+  std::vector<double> dims;
+  for (std::string_view dim; dims.size() < kMostDims && !(dim = item_of(list, dims.size())).empty();)
+    dims.push_back(static_cast<double>(work_of(dim)));
+  return dims;
+}
+
+// [..., M, K] times [..., K, N]; no operations where the shapes do not fit.
+TraceProduct product_of_shapes(std::string_view left, std::string_view right, const Element& element) {
+  constexpr double kMost = 4e18;
+  const std::vector<double> a = dims_of(left), b = dims_of(right);
+  if (a.size() < 2 || a.size() != b.size() || a.back() != b[b.size() - 2]) return {};
+  const double batch = std::accumulate(a.begin(), a.end() - 2, 1.0, std::multiplies<>());
+  const double m = a[a.size() - 2], k = a.back(), n = b.back();
+  const double flops = 2 * batch * m * k * n;
+  const double bytes = static_cast<double>(element.bytes) * batch * (m * k + k * n + m * n);
+  if (flops > kMost || bytes > kMost) return {};
+  return {static_cast<std::int64_t>(flops), static_cast<std::int64_t>(bytes), std::string(element.dtype)};
+}
+
 // What a string of JSON says; as it stands where its escapes are wrong.
 std::string unescaped(std::string_view text) {
   if (text.find('\\') == std::string_view::npos) return valid_utf8(text);
@@ -159,6 +225,8 @@ std::uint32_t TraceCollector::Numbers::number(std::string_view text) {
 TraceCollector::TraceCollector() {
   notes_.number("");
   trace_.notes.emplace_back();
+  products_.number("");
+  trace_.products.emplace_back();
 }
 
 std::uint32_t TraceCollector::track(std::string_view process, std::string_view thread) {
@@ -194,7 +262,7 @@ bool TraceCollector::read_times(const EventText& text, TraceEvent& event) {
 void TraceCollector::add_device_event(const EventText& text, ActivityKind kind) {
   TraceEvent event{.kind = kind};
   if (!read_times(text, event)) return;
-  std::string_view stream = text.thread, op, scope, phase, kernel_class;
+  std::string_view stream = text.thread, op, scope, phase, kernel_class, flops, bytes;
   each_member(text.arguments, [&](std::string_view key, std::string_view value) {
     if (key == "correlation") event.correlation = number_of(value);
     if (key == "stream") stream = value;
@@ -202,14 +270,18 @@ void TraceCollector::add_device_event(const EventText& text, ActivityKind kind) 
     if (key == "scope") scope = value;
     if (key == "phase") phase = value;
     if (key == "class") kernel_class = value;
+    if (key == "flops") flops = value;
+    if (key == "bytes") bytes = value;
   });
   event.name = name(text.name);
   event.track = track(text.process, stream);
   if (!kernel_class.empty()) {
-    key_.assign(op).append("\n").append(scope).append("\n").append(phase).append("\n").append(kernel_class);
+    key_.clear();
+    for (const std::string_view part : {op, scope, phase, kernel_class, flops, bytes}) key_.append(part).append("\n");
     event.note = notes_.number(key_);
     if (event.note == trace_.notes.size())
-      trace_.notes.push_back({unescaped(op), unescaped(scope), unescaped(phase), unescaped(kernel_class)});
+      trace_.notes.push_back(
+          {unescaped(op), unescaped(scope), unescaped(phase), unescaped(kernel_class), work_of(flops), work_of(bytes)});
   }
   add_activity(event);
 }
@@ -227,8 +299,26 @@ void TraceCollector::add_host_call(const EventText& text) {
   add_call(event);
 }
 
-void TraceCollector::add_mark_of(const EventText& text) {
-  TraceEvent event;
+// The work of an op of kProducts; 0 where its shapes are not recorded.
+std::uint32_t TraceCollector::product_of(const EventText& text) {
+  const auto* const known = std::ranges::find(kProducts, text.name, &ProductOp::name);
+  if (known == kProducts.end()) return 0;
+  std::string_view dims, types;
+  each_member(text.arguments, [&](std::string_view key, std::string_view value) {
+    if (key == "Input Dims" || key == "Input dims") dims = value;
+    if (key == "Input type") types = value;
+  });
+  const TraceProduct product = product_of_shapes(item_of(dims, known->left), item_of(dims, known->left + 1),
+                                                 element_of(item_of(types, known->left)));
+  if (product.flops == 0) return 0;
+  key_.assign(item_of(dims, known->left)).append(item_of(dims, known->left + 1)).append(product.dtype);
+  const std::uint32_t number = products_.number(key_);
+  if (number == trace_.products.size()) trace_.products.push_back(product);
+  return number < trace_.products.size() ? number : 0;
+}
+
+void TraceCollector::add_mark_of(const EventText& text, std::uint32_t product) {
+  TraceEvent event{.note = product};
   if (!read_times(text, event)) return;
   event.name = name(text.name);
   event.track = track(text.process, text.thread);
@@ -246,6 +336,7 @@ void TraceCollector::event(const EventText& text) {
   if (text.phase.empty()) return;
   ++trace_.events;
   if (text.phase != "X") {
+    if (text.phase == "M" && is_own_ && text.name == "process_name") name_process(text);
     if (text.phase == "B") ++trace_.fault(TraceFault::begin_without_end);
     if ((text.phase == "s" || text.phase == "f") && text.category == kFlow) add_flow_of(text);
     return;
@@ -259,7 +350,8 @@ void TraceCollector::event(const EventText& text) {
     case Role::call: return add_host_call(text);
     case Role::annotation: return add_mark_of(text);
     case Role::op:
-      if (std::ranges::any_of(kMarkingOps, is_marking)) add_mark_of(text);
+      if (const std::uint32_t product = product_of(text); product != 0 || std::ranges::any_of(kMarkingOps, is_marking))
+        add_mark_of(text, product);
       return;
     case Role::module:
       if (is_marking(kModule)) add_mark_of(text);
@@ -267,8 +359,16 @@ void TraceCollector::event(const EventText& text) {
   }
 }
 
+void TraceCollector::name_process(const EventText& text) {
+  if (trace_.devices.size() >= kMostDevices) return;
+  TraceDevice& device = trace_.devices.emplace_back();
+  device.id = text.process;
+  each_member(text.arguments, [&](std::string_view key, std::string_view value) {
+    if (key == "name") device.name = unescaped(value);
+  });
+}
+
 void TraceCollector::add_devices(std::string_view list) {
-  constexpr std::size_t kMostDevices = 1024;
   JsonCursor cursor(list);
   std::string_view device;
   if (cursor.expect('[') != Scan::ok) return;
@@ -284,6 +384,7 @@ void TraceCollector::add_devices(std::string_view list) {
 
 void TraceCollector::member(std::string_view key, std::string_view value) {
   if (key == "deviceProperties" || key == "computeProperties") add_devices(value);
+  if (key == "otherData") is_own_ = value.find(R"("program":"ridgepoint)") != std::string_view::npos;
   if (key == "baseTimeNanoseconds") trace_.base_unix_ns = integer_of(value).value_or(0);
   if (key != "distributedInfo") return;
   each_member(value, [&](std::string_view name, std::string_view number) {

@@ -74,17 +74,20 @@ class TraceCollector final : public EventSink {
   bool read_times(const EventText& text, TraceEvent& event);
   void add_device_event(const EventText& text, ActivityKind kind);
   void add_host_call(const EventText& text);
-  void add_mark_of(const EventText& text);
+  void add_mark_of(const EventText& text, std::uint32_t product = 0);
+  std::uint32_t product_of(const EventText& text);
   void add_flow_of(const EventText& text);
   void add_devices(std::string_view list);
+  void name_process(const EventText& text);
   std::array<std::vector<TraceEvent>*, 5> all_lists() {
     return {&trace_.activities, &trace_.calls, &trace_.marks, &trace_.flow_begins, &trace_.flow_ends};
   }
   void leave_out_times_of_zero();
 
   Trace trace_;
-  Numbers names_{kMostNameBytes}, notes_{kMostNameBytes}, tracks_{kMostNameBytes};
+  Numbers names_{kMostNameBytes}, notes_{kMostNameBytes}, tracks_{kMostNameBytes}, products_{kMostNameBytes};
   std::vector<HostCall> calls_;  // by name; for names of calls
+  bool is_own_ = false;          // a trace of this program, in which processes have the names of ranks and devices
   std::string last_track_;       // most events have the track of the one before
   std::uint32_t last_track_number_ = 0;
   std::string key_;  // kept for its memory

@@ -127,6 +127,19 @@ TEST_F(TraceProgram, a_file_that_is_no_trace_says_what_it_is) {
   EXPECT_THAT(result.error, HasSubstr("JSON without a list `traceEvents`"));
 }
 
+TEST_F(TraceProgram, tells_the_ranks_of_a_profile_of_several_apart) {
+  write("c.json", R"({"otherData": {"program":"ridgepoint 1.0"}, "distributedInfo": {"rank": 0, "world_size": 2},
+    "traceEvents": [{"ph":"M","pid":2,"tid":1,"name":"process_name","args":{"name":"rank 0 cuda: NVIDIA H100"}},
+    {"ph":"M","pid":4,"tid":1,"name":"process_name","args":{"name":"rank 1 cuda: NVIDIA H100"}},
+    {"ph":"X","cat":"kernel","name":"ncclA","pid":2,"tid":10,"ts":1,"dur":5},
+    {"ph":"X","cat":"kernel","name":"ncclA","pid":4,"tid":10,"ts":2,"dur":4}]})");
+  const nlohmann::json json = json_of({path("c.json")});
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[1]["rank"], 1);
+  EXPECT_EQ(json[1]["device"], "4: rank 1 cuda: NVIDIA H100");
+  EXPECT_EQ(json[0]["beside_other_ranks"]["late_us"], 1);
+}
+
 TEST_F(TraceProgram, reads_the_trace_of_a_profile_with_its_classes_and_phases) {
   ASSERT_EQ(run_program({"profile", "--device", "cpu", "--model", "tiny", "--mode", "step", "--warmup", "0", "--steps",
                          "1", "--profiled-steps", "2", "--trace", path("own.json"), "--format", "json", "--output",

@@ -182,6 +182,64 @@ TEST(TraceAnalysis, puts_backward_into_the_module_of_its_forward) {
   EXPECT_EQ(rows[1].path, "(in no mark)");
 }
 
+TEST(TraceAnalysis, gives_the_work_of_a_product_to_its_longest_kernel) {
+  TraceCollector made;
+  made.trace().devices.push_back({"0", "NVIDIA H100 80GB HBM3"});
+  made.trace().products.push_back({.flops = 1000, .bytes = 60, .dtype = "bf16"});
+  made.add_mark({.start_ns = 100,
+                 .duration_ns = 100,
+                 .name = made.name("aten::mm"),
+                 .track = made.track("host", "1"),
+                 .note = 1});
+  const auto kernel = [&](const char* name, std::int64_t begin, std::int64_t end, std::uint64_t number, int launched) {
+    made.add_activity({.start_ns = begin,
+                       .duration_ns = end - begin,
+                       .correlation = number,
+                       .name = made.name(name),
+                       .track = made.track("0", "7")});
+    made.add_call({.start_ns = launched,
+                   .duration_ns = 1,
+                   .correlation = number,
+                   .name = made.name("cudaLaunchKernel"),
+                   .track = made.track("host", "1")});
+  };
+  kernel("splitk_reduce", 300, 310, 1, 110);
+  kernel("gemm", 400, 490, 2, 120);
+  kernel("gemm", 500, 590, 3, 250);
+  const TraceLane lane = analyse_trace(made.finish(), KernelRules()).at(0);
+  ASSERT_THAT(lane.timeline.work, SizeIs(3));
+  EXPECT_EQ(lane.timeline.work[0].flops, 0);
+  EXPECT_EQ(lane.timeline.work[1].flops, 1000);
+  EXPECT_EQ(lane.timeline.work[2].flops, 0) << "it was launched behind the op";
+  ASSERT_TRUE(lane.products.has_value());
+  EXPECT_EQ(lane.products->time_ns, 100);
+  EXPECT_DOUBLE_EQ(lane.products->flops_per_second(), 1e10);
+  EXPECT_TRUE(lane.products->datasheet_flops_per_second.has_value());
+}
+
+TEST(TraceAnalysis, follows_what_held_up_the_end) {
+  MadeTrace made;
+  made.kernel("gemm", 0, 100, 0, 7);
+  made.kernel("nccl", 10, 130, 1, 8);     // the update waits for it
+  made.kernel("add", 100, 110, 2, 7);     // beside it
+  made.kernel("adam", 135, 150, 3, 7);    // launched in time
+  made.kernel("adam", 170, 180, 165, 7);  // launched late
+  const CriticalPath path = made.lanes().at(0).path;
+  const auto of_class = [&](KernelClass which) { return path.by_class_ns[static_cast<std::size_t>(which)] / 1000; };
+  EXPECT_EQ(path.events, 3);
+  EXPECT_EQ(of_class(KernelClass::optimizer), 25);
+  EXPECT_EQ(of_class(KernelClass::communication), 120);
+  EXPECT_EQ(of_class(KernelClass::matmul), 0);
+  EXPECT_EQ(path.by_cause_ns[static_cast<std::size_t>(IdleCause::dependency)], 5'000);
+  EXPECT_EQ(path.by_cause_ns[static_cast<std::size_t>(IdleCause::host_late)], 20'000 + 10'000);
+}
+
+TEST(TraceAnalysis, ends_for_events_of_no_duration) {
+  MadeTrace made;
+  for (int i = 0; i < 3; ++i) made.kernel("gemm", 5, 5, -1);
+  EXPECT_EQ(made.lanes().at(0).path.events, 3);
+}
+
 TEST(TraceAnalysis, gives_a_step_the_kernels_that_it_launched) {
   MadeTrace made;
   made.mark("ProfilerStep#4", 0, 20);

@@ -203,6 +203,23 @@ TEST(ReadTrace, keeps_flows_from_forward_to_backward_and_no_others) {
   EXPECT_EQ(trace.flow_ends[0].correlation, 4u);
 }
 
+TEST(ReadTrace, counts_the_work_of_products_whose_shapes_are_recorded) {
+  const auto product = [](std::string_view name, std::string_view dims) {
+    return fmt::format(R"({{"ph":"X","cat":"cpu_op","name":"{}","pid":1,"tid":1,"ts":1,"dur":5,"args":{{"Input type":)"
+                       R"(["c10::BFloat16","c10::BFloat16","c10::BFloat16"],"Input Dims":{}}}}})",
+                       name, dims);
+  };
+  const Trace trace = read_text(
+      document(product("aten::mm", "[[2, 3], [3, 5]]") + ',' + product("aten::addmm", "[[5], [2, 3], [3, 5], [], []]") +
+               ',' + product("aten::bmm", "[[7, 2, 3], [7, 3, 5]]") + ',' + product("aten::mm", "[[2, 3], [4, 5]]") +
+               ',' + product("aten::mm", "[[9223372036854775807, 3], [3, 9223372036854775807]]") + ',' +
+               product("aten::add", "[[2, 3], [3, 5]]")));
+  ASSERT_THAT(trace.marks, SizeIs(3));
+  ASSERT_THAT(trace.products, SizeIs(3)) << "the first is empty, and one has the shapes of another";
+  EXPECT_EQ(trace.products[1], (TraceProduct{2 * 2 * 3 * 5, 2 * (6 + 15 + 10), "bf16"}));
+  EXPECT_EQ(trace.products[2].flops, 7 * 2 * 2 * 3 * 5);
+}
+
 TEST(ReadTrace, says_what_a_file_is_that_is_no_trace) {
   EXPECT_THAT(problem_of("\x80\x04]q"), HasSubstr("it is a pickle; `ridgepoint snapshot` reads"));
   EXPECT_THAT(problem_of("PK\x03\x04"), HasSubstr("zip archive"));

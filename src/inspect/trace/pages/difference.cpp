@@ -130,7 +130,7 @@ Table csv_of_sections(const std::vector<DifferenceSection>& sections) {
 
 Json difference_document(const TraceLane& before, const TraceLane& after,
                          const std::vector<DifferenceSection>& sections) {
-  Json json = {{"before", before.path}, {"after", after.path}};
+  Json json = {{"before", before.file}, {"after", after.file}};
   for (const DifferenceSection& section : sections) {
     json[section.key] = Json::array();
     for (const DifferenceRow& row : section.rows) {
@@ -153,9 +153,9 @@ Page trace_difference_page(const TraceLane& before, const TraceLane& after, std:
   if (!is_for_people(format)) return {.documents = {dump_json(difference_document(before, after, sections))}};
   for (const DifferenceSection& section : sections)
     if (!section.rows.empty()) page.tables.push_back(section_table(section, top == 0 ? SIZE_MAX : top));
-  page.tables.front().caption = fmt::format("before: {}\nafter:  {}", before.path, after.path);
+  page.tables.front().caption = fmt::format("before: {}\nafter:  {}", before.file, after.file);
   for (const TraceLane* lane : {&before, &after})
-    for (const std::string& line : trace_faults(*lane)) page.tables.front().caption += '\n' + lane->path + ": " + line;
+    for (const std::string& line : trace_faults(*lane)) page.tables.front().caption += '\n' + lane->file + ": " + line;
   return page;
 }
 

@@ -94,6 +94,25 @@ Json launches_of(const LaunchDelay& found) {
           {"mean_queue", found.mean_queue}, {"longest_queue", found.longest_queue}};
 }
 
+Json products_of(const std::optional<TraceProducts>& found) {
+  if (!found) return nullptr;
+  return {{"flops", found->flops},
+          {"total_us", in_us(found->time_ns)},
+          {"flops_per_second", found->flops_per_second()},
+          {"dtype", found->dtype.empty() ? Json(nullptr) : Json(found->dtype)},
+          {"datasheet_flops_per_second", or_null(found->datasheet_flops_per_second)}};
+}
+
+Json path_of(const TraceLane& lane) {
+  Json rows = Json::array();
+  const auto add = [&](std::string_view what, std::int64_t ns) {
+    if (ns > 0) rows.push_back({{"what", what}, {"us", in_us(ns)}, {"share_of_span", ratio_of(ns, lane.idle.wall_ns)}});
+  };
+  for (std::size_t i = 0; i < kKernelClasses.size(); ++i) add(name(kKernelClasses[i]), lane.path.by_class_ns[i]);
+  for (std::size_t i = 0; i < kIdleCauses.size(); ++i) add(name(kIdleCauses[i]), lane.path.by_cause_ns[i]);
+  return rows;
+}
+
 Json communication_of(const Communication& found) {
   if (found.collectives.empty()) return nullptr;
   return {{"collectives", found.collectives.size()},
@@ -106,7 +125,7 @@ Json communication_of(const Communication& found) {
 
 Json trace_document(const TraceLane& lane, const TraceViewOptions& options) {
   const KernelSum all = total(lane.timeline);
-  Json json = {{"file", lane.path},
+  Json json = {{"file", lane.file},
                {"format", lane.format},
                {"rank", or_null(lane.rank)},
                {"ranks", or_null(lane.ranks)},
@@ -131,7 +150,9 @@ Json trace_document(const TraceLane& lane, const TraceViewOptions& options) {
                           {"mean_us", lane.repetition->mean_ns / 1e3}};
   json["idle"] = idle_of(lane);
   json["launches"] = launches_of(lane.launches);
+  json["products"] = products_of(lane.products);
   json["communication"] = communication_of(lane.collectives);
+  json["critical_path"] = path_of(lane);
   json["faults"] = trace_faults(lane);
   return json;
 }

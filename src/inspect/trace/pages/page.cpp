@@ -36,18 +36,21 @@ constexpr std::array<std::string_view, kTraceFaults> kFaultSentences = {
     "{} pairs of begin and end (B, E) are not read; PyTorch writes whole events (X).",
     "{} events begin before the previous one of their stream has ended; busy time counts such time once."};
 
-std::string plural(std::int64_t count, std::string_view what, std::string_view many = "s") {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : many);
+std::string counted(std::int64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 std::string ms_text(std::int64_t ns) { return format_ms(static_cast<double>(ns) / 1e6); }
-std::string us_text(std::int64_t ns) { return fmt::format("{:.1f} us", static_cast<double>(ns) / 1e3); }
+std::string delay_text(std::int64_t ns) {
+  constexpr std::int64_t kMillisecond = 1'000'000;
+  return ns < kMillisecond ? fmt::format("{:.1f} us", static_cast<double>(ns) / 1e3) : ms_text(ns) + " ms";
+}
 std::string share_text(std::int64_t part, std::int64_t whole) {
   return percent(static_cast<double>(part), static_cast<double>(whole));
 }
 
 std::string heading_of(const TraceLane& lane) {
-  std::string text = fmt::format("{} ({})", lane.path, lane.format);
+  std::string text = fmt::format("{} ({})", lane.file, lane.format);
   if (lane.rank) text += fmt::format(", rank {}", *lane.rank);
   if (lane.rank && lane.ranks) text += fmt::format(" of {}", *lane.ranks);
   if (!lane.device.empty()) text += fmt::format(", device {}", lane.device);
@@ -59,12 +62,13 @@ std::string heading_of(const TraceLane& lane) {
 std::string summary_of(const TraceLane& lane) {
   if (lane.timeline.events.empty()) {
     return fmt::format("{} in the file, none of a device: a run on a CPU, or one without ProfilerActivity.CUDA.",
-                       plural(static_cast<std::int64_t>(lane.events), "event"));
+                       counted(static_cast<std::int64_t>(lane.events), "event", "events"));
   }
   return fmt::format("{}, {}, {} on {} in {} ms; the device was busy for {} ms ({} %)",
-                     plural(lane.kernels.calls, "kernel"), plural(lane.copies, "cop", lane.copies == 1 ? "" : "ies"),
-                     plural(lane.fills, "fill"), plural(lane.streams, "stream"), ms_text(lane.idle.wall_ns),
-                     ms_text(lane.idle.busy_ns), share_text(lane.idle.busy_ns, lane.idle.wall_ns));
+                     counted(lane.kernels.calls, "kernel", "kernels"), counted(lane.copies, "copy", "copies"),
+                     counted(lane.fills, "fill", "fills"), counted(lane.streams, "stream", "streams"),
+                     ms_text(lane.idle.wall_ns), ms_text(lane.idle.busy_ns),
+                     share_text(lane.idle.busy_ns, lane.idle.wall_ns));
 }
 
 std::string steps_sentence(const TraceLane& lane) {
@@ -76,7 +80,7 @@ std::string steps_sentence(const TraceLane& lane) {
   std::int64_t later_ns = 0;
   for (const TraceStep& step : lane.steps) later_ns += step.wall_ns();
   const auto count = static_cast<std::int64_t>(lane.steps.size());
-  std::string text = fmt::format("{} of {} ms on average", plural(count, "step"), ms_text(later_ns / count));
+  std::string text = fmt::format("{} of {} ms on average", counted(count, "step", "steps"), ms_text(later_ns / count));
   if (count < 2) return text + '.';
   const TraceStep& first = lane.steps.front();
   later_ns = (later_ns - first.wall_ns()) / (count - 1);
@@ -101,12 +105,23 @@ std::string products_sentence(const TraceLane& lane) {
   return text + '.';
 }
 
+std::string rate_sentence(const TraceProducts& found) {
+  std::string text = fmt::format("Products of recorded shapes: {}flop in {} ms, {}flop/s",
+                                 format_count(static_cast<double>(found.flops)), ms_text(found.time_ns),
+                                 format_count(found.flops_per_second()));
+  if (!found.datasheet_flops_per_second) return text + '.';
+  return text + fmt::format(", {} % of the card's {}flop/s in {}.",
+                            percent(found.flops_per_second(), *found.datasheet_flops_per_second),
+                            format_count(*found.datasheet_flops_per_second), found.dtype);
+}
+
 std::string launches_sentence(const LaunchDelay& found) {
   if (found.launches == 0) return "No launches are recorded, so idle time has no causes.";
   return fmt::format(
       "A kernel began {} after its launch (median; 95 % within {}, at most {}); at a launch {:.1f} kernels waited on "
       "average, at most {}.",
-      us_text(found.median_ns), us_text(found.p95_ns), us_text(found.most_ns), found.mean_queue, found.longest_queue);
+      delay_text(found.median_ns), delay_text(found.p95_ns), delay_text(found.most_ns), found.mean_queue,
+      found.longest_queue);
 }
 
 std::string idle_sentence(const TraceLane& lane) {
@@ -119,7 +134,7 @@ std::string idle_sentence(const TraceLane& lane) {
   return text + fmt::format(", most of it {} ({} ms).", name(cause), ms_text(*longest));
 }
 
-Table step_table(const TraceLane& lane) {
+Table step_table(const TraceLane& lane, std::size_t shown) {
   Table table;
   table.title = "Steps (by the host's clock; kernels by the step that launched them)";
   table.columns = {left("step"),     right("ms"),        right("kernels", 2), right("kernel ms", 1),
@@ -127,11 +142,13 @@ Table step_table(const TraceLane& lane) {
   std::int64_t sum_ns = 0;
   for (const TraceStep& step : lane.steps) sum_ns += step.wall_ns();
   const double mean_ns = static_cast<double>(sum_ns) / static_cast<double>(lane.steps.size());
-  for (const TraceStep& step : lane.steps) {
+  for (std::size_t i = 0; i < std::min(shown, lane.steps.size()); ++i) {
+    const TraceStep& step = lane.steps[i];
     table.add({step.name, ms_text(step.wall_ns()), step.kernels, ms_text(step.kernel_ns), ms_text(step.busy_ns),
                share_text(step.busy_ns, step.wall_ns()),
                fmt::format("{:.2f}x", static_cast<double>(step.wall_ns()) / std::max(mean_ns, 1.0))});
   }
+  if (shown < lane.steps.size()) table.remark = fmt::format("{} more; --top 0 shows all.", lane.steps.size() - shown);
   return table;
 }
 
@@ -169,6 +186,29 @@ Table collective_table(const TraceLane& lane, const TimelineFigures& figures, st
   return table;
 }
 
+// What the path is made of, and how much of each class ran beside it.
+Table path_table(const TraceLane& lane, const TimelineFigures& figures) {
+  std::array<std::int64_t, kKernelClasses.size()> all_ns{};
+  for (const ClassRow& row : by_class(lane.timeline))
+    all_ns[static_cast<std::size_t>(row.kernel_class)] += row.sum.time_ns;
+  Table table;
+  table.title =
+      "Critical path (from the last end back: before each event the one that ended last before it began, on any "
+      "stream)";
+  table.columns = {left("what"), right("ms"), right("wall %"), right("beside the path ms", 1)};
+  for (std::size_t i = 0; i < kKernelClasses.size(); ++i) {
+    if (all_ns[i] == 0) continue;
+    table.add({std::string(name(kKernelClasses[i])), figures.ms(lane.path.by_class_ns[i]),
+               figures.of_wall_time(lane.path.by_class_ns[i]), figures.ms(all_ns[i] - lane.path.by_class_ns[i])});
+  }
+  for (std::size_t i = 0; i < kIdleCauses.size(); ++i) {
+    if (lane.path.by_cause_ns[i] == 0) continue;
+    table.add({fmt::format("waiting: {}", name(kIdleCauses[i])), figures.ms(lane.path.by_cause_ns[i]),
+               figures.of_wall_time(lane.path.by_cause_ns[i]), ""});
+  }
+  return table;
+}
+
 bool has_scopes(const DeviceTimeline& timeline) {
   return std::ranges::any_of(timeline.places, [](const KernelPlace& place) { return !place.scope.empty(); });
 }
@@ -183,8 +223,9 @@ std::vector<Table> tables_of(const TraceLane& lane, const TimelineFigures& figur
   if (wants(TraceBreakdown::op_class)) tables.push_back(class_table(figures));
   if (wants(TraceBreakdown::scope) && (options.only || has_scopes(lane.timeline)))
     tables.push_back(scope_table(figures, detail));
-  if (wants(TraceBreakdown::step) && !lane.steps.empty()) tables.push_back(step_table(lane));
+  if (wants(TraceBreakdown::step) && !lane.steps.empty()) tables.push_back(step_table(lane, shown));
   if (!options.only && !lane.collectives.collectives.empty()) tables.push_back(collective_table(lane, figures, shown));
+  if (!options.only && lane.streams > 1) tables.push_back(path_table(lane, figures));
   if (wants(TraceBreakdown::idle)) {
     tables.push_back(idle_table(figures));
     tables.back().title =
@@ -198,12 +239,13 @@ void add_lane(Page& page, const TraceLane& lane, const TraceViewOptions& options
   std::string caption = heading_of(lane) + '\n' + summary_of(lane);
   std::vector<Table> tables;
   if (lane.timeline.events.empty()) {
-    if (!lane.steps.empty()) tables.push_back(step_table(lane));
+    if (!lane.steps.empty()) tables.push_back(step_table(lane, options.top == 0 ? SIZE_MAX : options.top));
   } else {
     tables = tables_of(lane, TimelineFigures(lane.timeline, 1), options);
     for (const std::string& line :
          {steps_sentence(lane), products_sentence(lane), idle_sentence(lane), launches_sentence(lane.launches)})
       caption += '\n' + line;
+    if (lane.products) caption += '\n' + rate_sentence(*lane.products);
   }
   for (const std::string& line : trace_faults(lane)) caption += '\n' + line;
   if (tables.empty()) tables.emplace_back();
@@ -225,7 +267,7 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
     table.add({lane.rank.value_or(static_cast<std::int64_t>(i)), share_text(lane.idle.busy_ns, lane.idle.wall_ns),
                ms_text(lane.kernels.time_ns), ms_text(lane.collectives.time_ns),
                ranks.empty() ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns), rank.last,
-               us(rank.clock_ns), lane.path});
+               us(rank.clock_ns), lane.file});
   }
   if (ranks.empty()) {
     table.remark = "No collective is on all ranks, so nothing says who waits for whom.";
@@ -247,7 +289,7 @@ Table csv_table(const TraceLane& lane, const TraceViewOptions& options) {
   if (which == TraceBreakdown::kernel) rows = rows["by_name"];
   Table table;
   for (const char* key : {"file", "rank", "device"}) table.columns.push_back({key, key});
-  const Cells place = {lane.path, optional_cell(lane.rank), text_cell(lane.device)};
+  const Cells place = {lane.file, optional_cell(lane.rank), text_cell(lane.device)};
   for (const Json& row : rows) {
     const bool is_first = table.rows.empty();
     Cells cells = place;
