@@ -13,10 +13,10 @@
 namespace ridgepoint {
 namespace {
 
-bool is_communication(const KernelRecord& kernel) { return kernel.kernel_class == KernelClass::communication; }
+bool is_communication(const DeviceEvent& event) { return event.kernel_class == KernelClass::communication; }
 
 // Not what marks on a GPU that it runs.
-bool is_collective(const KernelRecord& kernel) { return is_communication(kernel) && kernel.kind != ActivityKind::fill; }
+bool is_collective(const DeviceEvent& event) { return is_communication(event) && event.kind != ActivityKind::fill; }
 
 // A time in which no kernel but collectives ran.
 struct Gap {
@@ -24,45 +24,63 @@ struct Gap {
   std::optional<std::size_t> next;  // the kernel after it; empty at the end of a step
 };
 
-std::vector<Gap> gaps_of(const Profile& profile, std::uint32_t step) {
+// In order; none is inside another.
+std::vector<Gap> gaps_of(const DeviceTimeline& timeline, std::uint32_t step) {
   std::vector<Gap> gaps;
-  std::int64_t until_ns = profile.steps[step].begin_ns;
-  for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
-    const KernelRecord& kernel = profile.kernels[i];
-    if (kernel.step != step || is_communication(kernel)) continue;
-    if (kernel.start_ns > until_ns) gaps.push_back({until_ns, kernel.start_ns, i});
-    until_ns = std::max(until_ns, kernel.end_ns());
+  std::int64_t until_ns = timeline.steps[step].begin_ns;
+  for (std::size_t i = 0; i < timeline.events.size(); ++i) {
+    const DeviceEvent& event = timeline.events[i];
+    if (event.step != step || is_communication(event)) continue;
+    if (event.start_ns > until_ns) gaps.push_back({until_ns, event.start_ns, i});
+    until_ns = std::max(until_ns, event.end_ns());
   }
-  gaps.push_back({until_ns, std::max(until_ns, profile.steps[step].end_ns), std::nullopt});
+  gaps.push_back({until_ns, std::max(until_ns, timeline.steps[step].end_ns), std::nullopt});
   return gaps;
 }
 
 // The collectives of a step, in order of start.
-std::vector<CollectiveTime> collectives_of(const Profile& profile, std::uint32_t step) {
+std::vector<CollectiveTime> collectives_of(const DeviceTimeline& timeline, std::uint32_t step) {
   std::vector<CollectiveTime> times;
-  std::map<std::uint32_t, std::size_t> by_node;
-  for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
-    const KernelRecord& kernel = profile.kernels[i];
-    if (kernel.step != step || !is_collective(kernel)) continue;
-    const auto [found, is_new] = by_node.emplace(kernel.node, times.size());
-    if (is_new) times.push_back({.kernel = i, .begin_ns = kernel.start_ns, .end_ns = kernel.end_ns(), .waiting = {}});
+  std::map<std::uint32_t, std::size_t> by_group;
+  for (std::size_t i = 0; i < timeline.events.size(); ++i) {
+    const DeviceEvent& event = timeline.events[i];
+    if (event.step != step || !is_collective(event)) continue;
+    const auto [found, is_new] = by_group.emplace(event.group, times.size());
+    if (is_new) times.push_back({.kernel = i, .begin_ns = event.start_ns, .end_ns = event.end_ns(), .waiting = {}});
     CollectiveTime& time = times[found->second];
-    time.end_ns = std::max(time.end_ns, kernel.end_ns());
+    time.end_ns = std::max(time.end_ns, event.end_ns());
   }
   return times;
 }
 
+// The first gap that ends at or after a time.
+auto gap_ending_after(const std::vector<Gap>& gaps, std::int64_t at_ns) {
+  return std::ranges::lower_bound(gaps, at_ns, {}, &Gap::end_ns);
+}
+
 // A gap in which a collective does not end has another cause: the host was late.
 void find_exposed(CollectiveTime& time, const std::vector<Gap>& gaps) {
-  const auto gap =
-      std::ranges::find_if(gaps, [&](const Gap& g) { return g.begin_ns < time.end_ns && time.end_ns <= g.end_ns; });
-  if (gap == gaps.end()) return;
+  const auto gap = gap_ending_after(gaps, time.end_ns);
+  if (gap == gaps.end() || gap->begin_ns >= time.end_ns) return;
   time.exposed_ns = time.end_ns - std::max(gap->begin_ns, time.begin_ns);
   time.waiting = gap->next;
 }
 
-std::string node_name(const KernelRecord& kernel) {
-  return kernel.scope.empty() ? kernel.op : kernel.scope + ' ' + kernel.op;
+// In which collectives ran, and no other kernel.
+std::int64_t alone_ns(const std::vector<CollectiveTime>& times, const std::vector<Gap>& gaps) {
+  std::int64_t sum = 0, until_ns = INT64_MIN;
+  for (const CollectiveTime& time : times) {
+    const std::int64_t begin_ns = std::max(time.begin_ns, until_ns);
+    for (auto gap = gap_ending_after(gaps, begin_ns); gap != gaps.end() && gap->begin_ns < time.end_ns; ++gap)
+      sum += std::max<std::int64_t>(std::min(time.end_ns, gap->end_ns) - std::max(begin_ns, gap->begin_ns), 0);
+    until_ns = std::max(until_ns, time.end_ns);
+  }
+  return sum;
+}
+
+std::string node_name(const DeviceTimeline& timeline, const DeviceEvent& event) {
+  const auto& [op, scope] = timeline.place_of(event);
+  return scope.empty() ? op : scope + ' ' + op;
 }
 
 std::int64_t median(std::vector<std::int64_t> values) {
@@ -86,11 +104,14 @@ double Communication::hidden() const {
   return time_ns == 0 ? 1 : 1 - static_cast<double>(exposed_ns) / static_cast<double>(time_ns);
 }
 
-Communication communication(const Profile& profile) {
+Communication communication(const DeviceTimeline& timeline) {
   Communication found;
-  for (std::uint32_t step = 0; step < profile.steps.size(); ++step) {
-    const std::vector<Gap> gaps = gaps_of(profile, step);
-    for (CollectiveTime& time : collectives_of(profile, step)) {
+  for (std::uint32_t step = 0; step < timeline.steps.size(); ++step) {
+    std::vector<CollectiveTime> times = collectives_of(timeline, step);
+    if (times.empty()) continue;
+    const std::vector<Gap> gaps = gaps_of(timeline, step);
+    found.alone_ns += alone_ns(times, gaps);
+    for (CollectiveTime& time : times) {
       find_exposed(time, gaps);
       found.time_ns += time.end_ns - time.begin_ns;
       found.exposed_ns += time.exposed_ns;
@@ -109,18 +130,18 @@ void describe_communication(const Profile& profile, ParallelSection& section) {
   section.hidden = found.hidden();
 }
 
-std::vector<ExposedRow> exposed_collectives(const Profile& profile) {
-  std::map<std::uint32_t, ExposedRow> rows;                            // by node
+std::vector<ExposedRow> exposed_collectives(const DeviceTimeline& timeline, const Communication& communication) {
+  std::map<std::uint32_t, ExposedRow> rows;                            // by group
   std::map<std::uint32_t, std::map<std::string, std::int64_t>> waits;  // exposed time by the kernel that waits
-  for (const CollectiveTime& time : communication(profile).collectives) {
-    const KernelRecord& kernel = profile.kernels[time.kernel];
-    ExposedRow& row = rows[kernel.node];
-    row.what = kernel.op;
+  for (const CollectiveTime& time : communication.collectives) {
+    const DeviceEvent& event = timeline.events[time.kernel];
+    ExposedRow& row = rows[event.group];
+    row.what = timeline.place_of(event).op;
     ++row.calls;
     row.time_ns += time.end_ns - time.begin_ns;
     row.exposed_ns += time.exposed_ns;
     if (time.exposed_ns == 0) continue;
-    waits[kernel.node][time.waiting ? node_name(profile.kernels[*time.waiting]) : "the end of the step"] +=
+    waits[event.group][time.waiting ? node_name(timeline, timeline.events[*time.waiting]) : "the end of the step"] +=
         time.exposed_ns;
   }
   std::vector<ExposedRow> result;
@@ -152,28 +173,37 @@ std::vector<std::int64_t> clock_offsets(ProcessGroup& group) {
   return offsets;
 }
 
+std::vector<RankCommunication> compare_collectives(const std::vector<std::vector<RankSpan>>& spans_of_ranks) {
+  std::vector<std::int64_t> last_begin_ns(spans_of_ranks.front().size(), INT64_MIN);
+  for (const std::vector<RankSpan>& spans : spans_of_ranks) {
+    for (std::size_t i = 0; i < std::min(last_begin_ns.size(), spans.size()); ++i)
+      last_begin_ns[i] = std::max(last_begin_ns[i], spans[i].begin_ns);
+  }
+  std::vector<RankCommunication> ranks;
+  for (const std::vector<RankSpan>& spans : spans_of_ranks) {
+    RankCommunication& sum = ranks.emplace_back();
+    for (std::size_t i = 0; i < std::min(last_begin_ns.size(), spans.size()); ++i) {
+      sum.time_ns += spans[i].duration_ns;
+      sum.late_ns += std::min(spans[i].duration_ns, last_begin_ns[i] - spans[i].begin_ns);
+    }
+  }
+  return ranks;
+}
+
 void compare_ranks(Profile& profile, ProcessGroup& group) {
   const std::vector<std::int64_t> offsets = clock_offsets(group);
   const Communication mine = communication(profile);
-  std::vector<Json> all;
-  const std::string spans = dump_json(spans_of(profile, mine, offsets[static_cast<std::size_t>(group.rank())]));
-  for (const std::string& text : group.all_gather(spans, "times of collectives")) all.push_back(parse_json(text));
-  // A collective goes on when its last rank has come.
-  std::vector<std::int64_t> last_begin_ns(all.front()["spans"].size(), INT64_MIN);
-  for (const Json& rank : all) {
-    for (std::size_t i = 0; i < std::min(last_begin_ns.size(), rank["spans"].size()); ++i)
-      last_begin_ns[i] = std::max(last_begin_ns[i], rank["spans"][i][0].get<std::int64_t>());
+  std::vector<std::vector<RankSpan>> spans_of_ranks;
+  std::vector<std::int64_t> exposed_ns;
+  const std::string text = dump_json(spans_of(profile, mine, offsets[static_cast<std::size_t>(group.rank())]));
+  for (const std::string& rank : group.all_gather(text, "times of collectives")) {
+    const Json json = parse_json(rank);
+    exposed_ns.push_back(json["exposed_ns"]);
+    std::vector<RankSpan>& spans = spans_of_ranks.emplace_back();
+    for (const Json& span : json["spans"]) spans.push_back({span[0], span[1]});
   }
-  profile.ranks.clear();
-  for (const Json& rank : all) {
-    RankCommunication& sum = profile.ranks.emplace_back();
-    sum.exposed_ns = rank["exposed_ns"];
-    for (std::size_t i = 0; i < std::min(last_begin_ns.size(), rank["spans"].size()); ++i) {
-      const std::int64_t duration_ns = rank["spans"][i][1];
-      sum.time_ns += duration_ns;
-      sum.late_ns += std::min(duration_ns, last_begin_ns[i] - rank["spans"][i][0].get<std::int64_t>());
-    }
-  }
+  profile.ranks = compare_collectives(spans_of_ranks);
+  for (std::size_t i = 0; i < exposed_ns.size(); ++i) profile.ranks[i].exposed_ns = exposed_ns[i];
 }
 
 }  // namespace ridgepoint

@@ -41,17 +41,16 @@ struct TreeNode {
 
 class ScopeTree {
  public:
-  ScopeTree(int depth, Layers layers) : depth_(depth), layers_(layers) {}
+  ScopeTree(const DeviceTimeline& timeline, int depth, Layers layers)
+      : timeline_(timeline), depth_(depth), layers_(layers) {}
 
-  void add(const KernelRecord& kernel) {
-    TreeNode* at = &root_;
-    const std::vector<std::string> levels = scope_levels(kernel.scope, layers_);
-    for (const std::string& level : levels) {
-      if (at->row.level == depth_ + 1) return;
-      at = child(*at, level, false);
-      count(*at, kernel);
+  void add(std::size_t index) {
+    const DeviceEvent& event = timeline_.events[index];
+    const KernelSum sum = sum_of(timeline_, index);
+    for (TreeNode* node : path_of(event)) {
+      node->row.sum.add(sum);
+      node->row.by_phase[static_cast<std::size_t>(event.phase)].add(sum);
     }
-    if (at->row.level <= depth_) count(*child(*at, kernel.op.empty() ? kernel.name : kernel.op, true), kernel);
   }
 
   std::vector<ScopeRow> rows() const {
@@ -61,9 +60,21 @@ class ScopeTree {
   }
 
  private:
-  static void count(TreeNode& node, const KernelRecord& kernel) {
-    node.row.sum.add(kernel);
-    node.row.by_phase[static_cast<std::size_t>(kernel.phase)].add(kernel);
+  // Modules from the outermost, then the op. Found once for each place, of which a trace of millions of events has few.
+  const std::vector<TreeNode*>& path_of(const DeviceEvent& event) {
+    const KernelPlace& place = timeline_.place_of(event);
+    const std::uint64_t key = event.place + (place.op.empty() ? std::uint64_t{event.name + 1} << 32U : 0);
+    const auto [found, is_new] = paths_.try_emplace(key);
+    std::vector<TreeNode*>& path = found->second;
+    if (!is_new) return path;
+    TreeNode* at = &root_;
+    for (const std::string& level : scope_levels(place.scope, layers_)) {
+      if (at->row.level == depth_ + 1) return path;
+      path.push_back(at = child(*at, level, false));
+    }
+    if (at->row.level <= depth_)
+      path.push_back(child(*at, place.op.empty() ? timeline_.name_of(event) : place.op, true));
+    return path;
   }
 
   TreeNode* child(TreeNode& parent, const std::string& name, bool is_op) {
@@ -88,10 +99,12 @@ class ScopeTree {
     }
   }
 
+  const DeviceTimeline& timeline_;
   int depth_;
   Layers layers_;
   TreeNode root_;
   std::deque<TreeNode> nodes_;
+  std::map<std::uint64_t, std::vector<TreeNode*>> paths_;  // by place, and by name where the place has no op
 };
 
 constexpr auto kPhaseNames =
@@ -103,7 +116,8 @@ std::string_view module_of(std::string_view scope) {
   return dot == std::string_view::npos ? scope : scope.substr(dot + 1);
 }
 
-constexpr auto kCauseNames = enum_names<IdleCause>("host late", "dependency", "nothing to do");
+constexpr auto kCauseNames = enum_names<IdleCause>("host late", "dependency", "nothing to do", "synchronisation",
+                                                   "copies", "data loading", "allocator", "launch unknown");
 
 // Walks the kernels of one step in order of start.
 class StepWalk {
@@ -112,11 +126,11 @@ class StepWalk {
     idle_.wall_ns += step.end_ns - step.begin_ns;
   }
 
-  void visit(const KernelRecord& kernel, std::size_t index) {
-    const bool late = kernel.call_start_ns > busy_.until_ns();
-    const BusyTime::Added added = busy_.add(kernel.start_ns, kernel.duration_ns);
-    if (added.gap_ns > 0) gap({late ? IdleCause::host_late : IdleCause::dependency, added.gap_ns, index});
-    idle_.overlap_ns += kernel.duration_ns - added.busy_ns;
+  void visit(const DeviceEvent& event, std::size_t index) {
+    const bool late = event.call_start_ns > busy_.until_ns();
+    const BusyTime::Added added = busy_.add(event.start_ns, event.duration_ns);
+    if (added.gap_ns > 0) gap({late ? event.late_because : IdleCause::dependency, added.gap_ns, index});
+    idle_.overlap_ns += event.duration_ns - added.busy_ns;
   }
 
   void finish() {
@@ -206,37 +220,80 @@ std::vector<Group> places(const Profile& profile) {
 
 }  // namespace
 
-KernelSum total(const Profile& profile) {
-  KernelSum sum;
-  for (const KernelRecord& kernel : profile.kernels) sum.add(kernel);
-  return sum;
-}
-
-std::int64_t wall_ns(const Profile& profile) {
-  std::int64_t sum = 0;
-  for (const ProfiledStep& step : profile.steps) sum += step.end_ns - step.begin_ns;
-  return sum;
-}
-
-std::vector<KernelRow> by_kernel(const Profile& profile) {
-  std::map<std::string_view, std::pair<KernelSum, std::vector<double>>> rows;
+DeviceTimeline timeline_of(const Profile& profile) {
+  DeviceTimeline timeline;
+  std::map<std::string_view, std::uint32_t> names;
+  std::map<std::pair<std::string_view, std::string_view>, std::uint32_t> places;
+  const auto number = [](auto& numbers, const auto& key, const auto& add) {
+    const auto [found, is_new] = numbers.try_emplace(key, static_cast<std::uint32_t>(numbers.size()));
+    if (is_new) add();
+    return found->second;
+  };
   for (const KernelRecord& kernel : profile.kernels) {
-    auto& [sum, samples] = rows[kernel.name];
-    sum.add(kernel);
-    samples.push_back(static_cast<double>(kernel.duration_ns) / 1e3);
+    timeline.work.push_back({kernel.flops, kernel.bytes});
+    timeline.events.push_back({
+        .start_ns = kernel.start_ns,
+        .duration_ns = kernel.duration_ns,
+        .call_start_ns = kernel.call_start_ns,
+        .name = number(names, std::string_view(kernel.name), [&] { timeline.names.push_back(kernel.name); }),
+        .place = number(places, std::pair<std::string_view, std::string_view>(kernel.op, kernel.scope),
+                        [&] {
+                          timeline.places.push_back({kernel.op, kernel.scope});
+                        }),
+        .step = kernel.step,
+        .group = kernel.node,
+        .stream = static_cast<std::uint16_t>(kernel.stream),
+        .kind = kernel.kind,
+        .kernel_class = kernel.kernel_class,
+        .phase = kernel.phase,
+    });
+  }
+  timeline.steps = profile.steps;
+  return timeline;
+}
+
+KernelSum total(const DeviceTimeline& timeline) {
+  KernelSum sum;
+  for (std::size_t i = 0; i < timeline.events.size(); ++i) sum.add(sum_of(timeline, i));
+  return sum;
+}
+
+std::int64_t wall_ns(const DeviceTimeline& timeline) {
+  std::int64_t sum = 0;
+  for (const ProfiledStep& step : timeline.steps) sum += step.end_ns - step.begin_ns;
+  return sum;
+}
+
+std::vector<KernelRow> by_kernel(const DeviceTimeline& timeline) {
+  struct Calls {
+    KernelSum sum;
+    std::vector<double> us;
+    KernelClass kernel_class = KernelClass::unknown;
+  };
+  std::vector<Calls> rows(timeline.names.size());
+  for (std::size_t i = 0; i < timeline.events.size(); ++i) {
+    Calls& calls = rows[timeline.events[i].name];
+    if (calls.us.empty()) calls.kernel_class = timeline.events[i].kernel_class;
+    calls.sum.add(sum_of(timeline, i));
+    calls.us.push_back(static_cast<double>(timeline.events[i].duration_ns) / 1e3);
   }
   std::vector<KernelRow> result;
-  for (auto& [kernel, row] : rows) {
-    result.push_back({std::string(kernel), row.first, describe(std::move(row.second))});
-    result.back().us.samples.clear();
+  for (std::size_t name = 0; name < rows.size(); ++name) {
+    auto& [sum, us, kernel_class] = rows[name];
+    if (sum.calls == 0) continue;
+    result.push_back({timeline.names[name], sum, describe(std::move(us)), kernel_class});
+    result.back().us.samples = {};
   }
-  std::ranges::stable_sort(result, [](const KernelRow& a, const KernelRow& b) { return is_longer(a.sum, b.sum); });
+  std::ranges::sort(result, [](const KernelRow& a, const KernelRow& b) {
+    return a.sum.time_ns != b.sum.time_ns ? is_longer(a.sum, b.sum) : a.name < b.name;
+  });
   return result;
 }
 
-std::vector<ClassRow> by_class(const Profile& profile) {
+std::vector<ClassRow> by_class(const DeviceTimeline& timeline) {
   std::map<std::pair<ProfilePhase, KernelClass>, KernelSum> sums;
-  for (const KernelRecord& kernel : profile.kernels) sums[{kernel.phase, kernel.kernel_class}].add(kernel);
+  for (std::size_t i = 0; i < timeline.events.size(); ++i)
+    sums[{timeline.events[i].phase, timeline.events[i].kernel_class}].add(sum_of(timeline, i));
   std::vector<ClassRow> result;
   for (const auto& [key, sum] : sums) result.push_back({key.first, key.second, sum});
   std::ranges::stable_sort(result, [](const ClassRow& a, const ClassRow& b) {
@@ -288,9 +345,9 @@ Reconciliation reconcile(const Profile& profile) {
   return result;
 }
 
-std::vector<ScopeRow> by_scope(const Profile& profile, int depth, Layers layers) {
-  ScopeTree tree(depth, layers);
-  for (const KernelRecord& kernel : profile.kernels) tree.add(kernel);
+std::vector<ScopeRow> by_scope(const DeviceTimeline& timeline, int depth, Layers layers) {
+  ScopeTree tree(timeline, depth, layers);
+  for (std::size_t i = 0; i < timeline.events.size(); ++i) tree.add(i);
   return tree.rows();
 }
 
@@ -311,13 +368,19 @@ KernelClass kernel_class(const Graph& graph, const Node& node) {
 
 std::string_view name(IdleCause cause) { return kCauseNames[cause]; }
 
-IdleTime idle_time(const Profile& profile) {
+std::vector<IdleCause> IdleTime::shown_causes() const {
+  std::vector<IdleCause> causes;
+  for (std::size_t i = 0; i < kIdleCauses.size(); ++i)
+    if (i < kProfileIdleCauses || gaps[i] > 0) causes.push_back(kIdleCauses[i]);
+  return causes;
+}
+
+IdleTime idle_time(const DeviceTimeline& timeline) {
   IdleTime idle;
-  for (std::uint32_t i = 0; i < profile.steps.size(); ++i) {
-    StepWalk walk(idle, profile.steps[i]);
-    for (std::size_t k = 0; k < profile.kernels.size(); ++k) {
-      if (profile.kernels[k].step == i) walk.visit(profile.kernels[k], k);
-    }
+  for (std::uint32_t i = 0; i < timeline.steps.size(); ++i) {
+    StepWalk walk(idle, timeline.steps[i]);
+    for (std::size_t k = 0; k < timeline.events.size(); ++k)
+      if (timeline.events[k].step == i) walk.visit(timeline.events[k], k);
     walk.finish();
   }
   return idle;

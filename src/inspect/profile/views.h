@@ -1,6 +1,6 @@
-// Sums over the kernels of a profile: by kernel, by class and phase, by module; idle time; roofline; and a check of the
-// profiled time. All sums are over all profiled steps: divide by Profile::steps.size() for the mean. A filter selects
-// kernels by phase and module.
+// Sums over the kernels of a profile or of a trace: by kernel, by class and phase, by module; idle time. For profiles
+// also the roofline and a check of the profiled time. All sums are over all profiled steps: divide by
+// Profile::steps.size() for the mean. A filter selects kernels by phase and module.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "inspect/profile/device_timeline.h"
 #include "inspect/profile/profile.h"
 #include "ir/scope.h"
 
@@ -35,17 +36,24 @@ struct KernelSum {
   }
 };
 
-KernelSum total(const Profile& profile);
-std::int64_t wall_ns(const Profile& profile);
+// One event of a timeline.
+inline KernelSum sum_of(const DeviceTimeline& timeline, std::size_t event) {
+  const KernelWork work = timeline.work.empty() ? KernelWork{} : timeline.work[event];
+  return {1, timeline.events[event].duration_ns, work.flops, work.bytes};
+}
+
+KernelSum total(const DeviceTimeline& timeline);
+std::int64_t wall_ns(const DeviceTimeline& timeline);
 
 // All calls of one kernel.
 struct KernelRow {
   std::string name;
   KernelSum sum;
-  Statistics us;  // time of a call in microseconds
+  Statistics us;                                    // time of a call in microseconds
+  KernelClass kernel_class = KernelClass::unknown;  // of the first call
 };
 // Longest first.
-std::vector<KernelRow> by_kernel(const Profile& profile);
+std::vector<KernelRow> by_kernel(const DeviceTimeline& timeline);
 
 struct ClassRow {
   ProfilePhase phase = ProfilePhase::forward;
@@ -53,7 +61,7 @@ struct ClassRow {
   KernelSum sum;
 };
 // Phases in order, within each the longest class first; only combinations that occur.
-std::vector<ClassRow> by_class(const Profile& profile);
+std::vector<ClassRow> by_class(const DeviceTimeline& timeline);
 
 // A module with everything inside it, or an op directly in a module.
 struct ScopeRow {
@@ -66,7 +74,7 @@ struct ScopeRow {
 };
 // Depth first, children in the order in which they first ran, at most `depth` levels. The children of a row add up to
 // it. `layers` says whether layers are separate rows or added up.
-std::vector<ScopeRow> by_scope(const Profile& profile, int depth, Layers layers = Layers::added_up);
+std::vector<ScopeRow> by_scope(const DeviceTimeline& timeline, int depth, Layers layers = Layers::added_up);
 
 // The parts of attention: scores, scale, mask, softmax, values; forward, then backward.
 struct AttentionRow {
@@ -78,10 +86,11 @@ struct AttentionRow {
 // Empty if attention is not computed in these parts.
 std::vector<AttentionRow> attention_parts(const Profile& profile);
 
-// Why the device was idle. host_late: the next kernel was launched after the previous one had ended. dependency: it was
-// launched in time, but waited. nothing_to_do: the step had ended, but the host had not noticed yet.
-enum class IdleCause : std::uint8_t { host_late, dependency, nothing_to_do };
-inline constexpr std::array kIdleCauses = {IdleCause::host_late, IdleCause::dependency, IdleCause::nothing_to_do};
+// Those of a profile come first.
+inline constexpr std::array kIdleCauses = {
+    IdleCause::host_late, IdleCause::dependency,   IdleCause::nothing_to_do, IdleCause::synchronisation,
+    IdleCause::copies,    IdleCause::data_loading, IdleCause::allocator,     IdleCause::launch_unknown};
+inline constexpr std::size_t kProfileIdleCauses = 3;
 std::string_view name(IdleCause cause);
 
 struct IdleGap {
@@ -98,8 +107,20 @@ struct IdleTime {
   std::array<std::int64_t, kIdleCauses.size()> by_cause_ns{};
   std::array<std::int64_t, kIdleCauses.size()> gaps{};
   std::array<std::optional<IdleGap>, kIdleCauses.size()> longest;
+
+  // Those of a profile, and of the others those that have a gap.
+  std::vector<IdleCause> shown_causes() const;
 };
-IdleTime idle_time(const Profile& profile);
+IdleTime idle_time(const DeviceTimeline& timeline);
+
+inline KernelSum total(const Profile& profile) { return total(timeline_of(profile)); }
+inline std::int64_t wall_ns(const Profile& profile) { return wall_ns(timeline_of(profile)); }
+inline std::vector<KernelRow> by_kernel(const Profile& profile) { return by_kernel(timeline_of(profile)); }
+inline std::vector<ClassRow> by_class(const Profile& profile) { return by_class(timeline_of(profile)); }
+inline std::vector<ScopeRow> by_scope(const Profile& profile, int depth, Layers layers = Layers::added_up) {
+  return by_scope(timeline_of(profile), depth, layers);
+}
+inline IdleTime idle_time(const Profile& profile) { return idle_time(timeline_of(profile)); }
 
 struct RooflineRow {
   std::string what;

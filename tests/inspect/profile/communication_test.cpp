@@ -85,5 +85,9 @@ TEST(Communication, has_a_row_for_each_collective_of_the_graph_the_most_exposed_
   EXPECT_EQ(rows[1].waiting, "");
 }
 
+TEST(Communication, that_overlaps_is_alone_only_once) {
+  EXPECT_EQ(communication(step_of({collective(450, 600), collective(550, 620)})).alone_ns, 120) << "from 500 to 620";
+}
+
 }  // namespace
 }  // namespace ridgepoint

@@ -48,6 +48,7 @@ std::string_view remedy(IdleCause cause) {
     case IdleCause::dependency:
       return "kernels wait for others before them: fewer, fused kernels (--compile fuse) have fewer such gaps";
     case IdleCause::nothing_to_do: return "the host notices the end of a step late; many short steps make that visible";
+    default: return "";
   }
   return {};
 }
@@ -94,38 +95,41 @@ std::string ratio(double value, double to) {
   return to >= value ? "1 : " + rounded(to / value) : rounded(value / to) + " : 1";
 }
 
-ProfileFigures::ProfileFigures(const Profile& profile)
-    : profile_(profile),
-      steps_(static_cast<double>(profile.steps.size())),
-      total_(total(profile)),
-      wall_ns_(static_cast<double>(wall_ns(profile))),
+TimelineFigures::TimelineFigures(DeviceTimeline timeline, double steps)
+    : timeline_(std::move(timeline)),
+      steps_(steps),
+      total_(total(timeline_)),
+      wall_ns_(static_cast<double>(ridgepoint::wall_ns(timeline_))),
       ms_(1, "", wall_ns_ / steps_ / 1e6),
       flops_(Scale::of(static_cast<double>(total_.flops) / steps_)),
       bytes_(Scale::of(static_cast<double>(total_.bytes) / steps_)) {}
 
-std::string ProfileFigures::calls(std::int64_t count) const {
+std::string TimelineFigures::calls(std::int64_t count) const {
   const double each = per_step(count);
   return fmt::format("{:.{}f}", each, each == std::floor(each) ? 0 : 1);
 }
 
-std::string ProfileFigures::of_kernel_time(std::int64_t ns) const {
+std::string TimelineFigures::of_kernel_time(std::int64_t ns) const {
   return percent(static_cast<double>(ns), static_cast<double>(total_.time_ns));
 }
 
-void ProfileFigures::add_work_columns(Table& table) const {
-  table.columns.insert(table.columns.end(), {right("calls", 4), right("ms"), right("time %"), right("wall %", 5),
-                                             right(flops_.prefix() + "flop", 3), right("flop %", 1),
+void TimelineFigures::add_work_columns(Table& table) const {
+  table.columns.insert(table.columns.end(), {right("calls", 4), right("ms"), right("time %"), right("wall %", 5)});
+  if (timeline_.work.empty()) return;
+  table.columns.insert(table.columns.end(), {right(flops_.prefix() + "flop", 3), right("flop %", 1),
                                              right("Gflop/s", 2), right(bytes_.prefix() + "B", 4), right("GB/s", 2)});
 }
 
-void ProfileFigures::add_work_cells(Cells& cells, const KernelSum& sum) const {
+void TimelineFigures::add_work_cells(Cells& cells, const KernelSum& sum) const {
   const auto time_ns = static_cast<double>(sum.time_ns);
   const auto rate = [&](std::int64_t work) {  // a unit a nanosecond is 10^9 a second
     return work > 0 && time_ns > 0 ? fmt::format("{:.1f}", static_cast<double>(work) / time_ns) : std::string("-");
   };
   cells.insert(cells.end(),
-               {calls(sum.calls), ms(sum.time_ns), of_kernel_time(sum.time_ns), of_wall_time(sum.time_ns),
-                flops_(per_step(sum.flops)), percent(static_cast<double>(sum.flops), static_cast<double>(total_.flops)),
+               {calls(sum.calls), ms(sum.time_ns), of_kernel_time(sum.time_ns), of_wall_time(sum.time_ns)});
+  if (timeline_.work.empty()) return;
+  cells.insert(cells.end(),
+               {flops_(per_step(sum.flops)), percent(static_cast<double>(sum.flops), static_cast<double>(total_.flops)),
                 rate(sum.flops), bytes_(per_step(sum.bytes)), rate(sum.bytes)});
 }
 

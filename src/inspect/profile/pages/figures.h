@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "inspect/profile/device_timeline.h"
 #include "inspect/profile/pages/page.h"
 #include "inspect/profile/profile.h"
 #include "inspect/profile/views.h"
@@ -38,11 +40,12 @@ std::string percent(double part, double whole);
 // "1 : 206" if `to` is larger, "2.3 : 1" if `value` is.
 std::string ratio(double value, double to);
 
-class ProfileFigures {
+class TimelineFigures {
  public:
-  explicit ProfileFigures(const Profile& profile);
+  // Sums are divided by `steps`.
+  TimelineFigures(DeviceTimeline timeline, double steps);
 
-  const Profile& profile() const { return profile_; }
+  const DeviceTimeline& timeline() const { return timeline_; }
   const KernelSum& all() const { return total_; }
   double wall() const { return wall_ns_; }
 
@@ -53,14 +56,14 @@ class ProfileFigures {
   std::string of_kernel_time(std::int64_t ns) const;
   std::string of_wall_time(std::int64_t ns) const { return percent(static_cast<double>(ns), wall_ns_); }
 
-  // Nine columns: calls, ms, time %, wall %, flop, flop %, Gflop/s, B, GB/s.
+  // Nine columns: calls, ms, time %, wall %, flop, flop %, Gflop/s, B, GB/s; the first four where no work is known.
   void add_work_columns(Table& table) const;
   void add_work_cells(Cells& cells, const KernelSum& sum) const;
 
  private:
   double per_step(std::int64_t sum) const { return static_cast<double>(sum) / steps_; }
 
-  const Profile& profile_;
+  DeviceTimeline timeline_;
   double steps_;
   KernelSum total_;
   double wall_ns_;
@@ -69,19 +72,32 @@ class ProfileFigures {
   Scale bytes_;
 };
 
+class ProfileFigures : public TimelineFigures {
+ public:
+  explicit ProfileFigures(const Profile& profile)
+      : TimelineFigures(timeline_of(profile), static_cast<double>(profile.steps.size())), profile_(&profile) {}
+  const Profile& profile() const { return *profile_; }
+
+ private:
+  const Profile* profile_;
+};
+
 // Without ceilings the second line is left out; with a selection of kernels, the third.
 std::vector<std::string> verdict(const ProfileFigures& figures);
 
 // At most `shown` kernels, one row for the others, one for the sum.
-Table kernel_table(const ProfileFigures& figures, std::size_t shown);
+Table kernel_table(const TimelineFigures& figures, std::size_t shown, std::string_view all = "all kernels",
+                   bool has_classes = false);
+// Without phases a row is a class. The last row is the idle time, which a part of the kernels does not have.
+Table class_table(const TimelineFigures& figures, bool has_idle_time = true);
 Table class_table(const ProfileFigures& figures);
 // Rows are indented by their level.
-Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail);
+Table scope_table(const TimelineFigures& figures, const ProfileDetail& detail);
 Table attention_table(const ProfileFigures& figures);
 // The collectives with the most exposed time, and all together.
 Table communication_table(const ProfileFigures& figures, std::size_t shown);
 Table rank_table(const ProfileFigures& figures);
-Table idle_table(const ProfileFigures& figures);
+Table idle_table(const TimelineFigures& figures);
 Table roofline_table(const ProfileFigures& figures);
 // At most `shown` rows.
 Table recoverable_table(const ProfileFigures& figures, std::size_t shown);

@@ -197,7 +197,7 @@ class Figures {
   Table idle() const {
     Table table = with_columns({"cause", "time_ms", "share_of_wall_time", "gaps", "longest_us"});
     const IdleTime found = idle_time(profile_);
-    for (const IdleCause cause : kIdleCauses) {
+    for (const IdleCause cause : found.shown_causes()) {
       const auto i = static_cast<std::size_t>(cause);
       const auto& longest = found.longest[i];
       table.add({text_of(cause), ms(found.by_cause_ns[i]), share(static_cast<double>(found.by_cause_ns[i]), wall_ns_),

@@ -17,9 +17,13 @@
 namespace ridgepoint::tables {
 namespace {
 
+Table kernels_of(const ProfileFigures& figures, std::size_t shown) {
+  return kernel_table(figures, shown, figures.profile().selection ? "all of these" : "all kernels");
+}
+
 Table breakdown_table(const ProfileFigures& figures, const ProfileViewOptions& options, std::size_t shown) {
   switch (*options.only) {
-    case Breakdown::kernel: return kernel_table(figures, shown);
+    case Breakdown::kernel: return kernels_of(figures, shown);
     case Breakdown::op_class: return class_table(figures);
     case Breakdown::scope: return scope_table(figures, options.detail);
     default: return launch_table(figures.profile());
@@ -31,8 +35,7 @@ std::vector<Table> sections_of(const ProfileFigures& figures, const ProfileViewO
   const Profile& profile = figures.profile();
   const std::size_t shown = options.top == 0 ? SIZE_MAX : options.top;
   if (options.only) return {breakdown_table(figures, options, shown)};
-  std::vector<Table> tables = {kernel_table(figures, shown), class_table(figures),
-                               scope_table(figures, options.detail)};
+  std::vector<Table> tables = {kernels_of(figures, shown), class_table(figures), scope_table(figures, options.detail)};
   if (!attention_parts(profile).empty()) tables.push_back(attention_table(figures));
   // With a selection, the gaps between kernels contain other kernels.
   if (!profile.selection) {

@@ -21,17 +21,18 @@ std::string microseconds(double us) { return std::isfinite(us) ? fmt::format("{:
 std::string microseconds_of(std::int64_t ns) { return microseconds(static_cast<double>(ns) / 1e3); }
 
 // The phases with kernels.
-std::vector<ProfilePhase> phases_of(const Profile& profile) {
+std::vector<ProfilePhase> phases_of(const DeviceTimeline& timeline) {
   std::set<ProfilePhase> found;
-  for (const KernelRecord& kernel : profile.kernels) found.insert(kernel.phase);
+  for (const DeviceEvent& event : timeline.events) found.insert(event.phase);
   return {found.begin(), found.end()};
 }
 
-std::string describe(const Profile& profile, const IdleGap& gap) {
+std::string describe(const DeviceTimeline& timeline, const IdleGap& gap) {
   if (!gap.before) return "end of the step";
-  const KernelRecord& kernel = profile.kernels[*gap.before];
-  const std::string where = kernel.scope.empty() ? kernel.op : kernel.scope + " " + kernel.op;
-  return fmt::format("{} ({})", where, name(kernel.phase));
+  const DeviceEvent& event = timeline.events[*gap.before];
+  const auto& [op, scope] = timeline.place_of(event);
+  const std::string where = scope.empty() ? (op.empty() ? timeline.name_of(event) : op) : scope + " " + op;
+  return timeline.has_phases ? fmt::format("{} ({})", where, name(event.phase)) : where;
 }
 
 double share(std::int64_t part, std::int64_t whole) {
@@ -58,53 +59,54 @@ std::string explain(const ProfileFigures& figures, const Reconciliation& found) 
 
 }  // namespace
 
-Table kernel_table(const ProfileFigures& figures, std::size_t shown) {
+Table kernel_table(const TimelineFigures& figures, std::size_t shown, std::string_view all, bool has_classes) {
   Table table;
   table.title = "Kernels (time %: share of kernel time; wall %: share of wall time)";
   table.columns = {right("time %"),    right("wall %", 2), right("total ms"), right("calls"),      right("avg us", 1),
                    right("median", 3), right("min", 3),    right("max", 3),   right("std dev", 4), left("name")};
+  if (has_classes) table.columns.insert(table.columns.end() - 1, left("class", 1));
   table.least_last_columns = kLeastNameColumns;
-  const auto add = [&](const KernelSum& sum, Cells each, std::string name) {
+  const auto add = [&](const KernelSum& sum, Cells each, std::string kernel, std::string_view kernel_class = "") {
     Cells cells = {figures.of_kernel_time(sum.time_ns), figures.of_wall_time(sum.time_ns), figures.ms(sum.time_ns),
                    figures.calls(sum.calls),
                    microseconds(static_cast<double>(sum.time_ns) / static_cast<double>(sum.calls) / 1e3)};
     cells.insert(cells.end(), each.begin(), each.end());
-    cells.emplace_back(std::move(name));
+    if (has_classes) cells.emplace_back(std::string(kernel_class));
+    cells.emplace_back(std::move(kernel));
     table.add(std::move(cells));
   };
   KernelSum rest;
-  const std::vector<KernelRow> rows = by_kernel(figures.profile());
+  const std::vector<KernelRow> rows = by_kernel(figures.timeline());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Statistics& us = rows[i].us;
     if (i < shown) {
       add(rows[i].sum, {microseconds(us.median), microseconds(us.min), microseconds(us.max), microseconds(us.std)},
-          rows[i].name);
+          rows[i].name, name(rows[i].kernel_class));
     } else {
       rest.add(rows[i].sum);
     }
   }
   if (rest.calls > 0) add(rest, {"", "", "", ""}, fmt::format("{} more", rows.size() - shown));
-  add(figures.all(), {"", "", "", ""}, figures.profile().selection ? "all of these" : "all kernels");
+  if (figures.all().calls > 0) add(figures.all(), {"", "", "", ""}, std::string(all));
   return table;
 }
 
-Table class_table(const ProfileFigures& figures) {
-  const Profile& profile = figures.profile();
-  const bool zeroes =
-      std::ranges::find(profile.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile.kernels.end();
+Table class_table(const TimelineFigures& figures, bool has_idle_time) {
+  const DeviceTimeline& timeline = figures.timeline();
   Table table;
-  table.title = "By phase and class";
-  if (!zeroes && !profile.selection && runs_backward(profile.run.mode))
-    table.remark = "No memory is zeroed: each gradient is written once, not accumulated.";
-  table.columns = {left("phase"), left("class")};
-  table.key_columns = 2;
+  table.title = timeline.has_phases ? "By phase and class" : "By class";
+  if (timeline.has_phases) table.columns.push_back(left("phase"));
+  table.columns.push_back(left("class"));
+  table.key_columns = table.columns.size();
   figures.add_work_columns(table);
   const auto add = [&](std::string phase, std::string what, const KernelSum& sum) {
-    Cells cells = {std::move(phase), std::move(what)};
+    Cells cells;
+    if (timeline.has_phases) cells.emplace_back(std::move(phase));
+    cells.emplace_back(std::move(what));
     figures.add_work_cells(cells, sum);
     table.add(std::move(cells));
   };
-  const std::vector<ClassRow> rows = by_class(profile);
+  const std::vector<ClassRow> rows = by_class(timeline);
   for (const ProfilePhase phase : kProfilePhases) {
     KernelSum sum;
     for (const ClassRow& row : rows) {
@@ -112,24 +114,38 @@ Table class_table(const ProfileFigures& figures) {
       add(sum.calls == 0 ? std::string(name(phase)) : "", std::string(name(row.kernel_class)), row.sum);
       sum.add(row.sum);
     }
-    if (sum.calls > 0) add("", "total", sum);
+    if (sum.calls > 0 && timeline.has_phases) add("", "total", sum);
   }
-  add("all", "", figures.all());
-  if (profile.selection) return table;
-  const std::int64_t idle_ns = idle_time(profile).idle_ns();
-  table.add({"idle", "", "", figures.ms(idle_ns), "", figures.of_wall_time(idle_ns), "", "", "", "", ""});
+  add("all", timeline.has_phases ? "" : "all", figures.all());
+  if (!has_idle_time) return table;
+  const std::int64_t idle_ns = idle_time(timeline).idle_ns();
+  Cells cells(table.columns.size(), "");
+  cells.front() = "idle";
+  cells[table.key_columns + 1] = figures.ms(idle_ns);
+  cells[table.key_columns + 3] = figures.of_wall_time(idle_ns);
+  table.add(std::move(cells));
   return table;
 }
 
-Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail) {
+Table class_table(const ProfileFigures& figures) {
+  const Profile& profile = figures.profile();
+  Table table = class_table(figures, !profile.selection);
+  const bool zeroes =
+      std::ranges::find(profile.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile.kernels.end();
+  if (!zeroes && !profile.selection && runs_backward(profile.run.mode))
+    table.remark = "No memory is zeroed: each gradient is written once, not accumulated.";
+  return table;
+}
+
+Table scope_table(const TimelineFigures& figures, const ProfileDetail& detail) {
   Table table;
   table.title = "By module (a row includes the rows indented below it; the innermost rows are ops)";
   table.columns = {left("module")};
   figures.add_work_columns(table);
-  std::vector<ProfilePhase> phases = phases_of(figures.profile());
+  std::vector<ProfilePhase> phases = phases_of(figures.timeline());
   if (phases.size() == 1) phases.clear();
   for (const ProfilePhase phase : phases) table.columns.push_back(right(fmt::format("{} ms", name(phase)), 6));
-  for (const ScopeRow& row : by_scope(figures.profile(), detail.depth, detail.layers)) {
+  for (const ScopeRow& row : by_scope(figures.timeline(), detail.depth, detail.layers)) {
     Cells cells = {std::string(2 * static_cast<std::size_t>(row.level - 1), ' ') + row.name};
     figures.add_work_cells(cells, row.sum);
     for (const ProfilePhase phase : phases) {
@@ -165,8 +181,8 @@ Table attention_table(const ProfileFigures& figures) {
   return table;
 }
 
-Table idle_table(const ProfileFigures& figures) {
-  const IdleTime found = idle_time(figures.profile());
+Table idle_table(const TimelineFigures& figures) {
+  const IdleTime found = idle_time(figures.timeline());
   Table table;
   table.title =
       "Idle time of the device (host late: the next kernel was not yet launched; dependency: the next kernel waited "
@@ -174,12 +190,12 @@ Table idle_table(const ProfileFigures& figures) {
       "another one; nothing to do: the step had ended)";
   table.columns = {
       left("idle"), right("ms"), right("wall %"), right("gaps"), right("longest us", 1), left("longest gap before", 2)};
-  for (const IdleCause cause : kIdleCauses) {
+  for (const IdleCause cause : found.shown_causes()) {
     const auto i = static_cast<std::size_t>(cause);
     const auto& longest = found.longest[i];
     table.add({std::string(name(cause)), figures.ms(found.by_cause_ns[i]), figures.of_wall_time(found.by_cause_ns[i]),
                figures.calls(found.gaps[i]), longest ? microseconds_of(longest->duration_ns) : "-",
-               longest ? describe(figures.profile(), *longest) : ""});
+               longest ? describe(figures.timeline(), *longest) : ""});
   }
   table.add({"all", figures.ms(found.idle_ns()), figures.of_wall_time(found.idle_ns()), "", "", ""});
   return table;

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "interchange/snapshot/reader/byte_stream.h"
+#include "core/files/byte_stream.h"
 #include "interchange/snapshot/reader/collector.h"
 
 namespace ridgepoint {

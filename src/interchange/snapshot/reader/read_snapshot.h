@@ -10,7 +10,7 @@
 
 #include <filesystem>
 
-#include "interchange/snapshot/reader/byte_stream.h"
+#include "core/files/byte_stream.h"
 #include "interchange/snapshot/snapshot.h"
 
 namespace ridgepoint {

@@ -44,12 +44,14 @@ class ByteStream {
   std::uint64_t offset() const { return offset_of(next_); }
 
   // Makes at least `bytes` bytes available from next() on, fewer only where the document ends. Pointers into the buffer
-  // become invalid. Returns the number of bytes available. Throws Error for damaged gzip data.
+  // become invalid. Returns the number of bytes available. Throws Error where damaged gzip data has fewer; the bytes
+  // before the damage are then in the buffer.
   std::size_t request(std::size_t bytes);
   // Moves over `bytes` bytes. Returns false if the document ends before.
   bool skip(std::uint64_t bytes);
 
  private:
+  std::size_t last_bytes() const;
   std::size_t read_some(std::uint8_t* into, std::size_t bytes);
   std::size_t read_file(std::uint8_t* into, std::size_t bytes);
   void report() const;

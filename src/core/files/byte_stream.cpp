@@ -1,4 +1,4 @@
-#include "interchange/snapshot/reader/byte_stream.h"
+#include "core/files/byte_stream.h"
 
 #include <fmt/format.h>
 #include <zlib.h>
@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "ridgepoint/error.h"
@@ -40,7 +41,7 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  // Fewer than `bytes` only at the end.
+  // Fewer than `bytes` only at the end, or where the data is damaged.
   std::size_t read(std::uint8_t* into, std::size_t bytes) {
     stream_.next_out = into;
     stream_.avail_out = static_cast<uInt>(bytes);
@@ -51,16 +52,23 @@ class Inflater {
     return bytes - stream_.avail_out;
   }
 
+  // What is wrong with the data behind what was read; empty where nothing is.
+  const std::string& problem() const { return problem_; }
+
  private:
+  void stop_at(std::string problem) {
+    problem_ = std::move(problem);
+    finished_ = true;
+  }
+
   void refill() {
     const std::size_t got = read_file_(input_.data(), input_.size());
     read_bytes_ += got;
     stream_.next_in = input_.data();
     stream_.avail_in = static_cast<uInt>(got);
     if (got > 0) return;
-    if (!between_members_) {
-      throw Error(fmt::format("its gzip data ends too early, after {} bytes: the file is truncated", read_bytes_));
-    }
+    if (!between_members_)
+      stop_at(fmt::format("its gzip data ends too early, after {} bytes: the file is truncated", read_bytes_));
     finished_ = true;
   }
 
@@ -80,8 +88,8 @@ class Inflater {
     if (result == Z_STREAM_END) {
       between_members_ = true;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      throw Error(fmt::format("its gzip data is damaged near byte {}: {}", read_bytes_ - stream_.avail_in,
-                              stream_.msg != nullptr ? stream_.msg : zError(result)));
+      stop_at(fmt::format("its gzip data is damaged near byte {}: {}", read_bytes_ - stream_.avail_in,
+                          stream_.msg != nullptr ? stream_.msg : zError(result)));
     }
   }
 
@@ -91,6 +99,7 @@ class Inflater {
   z_stream stream_{};
   bool between_members_ = false;
   bool finished_ = false;
+  std::string problem_;
 };
 
 ByteStream::ByteStream(const std::filesystem::path& path, OnProgress on_progress)
@@ -123,9 +132,16 @@ std::size_t ByteStream::read_some(std::uint8_t* into, std::size_t bytes) {
   return inflater_ != nullptr ? inflater_->read(into, bytes) : read_file(into, bytes);
 }
 
+// The bytes at the end; throws where they are not the end of the document.
+std::size_t ByteStream::last_bytes() const {
+  if (inflater_ != nullptr && !inflater_->problem().empty()) throw Error(inflater_->problem());
+  return static_cast<std::size_t>(end_ - next_);
+}
+
 std::size_t ByteStream::request(std::size_t bytes) {
   const auto available = static_cast<std::size_t>(end_ - next_);
-  if (available >= bytes || at_end_) return available;
+  if (available >= bytes) return available;
+  if (at_end_) return last_bytes();
   if (bytes > kMaxRequestBytes) throw Error(fmt::format("{} bytes in one piece are more than is read", bytes));
   buffer_offset_ = offset();
   std::memmove(buffer_.data(), next_, available);
@@ -137,7 +153,7 @@ std::size_t ByteStream::request(std::size_t bytes) {
   next_ = buffer_.data();
   end_ = next_ + available + got;
   std::memset(buffer_.data() + available + got, 0, kPaddingBytes);
-  return available + got;
+  return available + got < bytes ? last_bytes() : available + got;
 }
 
 bool ByteStream::skip(std::uint64_t bytes) {

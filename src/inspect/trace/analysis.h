@@ -1,0 +1,117 @@
+// What a profiler's trace says: a timeline for each device in it, its steps, launches and collectives. Kernels get
+// their class from their names, and their phase and module from the marks around their launches. docs/trace.md says how
+// each figure is found.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inspect/profile/communication.h"
+#include "inspect/profile/device_timeline.h"
+#include "inspect/profile/views.h"
+#include "inspect/trace/kernel_rules.h"
+#include "interchange/trace/trace.h"
+#include "ridgepoint/stop_point.h"
+
+namespace ridgepoint {
+
+// A step of PyTorch's profiler, or one that a program marks as PyTorch's profiler does.
+struct TraceStep {
+  std::string name;           // "ProfilerStep#4"
+  std::int64_t begin_ns = 0;  // on the host
+  std::int64_t end_ns = 0;
+  std::int64_t kernels = 0;  // launched in it; copies and fills too
+  std::int64_t kernel_ns = 0;
+  std::int64_t busy_ns = 0;  // at least one of them ran
+
+  std::int64_t wall_ns() const { return end_ns - begin_ns; }
+};
+
+// The kernels of the busiest stream, where they repeat exactly.
+struct KernelRepetition {
+  std::int64_t times = 0;
+  std::int64_t kernels = 0;  // of one
+  double mean_ns = 0;        // from one begin to the next
+};
+
+// From launches to the begins of their kernels.
+struct LaunchDelay {
+  std::int64_t launches = 0;
+  std::int64_t median_ns = 0, p95_ns = 0, most_ns = 0;
+  double mean_queue = 0;  // kernels launched but not begun, at a launch
+  std::int64_t longest_queue = 0;
+};
+
+// Products whose shapes are recorded.
+struct TraceProducts {
+  std::int64_t flops = 0;
+  std::int64_t time_ns = 0;                          // of their kernels
+  std::string dtype;                                 // of all of them; empty: of several
+  std::optional<double> datasheet_flops_per_second;  // of the card, in this type
+
+  double flops_per_second() const {
+    return time_ns > 0 ? static_cast<double>(flops) / static_cast<double>(time_ns) * 1e9 : 0.0;
+  }
+};
+
+// From the last end back: before each event stands the one that ended last before it began, on whichever stream, and
+// between the two the wait for the event. What ran beside the path did not hold it up. The parts add up to the whole
+// time.
+struct CriticalPath {
+  std::int64_t events = 0;
+  std::array<std::int64_t, kKernelClasses.size()> by_class_ns{};
+  std::array<std::int64_t, kIdleCauses.size()> by_cause_ns{};
+};
+
+// A device of a trace.
+struct TraceLane {
+  std::string file, format;
+  std::string device;  // "0: NVIDIA H100"
+  std::optional<std::int64_t> rank, ranks;
+  std::uint64_t events = 0;  // in the file
+  std::array<std::uint64_t, kTraceFaults> faults{};
+  std::string selection;    // "step 4"; empty: everything
+  DeviceTimeline timeline;  // by the clock of the trace; one stretch, from the first begin to the last end
+  std::vector<TraceStep> steps;
+  std::optional<KernelRepetition> repetition;
+  std::int64_t streams = 0;
+  KernelSum kernels;  // without copies and fills
+  std::int64_t copies = 0, fills = 0;
+  IdleTime idle;
+  LaunchDelay launches;
+  Communication collectives;
+  std::optional<TraceProducts> products;
+  CriticalPath path;
+};
+
+struct TraceSelection {
+  std::optional<std::int64_t> step;                               // the number in its name
+  std::optional<std::pair<std::int64_t, std::int64_t>> range_ns;  // from the first event of the device on
+};
+
+// One lane for each device with events; without any, one that is empty. Throws Error (usage) for a step that the trace
+// does not have.
+std::vector<TraceLane> analyse_trace(Trace trace, const KernelRules& rules, const TraceSelection& selection = {},
+                                     const StopPoint& stop_point = nullptr);
+
+// Of steps that are not marked.
+std::optional<KernelRepetition> find_repetition(const DeviceTimeline& timeline);
+CriticalPath critical_path(const DeviceTimeline& timeline);
+LaunchDelay launch_delay(const DeviceTimeline& timeline);
+
+// A rank beside others.
+struct TraceRank {
+  std::int64_t matched = 0;   // collectives that all ranks have
+  std::int64_t time_ns = 0;   // of these
+  std::int64_t late_ns = 0;   // of it: until the last rank had begun
+  std::int64_t last = 0;      // of these: the rank began last
+  std::int64_t clock_ns = 0;  // ahead of the first rank's; the median difference of the collectives' ends
+};
+// The n-th run of a kernel's name is the same collective on all ranks. Empty without any.
+std::vector<TraceRank> compare_ranks(const std::vector<TraceLane>& lanes);
+
+}  // namespace ridgepoint

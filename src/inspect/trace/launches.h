@@ -1,0 +1,41 @@
+// What the host did around each launch of a trace: the marks that it lies in, and what kept the host before it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inspect/profile/device_timeline.h"
+#include "interchange/trace/trace.h"
+
+namespace ridgepoint {
+
+struct LaunchContext {
+  std::uint32_t scope = 0;             // index into LaunchContexts::scopes
+  std::uint32_t product = kNoProduct;  // index into Trace::marks: the product that it is a part of
+  IdleCause late_because = IdleCause::host_late;
+  std::uint8_t phase = kNoPhase;  // of ProfilePhase
+  static constexpr std::uint8_t kNoPhase = UINT8_MAX;
+  static constexpr std::uint32_t kNoProduct = UINT32_MAX;
+};
+
+class LaunchContexts {
+ public:
+  explicit LaunchContexts(const Trace& trace);
+
+  // The call that started an activity: the last one before it with its correlation. Empty where there is none.
+  std::optional<std::size_t> call_of(const TraceEvent& activity) const;
+  const LaunchContext& of_call(std::size_t call) const { return contexts_[call]; }
+  const std::vector<std::string>& scopes() const { return scopes_; }
+
+ private:
+  const Trace& trace_;
+  std::vector<LaunchContext> contexts_;        // by call
+  std::vector<std::uint32_t> by_correlation_;  // calls
+  std::vector<std::string> scopes_;            // dotted; the first is empty
+};
+
+bool is_step(std::string_view mark);
+
+}  // namespace ridgepoint

@@ -1,0 +1,162 @@
+// Two traces side by side.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "inspect/trace/pages/page.h"
+
+namespace ridgepoint::tables {
+namespace {
+
+struct DifferenceRow {
+  std::string name;
+  double ms_before = 0, ms_after = 0;
+  std::int64_t calls_before = 0, calls_after = 0;
+
+  double change_ms() const { return ms_after - ms_before; }
+};
+
+struct DifferenceSection {
+  std::string key;    // in CSV and JSON
+  std::string title;  // in tables
+  std::vector<DifferenceRow> rows;
+};
+
+using NamedSums = std::map<std::string, KernelSum>;
+
+// By name, the largest change first. Each trace is divided by its own number of steps.
+std::vector<DifferenceRow> joined(const NamedSums& before, const NamedSums& after, double steps_before,
+                                  double steps_after) {
+  std::map<std::string, DifferenceRow> rows;
+  for (const auto& [name, sum] : before) {
+    rows[name].ms_before = static_cast<double>(sum.time_ns) / 1e6 / steps_before;
+    rows[name].calls_before = sum.calls;
+  }
+  for (const auto& [name, sum] : after) {
+    rows[name].ms_after = static_cast<double>(sum.time_ns) / 1e6 / steps_after;
+    rows[name].calls_after = sum.calls;
+  }
+  std::vector<DifferenceRow> result;
+  for (auto& [name, row] : rows) {
+    if (row.ms_before == 0 && row.ms_after == 0 && row.calls_before == 0 && row.calls_after == 0) continue;
+    row.name = name;
+    result.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(result, std::ranges::greater(),
+                           [](const DifferenceRow& row) { return std::abs(row.change_ms()); });
+  return result;
+}
+
+NamedSums classes_of_lane(const TraceLane& lane) {
+  NamedSums sums;
+  for (const ClassRow& row : by_class(lane.timeline)) sums[std::string(name(row.kernel_class))].add(row.sum);
+  return sums;
+}
+
+NamedSums kernels_of_lane(const TraceLane& lane) {
+  NamedSums sums;
+  for (const KernelRow& row : by_kernel(lane.timeline)) sums[row.name].add(row.sum);
+  return sums;
+}
+
+NamedSums idle_of_lane(const TraceLane& lane) {
+  NamedSums sums;
+  for (const IdleCause cause : kIdleCauses) {
+    const auto i = static_cast<std::size_t>(cause);
+    if (lane.idle.gaps[i] > 0) sums[std::string(name(cause))] = {lane.idle.gaps[i], lane.idle.by_cause_ns[i]};
+  }
+  return sums;
+}
+
+NamedSums figures_of_lane(const TraceLane& lane) {
+  std::int64_t steps_ns = 0;
+  for (const TraceStep& step : lane.steps) steps_ns += step.wall_ns();
+  NamedSums sums = {{"all kernels", {lane.kernels.calls, lane.kernels.time_ns}},
+                    {"device busy", {0, lane.idle.busy_ns}},
+                    {"device idle", {0, lane.idle.idle_ns()}},
+                    {"collectives exposed", {0, lane.collectives.exposed_ns}}};
+  if (steps_ns > 0) sums["step on the host"] = {static_cast<std::int64_t>(lane.steps.size()), steps_ns};
+  return sums;
+}
+
+std::vector<DifferenceSection> sections_of_lanes(const TraceLane& before, const TraceLane& after) {
+  const bool by_step = !before.steps.empty() && !after.steps.empty();
+  const double steps_before = by_step ? static_cast<double>(before.steps.size()) : 1;
+  const double steps_after = by_step ? static_cast<double>(after.steps.size()) : 1;
+  const std::string each = by_step ? " (ms of a step)" : " (ms of the whole trace)";
+  const auto section = [&](std::string key, std::string title, NamedSums (*of)(const TraceLane&)) {
+    return DifferenceSection{std::move(key), title + each, joined(of(before), of(after), steps_before, steps_after)};
+  };
+  return {section("figures", "What changed", figures_of_lane), section("classes", "By class", classes_of_lane),
+          section("idle", "Idle time", idle_of_lane),
+          section("kernels", "By kernel, largest change first", kernels_of_lane)};
+}
+
+std::string change_text(const DifferenceRow& row) {
+  if (row.ms_before <= 0) return "new";
+  if (row.ms_after <= 0 && row.calls_after == 0) return "gone";
+  return fmt::format("{:+.1f} %", 100 * row.change_ms() / row.ms_before);
+}
+
+Table section_table(const DifferenceSection& section, std::size_t shown) {
+  Table table;
+  table.title = section.title;
+  table.columns = {right("before"),          right("after"),          right("change"), right("change %"),
+                   right("calls before", 2), right("calls after", 2), left("name")};
+  constexpr std::size_t kLeastColumns = 24;
+  table.least_last_columns = kLeastColumns;
+  for (std::size_t i = 0; i < std::min(shown, section.rows.size()); ++i) {
+    const DifferenceRow& row = section.rows[i];
+    table.add({fmt::format("{:.3f}", row.ms_before), fmt::format("{:.3f}", row.ms_after),
+               fmt::format("{:+.3f}", row.change_ms()), change_text(row), row.calls_before, row.calls_after, row.name});
+  }
+  return table;
+}
+
+Table csv_of_sections(const std::vector<DifferenceSection>& sections) {
+  Table table;
+  for (const char* key : {"section", "name", "before_ms", "after_ms", "calls_before", "calls_after"})
+    table.columns.push_back({key, key});
+  for (const DifferenceSection& section : sections)
+    for (const DifferenceRow& row : section.rows)
+      table.add({section.key, row.name, row.ms_before, row.ms_after, row.calls_before, row.calls_after});
+  return table;
+}
+
+Json difference_document(const TraceLane& before, const TraceLane& after,
+                         const std::vector<DifferenceSection>& sections) {
+  Json json = {{"before", before.file}, {"after", after.file}};
+  for (const DifferenceSection& section : sections) {
+    json[section.key] = Json::array();
+    for (const DifferenceRow& row : section.rows) {
+      json[section.key].push_back({{"name", row.name},
+                                   {"before_ms", row.ms_before},
+                                   {"after_ms", row.ms_after},
+                                   {"calls_before", row.calls_before},
+                                   {"calls_after", row.calls_after}});
+    }
+  }
+  return json;
+}
+
+}  // namespace
+
+Page trace_difference_page(const TraceLane& before, const TraceLane& after, std::size_t top, Format format) {
+  const std::vector<DifferenceSection> sections = sections_of_lanes(before, after);
+  Page page;
+  if (format == Format::csv) return {.tables = {csv_of_sections(sections)}};
+  if (!is_for_people(format)) return {.documents = {dump_json(difference_document(before, after, sections))}};
+  for (const DifferenceSection& section : sections)
+    if (!section.rows.empty()) page.tables.push_back(section_table(section, top == 0 ? SIZE_MAX : top));
+  page.tables.front().caption = fmt::format("before: {}\nafter:  {}", before.file, after.file);
+  for (const TraceLane* lane : {&before, &after})
+    for (const std::string& line : trace_faults(*lane)) page.tables.front().caption += '\n' + lane->file + ": " + line;
+  return page;
+}
+
+}  // namespace ridgepoint::tables

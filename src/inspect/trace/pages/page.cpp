@@ -1,0 +1,358 @@
+#include "inspect/trace/pages/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/text/units.h"
+#include "core/types/enum_names.h"
+#include "inspect/profile/pages/figures.h"
+#include "tables/table/render.h"
+
+namespace ridgepoint::tables {
+namespace {
+
+constexpr auto kTraceBreakdowns = enum_names<TraceBreakdown>("kernel", "class", "scope", "step", "idle");
+// The arrays of a document that they are in CSV.
+constexpr std::array kArrays = {"kernels", "classes", "scopes", "steps", "idle"};
+
+// A sentence for each fault; {} is how often.
+constexpr std::array<std::string_view, kTraceFaults> kFaultSentences = {
+    "The file is cut off: what is whole in it is used.",
+    "{} parts of the file are not JSON and were passed over.",
+    "{} events have no time and are left out.",
+    "{} events have a negative duration and are left out.",
+    "{} events have times beyond 63 bits and are left out.",
+    "{} events of devices are more than are kept: every figure is without them. --range or --step do not bring them "
+    "back; split the file.",
+    "{} calls and marks of the host are more than are kept: phases, steps and causes of idle time are incomplete.",
+    "{} pairs of begin and end (B, E) are not read; PyTorch writes whole events (X).",
+    "{} events begin before the previous one of their stream has ended; busy time counts such time once."};
+
+std::string counted(std::int64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string ms_text(std::int64_t ns) { return format_ms(static_cast<double>(ns) / 1e6); }
+std::string delay_text(std::int64_t ns) {
+  constexpr std::int64_t kMillisecond = 1'000'000;
+  return ns < kMillisecond ? fmt::format("{:.1f} us", static_cast<double>(ns) / 1e3) : ms_text(ns) + " ms";
+}
+std::string share_text(std::int64_t part, std::int64_t whole) {
+  return percent(static_cast<double>(part), static_cast<double>(whole));
+}
+
+std::string heading_of(const TraceLane& lane) {
+  std::string text = fmt::format("{} ({})", lane.file, lane.format);
+  if (lane.rank) text += fmt::format(", rank {}", *lane.rank);
+  if (lane.rank && lane.ranks) text += fmt::format(" of {}", *lane.ranks);
+  if (!lane.device.empty()) text += fmt::format(", device {}", lane.device);
+  if (!lane.selection.empty()) text += fmt::format(", only {}", lane.selection);
+  return text;
+}
+
+// What the device did.
+std::string summary_of(const TraceLane& lane) {
+  if (lane.timeline.events.empty()) {
+    return fmt::format("{} in the file, none of a device: a run on a CPU, or one without ProfilerActivity.CUDA.",
+                       counted(static_cast<std::int64_t>(lane.events), "event", "events"));
+  }
+  return fmt::format("{}, {}, {} on {} in {} ms; the device was busy for {} ms ({} %)",
+                     counted(lane.kernels.calls, "kernel", "kernels"), counted(lane.copies, "copy", "copies"),
+                     counted(lane.fills, "fill", "fills"), counted(lane.streams, "stream", "streams"),
+                     ms_text(lane.idle.wall_ns), ms_text(lane.idle.busy_ns),
+                     share_text(lane.idle.busy_ns, lane.idle.wall_ns));
+}
+
+std::string steps_sentence(const TraceLane& lane) {
+  if (lane.steps.empty() && !lane.repetition) return "No steps are marked, and the kernels do not repeat.";
+  if (lane.steps.empty()) {
+    return fmt::format("No steps are marked. The same {} kernels ran {} times, every {} ms.", lane.repetition->kernels,
+                       lane.repetition->times, format_ms(lane.repetition->mean_ns / 1e6));
+  }
+  std::int64_t later_ns = 0;
+  for (const TraceStep& step : lane.steps) later_ns += step.wall_ns();
+  const auto count = static_cast<std::int64_t>(lane.steps.size());
+  std::string text = fmt::format("{} of {} ms on average", counted(count, "step", "steps"), ms_text(later_ns / count));
+  if (count < 2) return text + '.';
+  const TraceStep& first = lane.steps.front();
+  later_ns = (later_ns - first.wall_ns()) / (count - 1);
+  return text +
+         fmt::format("; the first took {} ms, the later ones {} ms.", ms_text(first.wall_ns()), ms_text(later_ns));
+}
+
+// The share of matrix products in forward, and in everything.
+std::string products_sentence(const TraceLane& lane) {
+  KernelSum all, products, forward, forward_products;
+  for (const ClassRow& row : by_class(lane.timeline)) {
+    const bool is_product = row.kernel_class == KernelClass::matmul;
+    const bool is_forward = lane.timeline.has_phases && row.phase == ProfilePhase::forward;
+    all.add(row.sum);
+    if (is_product) products.add(row.sum);
+    if (is_forward) forward.add(row.sum);
+    if (is_forward && is_product) forward_products.add(row.sum);
+  }
+  std::string text = fmt::format("Matrix products: {} % of kernel time", share_text(products.time_ns, all.time_ns));
+  if (forward.calls > 0)
+    text += fmt::format(", {} % of forward's", share_text(forward_products.time_ns, forward.time_ns));
+  return text + '.';
+}
+
+std::string rate_sentence(const TraceProducts& found) {
+  std::string text = fmt::format("Products of recorded shapes: {}flop in {} ms, {}flop/s",
+                                 format_count(static_cast<double>(found.flops)), ms_text(found.time_ns),
+                                 format_count(found.flops_per_second()));
+  if (!found.datasheet_flops_per_second) return text + '.';
+  return text + fmt::format(", {} % of the card's {}flop/s in {}.",
+                            percent(found.flops_per_second(), *found.datasheet_flops_per_second),
+                            format_count(*found.datasheet_flops_per_second), found.dtype);
+}
+
+std::string launches_sentence(const LaunchDelay& found) {
+  if (found.launches == 0) return "No launches are recorded, so idle time has no causes.";
+  return fmt::format(
+      "A kernel began {} after its launch (median; 95 % within {}, at most {}); at a launch {:.1f} kernels waited on "
+      "average, at most {}.",
+      delay_text(found.median_ns), delay_text(found.p95_ns), delay_text(found.most_ns), found.mean_queue,
+      found.longest_queue);
+}
+
+std::string idle_sentence(const TraceLane& lane) {
+  const IdleTime& idle = lane.idle;
+  std::string text =
+      fmt::format("Idle: {} ms ({} % of the time)", ms_text(idle.idle_ns()), share_text(idle.idle_ns(), idle.wall_ns));
+  if (idle.idle_ns() == 0) return text + '.';
+  const auto longest = std::ranges::max_element(idle.by_cause_ns);
+  const IdleCause cause = kIdleCauses[static_cast<std::size_t>(longest - idle.by_cause_ns.begin())];
+  return text + fmt::format(", most of it {} ({} ms).", name(cause), ms_text(*longest));
+}
+
+Table step_table(const TraceLane& lane, std::size_t shown) {
+  Table table;
+  table.title = "Steps (by the host's clock; kernels by the step that launched them)";
+  table.columns = {left("step"),     right("ms"),        right("kernels", 2), right("kernel ms", 1),
+                   right("busy ms"), right("busy %", 1), right("of the mean")};
+  std::int64_t sum_ns = 0;
+  for (const TraceStep& step : lane.steps) sum_ns += step.wall_ns();
+  const double mean_ns = static_cast<double>(sum_ns) / static_cast<double>(lane.steps.size());
+  for (std::size_t i = 0; i < std::min(shown, lane.steps.size()); ++i) {
+    const TraceStep& step = lane.steps[i];
+    table.add({step.name, ms_text(step.wall_ns()), step.kernels, ms_text(step.kernel_ns), ms_text(step.busy_ns),
+               share_text(step.busy_ns, step.wall_ns()),
+               fmt::format("{:.2f}x", static_cast<double>(step.wall_ns()) / std::max(mean_ns, 1.0))});
+  }
+  if (shown < lane.steps.size()) table.remark = fmt::format("{} more; --top 0 shows all.", lane.steps.size() - shown);
+  return table;
+}
+
+// Collectives by the name of their kernel.
+Table collective_table(const TraceLane& lane, const TimelineFigures& figures, std::size_t shown) {
+  struct Sum {
+    std::int64_t calls = 0, time_ns = 0, exposed_ns = 0;
+  };
+  std::map<std::string_view, Sum> sums;
+  for (const CollectiveTime& time : lane.collectives.collectives) {
+    Sum& sum = sums[lane.timeline.name_of(lane.timeline.events[time.kernel])];
+    ++sum.calls;
+    sum.time_ns += time.end_ns - time.begin_ns;
+    sum.exposed_ns += time.exposed_ns;
+  }
+  std::vector<std::pair<std::string_view, Sum>> rows(sums.begin(), sums.end());
+  std::ranges::stable_sort(rows, std::ranges::greater(), [](const auto& row) { return row.second.time_ns; });
+  Table table;
+  table.title = "Collectives (exposed: they ran, no other kernel did, and what waits began after them)";
+  table.remark =
+      fmt::format("For {} of {} ms of collectives no other kernel ran: {} % were overlapped.",
+                  figures.ms(lane.collectives.alone_ns), figures.ms(lane.collectives.time_ns),
+                  share_text(lane.collectives.time_ns - lane.collectives.alone_ns, lane.collectives.time_ns));
+  table.columns = {right("calls"), right("ms"), right("exposed ms"), right("hidden %", 1), left("kernel")};
+  constexpr std::size_t kLeastColumns = 24;
+  table.least_last_columns = kLeastColumns;
+  const auto add = [&](const Sum& sum, std::string_view what) {
+    table.add({sum.calls, figures.ms(sum.time_ns), figures.ms(sum.exposed_ns),
+               share_text(sum.time_ns - sum.exposed_ns, sum.time_ns), std::string(what)});
+  };
+  for (std::size_t i = 0; i < std::min(shown, rows.size()); ++i) add(rows[i].second, rows[i].first);
+  add({static_cast<std::int64_t>(lane.collectives.collectives.size()), lane.collectives.time_ns,
+       lane.collectives.exposed_ns},
+      "all collectives");
+  return table;
+}
+
+// What the path is made of, and how much of each class ran beside it.
+Table path_table(const TraceLane& lane, const TimelineFigures& figures) {
+  std::array<std::int64_t, kKernelClasses.size()> all_ns{};
+  for (const ClassRow& row : by_class(lane.timeline))
+    all_ns[static_cast<std::size_t>(row.kernel_class)] += row.sum.time_ns;
+  Table table;
+  table.title =
+      "Critical path (from the last end back: before each event the one that ended last before it began, on any "
+      "stream)";
+  table.columns = {left("what"), right("ms"), right("wall %"), right("beside the path ms", 1)};
+  for (std::size_t i = 0; i < kKernelClasses.size(); ++i) {
+    if (all_ns[i] == 0) continue;
+    table.add({std::string(name(kKernelClasses[i])), figures.ms(lane.path.by_class_ns[i]),
+               figures.of_wall_time(lane.path.by_class_ns[i]), figures.ms(all_ns[i] - lane.path.by_class_ns[i])});
+  }
+  for (std::size_t i = 0; i < kIdleCauses.size(); ++i) {
+    if (lane.path.by_cause_ns[i] == 0) continue;
+    table.add({fmt::format("waiting: {}", name(kIdleCauses[i])), figures.ms(lane.path.by_cause_ns[i]),
+               figures.of_wall_time(lane.path.by_cause_ns[i]), ""});
+  }
+  return table;
+}
+
+bool has_scopes(const DeviceTimeline& timeline) {
+  return std::ranges::any_of(timeline.places, [](const KernelPlace& place) { return !place.scope.empty(); });
+}
+
+std::vector<Table> tables_of(const TraceLane& lane, const TimelineFigures& figures, const TraceViewOptions& options) {
+  const std::size_t shown = options.top == 0 ? SIZE_MAX : options.top;
+  const ProfileDetail detail{.depth = options.depth};
+  const auto wants = [&](TraceBreakdown which) { return !options.only || *options.only == which; };
+  std::vector<Table> tables;
+  if (wants(TraceBreakdown::kernel))
+    tables.push_back(kernel_table(figures, shown, "all kernels, copies and fills", true));
+  if (wants(TraceBreakdown::op_class)) tables.push_back(class_table(figures));
+  if (wants(TraceBreakdown::scope) && (options.only || has_scopes(lane.timeline)))
+    tables.push_back(scope_table(figures, detail));
+  if (wants(TraceBreakdown::step) && !lane.steps.empty()) tables.push_back(step_table(lane, shown));
+  if (!options.only && !lane.collectives.collectives.empty()) tables.push_back(collective_table(lane, figures, shown));
+  if (!options.only && lane.streams > 1) tables.push_back(path_table(lane, figures));
+  if (wants(TraceBreakdown::idle)) {
+    tables.push_back(idle_table(figures));
+    tables.back().title =
+        "Idle time of the device (dependency: the next kernel was launched and waited; the others: it was not yet "
+        "launched, and what kept the host)";
+  }
+  return tables;
+}
+
+void add_lane(Page& page, const TraceLane& lane, const TraceViewOptions& options) {
+  std::string caption = heading_of(lane) + '\n' + summary_of(lane);
+  std::vector<Table> tables;
+  if (lane.timeline.events.empty()) {
+    if (!lane.steps.empty()) tables.push_back(step_table(lane, options.top == 0 ? SIZE_MAX : options.top));
+  } else {
+    tables = tables_of(lane, TimelineFigures(lane.timeline, 1), options);
+    for (const std::string& line :
+         {steps_sentence(lane), products_sentence(lane), idle_sentence(lane), launches_sentence(lane.launches)})
+      caption += '\n' + line;
+    if (lane.products) caption += '\n' + rate_sentence(*lane.products);
+  }
+  for (const std::string& line : trace_faults(lane)) caption += '\n' + line;
+  if (tables.empty()) tables.emplace_back();
+  tables.front().caption = std::move(caption);
+  std::ranges::move(tables, std::back_inserter(page.tables));
+}
+
+// Who waits for whom.
+Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRank>& ranks) {
+  Table table;
+  table.title = "Ranks (late: until the last rank had begun a collective; last: collectives that the rank began last)";
+  table.columns = {right("rank"),          right("busy %"),     right("kernels ms"), right("collectives ms"),
+                   right("of it late ms"), right("exposed ms"), right("last"),       right("clock ahead us", 1),
+                   left("file", 2)};
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    const TraceLane& lane = lanes[i];
+    const TraceRank rank = ranks.empty() ? TraceRank{} : ranks[i];
+    const auto us = [](std::int64_t ns) { return fmt::format("{:.1f}", static_cast<double>(ns) / 1e3); };
+    table.add({lane.rank.value_or(static_cast<std::int64_t>(i)), share_text(lane.idle.busy_ns, lane.idle.wall_ns),
+               ms_text(lane.kernels.time_ns), ms_text(lane.collectives.time_ns),
+               ranks.empty() ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns), rank.last,
+               us(rank.clock_ns), lane.file});
+  }
+  if (ranks.empty()) {
+    table.remark = "No collective is on all ranks, so nothing says who waits for whom.";
+    return table;
+  }
+  const auto most = std::ranges::max_element(ranks, {}, &TraceRank::last);
+  const auto place = static_cast<std::size_t>(most - ranks.begin());
+  table.remark =
+      fmt::format("Of {} matched collectives rank {} began {} last. Clocks are compared by the ends of collectives.",
+                  most->matched, lanes[place].rank.value_or(static_cast<std::int64_t>(place)), most->last);
+  return table;
+}
+
+// Rows of a document's array, behind the file and the device.
+Table csv_table(const TraceLane& lane, const TraceViewOptions& options) {
+  const TraceBreakdown which = options.only.value_or(TraceBreakdown::kernel);
+  const Json document = trace_document(lane, options);
+  Json rows = document[kArrays[static_cast<std::size_t>(which)]];
+  if (which == TraceBreakdown::kernel) rows = rows["by_name"];
+  Table table;
+  for (const char* key : {"file", "rank", "device"}) table.columns.push_back({key, key});
+  const Cells place = {lane.file, optional_cell(lane.rank), text_cell(lane.device)};
+  for (const Json& row : rows) {
+    const bool is_first = table.rows.empty();
+    Cells cells = place;
+    for (const auto& [key, value] : row.items()) {
+      if (is_first) table.columns.push_back({key, key});
+      if (value.is_string())
+        cells.emplace_back(value.get<std::string>());
+      else if (value.is_boolean())
+        cells.emplace_back(value.get<bool>());
+      else if (value.is_number_integer())
+        cells.emplace_back(value.get<std::int64_t>());
+      else if (value.is_number())
+        cells.emplace_back(value.get<double>());
+      else
+        cells.emplace_back();
+    }
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+Json rank_json(const TraceRank& rank) {
+  const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / 1e3; };
+  return {{"matched", rank.matched},
+          {"total_us", us(rank.time_ns)},
+          {"late_us", us(rank.late_ns)},
+          {"last", rank.last},
+          {"clock_us", us(rank.clock_ns)}};
+}
+
+}  // namespace
+
+TraceBreakdown trace_breakdown_from_name(std::string_view text) {
+  return kTraceBreakdowns.parse(text, "'{}' is unknown");
+}
+std::string_view name(TraceBreakdown breakdown) { return kTraceBreakdowns[breakdown]; }
+
+std::vector<std::string> trace_faults(const TraceLane& lane) {
+  std::vector<std::string> sentences;
+  for (std::size_t i = 0; i < kTraceFaults; ++i)
+    if (lane.faults[i] > 0) sentences.push_back(fmt::format(fmt::runtime(kFaultSentences[i]), lane.faults[i]));
+  return sentences;
+}
+
+Page trace_page(const std::vector<TraceLane>& lanes, const TraceViewOptions& options, Format format) {
+  Page page;
+  if (format == Format::csv) {
+    for (const TraceLane& lane : lanes)
+      if (Table table = csv_table(lane, options); !table.rows.empty()) page.tables.push_back(std::move(table));
+    return page;
+  }
+  const std::vector<TraceRank> ranks = compare_ranks(lanes);
+  if (!is_for_people(format)) {
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      Json document = trace_document(lanes[i], options);
+      document["beside_other_ranks"] = ranks.empty() ? Json(nullptr) : rank_json(ranks[i]);
+      page.documents.push_back(dump_json(document));
+    }
+    return page;
+  }
+  for (const TraceLane& lane : lanes) add_lane(page, lane, options);
+  if (lanes.size() > 1) page.tables.push_back(ranks_table(lanes, ranks));
+  return page;
+}
+
+}  // namespace ridgepoint::tables

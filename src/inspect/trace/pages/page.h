@@ -1,0 +1,41 @@
+// Profilers' traces as pages: for each device a verdict and its tables, for several ranks what they wait for, for two
+// traces what differs. The tables are those of profiles (inspect/profile/pages). JSON has a document for each device;
+// CSV one table of all devices. docs/trace.md lists the names.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/text/json.h"
+#include "inspect/trace/analysis.h"
+#include "tables/table/table.h"
+
+namespace ridgepoint::tables {
+
+enum class TraceBreakdown : std::uint8_t { kernel, op_class, scope, step, idle };
+// "kernel", "class" (op_class), "scope", "step" or "idle". Throws Error (usage) naming the nearest.
+TraceBreakdown trace_breakdown_from_name(std::string_view text);
+std::string_view name(TraceBreakdown breakdown);
+
+struct TraceViewOptions {
+  std::optional<TraceBreakdown> only;  // empty: all; in CSV kernels
+  std::size_t top = 15;                // rows in the table of kernels; 0 shows all
+  int depth = 3;                       // levels of modules
+};
+
+Page trace_page(const std::vector<TraceLane>& lanes, const TraceViewOptions& options, Format format);
+
+// Two devices, the later one measured against the first.
+Page trace_difference_page(const TraceLane& before, const TraceLane& after, std::size_t top, Format format);
+
+// The document of a device. The arrays have rows of plain values with the same keys.
+Json trace_document(const TraceLane& lane, const TraceViewOptions& options);
+
+// What was wrong in the file, a sentence each.
+std::vector<std::string> trace_faults(const TraceLane& lane);
+
+}  // namespace ridgepoint::tables

@@ -1,0 +1,85 @@
+// Collectives of several ranks, each in a trace of its own, and the clocks of the ranks.
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+#include "inspect/trace/analysis.h"
+
+namespace ridgepoint {
+namespace {
+
+// The n-th run of a kernel's name.
+using CollectiveKey = std::pair<std::string_view, std::int64_t>;
+using CollectivesOfRank = std::map<CollectiveKey, const CollectiveTime*>;
+
+CollectivesOfRank keyed(const TraceLane& lane) {
+  CollectivesOfRank keyed;
+  std::map<std::string_view, std::int64_t> runs;
+  for (const CollectiveTime& time : lane.collectives.collectives) {
+    const std::string_view name = lane.timeline.name_of(lane.timeline.events[time.kernel]);
+    keyed.emplace(CollectiveKey(name, runs[name]++), &time);
+  }
+  return keyed;
+}
+
+std::int64_t median_of(std::vector<std::int64_t> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+// The collectives that all ranks have, in the order of the first rank: [rank][collective].
+std::vector<std::vector<const CollectiveTime*>> matched(const std::vector<TraceLane>& lanes) {
+  std::vector<CollectivesOfRank> ranks;
+  for (const TraceLane& lane : lanes) ranks.push_back(keyed(lane));
+  std::vector<std::vector<const CollectiveTime*>> found(ranks.size());
+  for (const auto& [key, time] : ranks.front()) {
+    const auto has = [&](const CollectivesOfRank& rank) { return rank.contains(key); };
+    if (!std::ranges::all_of(ranks, has)) continue;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) found[rank].push_back(ranks[rank].at(key));
+  }
+  return found;
+}
+
+// A collective ends on all ranks at about the same time, so the ends tell how the clocks differ.
+std::int64_t clock_difference(const std::vector<const CollectiveTime*>& of,
+                              const std::vector<const CollectiveTime*>& to) {
+  std::vector<std::int64_t> differences;
+  for (std::size_t i = 0; i < of.size(); ++i) differences.push_back(of[i]->end_ns - to[i]->end_ns);
+  return median_of(std::move(differences));
+}
+
+void count_last(const std::vector<std::vector<RankSpan>>& spans, std::vector<TraceRank>& ranks) {
+  for (std::size_t i = 0; i < spans.front().size(); ++i) {
+    const auto last =
+        std::ranges::max_element(spans, {}, [&](const std::vector<RankSpan>& of_rank) { return of_rank[i].begin_ns; });
+    ++ranks[static_cast<std::size_t>(last - spans.begin())].last;
+  }
+}
+
+}  // namespace
+
+std::vector<TraceRank> compare_ranks(const std::vector<TraceLane>& lanes) {
+  if (lanes.size() < 2) return {};
+  const std::vector<std::vector<const CollectiveTime*>> times = matched(lanes);
+  if (times.front().empty()) return {};
+  std::vector<TraceRank> ranks(lanes.size());
+  std::vector<std::vector<RankSpan>> spans(lanes.size());
+  for (std::size_t rank = 0; rank < lanes.size(); ++rank) {
+    ranks[rank].matched = static_cast<std::int64_t>(times[rank].size());
+    ranks[rank].clock_ns = clock_difference(times[rank], times.front());
+    for (const CollectiveTime* time : times[rank])
+      spans[rank].push_back({time->begin_ns - ranks[rank].clock_ns, time->end_ns - time->begin_ns});
+  }
+  const std::vector<RankCommunication> sums = compare_collectives(spans);
+  for (std::size_t rank = 0; rank < lanes.size(); ++rank) {
+    ranks[rank].time_ns = sums[rank].time_ns;
+    ranks[rank].late_ns = sums[rank].late_ns;
+  }
+  count_last(spans, ranks);
+  return ranks;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,240 @@
+// Traces of all forms, and what is wrong with traces.
+#include "interchange/trace/read_trace.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <zlib.h>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "interchange/trace/trace_collector.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+std::string kernel_at(std::string_view ts, std::string_view dur, std::string_view name = "gemm", int stream = 7) {
+  return fmt::format(R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": {}, "ts": {}, "dur": {},)"
+                     R"( "args": {{"device": 0, "stream": {}, "correlation": 5}}}})",
+                     name, stream, ts, dur, stream);
+}
+
+std::string document(std::string_view events) {
+  return fmt::format("{{\"schemaVersion\": 1, \"traceEvents\": [{}], \"baseTimeNanoseconds\": 1700}}", events);
+}
+
+Trace read_text(std::string_view text) {
+  const TemporaryFolder folder;
+  OutputFile file(folder / "trace.json");
+  file.write(text);
+  file.commit();
+  return read_trace(folder / "trace.json");
+}
+
+std::string problem_of(std::string_view text) {
+  try {
+    read_text(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string in_gzip(std::string_view text) {
+  std::string packed(text.size() + 1024, '\0');
+  z_stream stream{};
+  deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+TEST(ReadTrace, keeps_times_to_the_nanosecond) {
+  const Trace trace = read_text(document(kernel_at("4458676983543.183", "41.407")));
+  ASSERT_THAT(trace.activities, SizeIs(1));
+  EXPECT_EQ(trace.activities[0].start_ns, 4458676983543183);
+  EXPECT_EQ(trace.activities[0].duration_ns, 41407);
+  EXPECT_EQ(trace.activities[0].correlation, 5u);
+  EXPECT_EQ(trace.names[trace.activities[0].name], "gemm");
+  EXPECT_EQ(trace.base_unix_ns, 1700);
+}
+
+TEST(ReadTrace, takes_times_that_can_only_be_nanoseconds_as_nanoseconds) {
+  const Trace trace = read_text(document(kernel_at("1682725898082228000", "500")));
+  EXPECT_EQ(trace.activities.at(0).start_ns, 1682725898082228000);
+  EXPECT_EQ(trace.activities.at(0).duration_ns, 500);
+}
+
+TEST(ReadTrace, knows_the_categories_of_old_forms_and_text_for_threads) {
+  const Trace trace = read_text(document(
+      R"({"ph":"X","cat":"Kernel","name":"k","pid":0,"tid":"stream 7","ts":10,"dur":3,"args":{}},)"
+      R"({"ph":"X","cat":"Memcpy","name":"c","pid":0,"tid":"stream 7","ts":20,"dur":1},)"
+      R"({"ph":"X","cat":"Runtime","name":"cudaLaunchKernel","pid":9,"tid":"9","ts":5,"dur":1,"args":{"correlation":4}},)"
+      R"({"ph":"X","cat":"Operator","name":"ProfilerStep#2","pid":9,"tid":"9","ts":1,"dur":50})"));
+  EXPECT_THAT(trace.activities, SizeIs(2));
+  EXPECT_THAT(trace.calls, SizeIs(1));
+  EXPECT_THAT(trace.marks, SizeIs(1));
+  EXPECT_EQ(trace.tracks[trace.activities[0].track].thread, "stream 7");
+}
+
+TEST(ReadTrace, takes_calls_of_hip) {
+  const Trace trace = read_text(document(
+      R"({"ph":"X","cat":"cuda_runtime","name":"hipExtModuleLaunchKernel","pid":1,"tid":1,"ts":5,"dur":1},)"
+      R"({"ph":"X","cat":"cuda_runtime","name":"hipGetDevicePropertiesR0600","pid":1,"tid":1,"ts":6,"dur":1})"));
+  EXPECT_THAT(trace.calls, SizeIs(1));
+}
+
+TEST(ReadTrace, takes_a_list_of_events_without_an_object_around_it) {
+  EXPECT_THAT(read_text('[' + kernel_at("1", "2") + ",\n" + kernel_at("4", "2")).activities, SizeIs(2));
+}
+
+TEST(ReadTrace, reads_gzip_to_the_same_events) {
+  const std::string text = document(kernel_at("1", "2") + ',' + kernel_at("3", "2"));
+  const Trace packed = read_text(in_gzip(text));
+  EXPECT_THAT(packed.activities, SizeIs(2));
+  EXPECT_EQ(packed.format, "Chrome trace, gzip");
+  EXPECT_EQ(packed.bytes, text.size());
+}
+
+TEST(ReadTrace, reads_an_event_that_is_longer_than_its_buffer) {
+  const std::string name(5 << 20, 'x');
+  const Trace trace = read_text(document(kernel_at("1", "2", name) + ',' + kernel_at("3", "2")));
+  EXPECT_THAT(trace.activities, SizeIs(2));
+  EXPECT_LT(trace.names[trace.activities[0].name].size(), 20000u) << "a name is kept up to a limit";
+}
+
+TEST(ReadTrace, uses_what_is_whole_in_a_file_that_is_cut_off) {
+  const std::string text = document(kernel_at("1", "2") + ',' + kernel_at("3", "2"));
+  const Trace trace = read_text(text.substr(0, text.size() - 60));
+  EXPECT_THAT(trace.activities, SizeIs(1));
+  EXPECT_EQ(trace.fault(TraceFault::cut_off), 1u);
+}
+
+TEST(ReadTrace, uses_what_is_whole_in_gzip_that_is_cut_off) {
+  std::string events;
+  for (int i = 0; i < 2000; ++i) events += kernel_at(std::to_string(1000 + 37 * i % 999), "2") + ',';
+  const std::string packed = in_gzip(document(events + kernel_at("1", "1")));
+  const Trace trace = read_text(std::string_view(packed).substr(0, packed.size() / 2));
+  EXPECT_GT(trace.activities.size(), 500u);
+  EXPECT_EQ(trace.fault(TraceFault::cut_off), 1u);
+}
+
+TEST(ReadTrace, passes_over_what_is_not_json_between_events) {
+  const Trace trace = read_text(
+      document(kernel_at("1", "2") + R"(,{"ph": "X", "name": bad " quotes", "ts": }, )" + kernel_at("3", "2")));
+  EXPECT_THAT(trace.activities, SizeIs(2));
+  EXPECT_GE(trace.fault(TraceFault::damaged), 1u);
+}
+
+TEST(ReadTrace, counts_negative_durations_and_keeps_zero) {
+  const Trace trace = read_text(document(kernel_at("1", "-2") + ',' + kernel_at("3", "0")));
+  EXPECT_THAT(trace.activities, SizeIs(1));
+  EXPECT_EQ(trace.fault(TraceFault::negative_duration), 1u);
+}
+
+TEST(ReadTrace, counts_integers_beyond_63_bits) {
+  const Trace trace = read_text(document(
+      kernel_at("99999999999999999999999", "2") + ',' + kernel_at("3", "2") +
+      R"(,{"ph":"X","cat":"cpu_op","name":"record","pid":0,"tid":1,"ts":2,"dur":1,"args":{"Comms Id":10159970886766084423}})"));
+  EXPECT_THAT(trace.activities, SizeIs(1));
+  EXPECT_EQ(trace.fault(TraceFault::beyond_63_bits), 1u) << "not the argument that no one asks for";
+}
+
+TEST(ReadTrace, leaves_out_the_time_0_where_other_times_are_late) {
+  const Trace late = read_text(document(kernel_at("0", "2") + ',' + kernel_at("1682725898082228", "2")));
+  EXPECT_THAT(late.activities, SizeIs(1));
+  EXPECT_EQ(late.fault(TraceFault::no_time), 1u);
+  EXPECT_THAT(read_text(document(kernel_at("0", "2") + ',' + kernel_at("10", "2"))).activities, SizeIs(2));
+}
+
+TEST(ReadTrace, counts_events_without_a_time_and_pairs_of_begin_and_end) {
+  const Trace trace = read_text(document(R"({"ph":"X","cat":"kernel","name":"k","pid":0,"tid":0},)"
+                                         R"({"ph":"B","cat":"kernel","name":"k","pid":0,"tid":0,"ts":1})"));
+  EXPECT_EQ(trace.fault(TraceFault::no_time), 1u);
+  EXPECT_EQ(trace.fault(TraceFault::begin_without_end), 1u);
+}
+
+TEST(ReadTrace, has_no_activities_in_a_trace_of_a_cpu) {
+  const Trace trace = read_text(
+      document(R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":1,"dur":5})"));
+  EXPECT_THAT(trace.activities, SizeIs(0));
+  EXPECT_THAT(trace.marks, SizeIs(1));
+}
+
+TEST(ReadTrace, does_not_take_annotations_on_the_track_of_a_device_for_kernels) {
+  const Trace trace = read_text(
+      document(R"({"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#1","pid":0,"tid":7,"ts":1,"dur":5},)"
+               R"({"ph":"X","cat":"cuda_sync","name":"Stream Sync","pid":0,"tid":7,"ts":1,"dur":5})"));
+  EXPECT_THAT(trace.activities, SizeIs(0));
+  EXPECT_THAT(trace.marks, SizeIs(0));
+}
+
+TEST(ReadTrace, does_without_properties_of_devices) {
+  EXPECT_THAT(read_text(document(kernel_at("1", "2"))).devices, SizeIs(0));
+  const Trace trace = read_text(R"({"deviceProperties": [{"id": 0, "name": "H100"}, {"id": 1}], "traceEvents": []})");
+  ASSERT_THAT(trace.devices, SizeIs(2));
+  EXPECT_EQ(trace.devices[0].name, "H100");
+}
+
+TEST(ReadTrace, counts_events_of_devices_beyond_those_that_are_kept) {
+  TraceCollector collector;
+  const TraceEvent event{
+      .start_ns = 1, .duration_ns = 1, .name = collector.name("k"), .track = collector.track("0", "7")};
+  for (std::size_t i = 0; i < TraceCollector::kMostActivities + 3; ++i) collector.add_activity(event);
+  EXPECT_THAT(collector.trace().activities, SizeIs(TraceCollector::kMostActivities));
+  EXPECT_EQ(collector.trace().fault(TraceFault::over_limit), 3u);
+}
+
+TEST(ReadTrace, keeps_flows_from_forward_to_backward_and_no_others) {
+  const Trace trace = read_text(document(R"({"ph":"s","id":4,"cat":"fwdbwd","name":"fwdbwd","pid":1,"tid":1,"ts":1},)"
+                                         R"({"ph":"f","id":4,"cat":"fwdbwd","name":"fwdbwd","pid":1,"tid":2,"ts":9},)"
+                                         R"({"ph":"s","id":5,"cat":"ac2g","name":"ac2g","pid":1,"tid":1,"ts":1})"));
+  EXPECT_THAT(trace.flow_begins, SizeIs(1));
+  ASSERT_THAT(trace.flow_ends, SizeIs(1));
+  EXPECT_EQ(trace.flow_ends[0].correlation, 4u);
+}
+
+TEST(ReadTrace, counts_the_work_of_products_whose_shapes_are_recorded) {
+  const auto product = [](std::string_view name, std::string_view dims) {
+    return fmt::format(R"({{"ph":"X","cat":"cpu_op","name":"{}","pid":1,"tid":1,"ts":1,"dur":5,"args":{{"Input type":)"
+                       R"(["c10::BFloat16","c10::BFloat16","c10::BFloat16"],"Input Dims":{}}}}})",
+                       name, dims);
+  };
+  const Trace trace = read_text(
+      document(product("aten::mm", "[[2, 3], [3, 5]]") + ',' + product("aten::addmm", "[[5], [2, 3], [3, 5], [], []]") +
+               ',' + product("aten::bmm", "[[7, 2, 3], [7, 3, 5]]") + ',' + product("aten::mm", "[[2, 3], [4, 5]]") +
+               ',' + product("aten::mm", "[[9223372036854775807, 3], [3, 9223372036854775807]]") + ',' +
+               product("aten::add", "[[2, 3], [3, 5]]")));
+  ASSERT_THAT(trace.marks, SizeIs(3));
+  ASSERT_THAT(trace.products, SizeIs(3)) << "the first is empty, and one has the shapes of another";
+  EXPECT_EQ(trace.products[1], (TraceProduct{2 * 2 * 3 * 5, 2 * (6 + 15 + 10), "bf16"}));
+  EXPECT_EQ(trace.products[2].flops, 7 * 2 * 2 * 3 * 5);
+}
+
+TEST(ReadTrace, says_what_a_file_is_that_is_no_trace) {
+  EXPECT_THAT(problem_of("\x80\x04]q"), HasSubstr("it is a pickle; `ridgepoint snapshot` reads"));
+  EXPECT_THAT(problem_of("PK\x03\x04"), HasSubstr("zip archive"));
+  EXPECT_THAT(problem_of(R"({"model": "small"})"), HasSubstr("JSON without a list `traceEvents`"));
+  EXPECT_THAT(problem_of(R"([{"status": "ok"}])"), HasSubstr("a JSON list without events"));
+  EXPECT_THAT(problem_of(""), HasSubstr("it is empty"));
+  EXPECT_THAT(problem_of("hello"),
+              AllOf(HasSubstr("it is neither Chrome trace JSON"), HasSubstr("export_chrome_trace")));
+}
+
+TEST(ReadTrace, ends_for_brackets_without_end_and_strings_without_end) {
+  EXPECT_EQ(read_text("{\"traceEvents\": [" + std::string(1 << 20, '[')).fault(TraceFault::cut_off), 1u);
+  EXPECT_EQ(read_text("{\"traceEvents\": [{\"ph\": \"" + std::string(20 << 20, 'x')).fault(TraceFault::cut_off), 1u);
+  EXPECT_EQ(read_text("{\"traceEvents\": [" + std::string(1 << 16, '{')).fault(TraceFault::cut_off), 1u);
+}
+
+}  // namespace
+}  // namespace ridgepoint
