@@ -44,15 +44,14 @@ def difference(folder):
     """The relative L2 difference of the logits, and the keys that do not fit."""
     import torch
     from safetensors.torch import load_file
-    from transformers import AutoModelForCausalLM
+    from family_transformers import class_of, outputs_of, prepared
 
-    model, info = AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32, output_loading_info=True,
-                                                       attn_implementation="eager")
-    if any("experts" in name for name, _ in model.named_parameters()):
-        model.set_experts_implementation("eager")  # grouped_mm, the default, asks for strides of 16 bytes
-    tokens = load_file(folder / "tokens.safetensors")["inputs"]
+    config = json.loads((folder / "model/config.json").read_text(encoding="utf-8"))
+    model, info = class_of(config["model_type"]).from_pretrained(
+        folder / "model", dtype=torch.float32, output_loading_info=True, attn_implementation="eager")
     with torch.no_grad():
-        logits = model.eval()(input_ids=tokens, use_cache=False).logits.double()
+        inputs = load_file(folder / "tokens.safetensors")["inputs"]
+        logits = outputs_of(prepared(model), inputs, config).logits.double()
     expected = load_file(folder / "results.safetensors")["logits"].double().view_as(logits)
     wrong = [key for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in info[kind]]
     return float((logits - expected).norm() / expected.norm()), wrong
