@@ -149,8 +149,8 @@ inline std::vector<TransformerConfig> architectures() {
   add("streams", {.kv_heads = 2,
                   .placement = NormPlacement::both,
                   .activation = Activation::gelu_tanh,
-                  .query_scale = 0.5,
-                  .per_layer = {.width = 9, .vocab = 53},
+                  .query_scale = 0.2,
+                  .per_layer = {.width = 16, .vocab = 53},
                   .updates = {.streams = 3, .active = 1},
                   .low_rank = 5,
                   .sparsity = {0.7, 0, 0}});
