@@ -118,6 +118,17 @@ CASES = {
                      vocab_size_per_layer_input=18, final_logit_softcapping=3.0),
     "gemma4_experts": gemma4(attention_k_eq_v=True, enable_moe_block=True, num_experts=4, top_k_experts=2,
                              moe_intermediate_size=5),
+    # The last layer has no keys of its own; the first one keeps the largest of its gate.
+    "gemma3n": {"model_type": "gemma3n_text", **TOKENS, "vocab_size": 19, "hidden_size": 12, "intermediate_size": 7,
+                "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 6,
+                "max_position_embeddings": 64, "attention_dropout": 0.0, "hidden_activation": "gelu_pytorch_tanh",
+                "sliding_window": 5, "rms_norm_eps": 1e-6, "tie_word_embeddings": True, "altup_num_inputs": 3,
+                "altup_active_idx": 1, "altup_correct_scale": True, "altup_coef_clip": 120.0, "laurel_rank": 4,
+                "layer_types": ["sliding_attention", "full_attention", "full_attention"], "num_kv_shared_layers": 1,
+                "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 19, "final_logit_softcapping": 3.0,
+                "activation_sparsity_pattern": [0.6, 0.0, 0.0],
+                "rope_parameters": dict(full_attention=dict(rope_type="default", rope_theta=1e6),
+                                        sliding_attention=dict(rope_type="default", rope_theta=10000.0))},
     "phi3": decoder("phi3", sliding_window=6, resid_pdrop=0.0, embd_pdrop=0.0, num_key_value_heads=4,
                     original_max_position_embeddings=64, **rope()),
     # Rotated are 4 of a head's 6 elements.
@@ -423,7 +434,7 @@ def random_weight(name, shape, family, generator):
         return (1 if name.endswith("scalar") else 0) + 0.1 * values
     if len(shape) == 1:
         is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight") or name.endswith((".D", "scale"))
-        if family == "gemma4_text" and ("q_norm" in name or "k_norm" in name):
+        if family in ("gemma3n_text", "gemma4_text") and ("q_norm" in name or "k_norm" in name):
             return 0.4 + 0.1 * values  # scores are not divided by the root of the size: larger ones make softmax sharp
         adds_one = (family in (*GEMMA, "gemma") or family.startswith("qwen3_5") or family == "qwen3_next")
         return (1 if is_factor and (not adds_one or ".linear_attn." in name) else 0) + 0.2 * values

@@ -71,6 +71,7 @@ LFM2 = dict(epsilon=1e-5, final_norm="embedding_norm", output="out_proj", head_n
 DEEPSEEK = dict(experts="mlp", shared="shared_experts", bias=BOTH)
 TRAITS = {
     "gemma": Traits(norm="gemma", tied=True, bias=BOTH),
+    "gemma3n_text": Traits(tied=True),
     "gemma4_text": Traits(packed="halves", expert_names=("experts.gate_up_proj", "experts.down_proj"), tied=True),
     "phimoe": Traits(norm="layer", experts="block_sparse_moe", expert_names=("w1", "w3", "w2"),
                      bias=dict(BOTH, head="lm_head_bias")),

@@ -26,21 +26,27 @@ class Gemma4(Decoder):
         table = self.take("model.embed_tokens.weight", config["vocab_size"], self.width)
         x = table[inputs] * self.width**0.5
         side = config["hidden_size_per_layer_input"]
-        if side:
-            rows = self.take("model.embed_tokens_per_layer.weight", config["vocab_size_per_layer_input"], layers * side)
-            own = rows[inputs].unflatten(-1, (layers, side)) * side**0.5
-            projected = self.linear(x, "model.per_layer_model_projection", layers * side) * self.width**-0.5
-            projected = self.norm(projected.unflatten(-1, (layers, side)), "model.per_layer_projection_norm")
-            vectors = (projected + own) * 2**-0.5
+        vectors = self.vectors(inputs, x) if side else None
         for layer in range(layers):
             x = self.layer(x, layer)
             name = f"model.layers.{layer}."
             if side:
-                gate = self.activation(self.linear(x, name + "per_layer_input_gate", side)) * vectors[:, :, layer]
-                back = self.linear(gate, name + "per_layer_projection", self.width)
-                x = x + self.norm(back, name + "post_per_layer_input_norm")
+                x = x + self.side_term(x, vectors[:, :, layer], name)
             x = x * self.take(name + "layer_scalar", 1).detach()
         return soft_cap(self.norm(x, "model.norm") @ table.T, config["final_logit_softcapping"])
+
+    def vectors(self, inputs, x):
+        """Of each token and layer, [batch, sequence, layers, side]."""
+        layers, side = self.config["num_hidden_layers"], self.config["hidden_size_per_layer_input"]
+        rows = self.take("model.embed_tokens_per_layer.weight", self.config["vocab_size_per_layer_input"], layers * side)
+        own = rows[inputs].unflatten(-1, (layers, side)) * side**0.5
+        projected = self.linear(x, "model.per_layer_model_projection", layers * side) * self.width**-0.5
+        projected = self.norm(projected.unflatten(-1, (layers, side)), "model.per_layer_projection_norm")
+        return (projected + own) * 2**-0.5
+
+    def side_term(self, x, vector, name):
+        gate = self.activation(self.linear(x, name + "per_layer_input_gate", vector.shape[-1])) * vector
+        return self.norm(self.linear(gate, name + "per_layer_projection", self.width), name + "post_per_layer_input_norm")
 
     def layer(self, x, layer):
         name = f"model.layers.{layer}."
@@ -60,8 +66,8 @@ class Gemma4(Decoder):
 
     def attention(self, x, name, layer):
         config, kind = self.config, self.config["layer_types"][layer]
-        size = config["global_head_dim"] if self.is_full(layer) else config["head_dim"]
-        shared = config["attention_k_eq_v"] and self.is_full(layer)
+        size = config.get("global_head_dim", config["head_dim"]) if self.is_full(layer) else config["head_dim"]
+        shared = config.get("attention_k_eq_v") and self.is_full(layer)
         heads = config["num_global_key_value_heads"] if shared else config["num_key_value_heads"]
 
         def by_head(t):
@@ -99,6 +105,69 @@ class Gemma4(Decoder):
         normed = self.norm(x, name + "pre_feedforward_layernorm_2")
         return sum(torch.where(chosen == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True) * run(normed, i)
                    for i in range(count))
+
+
+class Gemma3n(Gemma4):
+    """Gemma 3n, after its code in `transformers`: AltUp (Baykal et al., arXiv 2301.13310) keeps several streams of which a
+    layer transforms one; LAuReL (Menghani et al., arXiv 2411.07501) adds a projection through a low rank; the gate of
+    some layers keeps what lies above a quantile of a normal distribution."""
+
+    def forward(self, inputs):
+        config, layers, count = self.config, self.config["num_hidden_layers"], self.config["altup_num_inputs"]
+        self.kept = {}
+        table = self.take("model.embed_tokens.weight", config["vocab_size"], self.width)
+        x = table[inputs] * self.width**0.5
+        vectors = self.vectors(inputs, x)
+        streams = [x] + [self.as_large(self.linear(x, f"model.altup_projections.{i}", self.width), x)
+                         for i in range(count - 1)]
+        for layer in range(layers):
+            streams = self.updated(streams, vectors[:, :, layer], layer)
+        first = streams[0]
+        ends = [self.as_large(self.linear(streams[i + 1], f"model.altup_unembed_projections.{i}", self.width), first)
+                for i in range(count - 1)]
+        x = self.norm(sum(ends, first) / count, "model.norm")
+        return soft_cap(x @ table.T, config["final_logit_softcapping"])
+
+    @staticmethod
+    def as_large(x, other):
+        """x at the root mean square of the other."""
+        return x * other.square().mean(-1, keepdim=True).sqrt() / x.square().mean(-1, keepdim=True).clamp(min=1e-5).sqrt()
+
+    def updated(self, streams, vector, layer):
+        config, count, name = self.config, self.config["altup_num_inputs"], f"model.layers.{layer}."
+        active = config["altup_active_idx"]
+        mixes = self.linear(self.modalities(streams[active], name), name + "altup.prediction_coefs", count * count)
+        predicted = [streams[i] + sum(mixes[..., i * count + j, None] * streams[j] for j in range(count))
+                     for i in range(count)]
+        made = self.transformed(predicted[active], layer)
+        steps = self.linear(self.modalities(made, name), name + "altup.correction_coefs", count) + 1
+        corrected = [predicted[i] + steps[..., i, None] * (made - predicted[active]) for i in range(count)]
+        scale = self.take(name + "altup.correct_output_scale", self.width)
+        read = corrected[active] * (scale if config["altup_correct_scale"] else 1)
+        term = self.side_term(read, vector, name)
+        return corrected[:1] + [stream + term for stream in corrected[1:]]
+
+    def modalities(self, x, name):
+        normed = self.norm(x, name + "altup.router_norm") / self.width
+        return torch.tanh(self.linear(normed, name + "altup.modality_router", self.config["altup_num_inputs"]))
+
+    def transformed(self, x, layer):
+        name = f"model.layers.{layer}."
+        read = self.norm(x, name + "input_layernorm")
+        low = self.linear(read, name + "laurel.linear_left", self.config["laurel_rank"])
+        low = self.linear(low, name + "laurel.linear_right", self.width)
+        side = read + self.norm(low, name + "laurel.post_laurel_norm")
+        attended = self.norm(self.attention(read, name + "self_attn.", layer), name + "post_attention_layernorm")
+        x = (x + attended + side) / 2**0.5
+        h = self.norm(x, name + "pre_feedforward_layernorm")
+        gate = self.linear(h, name + "mlp.gate_proj", self.config["intermediate_size"])
+        share = self.config["activation_sparsity_pattern"][layer]
+        if share > 0:
+            quantile = torch.distributions.Normal(0.0, 1.0).icdf(torch.tensor(share))
+            gate = (gate - gate.mean(-1, keepdim=True) - gate.std(-1, unbiased=False, keepdim=True) * quantile).relu()
+        inner = self.activation(gate) * self.linear(h, name + "mlp.up_proj", self.config["intermediate_size"])
+        fed = self.linear(inner, name + "mlp.down_proj", self.width)
+        return x + self.norm(fed, name + "post_feedforward_layernorm")
 
 
 class Phimoe(Decoder):
@@ -189,7 +258,7 @@ class Vit(Decoder):
         return self.linear(attend(q, k, v, self.size**-0.5, causal=False), name + "output.dense", self.width, True)
 
 
-CLASSES = {"vit": Vit, "bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
+CLASSES = {"vit": Vit, "gemma3n_text": Gemma3n, "bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
 
 
 def decoder_of(config, weights=None):

@@ -65,10 +65,21 @@ std::int64_t attention_parameters(const TransformerConfig& c, std::int64_t layer
               only_if(a.sinks, c.heads)});
 }
 
+// Of one layer of several streams, and of the projections before and after all layers.
+std::int64_t updates_of_layer(const TransformerConfig& c) {
+  const std::int64_t n = c.architecture.updates.streams;
+  return only_if(n > 0, sum({product({n + 2, c.d_model}), product({n, n, n + 1})}));
+}
+std::int64_t stream_projections(const TransformerConfig& c) {
+  const std::int64_t n = c.architecture.updates.streams;
+  return only_if(n > 0, product({2, n - 1, c.d_model, c.d_model}));
+}
+
 std::int64_t norms_of_layer(const Architecture& a, std::int64_t layer) {
   if (a.block == BlockOrder::side_by_side_one_norm) return 1;
   const std::int64_t parts = (a.mixer(layer) != Mixer::none ? 1 : 0) + (a.has_feed_forward(layer) ? 1 : 0);
-  return (a.placement == NormPlacement::both ? 2 * parts : parts) + (a.per_layer.width > 0 ? 1 : 0);
+  return (a.placement == NormPlacement::both ? 2 * parts : parts) + (a.per_layer.width > 0 ? 1 : 0) +
+         (a.low_rank > 0 ? 1 : 0);
 }
 
 std::int64_t norm_parameters(const TransformerConfig& c) {
@@ -127,7 +138,7 @@ std::int64_t parameter_count(const TransformerConfig& c) {
   const std::int64_t norm = norm_parameters(c);
   std::int64_t layers = 0;
   for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer)});
-  return sum({layers, only_if(a.per_layer.width > 0, per_layer_parameters(c)),
+  return sum({layers, stream_projections(c), only_if(a.per_layer.width > 0, per_layer_parameters(c)),
               product({a.tied_head || a.images.size > 0 ? 1 : 2, c.vocab, c.d_model}),
               only_if(a.images.size > 0, product({c.d_model, a.images.values() + 2})), only_if(a.head_bias, c.vocab),
               product({(a.final_norm ? 1 : 0) + (a.embedding_norm ? 1 : 0) + (a.head_transform ? 1 : 0), norm}),
@@ -245,6 +256,20 @@ void validate_linear_bias(const TransformerConfig& c) {
     throw Error("ALiBi needs a head of keys for each head of queries, over the whole sequence", ErrorKind::unsupported);
 }
 
+void validate_streams(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  const AlternatingUpdates& updates = a.updates;
+  const bool is_of_layers = a.sparsity.empty() || a.sparsity.size() == static_cast<std::size_t>(c.layers);
+  const bool is_share = std::ranges::all_of(a.sparsity, [](double share) { return share >= 0 && share < 1; });
+  if (!is_of_layers || !is_share)
+    throw Error("the sparsity of activations is a share from 0 to below 1 for each layer", ErrorKind::usage);
+  if (updates.streams == 0) return;
+  if (updates.streams < 2 || updates.active < 0 || updates.active >= updates.streams || a.low_rank < 1 ||
+      a.per_layer.width < 1 || a.experts.count > 0)
+    throw Error("several streams need two or more, one of them active, a low rank, and vectors for each layer",
+                ErrorKind::usage);
+}
+
 }  // namespace
 
 void validate_layers(const TransformerConfig& c) {
@@ -254,6 +279,7 @@ void validate_layers(const TransformerConfig& c) {
   validate_shared_keys(c);
   validate_linear_bias(c);
   validate_encoder(c);
+  validate_streams(c);
 }
 
 void validate(const TransformerConfig& c, std::int64_t batch) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/alternating_updates.h"
 #include "models/attention.h"
 #include "models/experts.h"
 #include "models/mixers.h"
@@ -205,6 +206,10 @@ struct Architecture {
   bool final_norm = true;
   bool head_transform = false;  // a linear layer of the width, the activation and a norm stand before the head
   Images images = {};
+  AlternatingUpdates updates = {};  // with them, layers are those of Gemma 3n
+  std::int64_t low_rank = 0;        // LAuReL: attention stands beside its input plus a projection through this rank
+  // Of each layer, the share of the gate's normal distribution that becomes 0 (Gemma 3n); empty: none.
+  std::vector<double> sparsity = {};
   bool layer_scalars = false;  // a number, no parameter, is a factor of the result of each layer (Gemma 4)
   std::int64_t window = 0;     // a query sees this many keys, its own included; 0: all before it
   // Which layers have the window: layer i has entry i modulo the size. Empty: all.

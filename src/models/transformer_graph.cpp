@@ -1,5 +1,7 @@
 // The forward graph of a decoder-only Transformer, from the description of its layers.
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "models/experts.h"
@@ -8,6 +10,18 @@
 
 namespace ridgepoint {
 namespace {
+
+// The number below which this share of a normal distribution lies, by Newton's method.
+double normal_quantile(double share) {
+  constexpr int kSteps = 60;
+  double x = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    const double below = 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);
+    const double density = std::exp(-x * x / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    x -= std::clamp((below - share) / density, -0.5, 0.5);
+  }
+  return x;
+}
 
 struct Tables {
   Value cosines, sines;
@@ -55,10 +69,13 @@ class TransformerBuilder {
     declare_tables();
     Value x = with_positions(has_images() ? embed_patches(inputs_) : embed(inputs_));
     if (made_of_.per_layer.width > 0) per_layer_inputs_ = per_layer_inputs(x, inputs_);
+    const bool has_streams = made_of_.updates.streams > 0;
+    if (has_streams) x = updates_.begin(x);
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       const ScopeGuard scope(graph_, "layers." + std::to_string(i));
-      x = layer(x, i);
+      x = has_streams ? layer_of_streams(x, i) : layer(x, i);
     }
+    if (has_streams) x = updates_.end(x);
     if (has_images()) x = class_states(x);
     return head(made_of_.final_norm ? stream_norm(x, "ln_final") : x);
   }
@@ -177,6 +194,38 @@ class TransformerBuilder {
     if (!made_of_.layer_scalars) return result;
     return mul(graph_, result,
                input(graph_, graph_.scope() + std::string(kLayerScalar), {DType::fp32, Shape{1}}, Role::constant));
+  }
+
+  // Of Gemma 3n: streams [T,n,D], of which one passes through the layer.
+  Value layer_of_streams(Value streams, std::int64_t index) {
+    if (stop_point_) stop_point_();
+    const double half = 1 / std::sqrt(2.0);
+    const Value predicted = updates_.predicted(streams);
+    const Value x = updates_.active(predicted);
+    const Value read = stream_norm(x, "ln1");
+    const Value side = add(graph_, read, through_low_rank(read));
+    const Value attended = add(graph_, x, stream_norm(attention(read, index), "ln1_after"));
+    const Value joined = scale(graph_, add(graph_, attended, side), half);
+    const Value transformed = feed_forward(stream_norm(joined, "ln2"), index);
+    const Value made = add(graph_, joined, stream_norm(transformed, "ln2_after"));
+    const Value corrected = updates_.corrected(predicted, made);
+    return updates_.with_term(corrected, from_per_layer_input(updates_.scaled_active(corrected), index));
+  }
+
+  // LAuReL (Menghani et al. 2024, arXiv:2411.07501).
+  Value through_low_rank(Value x) {
+    const ScopeGuard scope(graph_, "low_rank");
+    return stream_norm(linear(linear(x, made_of_.low_rank, 'R', "left"), config_.d_model, 'D', "right"), "ln");
+  }
+
+  // x [T,F] above the quantile of the normal distribution with its mean and deviation; 0 below.
+  Value above_quantile(Value x, double share) {
+    const auto mean = [&](Value v) {
+      return scale(graph_, reduce_sum(graph_, v, {-1}, true), 1 / static_cast<double>(graph_.type(x).shape[-1]));
+    };
+    const Value centred = sub(graph_, x, mean(x));
+    const Value deviation = sqrt(graph_, mean(mul(graph_, centred, centred)));
+    return relu(graph_, sub(graph_, centred, scale(graph_, deviation, normal_quantile(share))));
   }
 
   // A vector of each token for each layer, [T,width]: its row of an embedding of their own and a projection of its
@@ -454,7 +503,10 @@ class TransformerBuilder {
     if (made_of_.has_experts(layer) && !made_of_.experts.beside_dense) return experts(x);
     const bool has_bias = made_of_.feed_forward_bias;
     const std::int64_t width = config_.dense_width(layer);
-    Value inner = activate(scaled(linear(x, width, 'F', "w1", has_bias), made_of_.part_scales.gate));
+    Value gate = scaled(linear(x, width, 'F', "w1", has_bias), made_of_.part_scales.gate);
+    if (!made_of_.sparsity.empty() && made_of_.sparsity[static_cast<std::size_t>(layer)] > 0)
+      gate = above_quantile(gate, made_of_.sparsity[static_cast<std::size_t>(layer)]);
+    Value inner = activate(gate);
     if (made_of_.gated) inner = mul(graph_, inner, linear(x, width, 'F', "w3", has_bias));
     return scaled(linear(inner, config_.d_model, 'D', "w2", has_bias), made_of_.part_scales.feed_forward);
   }
@@ -537,6 +589,7 @@ class TransformerBuilder {
   std::optional<Value> query_growth_;
   std::optional<Heads> full_keys_, window_keys_;  // of the last layer of the kind that has its own
   std::vector<Value> per_layer_inputs_;
+  StreamUpdates updates_{graph_, made_of_.updates, made_of_.norm_epsilon};
   std::vector<ExpertRouting> routings_;
   const StopPoint& stop_point_;
 };

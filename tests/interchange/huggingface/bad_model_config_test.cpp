@@ -126,6 +126,16 @@ TEST(BadModelConfig, images_without_a_patch_are_refused) {
   EXPECT_THAT(refusal(R"({"model_type": "vit", "image_size": 1099511627776})"), HasSubstr("from 1 to 65536"));
 }
 
+TEST(BadModelConfig, streams_that_are_not_there_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "altup_active_idx": 4})"), HasSubstr("one of them active"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "altup_num_inputs": 1})"), HasSubstr("two or more"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "activation_sparsity_pattern": [0.5]})"),
+              HasSubstr("a list of 35 shares, one a layer"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "num_hidden_layers": 2, "num_kv_shared_layers": 0,
+                          "intermediate_size": [8, 16]})"),
+              HasSubstr("a list of 2 equal ones"));
+}
+
 TEST(BadModelConfig, absurd_sizes_are_refused_and_overflow_nothing) {
   EXPECT_THAT(refusal_of_llama(R"("hidden_size": 1099511627776, "num_attention_heads": 1)"),
               AllOf(StartsWith("c: "), HasSubstr("parameter")));

@@ -239,6 +239,19 @@ TEST(ModelConfig, of_images_has_a_token_for_each_patch_and_one_for_the_class) {
   EXPECT_EQ(c.vocab, 3);
 }
 
+TEST(ModelConfig, of_gemma3n_has_streams_and_gates_that_keep_their_largest_values) {
+  const Architecture a = config_of(R"({"model_type": "gemma3n", "text_config": {"model_type": "gemma3n_text",
+      "num_hidden_layers": 30, "num_kv_shared_layers": 10}})")
+                             .architecture;
+  EXPECT_EQ(a.updates, (AlternatingUpdates{.streams = 4}));
+  EXPECT_EQ(a.low_rank, 64);
+  EXPECT_EQ(a.layers_without_keys, 10);
+  ASSERT_EQ(a.sparsity.size(), 30U);
+  EXPECT_EQ(a.sparsity[9], 0.95);
+  EXPECT_EQ(a.sparsity[10], 0);
+  EXPECT_EQ(a.logit_cap, 30);
+}
+
 TEST(ModelConfig, of_phimoe_says_that_experts_are_not_sampled) {
   const ModelConfig model = parse(R"({"model_type": "phimoe", "router_jitter_noise": 0.02, "rope_scaling": {
       "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,

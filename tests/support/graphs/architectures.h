@@ -166,6 +166,14 @@ inline std::vector<TransformerConfig> architectures() {
                       .window = 5,
                       .window_layers = {true, false, false},
                       .separate_rotary = true});
+  add("streams", {.kv_heads = 2,
+                  .placement = NormPlacement::both,
+                  .activation = Activation::gelu_tanh,
+                  .query_scale = 0.2,
+                  .per_layer = {.width = 16, .vocab = 53},
+                  .updates = {.streams = 3, .active = 1},
+                  .low_rank = 5,
+                  .sparsity = {0.7, 0, 0}});
   add("experts_beside", {.placement = NormPlacement::both,
                          .activation = Activation::gelu_tanh,
                          .experts = {.count = 5,

@@ -13,7 +13,7 @@ namespace ridgepoint {
 // clang-format off
 #define RIDGEPOINT_FAMILIES(EACH) \
   EACH(gpt2) EACH(llama) EACH(mistral) EACH(mixtral) EACH(qwen2) EACH(qwen3) EACH(qwen2_moe) EACH(qwen3_moe) \
-  EACH(gemma2) EACH(gemma3) EACH(gemma4) EACH(phi3) EACH(phimoe) EACH(dbrx) EACH(olmo2) EACH(gemma) EACH(olmo) EACH(olmo3) EACH(olmoe) EACH(smollm3) \
+  EACH(gemma2) EACH(gemma3) EACH(gemma3n) EACH(gemma4) EACH(phi3) EACH(phimoe) EACH(dbrx) EACH(olmo2) EACH(gemma) EACH(olmo) EACH(olmo3) EACH(olmoe) EACH(smollm3) \
   EACH(seed_oss) EACH(ernie4_5) EACH(ernie4_5_moe) EACH(hunyuan_v1_dense) EACH(exaone4) EACH(granite) \
   EACH(granitemoe) EACH(ministral3) EACH(minimax_m2) EACH(glm) EACH(glm4) EACH(glm4_moe) EACH(deepseek) \
   EACH(deepseek_v2) EACH(deepseek_v3) EACH(gpt_oss) EACH(llama4) EACH(starcoder2) EACH(stablelm) EACH(phi) \
@@ -33,7 +33,6 @@ struct Lacking {
   std::string_view what;
 };
 constexpr Lacking kLacking[] = {
-    {"gemma3n", "per-layer embeddings"},
     {"modernbert", "attention to later tokens"},
     {"t5", "an encoder and relative positions"},
     {"bart", "an encoder"},
@@ -79,6 +78,7 @@ constexpr OuterModel kOuter[] = {
     {"glm4v_moe", "text_config", "glm4_moe"},
     {"qwen3_5", "text_config", "qwen3_5_text"},
     {"qwen3_5_moe", "text_config", "qwen3_5_moe_text"},
+    {"gemma3n", "text_config", "gemma3n_text"},
     {"gemma4", "text_config", "gemma4_text"},
     {"lfm2_vl", "text_config", "lfm2"},
     {"minicpmv", "", "llama"},

@@ -1,8 +1,12 @@
-// Gemma 4, the text model: layers without a window have wider heads, of which a part is rotated and whose values may be
-// their keys. The last layers may read keys and values of layers before them. Beside the stream, each layer may read a
-// vector of each token, and layers may have experts beside a feed-forward layer.
+// Gemma 3n, the text model: several streams of which a layer transforms one, a projection through a low rank beside
+// attention, and gates that keep their largest values in some layers; the last layers read keys and values of layers
+// before them, and each reads a vector of each token beside the streams. Gemma 4, the text model: layers without a
+// window have wider heads, of which a part is rotated and whose values may be their keys. The last layers may read keys
+// and values of layers before them. Beside the stream, each layer may read a vector of each token, and layers may have
+// experts beside a feed-forward layer.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"
@@ -71,8 +75,6 @@ Rotary read_rotary_of_kind(ConfigFields& object, const TransformerConfig& c, dou
 
 void read_gemma4_rotaries(ConfigFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
-  a.rotary = {.theta = 1e6, .share = 0.25, .scaling = RotaryScaling::proportional};
-  a.window_rotary = {.theta = 10000};
   std::optional<ConfigFields> both = fields.object("rope_parameters");
   if (!both) return;
   if (std::optional<ConfigFields> object = both->object("full_attention"))
@@ -103,6 +105,8 @@ void layers_of_both_kinds(FamilyFields& fields, TransformerConfig& c) {
       in->note("the last layer has no window, as in transformers");
     }
     read_full_heads(*in, c);
+    a.rotary = {.theta = 1e6, .share = 0.25, .scaling = RotaryScaling::proportional};
+    a.window_rotary = {.theta = 10000};
     read_gemma4_rotaries(*in, c);
   }
   fields.write("attention_k_eq_v", a.full_heads.keys_are_values);
@@ -132,6 +136,109 @@ void experts_beside(FamilyFields& fields, TransformerConfig& c, bool has_experts
   experts.rules.has_expert_scales = true;
 }
 
+// The vectors that each layer reads, and the last layers, which project no keys. Absent: as the family has them.
+void per_layer_inputs(FamilyFields& fields, TransformerConfig& c, double absent_layers) {
+  Architecture& a = c.architecture;
+  if (ConfigFields* in = fields.in()) {
+    a.layers_without_keys = static_cast<std::int64_t>(in->not_negative("num_kv_shared_layers", absent_layers));
+    if (a.layers_without_keys >= c.layers)
+      in->fail("num_kv_shared_layers",
+               fmt::format("is {}, but there are {} layers: the first ones need keys of their own",
+                           a.layers_without_keys, c.layers));
+    constexpr std::string_view kWidth = "hidden_size_per_layer_input";
+    const bool is_null = in->contains(kWidth) && !in->has(kWidth);
+    a.per_layer.width = is_null ? 0 : static_cast<std::int64_t>(in->not_negative(kWidth, 256));
+    in->skip(kWidth);
+    const std::int64_t vocab = in->size("vocab_size_per_layer_input", 262144);
+    if (a.per_layer.width > 0) a.per_layer.vocab = vocab;
+  }
+  fields.write("num_kv_shared_layers", a.layers_without_keys);
+  fields.write("hidden_size_per_layer_input", a.per_layer.width);
+  if (a.per_layer.width > 0) fields.write("vocab_size_per_layer_input", a.per_layer.vocab);
+}
+
+// One share a layer; without the list, 0.95 in the first 10 layers of more than 10.
+std::vector<double> read_sparsity(ConfigFields& fields, std::int64_t layers) {
+  constexpr std::string_view kKey = "activation_sparsity_pattern";
+  const Json* list = fields.find(kKey);
+  std::vector<double> shares;
+  if (list == nullptr) {
+    constexpr std::int64_t kSparse = 10;
+    for (std::int64_t layer = 0; layer < layers; ++layer)
+      shares.push_back(layers > kSparse && layer < kSparse ? 0.95 : 0.0);
+  } else if (!list->is_array() || list->size() != static_cast<std::size_t>(layers)) {
+    fields.fail(kKey, fmt::format("must be a list of {} shares, one a layer", layers));
+  } else {
+    for (const Json& share : *list) {
+      if (!share.is_number() || share.get<double>() < 0 || share.get<double>() >= 1)
+        fields.fail(kKey, "has an entry that is no share from 0 to below 1");
+      shares.push_back(share.get<double>());
+    }
+  }
+  return std::ranges::all_of(shares, [](double share) { return share == 0; }) ? std::vector<double>() : shares;
+}
+
+// intermediate_size may be a list of equal numbers.
+void use_one_width(ConfigFields& fields, TransformerConfig& c) {
+  const Json* list = fields.find("intermediate_size");
+  if (list == nullptr || !list->is_array()) {
+    c.d_ff = fields.size("intermediate_size", 16384);
+    return;
+  }
+  const bool are_equal = std::ranges::all_of(*list, [&](const Json& one) { return one == (*list)[0]; });
+  if (list->size() != static_cast<std::size_t>(c.layers) || !are_equal || !(*list)[0].is_number_unsigned())
+    fields.fail("intermediate_size", fmt::format("must be one number, or a list of {} equal ones", c.layers));
+  c.d_ff = (*list)[0].get<std::int64_t>();
+}
+
+void gemma3n(FamilyFields& fields, TransformerConfig& c) {
+  const std::int64_t width = c.d_ff;
+  fields.decoder(c, {.vocab = 262400,
+                     .hidden = 2048,
+                     .intermediate = 16384,
+                     .layers = 35,
+                     .heads = 8,
+                     .kv_heads = 2,
+                     .head_dim = 256,
+                     .max_positions = 32768,
+                     .tied = true,
+                     .intermediate_key = "_width",
+                     .activation_key = "hidden_activation",
+                     .activation = "gelu_pytorch_tanh",
+                     .theta = std::nullopt});
+  fields.write("intermediate_size", width);
+  Architecture& a = c.architecture;
+  a.placement = NormPlacement::both;
+  a.projection_norm = ProjectionNorm::per_head;
+  a.value_norm = a.separate_rotary = true;
+  a.query_scale = 1;
+  a.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
+  attention_bias(fields, a, false);
+  windows(fields, c, 512, windows_but_every(5, c.layers));
+  per_layer_inputs(fields, c, 15);
+  fields.size("altup_num_inputs", a.updates.streams, 4);
+  fields.flag("altup_correct_scale", a.updates.has_scale, true);
+  fields.size("laurel_rank", a.low_rank, 64);
+  if (ConfigFields* in = fields.in()) {
+    use_one_width(*in, c);
+    a.updates.active = static_cast<std::int64_t>(in->not_negative("altup_active_idx", 0));
+    a.sparsity = read_sparsity(*in, c.layers);
+    a.logit_cap = in->has("final_logit_softcapping") ? in->positive("final_logit_softcapping", 30) : 30;
+    a.rotary.theta = in->positive("rope_theta", 1e6);
+    a.window_rotary.theta = in->positive("rope_local_base_freq", 10000);
+    in->refuse("rope_scaling", "rotary embedding of this family is scaled by rope_parameters alone");
+    read_gemma4_rotaries(*in, c);
+    for (const char* key : {"altup_coef_clip", "hidden_act"}) in->skip(key);
+  }
+  fields.write("altup_active_idx", a.updates.active);
+  fields.write("final_logit_softcapping", a.logit_cap);
+  Json shares =
+      a.sparsity.empty() ? Json(std::vector<double>(static_cast<std::size_t>(c.layers), 0.0)) : Json(a.sparsity);
+  fields.write("activation_sparsity_pattern", std::move(shares));
+  fields.write("rope_parameters", Json{{"full_attention", gemma4_rotary_object(a.rotary)},
+                                       {"sliding_attention", gemma4_rotary_object(a.window_rotary)}});
+}
+
 void gemma4(FamilyFields& fields, TransformerConfig& c) {
   bool has_experts = c.architecture.experts.count > 0;
   fields.flag("enable_moe_block", has_experts, false);
@@ -157,21 +264,11 @@ void gemma4(FamilyFields& fields, TransformerConfig& c) {
   attention_bias(fields, a, false);
   experts_beside(fields, c, has_experts);
   layers_of_both_kinds(fields, c);
+  per_layer_inputs(fields, c, 0);
   fields.flag("use_double_wide_mlp", a.wide_without_keys, false);
   if (ConfigFields* in = fields.in()) {
     a.logit_cap = in->has("final_logit_softcapping") ? in->positive("final_logit_softcapping", 1) : 0;
     in->skip("final_logit_softcapping");
-    a.layers_without_keys = static_cast<std::int64_t>(in->not_negative("num_kv_shared_layers", 0));
-    if (a.layers_without_keys >= c.layers)
-      in->fail("num_kv_shared_layers",
-               fmt::format("is {}, but there are {} layers: the first ones need keys of their own",
-                           a.layers_without_keys, c.layers));
-    a.per_layer.width = in->contains("hidden_size_per_layer_input") && !in->has("hidden_size_per_layer_input")
-                            ? 0
-                            : static_cast<std::int64_t>(in->not_negative("hidden_size_per_layer_input", 256));
-    in->skip("hidden_size_per_layer_input");
-    const std::int64_t vocab = in->size("vocab_size_per_layer_input", 262144);
-    if (a.per_layer.width > 0) a.per_layer.vocab = vocab;
     if (in->text("use_bidirectional_attention", "vision") != "vision")
       in->fail("use_bidirectional_attention", "is not 'vision'; attention to later tokens of text is not supported");
     if (!has_experts) {
@@ -179,9 +276,6 @@ void gemma4(FamilyFields& fields, TransformerConfig& c) {
     }
   }
   fields.write("final_logit_softcapping", a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr));
-  fields.write("num_kv_shared_layers", a.layers_without_keys);
-  fields.write("hidden_size_per_layer_input", a.per_layer.width);
-  if (a.per_layer.width > 0) fields.write("vocab_size_per_layer_input", a.per_layer.vocab);
 }
 
 constexpr WeightNames kGemma4Names = {.experts = "",
@@ -192,6 +286,8 @@ constexpr WeightNames kGemma4Names = {.experts = "",
 
 }  // namespace
 
+extern const Family family_gemma3n{"gemma3n_text",    "Gemma3nForCausalLM",          read_by<gemma3n>,
+                                   write_by<gemma3n>, {.norms = kGemma4Names.norms}, kNotModelled};
 extern const Family family_gemma4{"gemma4_text",    "Gemma4ForCausalLM", read_by<gemma4>,
                                   write_by<gemma4>, kGemma4Names,        kNotModelled};
 

@@ -45,6 +45,7 @@ class WeightList {
       matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
     }
     if (a.embedding_norm) norm(fmt::format("{}{}", model, names_.embedding_norm), "ln_embeddings");
+    add_stream_projections(model);
     if (a.per_layer.width > 0) add_per_layer_inputs(model);
     if (a.token_types > 0)
       matrix(fmt::format("{}{}.weight", model, names_.token_types), c_.d_model,
@@ -124,9 +125,32 @@ class WeightList {
       linear(file, "per_layer_projection", width, {{layer + "per_layer_output", c_.d_model}}, false);
       norm(file + "post_per_layer_input_norm", layer + "ln_per_layer");
     }
+    if (a.updates.streams > 0) add_updates(file, layer);
     if (a.layer_scalars) {
       vector(file + "layer_scalar", {{fmt::format("layers.{}{}", index, kLayerScalar), 1}});
       weights_.back().is_constant = true;
+    }
+  }
+
+  void add_updates(const std::string& file, const std::string& layer) {
+    const std::int64_t n = c_.architecture.updates.streams;
+    const std::int64_t rank = c_.architecture.low_rank;
+    linear(file, "altup.prediction_coefs", n, {{layer + "altup.prediction", n * n}}, false);
+    linear(file, "altup.correction_coefs", n, {{layer + "altup.correction", n}}, false);
+    linear(file, "altup.modality_router", c_.d_model, {{layer + "altup.router", n}}, false);
+    norm(file + "altup.router_norm", layer + "altup.router_norm");
+    vector(file + "altup.correct_output_scale", {{layer + "altup.output_scale", c_.d_model}});
+    linear(file, "laurel.linear_left", c_.d_model, {{layer + "low_rank.left", rank}}, false);
+    linear(file, "laurel.linear_right", rank, {{layer + "low_rank.right", c_.d_model}}, false);
+    norm(file + "laurel.post_laurel_norm", layer + "low_rank.ln");
+  }
+
+  void add_stream_projections(const std::string& model) {
+    for (std::int64_t i = 0; i + 1 < c_.architecture.updates.streams; ++i) {
+      const std::string number = std::to_string(i);
+      linear(model, "altup_projections." + number, c_.d_model, {{"altup.projections." + number, c_.d_model}}, false);
+      linear(model, "altup_unembed_projections." + number, c_.d_model,
+             {{"altup.last_projections." + number, c_.d_model}}, false);
     }
   }
 

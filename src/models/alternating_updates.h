@@ -1,0 +1,51 @@
+// AltUp (Baykal et al. 2023, arXiv:2301.13310), as Gemma 3n has it: a token has several streams, of which a layer
+// transforms one. Before the layer each is predicted from all, and after it each is corrected by what the layer
+// changed.
+#pragma once
+
+#include <cstdint>
+
+#include "ridgepoint/graph.h"
+
+namespace ridgepoint {
+
+struct AlternatingUpdates {
+  std::int64_t streams = 0;  // 0: a token has one, as usual
+  std::int64_t active = 0;   // the one that layers transform
+  bool has_scale = true;     // what a layer reads of the corrected streams is multiplied by a vector
+
+  bool operator==(const AlternatingUpdates&) const = default;
+};
+
+// Streams are [T,n,D]. The parameters of a layer stand under the current scope: altup.router_norm.weight [D],
+// altup.router.weight [n,D], altup.prediction.weight [n n,n], altup.correction.weight [n,n] and altup.output_scale [D].
+class StreamUpdates {
+ public:
+  StreamUpdates(Graph& graph, const AlternatingUpdates& made_of, double norm_epsilon)
+      : graph_(graph), made_of_(made_of), epsilon_(norm_epsilon) {}
+
+  // x [T,D] and its projections at the root mean square of x. Parameters: altup.projections.I.weight [D,D].
+  Value begin(Value x);
+  // The mean [T,D] of the first stream and the projections of the others: altup.last_projections.I.weight [D,D].
+  Value end(Value streams);
+
+  Value predicted(Value streams);
+  Value corrected(Value predicted, Value made);  // `made` [T,D] is the active stream after the layer
+  Value active(Value streams);                   // [T,D]
+  Value scaled_active(Value streams);            // times altup.output_scale
+  Value with_term(Value streams, Value term);    // the term [T,D] added to all but the first
+
+ private:
+  Value parameter(const char* name, Shape shape);
+  Value linear(Value x, std::int64_t out, const char* name);
+  Value as_large(Value x, Value other);
+  Value mean_square(Value x);
+  Value modalities(Value x);
+  Value stream(Value streams, std::int64_t index);
+
+  Graph& graph_;
+  const AlternatingUpdates& made_of_;
+  double epsilon_;
+};
+
+}  // namespace ridgepoint
