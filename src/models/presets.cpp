@@ -93,8 +93,8 @@ constexpr std::int64_t kNormsBesideDense = 3;
 std::int64_t layer_parameters(const TransformerConfig& c, std::int64_t layer) {
   const Architecture& a = c.architecture;
   const Mixer mixer = a.mixer(layer);
-  std::int64_t count =
-      sum({product({norms_of_layer(a, layer), norm_parameters(c)}), product({2, a.per_layer.width, c.d_model})});
+  std::int64_t count = sum({product({norms_of_layer(a, layer), norm_parameters(c)}),
+                            product({2, sum({a.per_layer.width, a.low_rank}), c.d_model}), updates_of_layer(c)});
   if (attends(mixer)) count = sum({count, attention_parameters(c, layer)});
   if (has_state(mixer)) count = sum({count, mixer_parameters(state_mixer_of(mixer), a.state, c.d_model)});
   if (!a.has_feed_forward(layer)) return count;

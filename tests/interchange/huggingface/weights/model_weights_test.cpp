@@ -87,6 +87,13 @@ TEST(ModelWeights, are_the_parameters_of_the_graph) {
   }
 }
 
+TEST(ModelWeights, name_a_module_once_of_which_a_layer_of_the_files_has_several_parts) {
+  const std::vector<PublishedLayer> layers = published_layers(tiny("qwen3_next"));
+  const auto found = std::ranges::find(layers, "model.layers.0.linear_attn.in_proj_qkvz", &PublishedLayer::name);
+  ASSERT_NE(found, layers.end());
+  EXPECT_THAT(found->modules, ElementsAre("layers.0.mixer.qkv_proj", "layers.0.mixer.z_proj"));
+}
+
 TEST(ModelWeights, of_a_preset_has_the_names_of_llama) {
   const TransformerConfig config{"small", 11, 8, 16, 10, 1, 4};
   const TemporaryFolder folder;
