@@ -32,7 +32,8 @@ def write(options):
     for name, model in models():
         folder = pathlib.Path(options.folder) / name
         folder.mkdir(parents=True)
-        words = [options.program, "verify", "--device", "cpu", "--model", model, "--batch", "2", "--context", "13",
+        context = "10" if name == "vit" else "13"  # the class token and the patches of an image
+        words = [options.program, "verify", "--device", "cpu", "--model", model, "--batch", "2", "--context", context,
                  "--seed", "7", "--optimizer-steps", "0", "--save-weights", f"{folder}/model/",
                  "--save-tokens", f"{folder}/tokens.safetensors", "--dump", f"{folder}/results.safetensors"]
         subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
