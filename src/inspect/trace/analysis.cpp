@@ -58,6 +58,7 @@ class TraceAnalysis {
     constexpr std::uint32_t kNone = UINT32_MAX;
     std::vector<std::uint32_t> device_of_track(trace_.tracks.size(), kNone);
     stream_of_track_.resize(trace_.tracks.size());
+    calls_.reserve(trace_.activities.size());
     for (std::uint32_t i = 0; i < trace_.activities.size(); ++i) {
       const TraceEvent& activity = trace_.activities[i];
       std::uint32_t& number = device_of_track[activity.track];
@@ -183,6 +184,8 @@ class TraceAnalysis {
     std::vector<std::uint32_t> names(trace_.names.size(), UINT32_MAX);  // of the lane, by name of the trace
     std::int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     timeline.has_phases = false;
+    timeline.events.reserve(device.activities.size());
+    activities_of_lane_.reserve(device.activities.size());
     for (const std::uint32_t i : device.activities) {
       const TraceEvent& activity = trace_.activities[i];
       stop_regularly(stop_point_, i);

@@ -149,6 +149,14 @@ TEST(ReadTrace, counts_integers_beyond_63_bits) {
   EXPECT_EQ(trace.fault(TraceFault::beyond_63_bits), 1u) << "not the argument that no one asks for";
 }
 
+TEST(ReadTrace, keeps_sums_of_durations_within_63_bits) {
+  std::string events = kernel_at("1", "1");
+  for (int i = 0; i < 5; ++i) events += ',' + kernel_at("1", "2000000000000000");
+  const Trace trace = read_text(document(events));
+  EXPECT_THAT(trace.activities, SizeIs(3));
+  EXPECT_EQ(trace.fault(TraceFault::beyond_63_bits), 3u);
+}
+
 TEST(ReadTrace, leaves_out_the_time_0_where_other_times_are_late) {
   const Trace late = read_text(document(kernel_at("0", "2") + ',' + kernel_at("1682725898082228", "2")));
   EXPECT_THAT(late.activities, SizeIs(1));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -267,7 +268,7 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
     table.add({lane.rank.value_or(static_cast<std::int64_t>(i)), share_text(lane.idle.busy_ns, lane.idle.wall_ns),
                ms_text(lane.kernels.time_ns), ms_text(lane.collectives.time_ns),
                ranks.empty() ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns), rank.last,
-               us(rank.clock_ns), lane.file});
+               us(rank.clock_ns), std::filesystem::path(lane.file).filename().string()});
   }
   if (ranks.empty()) {
     table.remark = "No collective is on all ranks, so nothing says who waits for whom.";
@@ -350,8 +351,8 @@ Page trace_page(const std::vector<TraceLane>& lanes, const TraceViewOptions& opt
     }
     return page;
   }
-  for (const TraceLane& lane : lanes) add_lane(page, lane, options);
   if (lanes.size() > 1) page.tables.push_back(ranks_table(lanes, ranks));
+  for (const TraceLane& lane : lanes) add_lane(page, lane, options);
   return page;
 }
 
