@@ -37,9 +37,9 @@ class TraceCommand : public Command {
   }
   std::string_view notes() const override {
     return "FILE is what PyTorch's profiler writes (export_chrome_trace, tensorboard_trace_handler), plain or in gzip, "
-           "of NVIDIA and AMD, what `ridgepoint profile --trace` writes, or `nsys export --type sqlite`. Several files "
-           "are several ranks. Files of "
-           "gigabytes are read once. docs/trace.md says how each figure is found.";
+           "of NVIDIA and AMD; what `ridgepoint profile --trace`, `nsys export --type sqlite` or `nsys stats` writes. "
+           "Several files are several ranks. Files of gigabytes are read once. docs/trace.md says how each figure is "
+           "found.";
   }
 
   void add_options(CLI::App& app) override {

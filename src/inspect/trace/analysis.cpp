@@ -159,7 +159,10 @@ class TraceAnalysis {
     lane.steps = steps_of(device);
     const std::size_t only = selected_step(lane.steps);
     if (only != SIZE_MAX) lane.selection = lane.steps[only].name;
-    if (device == nullptr) return lane;
+    if (device == nullptr) {
+      add_sums(lane);
+      return lane;
+    }
     lane.device = name_of(*device);
     if (const auto rank = rank_in(lane.device)) lane.rank = rank;
     lane.streams = device->streams;
@@ -256,6 +259,24 @@ class TraceAnalysis {
     if (sum.dtype != product.dtype) sum.dtype.clear();
     if (!is_counted) sum.flops += product.flops;
     sum.time_ns += event.duration_ns;
+  }
+
+  // Of a file that has nothing else.
+  void add_sums(TraceLane& lane) const {
+    lane.timeline.has_phases = false;
+    for (const TraceSum& sum : trace_.sums) {
+      const auto us = [](double ns) { return ns / 1e3; };
+      KernelRow& row = lane.timeline.sums.emplace_back();
+      row.name = trace_.names[sum.name];
+      row.sum = {sum.calls, sum.total_ns};
+      row.kernel_class = classes_[sum.name];
+      row.us.mean = us(static_cast<double>(sum.total_ns) / static_cast<double>(sum.calls));
+      row.us.median = us(sum.median_ns);
+      row.us.min = us(sum.least_ns);
+      row.us.max = us(sum.most_ns);
+      row.us.std = us(sum.deviation_ns);
+      lane.kernels.add(row.sum);
+    }
   }
 
   // In fp32 the kernels may be of TF32, which the file does not say.

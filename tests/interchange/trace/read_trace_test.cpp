@@ -228,6 +228,27 @@ TEST(ReadTrace, counts_the_work_of_products_whose_shapes_are_recorded) {
   EXPECT_EQ(trace.products[2].flops, 7 * 2 * 2 * 3 * 5);
 }
 
+TEST(ReadTrace, reads_the_sums_of_nsys_stats_as_text_and_as_csv) {
+  const Trace table = read_text(
+      "Processing [report.sqlite] with [cuda_gpu_kern_sum.py]...\n\n"
+      " Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name\n"
+      " --------  ---------------  ---------  --------  --------  --------  --------  -----------  ----\n"
+      "     75.0              300          2     150.0     150.0       100       200         70.7  void gemm<4, "
+      "2>(int)\n"
+      "     25.0              100          1     100.0     100.0       100       100          0.0  add\n");
+  ASSERT_THAT(table.sums, SizeIs(2));
+  EXPECT_EQ(table.names[table.sums[0].name], "void gemm<4, 2>(int)");
+  EXPECT_EQ(table.sums[0].calls, 2);
+  EXPECT_EQ(table.sums[0].total_ns, 300);
+  const Trace csv = read_text(
+      "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+      "75.0,300,2,150.0,150.0,100,200,70.7,\"void gemm<4, 2>(int)\"\n"
+      "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+      "75.0,300,2,150.0,150.0,100,200,70.7,cudaLaunchKernel\n");
+  ASSERT_THAT(csv.sums, SizeIs(1)) << "calls of the host are no kernels";
+  EXPECT_EQ(csv.names[csv.sums[0].name], "void gemm<4, 2>(int)");
+}
+
 TEST(ReadTrace, says_what_a_file_is_that_is_no_trace) {
   EXPECT_THAT(problem_of("\x80\x04]q"), HasSubstr("it is a pickle; `ridgepoint snapshot` reads"));
   EXPECT_THAT(problem_of("PK\x03\x04"), HasSubstr("zip archive"));

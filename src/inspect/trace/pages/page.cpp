@@ -61,6 +61,11 @@ std::string heading_of(const TraceLane& lane) {
 
 // What the device did.
 std::string summary_of(const TraceLane& lane) {
+  if (!lane.timeline.sums.empty()) {
+    return fmt::format(
+        "{} in {} ms, as sums by kernel: the file has no times, so steps, idle time and launches are unknown",
+        counted(lane.kernels.calls, "kernel", "kernels"), ms_text(lane.kernels.time_ns));
+  }
   if (lane.timeline.events.empty()) {
     return fmt::format("{} in the file, none of a device: a run on a CPU, or one without ProfilerActivity.CUDA.",
                        counted(static_cast<std::int64_t>(lane.events), "event", "events"));
@@ -239,7 +244,12 @@ std::vector<Table> tables_of(const TraceLane& lane, const TimelineFigures& figur
 void add_lane(Page& page, const TraceLane& lane, const TraceViewOptions& options) {
   std::string caption = heading_of(lane) + '\n' + summary_of(lane);
   std::vector<Table> tables;
-  if (lane.timeline.events.empty()) {
+  if (!lane.timeline.sums.empty()) {
+    const TimelineFigures figures(lane.timeline, 1);
+    tables = {kernel_table(figures, options.top == 0 ? SIZE_MAX : options.top, "all kernels", true),
+              class_table(figures, false)};
+    caption += '\n' + products_sentence(lane);
+  } else if (lane.timeline.events.empty()) {
     if (!lane.steps.empty()) tables.push_back(step_table(lane, options.top == 0 ? SIZE_MAX : options.top));
   } else {
     tables = tables_of(lane, TimelineFigures(lane.timeline, 1), options);
