@@ -37,15 +37,17 @@ class TraceCommand : public Command {
   }
   std::string_view notes() const override {
     return "FILE is what PyTorch's profiler writes (export_chrome_trace, tensorboard_trace_handler), plain or in gzip, "
-           "of NVIDIA and AMD, what `ridgepoint profile --trace` writes, or `nsys export --type sqlite`. Several files "
-           "are several ranks. Files of "
-           "gigabytes are read once. docs/trace.md says how each figure is found.";
+           "of NVIDIA and AMD; what `ridgepoint profile --trace`, `nsys export --type sqlite` or `nsys stats` writes. "
+           "Several files are several ranks. Files of gigabytes are read once. docs/trace.md says how each figure is "
+           "found.";
   }
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Trace";
     app.add_option("FILE", files_, "the trace; one file a rank")->type_name("FILE")->group(kGroup);
-    app.add_option("--diff", diff_, "compare with this later trace")->type_name("FILE")->group(kGroup);
+    app.add_option("--diff", diff_, "compare with this later trace: the first device of each")
+        ->type_name("FILE")
+        ->group(kGroup);
     step_option_ = app.add_option("--step", step_, "only what this step launched, by the number of its ProfilerStep")
                        ->type_name("N")
                        ->group(kGroup);
@@ -80,13 +82,13 @@ class TraceCommand : public Command {
     const std::vector<TraceLane> lanes = analyse();
     write(output_options_, [&](Format format, std::size_t) {
       return diff_.empty() ? tables::trace_page(lanes, view_, format)
-                           : tables::trace_difference_page(lanes.front(), lanes.back(), view_.top, format);
+                           : tables::trace_difference_page(lanes.front(), lanes[last_file_begin_], view_.top, format);
     });
     return kExitOk;
   }
 
  private:
-  std::vector<TraceLane> analyse() const {
+  std::vector<TraceLane> analyse() {
     const KernelRules rules = classes_.empty() ? KernelRules() : KernelRules::with_file(classes_);
     const TraceSelection selection = {.step = step_option_->count() > 0 ? std::optional(step_) : std::nullopt,
                                       .range_ns = parsed_range()};
@@ -94,6 +96,7 @@ class TraceCommand : public Command {
     Progress progress(std::vector<double>(files_.size(), 1));
     for (std::size_t file = 0; file < files_.size(); ++file) {
       progress.start_row(file, files_[file]);
+      last_file_begin_ = lanes.size();
       Trace trace = read_trace(files_[file], [&](double share) {
         stop_if_interrupted();
         constexpr double kShareOfReading = 0.8;
@@ -122,6 +125,7 @@ class TraceCommand : public Command {
   std::vector<std::string> files_;
   std::string diff_, by_, classes_, range_;
   std::int64_t step_ = 0, top_ = 15;
+  std::size_t last_file_begin_ = 0;  // among the devices of all files
   const CLI::Option* step_option_ = nullptr;
   tables::TraceViewOptions view_;
   OutputOptions output_options_;

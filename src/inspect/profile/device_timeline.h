@@ -50,6 +50,33 @@ struct KernelWork {
   std::int64_t flops = 0, bytes = 0;
 };
 
+// All calls of one kernel.
+struct KernelSum {
+  std::int64_t calls = 0;
+  std::int64_t time_ns = 0;
+  std::int64_t flops = 0;
+  std::int64_t bytes = 0;
+
+  void add(const KernelRecord& kernel) {
+    ++calls;
+    time_ns += kernel.duration_ns;
+    flops += kernel.flops;
+    bytes += kernel.bytes;
+  }
+  void add(const KernelSum& other) {
+    calls += other.calls;
+    time_ns += other.time_ns;
+    flops += other.flops;
+    bytes += other.bytes;
+  }
+};
+struct KernelRow {
+  std::string name;
+  KernelSum sum;
+  Statistics us;                                    // time of a call in microseconds
+  KernelClass kernel_class = KernelClass::unknown;  // of the first call
+};
+
 struct DeviceTimeline {
   std::vector<DeviceEvent> events;  // in order of start
   std::vector<KernelWork> work;     // by event; empty: unknown
@@ -57,6 +84,7 @@ struct DeviceTimeline {
   std::vector<KernelPlace> places;
   std::vector<ProfiledStep> steps;  // the stretches of time in which idle time is counted
   bool has_phases = true;           // otherwise the phases of events say nothing
+  std::vector<KernelRow> sums;      // where only these are known; there are no events then
 
   const std::string& name_of(const DeviceEvent& event) const { return names[event.name]; }
   const KernelPlace& place_of(const DeviceEvent& event) const { return places[event.place]; }

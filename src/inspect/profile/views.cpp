@@ -255,6 +255,7 @@ DeviceTimeline timeline_of(const Profile& profile) {
 KernelSum total(const DeviceTimeline& timeline) {
   KernelSum sum;
   for (std::size_t i = 0; i < timeline.events.size(); ++i) sum.add(sum_of(timeline, i));
+  for (const KernelRow& row : timeline.sums) sum.add(row.sum);
   return sum;
 }
 
@@ -277,7 +278,7 @@ std::vector<KernelRow> by_kernel(const DeviceTimeline& timeline) {
     calls.sum.add(sum_of(timeline, i));
     calls.us.push_back(static_cast<double>(timeline.events[i].duration_ns) / 1e3);
   }
-  std::vector<KernelRow> result;
+  std::vector<KernelRow> result = timeline.sums;
   for (std::size_t name = 0; name < rows.size(); ++name) {
     auto& [sum, us, kernel_class] = rows[name];
     if (sum.calls == 0) continue;
@@ -294,6 +295,7 @@ std::vector<ClassRow> by_class(const DeviceTimeline& timeline) {
   std::map<std::pair<ProfilePhase, KernelClass>, KernelSum> sums;
   for (std::size_t i = 0; i < timeline.events.size(); ++i)
     sums[{timeline.events[i].phase, timeline.events[i].kernel_class}].add(sum_of(timeline, i));
+  for (const KernelRow& row : timeline.sums) sums[{ProfilePhase::forward, row.kernel_class}].add(row.sum);
   std::vector<ClassRow> result;
   for (const auto& [key, sum] : sums) result.push_back({key.first, key.second, sum});
   std::ranges::stable_sort(result, [](const ClassRow& a, const ClassRow& b) {

@@ -16,26 +16,6 @@
 
 namespace ridgepoint {
 
-struct KernelSum {
-  std::int64_t calls = 0;
-  std::int64_t time_ns = 0;
-  std::int64_t flops = 0;
-  std::int64_t bytes = 0;
-
-  void add(const KernelRecord& kernel) {
-    ++calls;
-    time_ns += kernel.duration_ns;
-    flops += kernel.flops;
-    bytes += kernel.bytes;
-  }
-  void add(const KernelSum& other) {
-    calls += other.calls;
-    time_ns += other.time_ns;
-    flops += other.flops;
-    bytes += other.bytes;
-  }
-};
-
 // One event of a timeline.
 inline KernelSum sum_of(const DeviceTimeline& timeline, std::size_t event) {
   const KernelWork work = timeline.work.empty() ? KernelWork{} : timeline.work[event];
@@ -45,13 +25,6 @@ inline KernelSum sum_of(const DeviceTimeline& timeline, std::size_t event) {
 KernelSum total(const DeviceTimeline& timeline);
 std::int64_t wall_ns(const DeviceTimeline& timeline);
 
-// All calls of one kernel.
-struct KernelRow {
-  std::string name;
-  KernelSum sum;
-  Statistics us;                                    // time of a call in microseconds
-  KernelClass kernel_class = KernelClass::unknown;  // of the first call
-};
 // Longest first.
 std::vector<KernelRow> by_kernel(const DeviceTimeline& timeline);
 

@@ -58,6 +58,7 @@ class TraceAnalysis {
     constexpr std::uint32_t kNone = UINT32_MAX;
     std::vector<std::uint32_t> device_of_track(trace_.tracks.size(), kNone);
     stream_of_track_.resize(trace_.tracks.size());
+    calls_.reserve(trace_.activities.size());
     for (std::uint32_t i = 0; i < trace_.activities.size(); ++i) {
       const TraceEvent& activity = trace_.activities[i];
       std::uint32_t& number = device_of_track[activity.track];
@@ -158,7 +159,10 @@ class TraceAnalysis {
     lane.steps = steps_of(device);
     const std::size_t only = selected_step(lane.steps);
     if (only != SIZE_MAX) lane.selection = lane.steps[only].name;
-    if (device == nullptr) return lane;
+    if (device == nullptr) {
+      add_sums(lane);
+      return lane;
+    }
     lane.device = name_of(*device);
     if (const auto rank = rank_in(lane.device)) lane.rank = rank;
     lane.streams = device->streams;
@@ -183,6 +187,8 @@ class TraceAnalysis {
     std::vector<std::uint32_t> names(trace_.names.size(), UINT32_MAX);  // of the lane, by name of the trace
     std::int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
     timeline.has_phases = false;
+    timeline.events.reserve(device.activities.size());
+    activities_of_lane_.reserve(device.activities.size());
     for (const std::uint32_t i : device.activities) {
       const TraceEvent& activity = trace_.activities[i];
       stop_regularly(stop_point_, i);
@@ -253,6 +259,24 @@ class TraceAnalysis {
     if (sum.dtype != product.dtype) sum.dtype.clear();
     if (!is_counted) sum.flops += product.flops;
     sum.time_ns += event.duration_ns;
+  }
+
+  // Of a file that has nothing else.
+  void add_sums(TraceLane& lane) const {
+    lane.timeline.has_phases = false;
+    for (const TraceSum& sum : trace_.sums) {
+      const auto us = [](double ns) { return ns / 1e3; };
+      KernelRow& row = lane.timeline.sums.emplace_back();
+      row.name = trace_.names[sum.name];
+      row.sum = {sum.calls, sum.total_ns};
+      row.kernel_class = classes_[sum.name];
+      row.us.mean = us(static_cast<double>(sum.total_ns) / static_cast<double>(sum.calls));
+      row.us.median = us(sum.median_ns);
+      row.us.min = us(sum.least_ns);
+      row.us.max = us(sum.most_ns);
+      row.us.std = us(sum.deviation_ns);
+      lane.kernels.add(row.sum);
+    }
   }
 
   // In fp32 the kernels may be of TF32, which the file does not say.

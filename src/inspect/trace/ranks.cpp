@@ -35,7 +35,8 @@ std::vector<std::vector<const CollectiveTime*>> matched(const std::vector<TraceL
   std::vector<CollectivesOfRank> ranks;
   for (const TraceLane& lane : lanes) ranks.push_back(keyed(lane));
   std::vector<std::vector<const CollectiveTime*>> found(ranks.size());
-  for (const auto& [key, time] : ranks.front()) {
+  for (const auto& item : ranks.front()) {
+    const CollectiveKey& key = item.first;
     const auto has = [&](const CollectivesOfRank& rank) { return rank.contains(key); };
     if (!std::ranges::all_of(ranks, has)) continue;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) found[rank].push_back(ranks[rank].at(key));

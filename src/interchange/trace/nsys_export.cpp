@@ -155,6 +155,8 @@ class NsysReader {
       ++trace.fault(TraceFault::beyond_63_bits);
     else if (end_ns < begin_ns)
       ++trace.fault(TraceFault::negative_duration);
+    else if (!collector_.fits(end_ns - begin_ns))
+      ++trace.fault(TraceFault::beyond_63_bits);
     else {
       event.start_ns = begin_ns;
       event.duration_ns = end_ns - begin_ns;

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/text/text.h"
 #include "interchange/trace/event_scanner.h"
 #include "interchange/trace/nsys_export.h"
+#include "interchange/trace/nsys_stats.h"
 #include "interchange/trace/trace_collector.h"
 #include "ridgepoint/error.h"
 
@@ -42,6 +45,17 @@ std::string what_it_is(std::string_view begin) {
                      kWhatWritesOne);
 }
 
+// What nsys stats printed, with what it says before its tables; empty for another text.
+std::optional<Trace> read_sums(ByteStream& bytes) {
+  constexpr std::size_t kMostBytesBefore = std::size_t{1} << 16U;
+  const auto text_of = [&](std::size_t wanted) {
+    const std::size_t available = std::min(bytes.request(wanted), wanted);
+    return std::string_view(reinterpret_cast<const char*>(bytes.next()), available);
+  };
+  if (!begins_nsys_stats(text_of(kMostBytesBefore))) return std::nullopt;
+  return read_nsys_stats(text_of(ByteStream::kMaxRequestBytes));
+}
+
 Trace read_document(const std::filesystem::path& path, ByteStream& bytes, const ByteStream::OnProgress& on_progress) {
   if (const auto extension = path.extension(); extension == ".nsys-rep" || extension == ".qdrep") {
     throw Error(fmt::format("it is a report of nsys, whose form is not public; first run: nsys export --type sqlite {}",
@@ -55,7 +69,10 @@ Trace read_document(const std::filesystem::path& path, ByteStream& bytes, const 
   const std::string_view begin = without_byte_order_mark(all);
   const std::size_t first = begin.find_first_not_of(" \t\r\n");
   const char found = first == std::string_view::npos ? '\0' : begin[first];
-  if (found != '{' && found != '[') throw Error(what_it_is(begin));
+  if (found != '{' && found != '[') {
+    if (auto sums = read_sums(bytes)) return std::move(*sums);
+    throw Error(what_it_is(begin));
+  }
   bytes.set_next(bytes.next() + (all.size() - begin.size()));
   TraceCollector collector;
   if (!scan_events(bytes, collector) && collector.trace().fault(TraceFault::cut_off) == 0) {

@@ -46,6 +46,13 @@ struct TraceProduct {
   bool operator==(const TraceProduct&) const = default;
 };
 
+// All calls of a kernel, in a file that has no single ones.
+struct TraceSum {
+  std::uint32_t name = 0;  // index into Trace::names
+  std::int64_t calls = 0, total_ns = 0;
+  double median_ns = 0, least_ns = 0, most_ns = 0, deviation_ns = 0;
+};
+
 // What was wrong in a file, and is counted rather than refused.
 enum class TraceFault : std::uint8_t {
   cut_off,             // the file ends within its events
@@ -76,6 +83,7 @@ struct Trace {
   std::vector<TraceEvent> calls;       // of the host's runtime: launches, copies, synchronisation, allocation
   std::vector<TraceEvent> marks;       // of the host: annotations, modules, nodes of autograd's backward, products
   std::vector<TraceEvent> flow_begins, flow_ends;  // from ops of forward to their nodes of backward, by correlation
+  std::vector<TraceSum> sums;                      // instead of activities
   std::vector<TraceDevice> devices;
   std::optional<std::int64_t> rank, ranks;
   std::int64_t base_unix_ns = 0;  // of time 0; 0: unknown

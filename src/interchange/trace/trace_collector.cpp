@@ -254,6 +254,7 @@ bool TraceCollector::read_times(const EventText& text, TraceEvent& event) {
   if (!start.is_number || !duration.is_number) return refuse(TraceFault::no_time);
   if (start.is_beyond || duration.is_beyond) return refuse(TraceFault::beyond_63_bits);
   if (duration.ns < 0) return refuse(TraceFault::negative_duration);
+  if (!fits(duration.ns)) return refuse(TraceFault::beyond_63_bits);
   event.start_ns = start.ns;
   event.duration_ns = duration.ns;
   return true;
@@ -328,6 +329,7 @@ void TraceCollector::add_mark_of(const EventText& text, std::uint32_t product) {
 void TraceCollector::add_flow_of(const EventText& text) {
   TraceEvent event{.correlation = number_of(text.id)};
   if (event.correlation == 0 || !read_times(text, event)) return;
+  event.name = name(text.name);
   event.track = track(text.process, text.thread);
   add_flow(event, text.phase == "f");
 }

@@ -45,6 +45,13 @@ class TraceCollector final : public EventSink {
   void add_flow(const TraceEvent& event, bool is_end) {
     add_on_host(is_end ? trace_.flow_ends : trace_.flow_begins, event);
   }
+  // Whether sums over all events still fit into 63 bits with one more of this duration.
+  bool fits(std::int64_t duration_ns) {
+    constexpr std::int64_t kMost = INT64_MAX / 2;
+    if (duration_ns > kMost - all_durations_ns_) return false;
+    all_durations_ns_ += duration_ns;
+    return true;
+  }
   Trace& trace() { return trace_; }
 
   // In order of start, without events whose time cannot be right.
@@ -86,6 +93,7 @@ class TraceCollector final : public EventSink {
 
   Trace trace_;
   Numbers names_{kMostNameBytes}, notes_{kMostNameBytes}, tracks_{kMostNameBytes}, products_{kMostNameBytes};
+  std::int64_t all_durations_ns_ = 0;
   std::vector<HostCall> calls_;  // by name; for names of calls
   bool is_own_ = false;          // a trace of this program, in which processes have the names of ranks and devices
   std::string last_track_;       // most events have the track of the one before

@@ -138,6 +138,8 @@ TEST_F(TraceProgram, tells_the_ranks_of_a_profile_of_several_apart) {
   EXPECT_EQ(json[1]["rank"], 1);
   EXPECT_EQ(json[1]["device"], "4: rank 1 cuda: NVIDIA H100");
   EXPECT_EQ(json[0]["beside_other_ranks"]["late_us"], 1);
+  const nlohmann::json difference = json_of({path("c.json"), "--diff", path("c.json")}).at(0);
+  EXPECT_EQ(difference["kernels"][0]["before_ms"], difference["kernels"][0]["after_ms"]);
 }
 
 TEST_F(TraceProgram, reads_the_trace_of_a_profile_with_its_classes_and_phases) {

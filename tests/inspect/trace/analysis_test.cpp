@@ -343,6 +343,19 @@ TEST(TraceAnalysis, takes_the_launch_of_a_graph_for_all_of_its_kernels) {
   EXPECT_EQ(idle_us(lane, IdleCause::dependency), 9);
 }
 
+TEST(TraceAnalysis, classes_the_sums_of_a_file_without_times) {
+  Trace trace;
+  trace.names = {"sgemm", "add_elementwise"};
+  trace.notes.emplace_back();
+  trace.products.emplace_back();
+  trace.sums = {{.name = 0, .calls = 2, .total_ns = 300}, {.name = 1, .calls = 1, .total_ns = 100}};
+  const TraceLane lane = analyse_trace(trace, KernelRules()).at(0);
+  EXPECT_EQ(lane.kernels.calls, 3);
+  EXPECT_EQ(total(lane.timeline).time_ns, 400);
+  EXPECT_EQ(by_kernel(lane.timeline).at(0).name, "sgemm");
+  EXPECT_EQ(by_class(lane.timeline).at(0).kernel_class, KernelClass::matmul);
+}
+
 TEST(TraceAnalysis, is_empty_for_a_trace_of_a_cpu) {
   MadeTrace made;
   made.mark("ProfilerStep#1", 0, 10);

@@ -149,6 +149,14 @@ TEST(ReadTrace, counts_integers_beyond_63_bits) {
   EXPECT_EQ(trace.fault(TraceFault::beyond_63_bits), 1u) << "not the argument that no one asks for";
 }
 
+TEST(ReadTrace, keeps_sums_of_durations_within_63_bits) {
+  std::string events = kernel_at("1", "1");
+  for (int i = 0; i < 5; ++i) events += ',' + kernel_at("1", "2000000000000000");
+  const Trace trace = read_text(document(events));
+  EXPECT_THAT(trace.activities, SizeIs(3));
+  EXPECT_EQ(trace.fault(TraceFault::beyond_63_bits), 3u);
+}
+
 TEST(ReadTrace, leaves_out_the_time_0_where_other_times_are_late) {
   const Trace late = read_text(document(kernel_at("0", "2") + ',' + kernel_at("1682725898082228", "2")));
   EXPECT_THAT(late.activities, SizeIs(1));
@@ -218,6 +226,27 @@ TEST(ReadTrace, counts_the_work_of_products_whose_shapes_are_recorded) {
   ASSERT_THAT(trace.products, SizeIs(3)) << "the first is empty, and one has the shapes of another";
   EXPECT_EQ(trace.products[1], (TraceProduct{2 * 2 * 3 * 5, 2 * (6 + 15 + 10), "bf16"}));
   EXPECT_EQ(trace.products[2].flops, 7 * 2 * 2 * 3 * 5);
+}
+
+TEST(ReadTrace, reads_the_sums_of_nsys_stats_as_text_and_as_csv) {
+  const Trace table = read_text(
+      "Processing [report.sqlite] with [cuda_gpu_kern_sum.py]...\n\n"
+      " Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  Name\n"
+      " --------  ---------------  ---------  --------  --------  --------  --------  -----------  ----\n"
+      "     75.0              300          2     150.0     150.0       100       200         70.7  void gemm<4, "
+      "2>(int)\n"
+      "     25.0              100          1     100.0     100.0       100       100          0.0  add\n");
+  ASSERT_THAT(table.sums, SizeIs(2));
+  EXPECT_EQ(table.names[table.sums[0].name], "void gemm<4, 2>(int)");
+  EXPECT_EQ(table.sums[0].calls, 2);
+  EXPECT_EQ(table.sums[0].total_ns, 300);
+  const Trace csv = read_text(
+      "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+      "75.0,300,2,150.0,150.0,100,200,70.7,\"void gemm<4, 2>(int)\"\n"
+      "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+      "75.0,300,2,150.0,150.0,100,200,70.7,cudaLaunchKernel\n");
+  ASSERT_THAT(csv.sums, SizeIs(1)) << "calls of the host are no kernels";
+  EXPECT_EQ(csv.names[csv.sums[0].name], "void gemm<4, 2>(int)");
 }
 
 TEST(ReadTrace, says_what_a_file_is_that_is_no_trace) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -60,6 +61,11 @@ std::string heading_of(const TraceLane& lane) {
 
 // What the device did.
 std::string summary_of(const TraceLane& lane) {
+  if (!lane.timeline.sums.empty()) {
+    return fmt::format(
+        "{} in {} ms, as sums by kernel: the file has no times, so steps, idle time and launches are unknown",
+        counted(lane.kernels.calls, "kernel", "kernels"), ms_text(lane.kernels.time_ns));
+  }
   if (lane.timeline.events.empty()) {
     return fmt::format("{} in the file, none of a device: a run on a CPU, or one without ProfilerActivity.CUDA.",
                        counted(static_cast<std::int64_t>(lane.events), "event", "events"));
@@ -238,7 +244,12 @@ std::vector<Table> tables_of(const TraceLane& lane, const TimelineFigures& figur
 void add_lane(Page& page, const TraceLane& lane, const TraceViewOptions& options) {
   std::string caption = heading_of(lane) + '\n' + summary_of(lane);
   std::vector<Table> tables;
-  if (lane.timeline.events.empty()) {
+  if (!lane.timeline.sums.empty()) {
+    const TimelineFigures figures(lane.timeline, 1);
+    tables = {kernel_table(figures, options.top == 0 ? SIZE_MAX : options.top, "all kernels", true),
+              class_table(figures, false)};
+    caption += '\n' + products_sentence(lane);
+  } else if (lane.timeline.events.empty()) {
     if (!lane.steps.empty()) tables.push_back(step_table(lane, options.top == 0 ? SIZE_MAX : options.top));
   } else {
     tables = tables_of(lane, TimelineFigures(lane.timeline, 1), options);
@@ -267,7 +278,7 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
     table.add({lane.rank.value_or(static_cast<std::int64_t>(i)), share_text(lane.idle.busy_ns, lane.idle.wall_ns),
                ms_text(lane.kernels.time_ns), ms_text(lane.collectives.time_ns),
                ranks.empty() ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns), rank.last,
-               us(rank.clock_ns), lane.file});
+               us(rank.clock_ns), std::filesystem::path(lane.file).filename().string()});
   }
   if (ranks.empty()) {
     table.remark = "No collective is on all ranks, so nothing says who waits for whom.";
@@ -350,8 +361,8 @@ Page trace_page(const std::vector<TraceLane>& lanes, const TraceViewOptions& opt
     }
     return page;
   }
-  for (const TraceLane& lane : lanes) add_lane(page, lane, options);
   if (lanes.size() > 1) page.tables.push_back(ranks_table(lanes, ranks));
+  for (const TraceLane& lane : lanes) add_lane(page, lane, options);
   return page;
 }
 
