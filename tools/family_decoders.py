@@ -504,8 +504,8 @@ class Decoder:
             return 1.0
         scale = self.config.get("attention_multiplier", self.size**-0.5)
         scale = self.config.get("attn_config", {}).get("softmax_scale") or scale
-        rope = self.rope() if self.family == "deepseek_v3" else {}
-        if self.family == "deepseek_v3" and rope["rope_type"] != "default" and rope.get("mscale_all_dim"):
+        rope = self.rope() if self.family in ("deepseek_v2", "deepseek_v3") else {}
+        if rope.get("rope_type", "default") != "default" and rope.get("mscale_all_dim"):
             scale *= (0.1 * rope["mscale_all_dim"] * math.log(rope["factor"]) + 1) ** 2
         return scale
 

@@ -26,29 +26,40 @@ def prepared(model):
     return model.eval()
 
 
+def attention_of(config):
+    """Eager attention of Falcon adds ALiBi to the scores, and again with the mask."""
+    return "sdpa" if config["model_type"] == "falcon" and config["alibi"] else "eager"
+
+
 def make_model(config):
     fields = {name: value for name, value in config.items() if name != "model_type"}
     settings = transformers.AutoConfig.for_model(config["model_type"], **fields)
     settings.use_cache = False
-    return prepared(class_of(config["model_type"]).from_config(settings, attn_implementation="eager",
+    return prepared(class_of(config["model_type"]).from_config(settings, attn_implementation=attention_of(config),
                                                                dtype=torch.float32))
 
 
 MIXTRAL = ("mixtral", "minimax_m2", "phimoe")
 
 
-def published(name, tensor, family):
+def published(name, tensor, family, unpacks=False):
     """The names and parts (views) of one of the model's parameters in published files. `transformers` 5 keeps the
     weights of a layer's experts in one parameter, the files of most families one by one."""
     if family in MIXTRAL:
         name = name.replace(".mlp.", ".block_sparse_moe.").replace(".router.", ".gate.")
     if family == "nemotron_h":
         name = re.sub(r"^model\.", "backbone.", name)
+    if family == "ernie4_5_moe":
+        name = name.replace(".gate.moe_statics.", ".moe_statics.")
+    if family in ("granitemoe", "granitemoehybrid"):
+        name = name.replace(".router.weight", ".router.layer.weight")
+    if family == "gpt_neox":
+        name = name.replace("lm_head.weight", "embed_out.weight")
     has_numbers = family in (*MIXTRAL, "lfm2_moe")
     gate, up, down = ("w1", "w3", "w2") if has_numbers else ("gate_proj", "up_proj", "down_proj")
     found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)(?:\.weight)?", name)
     is_packed = family in TRAITS and TRAITS[family].packed
-    if found is None or tensor.dim() != 3 or is_packed:
+    if found is None or tensor.dim() != 3 or (is_packed and not unpacks):
         return {name: tensor}
     prefix, what = found.groups()
     parts = {}
@@ -76,6 +87,9 @@ def load(model, weights, family):
         for tied in ("embed_out.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias",
                      "lm_head.decoder.weight", "lm_head.decoder.bias"):
             saved.pop(tied, None)
+    if family == "qwen3_5_moe_text":  # published in one tensor, saved one by one
+        weights = {part: values for name, tensor in weights.items()
+                   for part, values in published(name, tensor, family, True).items()}
     if saved.keys() != weights.keys():
         raise SystemExit(f"save_pretrained() has other names: {sorted(saved.keys() ^ weights.keys())}")
     for name, tensor in saved.items():
@@ -96,6 +110,8 @@ def image_of(patches, config):
 def outputs_of(model, inputs, config):
     if config["model_type"] == "vit":
         return model(pixel_values=image_of(inputs, config))
+    if config["model_type"] == "roberta":  # otherwise tokens that are the padding's have its position
+        return model(input_ids=inputs, position_ids=config["pad_token_id"] + 1 + torch.arange(inputs.shape[1])[None])
     return model(input_ids=inputs) if config["model_type"] in ENCODERS else model(input_ids=inputs, use_cache=False)
 
 

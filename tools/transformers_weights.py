@@ -45,11 +45,11 @@ def difference(folder):
     """The relative L2 difference of the logits, and the keys that do not fit."""
     import torch
     from safetensors.torch import load_file
-    from family_transformers import class_of, outputs_of, prepared
+    from family_transformers import attention_of, class_of, outputs_of, prepared
 
     config = json.loads((folder / "model/config.json").read_text(encoding="utf-8"))
     model, info = class_of(config["model_type"]).from_pretrained(
-        folder / "model", dtype=torch.float32, output_loading_info=True, attn_implementation="eager")
+        folder / "model", dtype=torch.float32, output_loading_info=True, attn_implementation=attention_of(config))
     with torch.no_grad():
         inputs = load_file(folder / "tokens.safetensors")["inputs"]
         logits = outputs_of(prepared(model), inputs, config).logits.double()

@@ -60,6 +60,15 @@ void latent_attention(FamilyFields& fields, TransformerConfig& c, const LatentDe
   for (auto& [key, value] : rotary.items()) fields.write(key, value);
 }
 
+// Scores grow with the factor of yarn, in deepseek_v2 and deepseek_v3.
+void stretch_scores(FamilyFields& fields, Architecture& a) {
+  if (a.rotary.scaling == RotaryScaling::none) return;
+  ConfigFields* in = fields.in();
+  if (in == nullptr) return fields.write_into("rope_scaling", "mscale_all_dim", a.latent.stretch);
+  if (std::optional<ConfigFields> object = rotary_object(*in))
+    a.latent.stretch = object->not_negative("mscale_all_dim", 0);
+}
+
 DecoderDefaults decoder_of_latent(DecoderDefaults defaults) {
   defaults.theta = std::nullopt;
   return defaults;
@@ -91,6 +100,7 @@ void deepseek_v2(FamilyFields& fields, TransformerConfig& c) {
     if (!has_groups) rules.groups = rules.groups_per_token = 1;
     in->refuse("norm_topk_prob", "transformers does not divide the weights of this family by their sum");
   }
+  stretch_scores(fields, c.architecture);
   fields.write("topk_method", has_groups ? "group_limited_greedy" : "greedy");
   fields.refuse("mlp_bias", "biases of feed-forward layers are not supported in this family");
   fields.skip({"scoring_func"});
@@ -112,15 +122,9 @@ void deepseek_v3(FamilyFields& fields, TransformerConfig& c) {
   a.experts.rules.scores = RouterScores::sigmoid;
   a.experts.rules.has_correction = true;
   fields.skip({"scoring_func", "topk_method"});
-  ConfigFields* in = fields.in();
-  if (in == nullptr) {
-    if (a.rotary.scaling != RotaryScaling::none) fields.write_into("rope_scaling", "mscale_all_dim", a.latent.stretch);
-    return;
-  }
-  if (!in->flag("rope_interleave", true))
+  stretch_scores(fields, a);
+  if (ConfigFields* in = fields.in(); in != nullptr && !in->flag("rope_interleave", true))
     in->fail("rope_interleave", "is false; only elements side by side are turned in this family");
-  if (std::optional<ConfigFields> object = rotary_object(*in); object && a.rotary.scaling != RotaryScaling::none)
-    a.latent.stretch = object->not_negative("mscale_all_dim", 0);
 }
 
 // Its own code, with the multipliers of MiniCPM.
