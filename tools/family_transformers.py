@@ -15,14 +15,24 @@ from make_golden import read
 VERSION = f"transformers {transformers.__version__}, torch {torch.__version__}"
 
 
+def class_of(family):
+    """The class of `transformers` whose loss is that of the family."""
+    if family in ENCODERS:
+        return transformers.AutoModelForMaskedLM
+    return transformers.AutoModelForImageClassification if family == "vit" else transformers.AutoModelForCausalLM
+
+
+def outputs_of(model, inputs, config):
+    if config["model_type"] == "vit":
+        return model(pixel_values=image_of(inputs, config))
+    return model(input_ids=inputs) if config["model_type"] in ENCODERS else model(input_ids=inputs, use_cache=False)
+
+
 def make_model(config):
     fields = {name: value for name, value in config.items() if name != "model_type"}
     settings = transformers.AutoConfig.for_model(config["model_type"], **fields)
     settings.use_cache = False
-    family = config["model_type"]
-    kind = (transformers.AutoModelForMaskedLM if family in ENCODERS else
-            transformers.AutoModelForImageClassification if family == "vit" else transformers.AutoModelForCausalLM)
-    model = kind.from_config(settings, attn_implementation="eager", dtype=torch.float32)
+    model = class_of(config["model_type"]).from_config(settings, attn_implementation="eager", dtype=torch.float32)
     if any("experts" in name for name, _ in model.named_parameters()):
         model.set_experts_implementation("eager")  # grouped_mm, the default, asks for strides of 16 bytes
     return model.eval()
@@ -88,10 +98,7 @@ def compute(config, weights, inputs, targets):
     family = config["model_type"]
     model = make_model(config)
     load(model, weights, family)
-    if family == "vit":
-        outputs = model(pixel_values=image_of(inputs, config))
-    else:
-        outputs = model(input_ids=inputs) if family in ENCODERS else model(input_ids=inputs, use_cache=False)
+    outputs = outputs_of(model, inputs, config)
     loss = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, -2), targets.flatten())
     if config.get("output_router_logits"):
         loss = loss + config["router_aux_loss_coef"] * outputs.aux_loss
