@@ -119,13 +119,13 @@ CASES = {
     "gemma4_experts": gemma4(attention_k_eq_v=True, enable_moe_block=True, num_experts=4, top_k_experts=2,
                              moe_intermediate_size=5),
     # The last layer has no keys of its own; the first one keeps the largest of its gate.
-    "gemma3n": {"model_type": "gemma3n_text", **TOKENS, "vocab_size": 19, "hidden_size": 12, "intermediate_size": 7,
-                "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 6,
+    "gemma3n": {"model_type": "gemma3n_text", **TOKENS, "vocab_size": 13, "hidden_size": 12, "intermediate_size": 6,
+                "num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 2, "head_dim": 6,
                 "max_position_embeddings": 64, "attention_dropout": 0.0, "hidden_activation": "gelu_pytorch_tanh",
                 "sliding_window": 5, "rms_norm_eps": 1e-6, "tie_word_embeddings": True, "altup_num_inputs": 3,
-                "altup_active_idx": 1, "altup_correct_scale": True, "altup_coef_clip": 120.0, "laurel_rank": 4,
+                "altup_active_idx": 1, "altup_correct_scale": True, "altup_coef_clip": 120.0, "laurel_rank": 3,
                 "layer_types": ["sliding_attention", "full_attention", "full_attention"], "num_kv_shared_layers": 1,
-                "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 19, "final_logit_softcapping": 3.0,
+                "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": 13, "final_logit_softcapping": 3.0,
                 "activation_sparsity_pattern": [0.6, 0.0, 0.0],
                 "rope_parameters": dict(full_attention=dict(rope_type="default", rope_theta=1e6),
                                         sliding_attention=dict(rope_type="default", rope_theta=10000.0))},
@@ -274,7 +274,7 @@ CASES = {
                 "attention_types": [[["global", "local"], 1]], "window_size": 5, "max_position_embeddings": 17,
                 "intermediate_size": 19, "resid_dropout": 0.0, "embed_dropout": 0.0, "attention_dropout": 0.0,
                 "activation_function": "gelu_new"},
-    "bloom": {"model_type": "bloom", **TOKENS, "vocab_size": 19, "hidden_size": 15, "n_layer": 2, "n_head": 3,
+    "bloom": {"model_type": "bloom", **TOKENS, "vocab_size": 17, "hidden_size": 12, "n_layer": 2, "n_head": 3,
               "hidden_dropout": 0.0, "attention_dropout": 0.0, "layer_norm_epsilon": 1e-5},
     "mpt": {"model_type": "mpt", **TOKENS, "vocab_size": 19, "d_model": 12, "n_layers": 2, "n_heads": 6,
             "max_seq_len": 31, "attn_config": dict(alibi=True, clip_qkv=1.1, softmax_scale=0.8, attn_pdrop=0)},
@@ -440,6 +440,8 @@ def random_weight(name, shape, family, generator):
         return (1 if is_factor and (not adds_one or ".linear_attn." in name) else 0) + 0.2 * values
     if "embed" in name.replace("embed_out", "") or ".wte." in name or ".wpe." in name:
         return 0.4 * values
+    if "_coefs" in name:  # of streams: large ones make each other larger from layer to layer
+        return 0.2 * values / shape[-1] ** 0.5
     if "per_layer_input_gate" in name:  # where GELU is far below 0 it has few digits, which the norm after it makes large
         return 0.2 * values / shape[-1] ** 0.5
     return values if len(shape) == 3 and shape[1] == 1 else values / shape[-1] ** 0.5  # short convolutions

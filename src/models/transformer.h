@@ -1,4 +1,4 @@
-// Decoder-only Transformer language models, that of docs/model.md and those of docs/models.md: their description and
+// Transformers, decoders and encoders, that of docs/model.md and those of docs/models.md: their description and
 // its graph.
 #pragma once
 

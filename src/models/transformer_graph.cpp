@@ -1,4 +1,4 @@
-// The forward graph of a decoder-only Transformer, from the description of its layers.
+// The forward graph of a Transformer, from the description of its layers.
 #include <algorithm>
 #include <cmath>
 #include <numbers>

@@ -177,6 +177,8 @@ TEST(BadModelConfig, a_field_of_another_family_is_refused_by_name) {
               HasSubstr("'num_experts' is 32; models of the family llama have nothing of that kind"));
   EXPECT_THAT(refusal(R"({"model_type": "qwen3", "kv_lora_rank": 512})"), HasSubstr("'kv_lora_rank' is 512"));
   EXPECT_THAT(refusal(R"({"model_type": "mistral", "logit_scale": 0.5})"), HasSubstr("'logit_scale' is 0.5"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma3_text", "num_kv_shared_layers": 10})"),
+              HasSubstr("'num_kv_shared_layers' is 10"));
   EXPECT_EQ(refusal_of_llama(R"("num_experts": 0, "clip_qkv": null)"), "");
 }
 
