@@ -39,6 +39,10 @@ def make_model(config):
                                                                dtype=torch.float32))
 
 
+VIT = (("vit.layers.", "vit.encoder.layer."), (".attention.q_proj.", ".attention.attention.query."),
+       (".attention.k_proj.", ".attention.attention.key."), (".attention.v_proj.", ".attention.attention.value."),
+       (".attention.o_proj.", ".attention.output.dense."), (".mlp.fc1.", ".intermediate.dense."),
+       (".mlp.fc2.", ".output.dense."))
 MIXTRAL = ("mixtral", "minimax_m2", "phimoe")
 
 
@@ -52,9 +56,13 @@ def published(name, tensor, family, unpacks=False):
     if family == "ernie4_5_moe":
         name = name.replace(".gate.moe_statics.", ".moe_statics.")
     if family in ("granitemoe", "granitemoehybrid"):
-        name = name.replace(".router.weight", ".router.layer.weight")
+        name = name.replace(".router.weight", ".router.layer.weight").replace(".experts.down_proj", ".output_linear.weight")
+        name = name.replace(".experts.gate_up_proj", ".input_linear.weight")
     if family == "gpt_neox":
         name = name.replace("lm_head.weight", "embed_out.weight")
+    if family == "vit":
+        for ours, theirs in VIT:
+            name = name.replace(ours, theirs)
     has_numbers = family in (*MIXTRAL, "lfm2_moe")
     gate, up, down = ("w1", "w3", "w2") if has_numbers else ("gate_proj", "up_proj", "down_proj")
     found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)(?:\.weight)?", name)
@@ -86,7 +94,8 @@ def load(model, weights, family):
         saved.pop("lm_head.weight", None)
         for tied in ("embed_out.weight", "cls.predictions.decoder.weight", "cls.predictions.decoder.bias",
                      "lm_head.decoder.weight", "lm_head.decoder.bias"):
-            saved.pop(tied, None)
+            if tied not in weights:
+                saved.pop(tied, None)
     if family == "qwen3_5_moe_text":  # published in one tensor, saved one by one
         weights = {part: values for name, tensor in weights.items()
                    for part, values in published(name, tensor, family, True).items()}
