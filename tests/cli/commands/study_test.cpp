@@ -256,7 +256,7 @@ TEST_F(FinishedStudy, runs_no_command_line_that_its_folder_adds) {
   manifest["parts"].back()["commands"].push_back(
       {{"arguments", {"version", "--output", outside}}, {"rows", 0}, {"predicted_seconds", 1}});
   write_file(file("study.json"), manifest.dump());
-  expect_refused(study(), 1, "of the part 'accumulation', command 3 is 'version --output " + outside);
+  expect_refused(study(), 1, "of the part 'accumulation', command 4 is 'version --output " + outside);
   EXPECT_FALSE(fs::exists(outside));
   // As if the study had been stopped before its last part.
   manifest = json::parse(text);
