@@ -92,9 +92,9 @@ constexpr OuterModel kOuter[] = {
 };
 
 constexpr std::string_view kTextModules[] = {"language_model.", "model.language_model.", "thinker.", "llm."};
-constexpr std::string_view kOtherModules[] = {"vision_tower.", "multi_modal_projector.", "visual.", "vision_model.",
-                                              "audio_tower.",  "vpm.",                   "mlp1.",   "embed_vision.",
-                                              "embed_audio.",  "mtp."};
+constexpr std::string_view kOtherModules[] = {
+    "vision_tower.", "multi_modal_projector.", "visual.",      "vision_model.", "audio_tower.", "vpm.",
+    "mlp1.",         "embed_vision.",          "embed_audio.", "mtp."};
 
 }  // namespace
 
