@@ -22,8 +22,6 @@
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::size_t kUsualWidth = 100;  // of the timeline in a file
-
 class SnapshotCommand : public Command {
  public:
   std::string_view name() const override { return "snapshot"; }
@@ -77,7 +75,7 @@ class SnapshotCommand : public Command {
  private:
   std::vector<tables::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
     const bool is_drawn = paths.size() == 1 && output_options_.resolved_format() == Format::table;
-    const std::size_t width = std::min(output_width(), kUsualWidth);
+    const std::size_t width = timeline_width();
     std::vector<tables::SnapshotFileView> files;
     Progress progress(std::vector<double>(paths.size(), 1));
     for (const std::string& path : paths) {
