@@ -133,8 +133,6 @@ std::string command_help(const Command& command, const CLI::App& app, std::size_
   return text;
 }
 
-std::size_t help_width() { return std::min<std::size_t>(100, output_width()); }
-
 Command& find_command(const Commands& commands, std::string_view word) {
   std::vector<std::string_view> names;
   for (const auto& command : commands) {
@@ -330,7 +328,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
     std::ranges::reverse(arguments);  // CLI11 expects them in reverse
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    print_output(command_help(command, app, help_width()));
+    print_output(command_help(command, app, page_width()));
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     throw Error(parse_problem(error), ErrorKind::usage);
@@ -347,13 +345,13 @@ int dispatch(int argc, const char* const* argv) {
   const Commands commands = all_commands();
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (word.empty()) {
-    write_to_standard_error(program_help(commands, help_width()));
+    write_to_standard_error(program_help(commands, page_width()));
     return kExitUsage;
   }
   if (word == "--version") return run_command(find_command(commands, "version"), argc - 2, argv + 2);
   const std::string_view helped = word == "help" && argc > 2 ? argv[2] : "";  // `help bench`
   if (word == "--help" || word == "-h" || (word == "help" && (helped.empty() || helped.starts_with('-')))) {
-    print_output(program_help(commands, help_width()));
+    print_output(program_help(commands, page_width()));
     return kExitOk;
   }
   if (word == "help") {

@@ -115,7 +115,7 @@ class MemoryCommand : public Command {
     require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
     options_.top = static_cast<std::size_t>(top_);
     if (!axis_.empty()) options_.axis = parse_option("--axis", axis_, timeline_axis_from_name);
-    options_.width = timeline_width();
+    options_.width = page_width();
     std::vector<RunConfig> configs = run_options_.expand();
     for (RunConfig& config : configs) {
       require(config.steps >= 1, "--steps: at least one iteration must count");

@@ -75,7 +75,7 @@ class SnapshotCommand : public Command {
  private:
   std::vector<tables::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
     const bool is_drawn = paths.size() == 1 && output_options_.resolved_format() == Format::table;
-    const std::size_t width = timeline_width();
+    const std::size_t width = page_width();
     std::vector<tables::SnapshotFileView> files;
     Progress progress(std::vector<double>(paths.size(), 1));
     for (const std::string& path : paths) {

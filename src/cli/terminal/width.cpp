@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ridgepoint::cli {
@@ -14,5 +15,6 @@ std::size_t terminal_width(int descriptor) {
 }
 
 std::size_t output_width() { return terminal_width(STDOUT_FILENO); }
+std::size_t page_width() { return std::min<std::size_t>(100, output_width()); }
 
 }  // namespace ridgepoint::cli

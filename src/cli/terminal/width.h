@@ -9,7 +9,7 @@ namespace ridgepoint::cli {
 std::size_t terminal_width(int descriptor);
 // Of standard output.
 std::size_t output_width();
-// Of a drawn timeline: the same, at most 100, so that files have that width.
-std::size_t timeline_width();
+// Of help and of drawn timelines: the same, at most 100, so that files have that width.
+std::size_t page_width();
 
 }  // namespace ridgepoint::cli
