@@ -75,6 +75,8 @@ class TraceCommand : public Command {
     require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
     require(view_.depth >= 1, fmt::format("--depth: {} is too small; the least is 1", view_.depth));
     require(diff_.empty() || files_.size() == 1, "--diff compares two traces; give one FILE beside it");
+    require(diff_.empty() || by_.empty(),
+            "--by prints one breakdown of a trace; --diff prints its own: give one of both");
     output_options_.check();
     view_.top = static_cast<std::size_t>(top_);
     if (!by_.empty()) view_.only = parse_option("--by", by_, tables::trace_breakdown_from_name);

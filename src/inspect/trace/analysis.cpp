@@ -152,13 +152,21 @@ class TraceAnalysis {
                 ErrorKind::usage);
   }
 
+  std::string selection_text(std::string step) const {
+    if (!selection_.range_ns) return step;
+    constexpr double kNsOfMs = 1e6;
+    const auto [begin, end] = *selection_.range_ns;
+    return fmt::format("{}{}{} to {} ms", step, step.empty() ? "" : ", ", static_cast<double>(begin) / kNsOfMs,
+                       static_cast<double>(end) / kNsOfMs);
+  }
+
   TraceLane lane(std::size_t number) {
     TraceLane lane;
     describe(lane);
     const Device* device = devices_.empty() ? nullptr : &devices_[number];
     lane.steps = steps_of(device);
     const std::size_t only = selected_step(lane.steps);
-    if (only != SIZE_MAX) lane.selection = lane.steps[only].name;
+    lane.selection = selection_text(only == SIZE_MAX ? std::string() : lane.steps[only].name);
     if (device == nullptr) {
       add_sums(lane);
       return lane;
@@ -371,25 +379,25 @@ class TraceAnalysis {
   std::vector<KernelPlace> places_;
 };
 
-// Whole lengths of one period that the last `size` events consist of, for the best period.
+// A stretch at the end that consists of one period again and again.
 struct Period {
   std::size_t length = 0, covered = 0;
 };
 
-// From the end backwards, because a first step often differs. By the Z function: how far the sequence agrees with
-// itself from each place on.
-Period best_period(const std::vector<std::uint32_t>& reversed) {
+// The shortest period whose stretch is at least half of the sequence, and is at least two of it; a length of 0 where
+// there is none. From the end backwards, because a first step often differs. By the Z function: how far the sequence
+// agrees with itself from each place on.
+Period shortest_period(const std::vector<std::uint32_t>& reversed) {
   const std::size_t size = reversed.size();
   std::vector<std::size_t> same(size);
-  Period best;
   for (std::size_t i = 1, left = 0, right = 0; i < size; ++i) {
     if (i < right) same[i] = std::min(right - i, same[i - left]);
     while (i + same[i] < size && reversed[same[i]] == reversed[i + same[i]]) ++same[i];
     if (i + same[i] > right) std::tie(left, right) = std::pair(i, i + same[i]);
     const std::size_t covered = i + same[i];
-    if (same[i] >= i && covered / 2 >= size / 4 && best.length == 0) best = {i, covered};
+    if (same[i] >= i && covered >= size / 2) return {i, covered};
   }
-  return best;
+  return {};
 }
 
 }  // namespace
@@ -412,7 +420,7 @@ std::optional<KernelRepetition> find_repetition(const DeviceTimeline& timeline) 
     names.push_back(event->name);
     begins_ns.push_back(event->start_ns);
   }
-  const auto [length, covered] = best_period(names);
+  const auto [length, covered] = shortest_period(names);
   if (length == 0) return std::nullopt;
   const std::size_t times = covered / length;
   const auto periods = static_cast<double>(times - 1);

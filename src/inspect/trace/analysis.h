@@ -74,7 +74,7 @@ struct TraceLane {
   std::optional<std::int64_t> rank, ranks;
   std::uint64_t events = 0;  // in the file
   std::array<std::uint64_t, kTraceFaults> faults{};
-  std::string selection;    // "step 4"; empty: everything
+  std::string selection;    // "ProfilerStep#4, 10 to 20 ms"; empty: everything
   DeviceTimeline timeline;  // by the clock of the trace; one stretch, from the first begin to the last end
   std::vector<TraceStep> steps;
   std::optional<KernelRepetition> repetition;

@@ -72,10 +72,9 @@ class Waits {
 
   // At a launch. What took at least half of the time since the last launch kept the host.
   IdleCause ends_at(std::int64_t start_ns) {
-    const std::int64_t since_ns = start_ns - last_ns_;
     const auto longest = std::ranges::max_element(sums_);
     const auto cause = static_cast<IdleCause>(longest - sums_.begin());
-    const bool kept = *longest > 0 && last_ns_ != INT64_MIN && *longest >= since_ns / 2;
+    const bool kept = *longest > 0 && last_ns_ != INT64_MIN && *longest >= (start_ns - last_ns_) / 2;
     sums_.fill(0);
     last_ns_ = start_ns;
     return kept ? cause : IdleCause::host_late;

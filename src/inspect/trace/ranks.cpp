@@ -30,7 +30,7 @@ std::int64_t median_of(std::vector<std::int64_t> values) {
   return *middle;
 }
 
-// The collectives that all ranks have, in the order of the first rank: [rank][collective].
+// The collectives that all ranks have, by name and then by run: [rank][collective].
 std::vector<std::vector<const CollectiveTime*>> matched(const std::vector<TraceLane>& lanes) {
   std::vector<CollectivesOfRank> ranks;
   for (const TraceLane& lane : lanes) ranks.push_back(keyed(lane));

@@ -55,12 +55,12 @@ class EventScanner {
   EventScanner(ByteStream& bytes, EventSink& sink) : bytes_(bytes), sink_(sink) {}
 
   bool document() {
-    std::string_view key, value;
     if (peek() == '[') return events();
     step();  // the opening bracket
     bool has_events = false;
-    while (peek() != '}' && !has_ended_) {
-      if (peek() == ',') step();
+    for (char found = peek(); found != '}' && found != 0; found = peek()) {
+      if (found == ',') step();
+      std::string_view key, value;
       Scan scan = repeat([&](JsonCursor& cursor) { return cursor.key(key); });
       const std::string name(key);  // before the buffer moves
       if (scan == Scan::ok && name == "traceEvents" && peek() == '[') {
@@ -73,7 +73,7 @@ class EventScanner {
       if (scan != Scan::ok) return has_events;
       sink_.member(name, value);
     }
-    if (has_ended_) sink_.cut_off();
+    if (peek() == 0) sink_.cut_off();
     step();  // the closing bracket
     return has_events;
   }
@@ -86,8 +86,8 @@ class EventScanner {
 
   // Reads on, keeping what is left. False at the end, and where a value is longer than the largest buffer.
   bool read_on() {
-    if (has_ended_) return false;
     const auto available = static_cast<std::size_t>(end() - next());
+    if (has_ended_ || available >= ByteStream::kMaxRequestBytes) return false;
     const std::size_t wanted = std::min(std::max<std::size_t>(2 * available, 1), ByteStream::kMaxRequestBytes);
     try {
       has_ended_ = bytes_.request(std::max(wanted, available)) <= available;
@@ -103,8 +103,11 @@ class EventScanner {
     while (true) {
       JsonCursor cursor(next(), end());
       const Scan scan = step(cursor);
+      const auto looked_at = static_cast<std::uint64_t>(cursor.at() - next());  // before the buffer moves
       if (scan == Scan::ok) set_next(cursor.at());
-      if (scan != Scan::ended || !read_on()) return scan;
+      if (scan == Scan::ended && read_on()) continue;
+      if (scan != Scan::ok) looked_at_in_vain_ += looked_at;
+      return scan;
     }
   }
 
@@ -126,29 +129,29 @@ class EventScanner {
         step();
         return true;
       }
-      Scan scan = Scan::refused;
+      Scan scan = found == 0 && has_ended_ ? Scan::ended : Scan::refused;
       if (found == ',') {
         step();
         continue;
       }
       if (found == '{') scan = repeat([&](JsonCursor& cursor) { return scan_event(cursor, event); });
-      if (has_ended_ && scan != Scan::ok) {
-        sink_.cut_off();
-        return true;
-      }
       if (scan == Scan::ok) {
         sink_.event(event);
-      } else {
-        sink_.damaged();
-        find_next_event();
+        continue;
       }
+      // An event without end is damaged if others are behind it: a quotation mark may be missing in it.
+      const bool goes_on = looked_at_in_vain_ <= kMostInVain && find_next_event();
+      if (scan == Scan::refused || goes_on) sink_.damaged();
+      if (goes_on) continue;
+      sink_.cut_off();
+      return true;
     }
   }
 
-  // Behind damage: the next object whose first key is one of an event's.
-  void find_next_event() {
+  // Behind damage: the next object whose first key is one of an event's. False where the file ends before.
+  bool find_next_event() {
     step();
-    repeat([](JsonCursor& cursor) {
+    const Scan scan = repeat([](JsonCursor& cursor) {
       while (!cursor.has_ended()) {
         const char found = *cursor.at();
         if (found == '{') {
@@ -162,11 +165,16 @@ class EventScanner {
       }
       return Scan::ended;
     });
+    if (scan != Scan::ok) set_next(end());
+    return !has_ended_ || scan == Scan::ok;
   }
 
   ByteStream& bytes_;
   EventSink& sink_;
   bool has_ended_ = false;
+  // Damage within damage is looked at again and again, up to this limit.
+  static constexpr std::uint64_t kMostInVain = std::uint64_t{1} << 30U;
+  std::uint64_t looked_at_in_vain_ = 0;
 };
 
 }  // namespace

@@ -39,10 +39,11 @@ std::optional<TraceSum> row_in(std::string_view line, TraceCollector& collector)
     at = behind;
   }
   if (at == end || (*at != ' ' && *at != ',')) return std::nullopt;
+  constexpr double kMostCalls = 1e12;
   const auto& [share, total, instances, average, median, least, most, deviation] = figures;
   const std::string name = name_in(std::string_view(at + 1, static_cast<std::size_t>(end - at - 1)));
   const std::int64_t total_ns = std::llround(total);
-  if (name.empty() || instances < 1 || !collector.fits(total_ns)) return std::nullopt;
+  if (name.empty() || instances < 1 || instances > kMostCalls || !collector.fits(total_ns)) return std::nullopt;
   return TraceSum{.name = collector.name(name),
                   .calls = std::llround(instances),
                   .total_ns = total_ns,

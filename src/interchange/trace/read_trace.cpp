@@ -75,11 +75,12 @@ Trace read_document(const std::filesystem::path& path, ByteStream& bytes, const 
   }
   bytes.set_next(bytes.next() + (all.size() - begin.size()));
   TraceCollector collector;
-  if (!scan_events(bytes, collector) && collector.trace().fault(TraceFault::cut_off) == 0) {
-    throw Error(fmt::format("it is JSON without a list `traceEvents`; {}", kWhatWritesOne));
+  if (!scan_events(bytes, collector)) {
+    const bool is_cut_off = collector.trace().fault(TraceFault::cut_off) > 0;
+    throw Error(fmt::format("it is JSON {} a list `traceEvents`; {}", is_cut_off ? "that ends before" : "without",
+                            kWhatWritesOne));
   }
   Trace trace = collector.finish();
-  trace.bytes = bytes.offset();
   trace.format = bytes.is_compressed() ? "Chrome trace, gzip" : "Chrome trace";
   if (trace.events == 0 && found == '[')
     throw Error(fmt::format("it is a JSON list without events; {}", kWhatWritesOne));

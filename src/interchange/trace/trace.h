@@ -86,9 +86,7 @@ struct Trace {
   std::vector<TraceSum> sums;                      // instead of activities
   std::vector<TraceDevice> devices;
   std::optional<std::int64_t> rank, ranks;
-  std::int64_t base_unix_ns = 0;  // of time 0; 0: unknown
-  std::uint64_t events = 0;       // in the file
-  std::uint64_t bytes = 0;        // of the document
+  std::uint64_t events = 0;  // in the file
   std::array<std::uint64_t, kTraceFaults> faults{};
 
   std::uint64_t& fault(TraceFault which) { return faults[static_cast<std::size_t>(which)]; }

@@ -58,22 +58,17 @@ struct NamedCall {
 };
 // The first part that a name has, in the API of CUDA and of HIP.
 constexpr std::array kCalls = {
-    NamedCall{"GraphLaunch", HostCall::graph},
-    NamedCall{"Launch", HostCall::launch},
-    NamedCall{"Memcpy", HostCall::copy},
-    NamedCall{"Memset", HostCall::fill},
-    NamedCall{"Synchronize", HostCall::synchronize},
-    NamedCall{"Malloc", HostCall::allocate},
-    NamedCall{"cudaFree", HostCall::allocate},
-    NamedCall{"hipFree", HostCall::allocate},
-    NamedCall{"HostAlloc", HostCall::allocate},
-    NamedCall{"MemCreate", HostCall::allocate},
-    NamedCall{"MemMap", HostCall::allocate},
-    NamedCall{"MemRelease", HostCall::allocate},
-    NamedCall{"MemUnmap", HostCall::allocate},
+    NamedCall{"Launch", HostCall::launch},       NamedCall{"Memcpy", HostCall::copy},
+    NamedCall{"Memset", HostCall::launch},       NamedCall{"Synchronize", HostCall::synchronize},
+    NamedCall{"Malloc", HostCall::allocate},     NamedCall{"cudaFree", HostCall::allocate},
+    NamedCall{"hipFree", HostCall::allocate},    NamedCall{"HostAlloc", HostCall::allocate},
+    NamedCall{"MemCreate", HostCall::allocate},  NamedCall{"MemMap", HostCall::allocate},
+    NamedCall{"MemRelease", HostCall::allocate}, NamedCall{"MemUnmap", HostCall::allocate},
 };
 
 constexpr std::size_t kMostDevices = 1024;
+
+constexpr std::int64_t kMostTimeNs = INT64_MAX / 4;  // so that sums of times fit, too
 
 constexpr std::int64_t kNsPerUs = 1000;
 // A time of this many microseconds lies in the year 5138, so the unit is nanoseconds.
@@ -86,11 +81,10 @@ struct Time {
 };
 
 Time time_of_real(const std::string& text, std::int64_t unit_ns) {
-  constexpr double kMost = 9.2e18;
   char* end = nullptr;
   const double ns = std::strtod(text.c_str(), &end) * static_cast<double>(unit_ns);
   const bool is_number = end != text.c_str() && std::isfinite(ns);
-  const bool is_beyond = is_number && std::abs(ns) > kMost;
+  const bool is_beyond = is_number && std::abs(ns) > static_cast<double>(kMostTimeNs);
   return {is_number && !is_beyond ? std::llround(ns) : 0, is_number, is_beyond};
 }
 
@@ -117,7 +111,7 @@ Time time_of(std::string_view text, std::int64_t& unit_ns) {
   }
   if (at < end) return *at == 'e' || *at == 'E' ? time_of_real(std::string(text), unit_ns) : Time{};
   const auto unit = static_cast<std::uint64_t>(unit_ns);
-  if (whole > (static_cast<std::uint64_t>(INT64_MAX) / 4) / unit) return {0, true, true};  // sums of times fit too
+  if (whole > static_cast<std::uint64_t>(kMostTimeNs) / unit) return {0, true, true};
   const auto ns = static_cast<std::int64_t>(whole * unit + (unit == 1 ? 0 : fraction));
   return {is_negative ? -ns : ns, true, false};
 }
@@ -216,7 +210,8 @@ std::uint32_t TraceCollector::Numbers::number(std::string_view text) {
   if (found != numbers_.end()) return found->second;
   constexpr std::size_t kMostBytesOfOne = 16384;
   if (text.size() > kMostBytesOfOne) return number(text.substr(0, kMostBytesOfOne));
-  if (bytes_ + text.size() > most_bytes_) return number("(names beyond those that are kept)");
+  constexpr std::string_view kBeyond = "(names beyond those that are kept)";
+  if (bytes_ + text.size() > most_bytes_ && text != kBeyond) return number(kBeyond);
   bytes_ += text.size() + sizeof(std::string);
   const std::string& kept = texts_.emplace_back(text);
   return numbers_.emplace(kept, static_cast<std::uint32_t>(texts_.size() - 1)).first->second;
@@ -277,6 +272,7 @@ void TraceCollector::add_device_event(const EventText& text, ActivityKind kind) 
   event.name = name(text.name);
   event.track = track(text.process, stream);
   if (!kernel_class.empty()) {
+    if (!has_room_for(work_of(flops), work_of(bytes))) flops = bytes = {};
     key_.clear();
     for (const std::string_view part : {op, scope, phase, kernel_class, flops, bytes}) key_.append(part).append("\n");
     event.note = notes_.number(key_);
@@ -311,7 +307,7 @@ std::uint32_t TraceCollector::product_of(const EventText& text) {
   });
   const TraceProduct product = product_of_shapes(item_of(dims, known->left), item_of(dims, known->left + 1),
                                                  element_of(item_of(types, known->left)));
-  if (product.flops == 0) return 0;
+  if (product.flops == 0 || !has_room_for(product.flops, product.bytes)) return 0;
   key_.assign(item_of(dims, known->left)).append(item_of(dims, known->left + 1)).append(product.dtype);
   const std::uint32_t number = products_.number(key_);
   if (number == trace_.products.size()) trace_.products.push_back(product);
@@ -387,7 +383,6 @@ void TraceCollector::add_devices(std::string_view list) {
 void TraceCollector::member(std::string_view key, std::string_view value) {
   if (key == "deviceProperties" || key == "computeProperties") add_devices(value);
   if (key == "otherData") is_own_ = value.find(R"("program":"ridgepoint)") != std::string_view::npos;
-  if (key == "baseTimeNanoseconds") trace_.base_unix_ns = integer_of(value).value_or(0);
   if (key != "distributedInfo") return;
   each_member(value, [&](std::string_view name, std::string_view number) {
     if (name == "rank") trace_.rank = integer_of(number);

@@ -16,8 +16,9 @@
 
 namespace ridgepoint {
 
-// A call of the host's runtime that analysis needs: what it does, by its name.
-enum class HostCall : std::uint8_t { other, launch, copy, fill, graph, synchronize, allocate };
+// A call of the host's runtime that analysis needs: what it does, by its name. The launch of a fill or of a graph is a
+// launch, too.
+enum class HostCall : std::uint8_t { other, launch, copy, synchronize, allocate };
 HostCall host_call(std::string_view name);
 
 class TraceCollector final : public EventSink {
@@ -47,8 +48,7 @@ class TraceCollector final : public EventSink {
   }
   // Whether sums over all events still fit into 63 bits with one more of this duration.
   bool fits(std::int64_t duration_ns) {
-    constexpr std::int64_t kMost = INT64_MAX / 2;
-    if (duration_ns > kMost - all_durations_ns_) return false;
+    if (duration_ns > kMostSum - all_durations_ns_) return false;
     all_durations_ns_ += duration_ns;
     return true;
   }
@@ -58,6 +58,8 @@ class TraceCollector final : public EventSink {
   Trace finish();
 
  private:
+  static constexpr std::int64_t kMostSum = INT64_MAX / 2;
+
   // Numbers texts in the order in which they come.
   class Numbers {
    public:
@@ -78,6 +80,13 @@ class TraceCollector final : public EventSink {
   void add_on_host(std::vector<TraceEvent>& events, const TraceEvent& event) {
     add(events, event, kMostHostEvents, TraceFault::host_over_limit);
   }
+  // As fits(), for the operations and bytes of kernels.
+  bool has_room_for(std::int64_t flops, std::int64_t bytes) {
+    if (flops > kMostSum - all_flops_ || bytes > kMostSum - all_bytes_) return false;
+    all_flops_ += flops;
+    all_bytes_ += bytes;
+    return true;
+  }
   bool read_times(const EventText& text, TraceEvent& event);
   void add_device_event(const EventText& text, ActivityKind kind);
   void add_host_call(const EventText& text);
@@ -93,7 +102,7 @@ class TraceCollector final : public EventSink {
 
   Trace trace_;
   Numbers names_{kMostNameBytes}, notes_{kMostNameBytes}, tracks_{kMostNameBytes}, products_{kMostNameBytes};
-  std::int64_t all_durations_ns_ = 0;
+  std::int64_t all_durations_ns_ = 0, all_flops_ = 0, all_bytes_ = 0;
   std::vector<HostCall> calls_;  // by name; for names of calls
   bool is_own_ = false;          // a trace of this program, in which processes have the names of ranks and devices
   std::string last_track_;       // most events have the track of the one before

@@ -85,6 +85,11 @@ TEST_F(TraceProgram, table_shows_what_runs_and_what_waits) {
                                    HasSubstr("By class"), HasSubstr("Idle time of the device")));
 }
 
+TEST_F(TraceProgram, says_what_is_selected_and_that_it_is_empty) {
+  const ProgramResult result = run({path("a.json"), "--range", "100:200"});
+  EXPECT_THAT(result.output, AllOf(HasSubstr("only 100 to 200 ms"), HasSubstr("ran nothing of this selection")));
+}
+
 TEST_F(TraceProgram, files_are_ranks) {
   const ProgramResult result = run({path("a.json"), path("b.json")});
   EXPECT_EQ(result.exit_code, 0) << result.error;
@@ -97,6 +102,7 @@ TEST_F(TraceProgram, a_difference_has_the_time_of_a_step) {
   EXPECT_EQ(json["kernels"][0]["name"], "gemm");
   EXPECT_EQ(json["kernels"][0]["before_ms"], 0.1);
   EXPECT_EQ(json["kernels"][0]["after_ms"], 0.2);
+  EXPECT_EQ(json["kernels"][0]["calls_after"], 1);
   EXPECT_THAT(run({path("a.json"), "--diff", path("b.json")}).output, HasSubstr("+100.0 %"));
 }
 

@@ -268,6 +268,8 @@ TEST(TraceAnalysis, selects_a_step_and_a_range) {
   EXPECT_EQ(step.kernels.time_ns, 5'000);
   EXPECT_THAT(step.steps, SizeIs(1));
   EXPECT_EQ(made().lanes({.step = {}, .range_ns = std::pair(0, 10'000)}).at(0).kernels.time_ns, 20'000);
+  EXPECT_EQ(made().lanes({.step = 5, .range_ns = std::pair(0, 500'000)}).at(0).selection,
+            "ProfilerStep#5, 0 to 0.5 ms");
   EXPECT_THROW(made().lanes({.step = 9, .range_ns = {}}), Error);
 }
 
@@ -410,6 +412,7 @@ TEST(KernelRules, know_the_kernels_of_libraries) {
             memory_movement);
   EXPECT_EQ(rules.class_of("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>"),
             elementwise);
+  EXPECT_EQ(rules.class_of("void vllm::rotary_embedding_kernel<c10::BFloat16, true>"), elementwise);
   EXPECT_EQ(rules.class_of("mystery"), unknown);
 }
 

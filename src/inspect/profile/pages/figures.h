@@ -97,7 +97,9 @@ Table attention_table(const ProfileFigures& figures);
 // The collectives with the most exposed time, and all together.
 Table communication_table(const ProfileFigures& figures, std::size_t shown);
 Table rank_table(const ProfileFigures& figures);
-Table idle_table(const TimelineFigures& figures);
+// The time of a profile ends with the step on the host, that of a trace with the last event.
+enum class IdleOf : std::uint8_t { profile, trace };
+Table idle_table(const TimelineFigures& figures, IdleOf of = IdleOf::profile);
 Table roofline_table(const ProfileFigures& figures);
 // At most `shown` rows.
 Table recoverable_table(const ProfileFigures& figures, std::size_t shown);

@@ -181,16 +181,18 @@ Table attention_table(const ProfileFigures& figures) {
   return table;
 }
 
-Table idle_table(const TimelineFigures& figures) {
+Table idle_table(const TimelineFigures& figures, IdleOf of) {
   const IdleTime found = idle_time(figures.timeline());
   Table table;
-  table.title =
-      "Idle time of the device (host late: the next kernel was not yet launched; dependency: the next kernel waited "
-      "for "
-      "another one; nothing to do: the step had ended)";
+  table.title = of == IdleOf::trace
+                    ? "Idle time of the device (dependency: the next kernel was launched and waited; the others: it "
+                      "was not yet launched, and what kept the host)"
+                    : "Idle time of the device (host late: the next kernel was not yet launched; dependency: the next "
+                      "kernel waited for another one; nothing to do: the step had ended)";
   table.columns = {
       left("idle"), right("ms"), right("wall %"), right("gaps"), right("longest us", 1), left("longest gap before", 2)};
   for (const IdleCause cause : found.shown_causes()) {
+    if (of == IdleOf::trace && cause == IdleCause::nothing_to_do) continue;
     const auto i = static_cast<std::size_t>(cause);
     const auto& longest = found.longest[i];
     table.add({std::string(name(cause)), figures.ms(found.by_cause_ns[i]), figures.of_wall_time(found.by_cause_ns[i]),

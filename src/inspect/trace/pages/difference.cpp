@@ -16,7 +16,7 @@ namespace {
 struct DifferenceRow {
   std::string name;
   double ms_before = 0, ms_after = 0;
-  std::int64_t calls_before = 0, calls_after = 0;
+  double calls_before = 0, calls_after = 0;
 
   double change_ms() const { return ms_after - ms_before; }
 };
@@ -35,11 +35,11 @@ std::vector<DifferenceRow> joined(const NamedSums& before, const NamedSums& afte
   std::map<std::string, DifferenceRow> rows;
   for (const auto& [name, sum] : before) {
     rows[name].ms_before = static_cast<double>(sum.time_ns) / 1e6 / steps_before;
-    rows[name].calls_before = sum.calls;
+    rows[name].calls_before = static_cast<double>(sum.calls) / steps_before;
   }
   for (const auto& [name, sum] : after) {
     rows[name].ms_after = static_cast<double>(sum.time_ns) / 1e6 / steps_after;
-    rows[name].calls_after = sum.calls;
+    rows[name].calls_after = static_cast<double>(sum.calls) / steps_after;
   }
   std::vector<DifferenceRow> result;
   for (auto& [name, row] : rows) {
@@ -88,7 +88,7 @@ std::vector<DifferenceSection> sections_of_lanes(const TraceLane& before, const 
   const bool by_step = !before.steps.empty() && !after.steps.empty();
   const double steps_before = by_step ? static_cast<double>(before.steps.size()) : 1;
   const double steps_after = by_step ? static_cast<double>(after.steps.size()) : 1;
-  const std::string each = by_step ? " (ms of a step)" : " (ms of the whole trace)";
+  const std::string each = by_step ? " (ms and calls of a step)" : " (ms and calls of the whole trace)";
   const auto section = [&](std::string key, std::string title, NamedSums (*of)(const TraceLane&)) {
     return DifferenceSection{std::move(key), title + each, joined(of(before), of(after), steps_before, steps_after)};
   };
@@ -97,9 +97,12 @@ std::vector<DifferenceSection> sections_of_lanes(const TraceLane& before, const 
           section("kernels", "By kernel, largest change first", kernels_of_lane)};
 }
 
+std::string calls_text(double calls) { return fmt::format("{:.{}f}", calls, calls == std::floor(calls) ? 0 : 1); }
+
 std::string change_text(const DifferenceRow& row) {
-  if (row.ms_before <= 0) return "new";
-  if (row.ms_after <= 0 && row.calls_after == 0) return "gone";
+  if (row.ms_before <= 0 && row.calls_before <= 0) return "new";
+  if (row.ms_after <= 0 && row.calls_after <= 0) return "gone";
+  if (row.ms_before <= 0) return "-";
   return fmt::format("{:+.1f} %", 100 * row.change_ms() / row.ms_before);
 }
 
@@ -113,7 +116,8 @@ Table section_table(const DifferenceSection& section, std::size_t shown) {
   for (std::size_t i = 0; i < std::min(shown, section.rows.size()); ++i) {
     const DifferenceRow& row = section.rows[i];
     table.add({fmt::format("{:.3f}", row.ms_before), fmt::format("{:.3f}", row.ms_after),
-               fmt::format("{:+.3f}", row.change_ms()), change_text(row), row.calls_before, row.calls_after, row.name});
+               fmt::format("{:+.3f}", row.change_ms()), change_text(row), calls_text(row.calls_before),
+               calls_text(row.calls_after), row.name});
   }
   return table;
 }
@@ -153,7 +157,7 @@ Page trace_difference_page(const TraceLane& before, const TraceLane& after, std:
   if (!is_for_people(format)) return {.documents = {dump_json(difference_document(before, after, sections))}};
   for (const DifferenceSection& section : sections)
     if (!section.rows.empty()) page.tables.push_back(section_table(section, top == 0 ? SIZE_MAX : top));
-  page.tables.front().caption = fmt::format("before: {}\nafter:  {}", before.file, after.file);
+  page.tables.front().caption = fmt::format("before: {}\nafter:  {}", trace_heading(before), trace_heading(after));
   for (const TraceLane* lane : {&before, &after})
     for (const std::string& line : trace_faults(*lane)) page.tables.front().caption += '\n' + lane->file + ": " + line;
   return page;

@@ -24,18 +24,27 @@ constexpr auto kTraceBreakdowns = enum_names<TraceBreakdown>("kernel", "class", 
 // The arrays of a document that they are in CSV.
 constexpr std::array kArrays = {"kernels", "classes", "scopes", "steps", "idle"};
 
-// A sentence for each fault; {} is how often.
-constexpr std::array<std::string_view, kTraceFaults> kFaultSentences = {
-    "The file is cut off: what is whole in it is used.",
-    "{} parts of the file are not JSON and were passed over.",
-    "{} events have no time and are left out.",
-    "{} events have a negative duration and are left out.",
-    "{} events have times beyond 63 bits and are left out.",
-    "{} events of devices are more than are kept: every figure is without them. --range or --step do not bring them "
-    "back; split the file.",
-    "{} calls and marks of the host are more than are kept: phases, steps and causes of idle time are incomplete.",
-    "{} pairs of begin and end (B, E) are not read; PyTorch writes whole events (X).",
-    "{} events begin before the previous one of their stream has ended; busy time counts such time once."};
+// A sentence for each fault, of one and of several; {} is how often.
+struct FaultSentence {
+  std::string_view one, many;
+};
+constexpr std::string_view kCutOff = "The file is cut off: what is whole in it is used.";
+constexpr std::array<FaultSentence, kTraceFaults> kFaultSentences = {{
+    {kCutOff, kCutOff},
+    {"{} part of the file is not JSON and was passed over.", "{} parts of the file are not JSON and were passed over."},
+    {"{} event has no time and is left out.", "{} events have no time and are left out."},
+    {"{} event has a negative duration and is left out.", "{} events have a negative duration and are left out."},
+    {"{} event has times beyond 63 bits and is left out.", "{} events have times beyond 63 bits and are left out."},
+    {"{} event of a device is more than are kept: every figure is without it.",
+     "{} events of devices are more than are kept: every figure is without them. --range or --step do not bring them "
+     "back; split the file."},
+    {"{} call or mark of the host is more than are kept.",
+     "{} calls and marks of the host are more than are kept: phases, steps and causes of idle time are incomplete."},
+    {"{} pair of begin and end (B, E) is not read; PyTorch writes whole events (X).",
+     "{} pairs of begin and end (B, E) are not read; PyTorch writes whole events (X)."},
+    {"{} event begins before the previous one of its stream has ended; busy time counts such time once.",
+     "{} events begin before the previous one of their stream has ended; busy time counts such time once."},
+}};
 
 std::string counted(std::int64_t count, std::string_view one, std::string_view many) {
   return fmt::format("{} {}", count, count == 1 ? one : many);
@@ -50,27 +59,19 @@ std::string share_text(std::int64_t part, std::int64_t whole) {
   return percent(static_cast<double>(part), static_cast<double>(whole));
 }
 
-std::string heading_of(const TraceLane& lane) {
-  std::string text = fmt::format("{} ({})", lane.file, lane.format);
-  if (lane.rank) text += fmt::format(", rank {}", *lane.rank);
-  if (lane.rank && lane.ranks) text += fmt::format(" of {}", *lane.ranks);
-  if (!lane.device.empty()) text += fmt::format(", device {}", lane.device);
-  if (!lane.selection.empty()) text += fmt::format(", only {}", lane.selection);
-  return text;
-}
-
 // What the device did.
 std::string summary_of(const TraceLane& lane) {
   if (!lane.timeline.sums.empty()) {
     return fmt::format(
-        "{} in {} ms, as sums by kernel: the file has no times, so steps, idle time and launches are unknown",
+        "{} in {} ms, as sums by kernel: the file has no times, so steps, idle time and launches are unknown.",
         counted(lane.kernels.calls, "kernel", "kernels"), ms_text(lane.kernels.time_ns));
   }
+  if (lane.timeline.events.empty() && !lane.device.empty()) return "The device ran nothing of this selection.";
   if (lane.timeline.events.empty()) {
     return fmt::format("{} in the file, none of a device: a run on a CPU, or one without ProfilerActivity.CUDA.",
                        counted(static_cast<std::int64_t>(lane.events), "event", "events"));
   }
-  return fmt::format("{}, {}, {} on {} in {} ms; the device was busy for {} ms ({} %)",
+  return fmt::format("{}, {}, {} on {} in {} ms; the device was busy for {} ms ({} %).",
                      counted(lane.kernels.calls, "kernel", "kernels"), counted(lane.copies, "copy", "copies"),
                      counted(lane.fills, "fill", "fills"), counted(lane.streams, "stream", "streams"),
                      ms_text(lane.idle.wall_ns), ms_text(lane.idle.busy_ns),
@@ -80,18 +81,19 @@ std::string summary_of(const TraceLane& lane) {
 std::string steps_sentence(const TraceLane& lane) {
   if (lane.steps.empty() && !lane.repetition) return "No steps are marked, and the kernels do not repeat.";
   if (lane.steps.empty()) {
-    return fmt::format("No steps are marked. The same {} kernels ran {} times, every {} ms.", lane.repetition->kernels,
-                       lane.repetition->times, format_ms(lane.repetition->mean_ns / 1e6));
+    return fmt::format("No steps are marked. The same {} ran {} times, every {} ms.",
+                       counted(lane.repetition->kernels, "kernel", "kernels"), lane.repetition->times,
+                       format_ms(lane.repetition->mean_ns / 1e6));
   }
   std::int64_t later_ns = 0;
   for (const TraceStep& step : lane.steps) later_ns += step.wall_ns();
   const auto count = static_cast<std::int64_t>(lane.steps.size());
-  std::string text = fmt::format("{} of {} ms on average", counted(count, "step", "steps"), ms_text(later_ns / count));
-  if (count < 2) return text + '.';
+  if (count == 1) return fmt::format("1 step of {} ms.", ms_text(later_ns));
+  const std::string text = fmt::format("{} steps of {} ms on average", count, ms_text(later_ns / count));
   const TraceStep& first = lane.steps.front();
   later_ns = (later_ns - first.wall_ns()) / (count - 1);
-  return text +
-         fmt::format("; the first took {} ms, the later ones {} ms.", ms_text(first.wall_ns()), ms_text(later_ns));
+  return text + fmt::format("; the first took {} ms, the {} {} ms.", ms_text(first.wall_ns()),
+                            count == 2 ? "second" : "later ones", ms_text(later_ns));
 }
 
 // The share of matrix products in forward, and in everything.
@@ -137,7 +139,8 @@ std::string idle_sentence(const TraceLane& lane) {
   if (idle.idle_ns() == 0) return text + '.';
   const auto longest = std::ranges::max_element(idle.by_cause_ns);
   const IdleCause cause = kIdleCauses[static_cast<std::size_t>(longest - idle.by_cause_ns.begin())];
-  return text + fmt::format(", most of it {} ({} ms).", name(cause), ms_text(*longest));
+  const std::string_view part = *longest > idle.idle_ns() / 2 ? "most of it" : "the largest part";
+  return text + fmt::format(", {} {} ({} ms).", part, name(cause), ms_text(*longest));
 }
 
 Table step_table(const TraceLane& lane, std::size_t shown) {
@@ -233,16 +236,13 @@ std::vector<Table> tables_of(const TraceLane& lane, const TimelineFigures& figur
   if (!options.only && !lane.collectives.collectives.empty()) tables.push_back(collective_table(lane, figures, shown));
   if (!options.only && lane.streams > 1) tables.push_back(path_table(lane, figures));
   if (wants(TraceBreakdown::idle)) {
-    tables.push_back(idle_table(figures));
-    tables.back().title =
-        "Idle time of the device (dependency: the next kernel was launched and waited; the others: it was not yet "
-        "launched, and what kept the host)";
+    tables.push_back(idle_table(figures, IdleOf::trace));
   }
   return tables;
 }
 
 void add_lane(Page& page, const TraceLane& lane, const TraceViewOptions& options) {
-  std::string caption = heading_of(lane) + '\n' + summary_of(lane);
+  std::string caption = trace_heading(lane) + '\n' + summary_of(lane);
   std::vector<Table> tables;
   if (!lane.timeline.sums.empty()) {
     const TimelineFigures figures(lane.timeline, 1);
@@ -277,8 +277,9 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
     const auto us = [](std::int64_t ns) { return fmt::format("{:.1f}", static_cast<double>(ns) / 1e3); };
     table.add({lane.rank.value_or(static_cast<std::int64_t>(i)), share_text(lane.idle.busy_ns, lane.idle.wall_ns),
                ms_text(lane.kernels.time_ns), ms_text(lane.collectives.time_ns),
-               ranks.empty() ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns), rank.last,
-               us(rank.clock_ns), std::filesystem::path(lane.file).filename().string()});
+               ranks.empty() ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns),
+               ranks.empty() ? "-" : std::to_string(rank.last), ranks.empty() ? "-" : us(rank.clock_ns),
+               std::filesystem::path(lane.file).filename().string()});
   }
   if (ranks.empty()) {
     table.remark = "No collective is on all ranks, so nothing says who waits for whom.";
@@ -286,9 +287,9 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
   }
   const auto most = std::ranges::max_element(ranks, {}, &TraceRank::last);
   const auto place = static_cast<std::size_t>(most - ranks.begin());
-  table.remark =
-      fmt::format("Of {} matched collectives rank {} began {} last. Clocks are compared by the ends of collectives.",
-                  most->matched, lanes[place].rank.value_or(static_cast<std::int64_t>(place)), most->last);
+  table.remark = fmt::format("Of {} rank {} began {} last. Clocks are compared by the ends of collectives.",
+                             counted(most->matched, "matched collective", "matched collectives"),
+                             lanes[place].rank.value_or(static_cast<std::int64_t>(place)), most->last);
   return table;
 }
 
@@ -338,10 +339,21 @@ TraceBreakdown trace_breakdown_from_name(std::string_view text) {
 }
 std::string_view name(TraceBreakdown breakdown) { return kTraceBreakdowns[breakdown]; }
 
+std::string trace_heading(const TraceLane& lane) {
+  std::string text = fmt::format("{} ({})", lane.file, lane.format);
+  if (lane.rank) text += fmt::format(", rank {}", *lane.rank);
+  if (lane.rank && lane.ranks) text += fmt::format(" of {}", *lane.ranks);
+  if (!lane.device.empty()) text += fmt::format(", device {}", lane.device);
+  if (!lane.selection.empty()) text += fmt::format(", only {}", lane.selection);
+  return text;
+}
+
 std::vector<std::string> trace_faults(const TraceLane& lane) {
   std::vector<std::string> sentences;
   for (std::size_t i = 0; i < kTraceFaults; ++i)
-    if (lane.faults[i] > 0) sentences.push_back(fmt::format(fmt::runtime(kFaultSentences[i]), lane.faults[i]));
+    if (lane.faults[i] > 0)
+      sentences.push_back(fmt::format(
+          fmt::runtime(lane.faults[i] == 1 ? kFaultSentences[i].one : kFaultSentences[i].many), lane.faults[i]));
   return sentences;
 }
 

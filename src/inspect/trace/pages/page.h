@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +35,9 @@ Page trace_difference_page(const TraceLane& before, const TraceLane& after, std:
 
 // The document of a device. The arrays have rows of plain values with the same keys.
 Json trace_document(const TraceLane& lane, const TraceViewOptions& options);
+
+// Where a device's figures are from: "a.json (Chrome trace), rank 0 of 2, device 0, only ProfilerStep#4".
+std::string trace_heading(const TraceLane& lane);
 
 // What was wrong in the file, a sentence each.
 std::vector<std::string> trace_faults(const TraceLane& lane);
