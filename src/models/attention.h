@@ -24,8 +24,8 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
 
 // softmax(scores) v for q [...,S,D], k and v [...,K,D] -> [...,S,D], as the op attention() computes it: with its forms
 // of scores, and heads that share keys and values. `sinks` [H], if there are any, are scores of no value beside those
-// of the keys: they take their part of the softmax. With them every variant stores the scores. `bias` [H,K], if there
-// is any, is added to the scores of each key; the variants of the op have none.
+// of the keys: they take their part of the softmax. `bias` [H,K], if there is any, is added to the scores of each key,
+// but not by flash and recompute: they are one op, which knows none (with_bias_columns() is for it).
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
                       Value sinks = {}, Value bias = {});
 

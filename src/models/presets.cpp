@@ -238,9 +238,9 @@ void validate_shared_keys(const TransformerConfig& c) {
     bool& has_kind = a.has_window(layer) ? has_window : has_full;
     has_kind = has_kind || c.has_keys(layer);
     if (!has_kind)
-      throw Error(
-          "layer " + std::to_string(layer) + " reads the keys of a layer of its kind before it, and there is none",
-          ErrorKind::usage);
+      throw Error("layer " + std::to_string(layer) + " has no keys of its own, and no layer before it with" +
+                      (a.has_window(layer) ? "" : "out") + " a window has any; fewer layers may share keys",
+                  ErrorKind::usage);
   }
 }
 

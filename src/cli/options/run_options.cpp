@@ -143,6 +143,23 @@ TransformerConfig layer_of(const RunDraft& draft) {
   return model;
 }
 
+// The first `layers` of the model, or more: those that project no keys are its last ones.
+void take_layers(TransformerConfig& model, std::int64_t layers) {
+  Architecture& a = model.architecture;
+  const std::int64_t with_keys = model.layers - a.layers_without_keys;
+  if (a.layers_without_keys > 0) a.layers_without_keys = std::max<std::int64_t>(layers - with_keys, 0);
+  if (!a.sparsity.empty())
+    a.sparsity.resize(static_cast<std::size_t>(std::clamp<std::int64_t>(layers, 0, kMostLayers)));
+  model.layers = layers;
+}
+
+// The tokens of a run that does not say how many: all that an image has, and no more than a model has positions for.
+std::int64_t usual_context(std::int64_t tokens, const Architecture& a, bool is_of_config) {
+  if (a.images.size > 0) return a.max_context;
+  const bool has_most = a.max_context > 0 && (is_of_config || a.positions == Positions::learned);
+  return has_most ? std::min(tokens, a.max_context) : tokens;
+}
+
 }  // namespace
 
 std::vector<std::string> notes_of(std::span<const RunDraft> drafts) {
@@ -178,7 +195,7 @@ TransformerConfig model_of(const RunDraft& draft) {
   if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
   model.context = draft.model.context;
   model.attention = draft.model.attention;
-  model.layers = draft.layers.value_or(model.layers);
+  if (draft.layers) take_layers(model, *draft.layers);
   model.d_model = draft.d_model.value_or(model.d_model);
   model.d_ff = draft.d_ff.value_or(model.d_ff);
   model.heads = draft.heads.value_or(model.heads);
@@ -306,19 +323,20 @@ void RunOptions::settle_workloads(std::span<RunDraft> drafts) const {
 // What people run of a model that has a config.json, where no option says it.
 void RunOptions::take_defaults_of_configs(std::span<RunDraft> drafts) const {
   std::string_view last;
-  std::int64_t most_context = 0;
+  Architecture architecture;
+  const auto context = std::ranges::find_if(axes_, [](const Axis& axis) { return axis.text.flags == "--context"; });
   for (RunDraft& draft : drafts) {
     if (draft.model_name.empty() || is_preset_name(draft.model_name)) continue;
-    if (draft.model_name != last) most_context = source_of(draft).config.architecture.max_context;
+    if (draft.model_name != last) architecture = source_of(draft).config.architecture;
     last = draft.model_name;
     for (const Axis& axis : axes_) {
       // PyTorch's eager mode, which --as torch predicts, compiles nothing.
       const bool has_no_such = draft.config.plan_as != PlanAs::ridgepoint && axis.text.flags == "--compile";
       if (axis.text.of_config.empty() || is_given(axis) || has_no_such) continue;
       for (const Axis::Change& change : axis.changes(axis.text.of_config)) change(draft);
-      if (axis.text.flags == "--context" && most_context > 0)
-        draft.model.context = std::min(draft.model.context, most_context);
     }
+    if (context != axes_.end() && !is_given(*context))
+      draft.model.context = usual_context(draft.model.context, architecture, !context->text.of_config.empty());
   }
 }
 

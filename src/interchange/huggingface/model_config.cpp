@@ -65,6 +65,9 @@ constexpr auto kWithoutEffect = std::to_array<std::string_view>({"model_type",
                                                                  "_attn_implementation",
                                                                  "_attn_implementation_autoset",
                                                                  "_attn_implementation_internal",
+                                                                 "gradient_checkpointing",
+                                                                 "_from_model_config",
+                                                                 "_commit_hash",
                                                                  "is_decoder",
                                                                  "prefix",
                                                                  "use_mems_eval",
@@ -103,20 +106,25 @@ constexpr Refused kRefused[] = {
      "quantised weights are not supported; --config-override quantization_config=null plans the model in bf16 or fp32"},
     {"compression_config", "compressed weights are not supported"},
     {"pruned_heads", "pruned heads are not supported"},
-    {"is_encoder_decoder", "a model with an encoder is not supported"},
+    {"is_encoder_decoder", "a decoder that attends to an encoder is not supported"},
     {"add_cross_attention", "attention to an encoder is not supported"},
 };
 
 const Family& family_of(ConfigFields& fields) {
   const std::string type = fields.text("model_type", "");
-  if (type.empty())
-    fields.fail("model_type",
-                "is missing, and 'architectures' names no class that is known, so the family is not known");
+  if (type.empty()) {
+    const Json* classes = fields.find("architectures");
+    fields.fail("model_type", fmt::format("is missing, and {}, so the family is not known",
+                                          classes == nullptr ? "'architectures', too"
+                                                             : "'architectures' names no class that is known: " +
+                                                                   printable(dump_json(*classes))));
+  }
   if (const Family* family = find_family(type)) return *family;
   const std::string_view lacking = lacking_for(type);
   std::vector<std::string_view> names;
   for (const Family* family : families()) names.push_back(family->model_type);
-  const std::string near = nearest(std::string_view(type).substr(0, 64), names);
+  // A family that is known is no misspelt one.
+  const std::string near = lacking.empty() ? nearest(std::string_view(type).substr(0, 64), names) : "";
   fields.fail("model_type",
               fmt::format("is {}, a family that is not supported{}{}; docs/models.md lists the {} that are",
                           quote_name(type), lacking.empty() ? "" : fmt::format(": it has {}", lacking),
@@ -233,6 +241,11 @@ Json text_model_of(Json fields, std::string_view what, std::vector<std::string>&
       notes.emplace_back("only the text model is read, without the part for images or sound");
     if (outer->model_type.starts_with("mllama") && inner == nullptr) leave_out_layers_of_images(fields, notes);
     if (inner == nullptr) {
+      if (const auto empty = fields.find(outer->place); empty != fields.end() && empty->is_object()) {
+        notes.push_back(fmt::format("{} is empty: what the file says nowhere else is as the family has it by default",
+                                    outer->place));
+        fields.erase(empty);
+      }
       fields["model_type"] = outer->family;
       continue;
     }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -156,6 +157,7 @@ class TargetFinder {
     std::vector<std::string> names;
     for (const Linear& linear : linears_) names.push_back(linear.module);
     for (const auto& [name, target] : published_) names.push_back(name);
+    require_usual_targets(names);
     matches_of(options_.targets, names, "linear layer");
     std::vector<Target> targets;
     for (const std::string& pattern : options_.targets) {
@@ -165,6 +167,21 @@ class TargetFinder {
   }
 
  private:
+  // Where nobody has named targets, a model without the usual ones needs others, not another spelling.
+  void require_usual_targets(const std::vector<std::string>& names) const {
+    if (options_.targets != LoraOptions().targets) return;
+    const auto is_found = [&](const std::string& pattern) {
+      return std::ranges::any_of(names, [&](const std::string& name) { return matches(pattern, name); });
+    };
+    if (std::ranges::all_of(options_.targets, is_found)) return;
+    std::set<std::string> last_parts;
+    for (const std::string& name : names) last_parts.insert(name.substr(name.rfind('.') + 1));
+    throw Error(
+        fmt::format("the model lacks {}, the targets where none are given; name others with targets=: it has {}",
+                    fmt::join(options_.targets, " or "), fmt::join(last_parts, ", ")),
+        ErrorKind::usage);
+  }
+
   // Empty where the graph lacks a layer: a product of another kind has its weight.
   std::optional<Target> target_of(const PublishedLayer& layer) const {
     Target target;

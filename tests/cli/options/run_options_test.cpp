@@ -59,6 +59,29 @@ TEST(RunOptions, run_a_model_of_a_config_as_people_do_where_they_do_not_say) {
   EXPECT_EQ(given.compile.precision, Precision::fp32);
 }
 
+TEST(RunOptions, have_no_more_tokens_than_a_model_has_positions_and_all_of_an_image) {
+  const auto context_of = [](std::vector<std::string> arguments) {
+    return expand(std::move(arguments))[0].workload->describe().context;
+  };
+  EXPECT_EQ(context_of({"--model", "bert-base"}), 512);
+  EXPECT_EQ(context_of({"--model", "vit-base-patch16-224"}), 197);
+  EXPECT_EQ(context_of({"--model", "vit-base-patch16-224", "--config-override", "image_size=1024"}), 4097);
+  RunOptions as_presets;
+  as_presets.use_defaults_of_presets();
+  CLI::App app;
+  as_presets.add_to(app);
+  app.parse(std::vector<std::string>{"vit-base-patch16-224", "--model"});
+  EXPECT_EQ(as_presets.expand()[0].workload->describe().context, 197) << "not the 256 of presets";
+}
+
+TEST(RunOptions, take_the_first_layers_of_a_model_whose_last_ones_share_keys) {
+  const TransformerConfig two = *expand({"--model", "gemma-3n-e2b", "--layers", "2"})[0].workload->transformer();
+  EXPECT_EQ(two.architecture.layers_without_keys, 0);
+  EXPECT_EQ(two.architecture.sparsity.size(), 2U);
+  const TransformerConfig more = *expand({"--model", "gemma-4-e2b", "--layers", "20"})[0].workload->transformer();
+  EXPECT_EQ(more.architecture.layers_without_keys, 5) << "of 35 layers 15 have keys";
+}
+
 TEST(RunOptions, have_a_usual_width_of_the_feed_forward_network) {
   const auto d_ff = [](const std::string& d_model) {
     return expand({"--layers", "1", "--d-model", d_model, "--heads", "1"})[0].workload->describe().model.d_ff;

@@ -39,8 +39,10 @@ TEST(BadModelConfig, an_unknown_family_is_named_with_what_is_missing_and_the_nea
   EXPECT_THAT(refusal(R"({"model_type": "rwkv"})"),
               AllOf(HasSubstr("'rwkv', a family that is not supported: it has recurrent layers"),
                     HasSubstr("docs/models.md lists the ")));
+  EXPECT_THAT(refusal(R"({"model_type": "molmo"})"), HasSubstr("it has code of its own; docs/models.md lists"));
   EXPECT_THAT(refusal(R"({"model_type": "lama"})"), HasSubstr("the nearest is 'llama'"));
-  EXPECT_THAT(refusal(R"({"hidden_size": 64})"), HasSubstr("'model_type' is missing"));
+  EXPECT_THAT(refusal(R"({"hidden_size": 64})"), HasSubstr("is missing, and 'architectures', too"));
+  EXPECT_THAT(refusal(R"({"model_type": "bart"})"), HasSubstr("it has a decoder that attends to an encoder"));
   EXPECT_THAT(refusal(R"({"model_type": 7})"), HasSubstr("it must be a string"));
 }
 
@@ -72,7 +74,7 @@ TEST(BadModelConfig, layers_that_share_keys_need_some_before_them) {
   EXPECT_THAT(refusal(R"({"model_type": "gemma4_text", "num_kv_shared_layers": 30})"),
               HasSubstr("'num_kv_shared_layers' is 30, but there are 30 layers"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma4_text", "num_kv_shared_layers": 25})"),
-              HasSubstr("layer 5 reads the keys of a layer of its kind before it, and there is none"));
+              HasSubstr("layer 5 has no keys of its own, and no layer before it without a window has any"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma4_text", "attention_k_eq_v": true, "num_global_key_value_heads": 3})"),
               HasSubstr("'num_global_key_value_heads' is 3 and does not divide the 8 heads"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma4_text", "num_hidden_layers": 2,
@@ -102,6 +104,8 @@ TEST(BadModelConfig, mixtures_that_are_not_computed_are_refused) {
 TEST(BadModelConfig, linear_bias_that_is_not_computed_is_refused) {
   EXPECT_THAT(refusal(R"({"model_type": "bloom", "apply_residual_connection_post_layernorm": true})"),
               HasSubstr("residuals after the norm"));
+  EXPECT_THAT(refusal(R"({"model_type": "falcon", "apply_residual_connection_post_layernorm": true})"),
+              HasSubstr("residuals after the norm are not supported"));
   EXPECT_THAT(refusal(R"({"model_type": "mpt", "attn_config": {"alibi": false}})"),
               HasSubstr("'attn_config.alibi' is false"));
   EXPECT_THAT(refusal(R"({"model_type": "mpt", "expansion_ratio": 2})"), HasSubstr("'expansion_ratio' is not 4"));
@@ -130,7 +134,7 @@ TEST(BadModelConfig, streams_that_are_not_there_are_refused) {
   EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "altup_active_idx": 4})"), HasSubstr("one of them active"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "altup_num_inputs": 1})"), HasSubstr("two or more"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "activation_sparsity_pattern": [0.5]})"),
-              HasSubstr("a list of 35 shares, one a layer"));
+              HasSubstr("a list of 35 entries, one a layer"));
   EXPECT_THAT(refusal(R"({"model_type": "gemma3n_text", "num_hidden_layers": 2, "num_kv_shared_layers": 0,
                           "intermediate_size": [8, 16]})"),
               HasSubstr("a list of 2 equal ones"));
@@ -281,10 +285,11 @@ TEST(BadModelConfig, a_model_with_images_needs_a_text_model_that_is_known) {
   EXPECT_THAT(refusal(R"({"model_type": "llava", "text_config": {"model_type": "mamba"}, "vision_config": {}})"),
               HasSubstr("'mamba', a family that is not supported: it has state-space layers"));
   EXPECT_THAT(refusal(R"({"model_type": "internvl_chat", "llm_config": {"model_type": "mamba"}})"),
-              HasSubstr("'mamba', a family that is not supported: it has state-space layers"));
+              HasSubstr("'mamba', a family that is not supported: it has state-space layers of the first Mamba"));
   EXPECT_THAT(refusal(R"({"model_type": "internvl_chat", "llm_config": 3})"), HasSubstr("must be an object"));
   EXPECT_THAT(refusal(R"({"model_type": "internvl_chat"})"), HasSubstr("'model_type' is missing"));
-  EXPECT_THAT(refusal(R"({"architectures": ["OpenMoeForCausalLM"]})"), HasSubstr("names no class that is known"));
+  EXPECT_THAT(refusal(R"({"architectures": ["OpenMoeForCausalLM"]})"),
+              HasSubstr(R"(names no class that is known: ["OpenMoeForCausalLM"])"));
 }
 
 TEST(BadModelConfig, text_that_is_no_json_object_is_refused) {

@@ -252,6 +252,30 @@ TEST(ModelConfig, of_gemma3n_has_streams_and_gates_that_keep_their_largest_value
   EXPECT_EQ(a.logit_cap, 30);
 }
 
+TEST(ModelConfig, of_gemma3n_with_fewer_layers_has_the_first_entries_of_longer_lists) {
+  const ModelConfig model = parse(R"({"model_type": "gemma3n_text", "num_hidden_layers": 2, "num_kv_shared_layers": 0,
+      "intermediate_size": [8, 8, 9], "activation_sparsity_pattern": [0.5, 0, 0.25],
+      "final_logit_softcapping": null})");
+  EXPECT_EQ(model.config.d_ff, 8);
+  EXPECT_THAT(model.config.architecture.sparsity, ElementsAre(0.5, 0));
+  EXPECT_EQ(model.config.architecture.logit_cap, 0) << "null is no cap";
+  EXPECT_THAT(model.notes, ElementsAre("of the 3 entries of intermediate_size the first 2 count",
+                                       "of the 3 entries of activation_sparsity_pattern the first 2 count"));
+}
+
+TEST(ModelConfig, of_roberta_has_other_defaults_than_bert_and_other_names) {
+  EXPECT_EQ(config_of(R"({"model_type": "bert"})").vocab, 30522);
+  EXPECT_EQ(config_of(R"({"model_type": "roberta"})").vocab, 50265);
+  const TransformerConfig c = config_of(R"({"model_type": "xlm-roberta", "max_position_embeddings": 514})");
+  EXPECT_EQ(c.architecture.family, "roberta");
+  EXPECT_EQ(c.architecture.max_context, 512);
+}
+
+TEST(ModelConfig, says_that_a_text_model_without_fields_is_the_default_of_its_family) {
+  EXPECT_THAT(parse(R"({"model_type": "gemma4", "text_config": {}})").notes,
+              ElementsAre(HasSubstr("only the text model is read"), HasSubstr("text_config is empty")));
+}
+
 TEST(ModelConfig, of_phimoe_says_that_experts_are_not_sampled) {
   const ModelConfig model = parse(R"({"model_type": "phimoe", "router_jitter_noise": 0.02, "rope_scaling": {
       "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,

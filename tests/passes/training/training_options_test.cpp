@@ -276,6 +276,15 @@ TEST(LoraText, names_what_is_wrong) {
               ThrowsMessage<Error>(HasSubstr("no linear layer matches 'ln1'")));
 }
 
+TEST(Lora, says_what_a_model_without_the_usual_targets_has) {
+  TransformerConfig config = kSmallModel;
+  config.architecture.mixers = {Mixer::short_convolution};
+  EXPECT_THAT(
+      [&] { testing::transformer_graph(config, 2, Mode::step, {.lora = LoraOptions{}}); },
+      ThrowsMessage<Error>(AllOf(HasSubstr("the model lacks q_proj or v_proj, the targets where none are given"),
+                                 HasSubstr("name others with targets=: it has"), HasSubstr("output_proj"))));
+}
+
 TEST(MasterWeights, off_stores_everything_of_a_parameter_in_bf16) {
   const Graph graph = step_of({.precision = Precision::bf16, .keep = {.gradients = true}, .master_weights = false});
   for (const NodeId id : graph.inputs()) {

@@ -83,12 +83,7 @@ void write_dbrx(const TransformerConfig& c, Json& fields) {
   fields["max_seq_len"] = a.max_context > 0 ? a.max_context : c.context;
   fields["attn_config"] = {{"kv_n_heads", c.kv_heads()}, {"rope_theta", a.rotary.theta}, {"attn_pdrop", 0.0}};
   if (a.projection_limit > 0) fields["attn_config"]["clip_qkv"] = a.projection_limit;
-  Json rotary = Json::object();
-  write_rotary(a.rotary, rotary);
-  // transformers 5 reads the object alone.
-  fields["rope_parameters"] =
-      rotary["rope_scaling"].is_null() ? Json{{"rope_type", "default"}} : rotary["rope_scaling"];
-  fields["rope_parameters"]["rope_theta"] = a.rotary.theta;
+  fields["rope_parameters"] = rotary_parameters(a.rotary);  // transformers 5 reads the object alone
   fields["ffn_config"] = {{"ffn_hidden_size", c.d_ff},
                           {"hidden_size", c.d_model},
                           {"moe_num_experts", experts.count},

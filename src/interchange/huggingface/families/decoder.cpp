@@ -35,14 +35,9 @@ constexpr std::string_view kChunk = "chunked_attention";
 
 // Whether each layer has a window, or a chunk.
 std::vector<bool> parse_layer_types(ConfigFields& fields, const Json& list, std::int64_t layers, bool chunks) {
-  if (!list.is_array() || list.size() < static_cast<std::size_t>(layers))
-    fields.fail("layer_types", fmt::format("must be a list of {} entries, one a layer", layers));
-  if (list.size() > static_cast<std::size_t>(layers))
-    fields.note(fmt::format("of the {} entries of layer_types the first {} count", list.size(), layers));
   const std::string_view limited = chunks ? kChunk : kWindow;
   std::vector<bool> windows;
-  for (const Json& type : list) {
-    if (windows.size() == static_cast<std::size_t>(layers)) break;
+  for (const Json& type : entries_of_layers(fields, "layer_types", list, layers)) {
     const std::string text = type.is_string() ? type.get<std::string>() : dump_json(type);
     if (text != limited && text != kFull)
       fields.fail("layer_types",
@@ -217,6 +212,14 @@ std::string_view activation_name(Activation activation) {
   return std::ranges::find(kActivations, activation, &NamedActivation::activation)->name;
 }
 
+double read_cap(ConfigFields& fields, std::string_view key, double absent) {
+  if (!fields.contains(key)) {
+    fields.skip(key);
+    return absent;
+  }
+  return fields.positive(key, 0);
+}
+
 void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> keys, double absent) {
   std::string named;
   for (const std::string_view key : keys) {
@@ -297,34 +300,37 @@ void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key
   fields["rope_scaling"] = rotary.scaling == RotaryScaling::none ? Json(nullptr) : scaling_of(rotary);
 }
 
+Json rotary_parameters(const Rotary& rotary) {
+  Json parameters = scaling_of(rotary);
+  parameters["rope_theta"] = rotary.theta;
+  if (rotary.scaling == RotaryScaling::proportional) parameters["partial_rotary_factor"] = rotary.share;
+  return parameters;
+}
+
 void write_rotaries_by_kind(const Architecture& a, Json& fields) {
-  const auto parameters_of = [](const Rotary& rotary) {
-    Json parameters = scaling_of(rotary);
-    parameters["rope_theta"] = rotary.theta;
-    return parameters;
-  };
   write_rotary(a.rotary, fields);
-  fields["rope_parameters"] = {{kFull, parameters_of(a.rotary)},
-                               {kWindow, parameters_of(a.separate_rotary ? a.window_rotary : a.rotary)}};
+  fields["rope_parameters"] = {{kFull, rotary_parameters(a.rotary)},
+                               {kWindow, rotary_parameters(a.separate_rotary ? a.window_rotary : a.rotary)}};
 }
 
 std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty) {
-  if (std::ranges::find(layers, !if_empty) == layers.end()) return {};
-  for (std::size_t period = 1; period < layers.size(); ++period) {
-    if (std::equal(layers.begin() + static_cast<std::ptrdiff_t>(period), layers.end(), layers.begin()))
-      return {layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(period)};
-  }
-  return layers;
+  return std::ranges::find(layers, !if_empty) == layers.end() ? std::vector<bool>() : shortest_period(layers);
+}
+
+std::vector<Json> entries_of_layers(ConfigFields& fields, std::string_view key, const Json& list, std::int64_t layers) {
+  const auto count = static_cast<std::size_t>(layers);
+  if (!list.is_array() || list.size() < count)
+    fields.fail(key, fmt::format("must be a list of {} entries, one a layer", layers));
+  if (list.size() > count)
+    fields.note(fmt::format("of the {} entries of {} the first {} count", list.size(), key, layers));
+  return {list.begin(), list.begin() + layers};
 }
 
 std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::string_view key, std::int64_t layers) {
   const Json* list = fields.find(key);
   if (list == nullptr || (list->is_array() && list->empty())) return std::nullopt;
-  if (!list->is_array() || list->size() < static_cast<std::size_t>(layers))
-    fields.fail(key, fmt::format("must be a list of {} entries, one a layer", layers));
   std::vector<bool> flags;
-  for (const Json& entry : *list) {
-    if (flags.size() == static_cast<std::size_t>(layers)) break;
+  for (const Json& entry : entries_of_layers(fields, key, *list, layers)) {
     const bool is_flag = entry.is_boolean() || entry == 0 || entry == 1;
     if (!is_flag) fields.fail(key, fmt::format("has the entry {}; entries are 0 or 1", printable(dump_json(entry))));
     flags.push_back(entry.is_boolean() ? entry.get<bool>() : entry == 1);

@@ -1,6 +1,8 @@
 // The fields that all families but GPT-2 share, under the names that Llama gave them.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -92,6 +94,9 @@ void write_by(const TransformerConfig& config, Json& fields) {
 Activation read_activation(ConfigFields& fields, std::string_view key, std::string_view absent);
 std::string_view activation_name(Activation activation);  // as config.json has it
 
+// A cap of scores or logits, whose field is null where there is none.
+double read_cap(ConfigFields& fields, std::string_view key, double absent);
+
 // Notes that dropout is off, where a field or its default is not 0.
 void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> keys, double absent = 0);
 
@@ -109,7 +114,19 @@ void windows(FamilyFields& fields, TransformerConfig& config, std::optional<std:
              const std::vector<bool>& absent);
 // Layers without a window end each period of this many layers.
 std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers);
-// The shortest list whose repetition is `layers`; empty where all are `if_empty`.
+// The entries of a list that has one for each layer. Throws Error for a shorter list; of a longer one the first count,
+// and a note says so.
+std::vector<Json> entries_of_layers(ConfigFields& fields, std::string_view key, const Json& list, std::int64_t layers);
+// The shortest list whose repetition is `layers`.
+template <typename Entry>
+std::vector<Entry> shortest_period(const std::vector<Entry>& layers) {
+  for (std::size_t period = 1; period < layers.size(); ++period) {
+    const auto end = layers.begin() + static_cast<std::ptrdiff_t>(period);
+    if (std::equal(end, layers.end(), layers.begin())) return {layers.begin(), end};
+  }
+  return layers;
+}
+// The same; empty where all are `if_empty`.
 std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty);
 // One entry a layer, 0 or 1, or booleans. Throws Error for another list; empty where the file has none.
 std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::string_view key, std::int64_t layers);
@@ -134,6 +151,8 @@ bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& config, doub
 void write_rotaries_by_kind(const Architecture& architecture, Json& fields);
 // The object that says how rotary embedding is scaled, whichever name it has.
 std::optional<ConfigFields> rotary_object(ConfigFields& fields);
+// As an object of rope_parameters.
+Json rotary_parameters(const Rotary& rotary);
 // Writes the fields of rotary embedding.
 void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key = "rope_theta");
 

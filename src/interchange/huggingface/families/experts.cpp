@@ -57,6 +57,11 @@ void write_qwen_experts(const TransformerConfig& config, FamilyFields& fields) {
 
 }  // namespace
 
+void check_experts_per_token(FamilyFields& fields, const Experts& experts, std::string_view key) {
+  if (ConfigFields* in = fields.in(); in != nullptr && experts.per_token > experts.count)
+    in->fail(key, fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+}
+
 void qwen_experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
                   const QwenExperts& absent) {
   experts(fields, config, defaults);
@@ -96,10 +101,8 @@ void deepseek_experts(FamilyFields& fields, TransformerConfig& config, const Dee
   fields.flag("norm_topk_prob", experts.normalised, absent.normalised);
   fields.positive("routed_scaling_factor", rules.scale, absent.scale);
   experts.shared_gate = false;
+  check_experts_per_token(fields, experts);
   if (ConfigFields* in = fields.in()) {
-    if (experts.per_token > experts.count)
-      in->fail("num_experts_per_tok",
-               fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
     rules.groups = in->optional_size("n_group", absent.groups).value_or(1);
     rules.groups_per_token = in->optional_size("topk_group", absent.of_groups).value_or(rules.groups);
     const auto shared =

@@ -11,6 +11,10 @@
 
 namespace ridgepoint {
 
+// Throws Error, when reading, for a token with more experts than a layer has.
+void check_experts_per_token(FamilyFields& fields, const Experts& experts,
+                             std::string_view key = "num_experts_per_tok");
+
 struct ExpertDefaults {
   std::string_view count_key = "num_experts";
   std::int64_t count = 0;

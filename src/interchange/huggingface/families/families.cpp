@@ -34,17 +34,17 @@ struct Lacking {
   std::string_view what;
 };
 constexpr Lacking kLacking[] = {
-    {"modernbert", "attention to later tokens"},
-    {"t5", "an encoder and relative positions"},
-    {"bart", "an encoder"},
-    {"whisper", "an encoder"},
+    {"modernbert", "windows to both sides"},
+    {"t5", "a decoder that attends to an encoder, and relative positions"},
+    {"bart", "a decoder that attends to an encoder"},
+    {"whisper", "a decoder that attends to an encoder"},
     {"molmo", "code of its own"},
     {"deepseek_v32", "attention to keys that an indexer chooses"},
     {"glm_moe_dsa", "attention to keys that an indexer chooses"},
     {"deepseek_v4", "attention to keys that an indexer chooses, and several streams"},
-    {"jamba", "state-space layers"},
-    {"mamba", "state-space layers"},
-    {"falcon_mamba", "state-space layers"},
+    {"jamba", "state-space layers of the first Mamba"},
+    {"mamba", "state-space layers of the first Mamba"},
+    {"falcon_mamba", "state-space layers of the first Mamba"},
     {"rwkv", "recurrent layers"},
 };
 
@@ -90,6 +90,8 @@ constexpr OuterModel kOuter[] = {
     {"omni_speech_llama", "", "llama"},
     {"kimi_k2", "", "deepseek_v3", true},
     {"phi-msft", "", "phi", true},
+    {"xlm-roberta", "", "roberta", true},
+    {"camembert", "", "roberta", true},
 };
 
 constexpr std::string_view kTextModules[] = {"language_model.", "model.language_model.", "thinker.", "llm."};

@@ -15,6 +15,13 @@
 namespace ridgepoint {
 namespace {
 
+// The name of a layer norm's parameter in the first files of BERT, as transformers reads it; empty for other names.
+std::string first_name(const std::string& name) {
+  constexpr std::string_view kWeight = "LayerNorm.weight", kBias = "LayerNorm.bias";
+  if (name.ends_with(kWeight)) return name.substr(0, name.rfind('.')) + ".gamma";
+  return name.ends_with(kBias) ? name.substr(0, name.rfind('.')) + ".beta" : "";
+}
+
 // The names under which files have a tensor: with the prefix, without it, and as part of a model with images.
 std::vector<std::string> possible_names(const std::string& name, const TransformerConfig& config) {
   const Family& family = family_of(config);
@@ -29,6 +36,9 @@ std::vector<std::string> possible_names(const std::string& name, const Transform
   // Some programs keep the head of a tied pair.
   if (config.architecture.tied_head && inner == fmt::format("{}.weight", family.names.embedding))
     names.emplace_back("lm_head.weight");
+  for (std::size_t i = 0, count = names.size(); i < count; ++i) {
+    if (std::string first = first_name(names[i]); !first.empty()) names.push_back(std::move(first));
+  }
   return names;
 }
 

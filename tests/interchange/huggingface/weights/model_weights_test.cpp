@@ -235,6 +235,23 @@ void rewrite(const std::filesystem::path& from, const std::filesystem::path& to,
   });
 }
 
+TEST(ModelWeights, of_the_first_files_of_bert_has_norms_of_gamma_and_beta) {
+  const TransformerConfig config = tiny("bert");
+  const NumberedWeights weights(config);
+  const TemporaryFolder folder;
+  write_model(folder / "model", config, weights);
+  rewrite(folder / "model/model.safetensors", folder / "first.safetensors",
+          [](const std::string& name, const TensorType& type) {
+            const std::string module = name.substr(0, name.rfind('.'));
+            if (!module.ends_with("LayerNorm")) return TensorDeclaration{name, type};
+            return TensorDeclaration{module + (name.ends_with(".bias") ? ".beta" : ".gamma"), type};
+          });
+  const ModelWeights stored(folder / "first.safetensors", config);
+  EXPECT_THAT(stored.problems(), IsEmpty());
+  for (const char* name : {"layers.0.ln1.weight", "layers.0.ln1.bias", "ln_head.bias"})
+    EXPECT_EQ(stored.read(name).data, weights.all().at(name).data) << name;
+}
+
 class ChangedWeights : public ::testing::Test {
  protected:
   ChangedWeights() { write_model(folder_ / "model", config_, weights_); }

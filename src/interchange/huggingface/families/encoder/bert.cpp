@@ -9,8 +9,8 @@
 namespace ridgepoint {
 namespace {
 
-void read_or_write_encoder(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 30522,
+void read_or_write_encoder(FamilyFields& fields, TransformerConfig& c, std::int64_t absent_vocab) {
+  fields.decoder(c, {.vocab = absent_vocab,
                      .hidden = 768,
                      .intermediate = 3072,
                      .layers = 12,
@@ -38,17 +38,18 @@ void read_or_write_encoder(FamilyFields& fields, TransformerConfig& c) {
   if (in->text("position_embedding_type", "absolute") != "absolute")
     in->fail("position_embedding_type", "is not absolute; relative positions are not supported");
   in->refuse("is_decoder", "a BERT that is a decoder is not supported");
-  in->skip("classifier_dropout");
-  in->skip("gradient_checkpointing");
+  // Of the first files, and of a layer behind the encoder that the loss does not read.
+  fields.skip({"directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
+               "pooler_size_per_head", "pooler_type"});
 }
 
-void bert(FamilyFields& fields, TransformerConfig& c) { read_or_write_encoder(fields, c); }
+void bert(FamilyFields& fields, TransformerConfig& c) { read_or_write_encoder(fields, c, 30522); }
 
 void roberta(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   std::int64_t unused = a.unused_positions;
   if (fields.in() == nullptr) a.max_context += unused;
-  read_or_write_encoder(fields, c);
+  read_or_write_encoder(fields, c, 50265);
   if (ConfigFields* in = fields.in()) {
     unused = static_cast<std::int64_t>(in->not_negative("pad_token_id", 1)) + 1;
     if (a.max_context <= unused)

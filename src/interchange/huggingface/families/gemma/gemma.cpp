@@ -32,15 +32,6 @@ void gemma(FamilyFields& fields, TransformerConfig& c) {
   fields.refuse("use_bidirectional_attention", "attention to later tokens is not supported");
 }
 
-// A cap, whose field is null where there is none.
-double read_cap(ConfigFields& fields, std::string_view key, double absent) {
-  if (!fields.contains(key)) {
-    fields.skip(key);
-    return absent;
-  }
-  return fields.positive(key, 0);
-}
-
 // `theta` as in DecoderDefaults.
 TransformerConfig read_gemma(ConfigFields& fields, std::int64_t vocab, std::int64_t max_positions, double logit_cap,
                              std::optional<double> theta) {

@@ -83,15 +83,6 @@ void read_gemma4_rotaries(ConfigFields& fields, TransformerConfig& c) {
     a.window_rotary = read_rotary_of_kind(*object, c, 10000, c.head_size());
 }
 
-Json gemma4_rotary_object(const Rotary& rotary) {
-  Json fields = Json::object();
-  write_rotary(rotary, fields);
-  Json object = fields["rope_scaling"].is_null() ? Json{{"rope_type", "default"}} : fields["rope_scaling"];
-  object["rope_theta"] = rotary.theta;
-  if (rotary.scaling == RotaryScaling::proportional) object["partial_rotary_factor"] = rotary.share;
-  return object;
-}
-
 // transformers gives the last layer no window, whatever the list says.
 void layers_of_both_kinds(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
@@ -113,8 +104,8 @@ void layers_of_both_kinds(FamilyFields& fields, TransformerConfig& c) {
   fields.write("global_head_dim", c.full_head_size());
   fields.write("num_global_key_value_heads",
                c.architecture.full_heads.kv_heads > 0 ? Json(a.full_heads.kv_heads) : Json(c.kv_heads()));
-  fields.write("rope_parameters", Json{{"full_attention", gemma4_rotary_object(a.rotary)},
-                                       {"sliding_attention", gemma4_rotary_object(a.window_rotary)}});
+  fields.write("rope_parameters", Json{{"full_attention", rotary_parameters(a.rotary)},
+                                       {"sliding_attention", rotary_parameters(a.window_rotary)}});
 }
 
 void experts_beside(FamilyFields& fields, TransformerConfig& c, bool has_experts) {
@@ -128,9 +119,7 @@ void experts_beside(FamilyFields& fields, TransformerConfig& c, bool has_experts
   fields.size("num_experts", experts.count, 1);
   fields.size("top_k_experts", experts.per_token, 1);
   fields.size("intermediate_size", experts.dense_width, 9216);
-  if (experts.per_token > experts.count)
-    fields.in()->fail("top_k_experts",
-                      fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+  check_experts_per_token(fields, experts, "top_k_experts");
   experts.beside_dense = experts.normalised = true;
   experts.rules.router_epsilon = c.architecture.norm_epsilon;
   experts.rules.has_expert_scales = true;
@@ -166,10 +155,8 @@ std::vector<double> read_sparsity(ConfigFields& fields, std::int64_t layers) {
     constexpr std::int64_t kSparse = 10;
     for (std::int64_t layer = 0; layer < layers; ++layer)
       shares.push_back(layers > kSparse && layer < kSparse ? 0.95 : 0.0);
-  } else if (!list->is_array() || list->size() != static_cast<std::size_t>(layers)) {
-    fields.fail(kKey, fmt::format("must be a list of {} shares, one a layer", layers));
   } else {
-    for (const Json& share : *list) {
+    for (const Json& share : entries_of_layers(fields, kKey, *list, layers)) {
       if (!share.is_number() || share.get<double>() < 0 || share.get<double>() >= 1)
         fields.fail(kKey, "has an entry that is no share from 0 to below 1");
       shares.push_back(share.get<double>());
@@ -185,10 +172,11 @@ void use_one_width(ConfigFields& fields, TransformerConfig& c) {
     c.d_ff = fields.size("intermediate_size", 16384);
     return;
   }
-  const bool are_equal = std::ranges::all_of(*list, [&](const Json& one) { return one == (*list)[0]; });
-  if (list->size() != static_cast<std::size_t>(c.layers) || !are_equal || !(*list)[0].is_number_unsigned())
+  const std::vector<Json> widths = entries_of_layers(fields, "intermediate_size", *list, c.layers);
+  const bool are_equal = std::ranges::all_of(widths, [&](const Json& one) { return one == widths[0]; });
+  if (!are_equal || !widths[0].is_number_unsigned())
     fields.fail("intermediate_size", fmt::format("must be one number, or a list of {} equal ones", c.layers));
-  c.d_ff = (*list)[0].get<std::int64_t>();
+  c.d_ff = widths[0].get<std::int64_t>();
 }
 
 void gemma3n(FamilyFields& fields, TransformerConfig& c) {
@@ -223,7 +211,7 @@ void gemma3n(FamilyFields& fields, TransformerConfig& c) {
     use_one_width(*in, c);
     a.updates.active = static_cast<std::int64_t>(in->not_negative("altup_active_idx", 0));
     a.sparsity = read_sparsity(*in, c.layers);
-    a.logit_cap = in->has("final_logit_softcapping") ? in->positive("final_logit_softcapping", 30) : 30;
+    a.logit_cap = read_cap(*in, "final_logit_softcapping", 30);
     a.rotary.theta = in->positive("rope_theta", 1e6);
     a.window_rotary.theta = in->positive("rope_local_base_freq", 10000);
     in->refuse("rope_scaling", "rotary embedding of this family is scaled by rope_parameters alone");
@@ -231,12 +219,12 @@ void gemma3n(FamilyFields& fields, TransformerConfig& c) {
     for (const char* key : {"altup_coef_clip", "hidden_act"}) in->skip(key);
   }
   fields.write("altup_active_idx", a.updates.active);
-  fields.write("final_logit_softcapping", a.logit_cap);
+  fields.write("final_logit_softcapping", a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr));
   Json shares =
       a.sparsity.empty() ? Json(std::vector<double>(static_cast<std::size_t>(c.layers), 0.0)) : Json(a.sparsity);
   fields.write("activation_sparsity_pattern", std::move(shares));
-  fields.write("rope_parameters", Json{{"full_attention", gemma4_rotary_object(a.rotary)},
-                                       {"sliding_attention", gemma4_rotary_object(a.window_rotary)}});
+  fields.write("rope_parameters", Json{{"full_attention", rotary_parameters(a.rotary)},
+                                       {"sliding_attention", rotary_parameters(a.window_rotary)}});
 }
 
 void gemma4(FamilyFields& fields, TransformerConfig& c) {
@@ -267,8 +255,7 @@ void gemma4(FamilyFields& fields, TransformerConfig& c) {
   per_layer_inputs(fields, c, 0);
   fields.flag("use_double_wide_mlp", a.wide_without_keys, false);
   if (ConfigFields* in = fields.in()) {
-    a.logit_cap = in->has("final_logit_softcapping") ? in->positive("final_logit_softcapping", 1) : 0;
-    in->skip("final_logit_softcapping");
+    a.logit_cap = read_cap(*in, "final_logit_softcapping", 0);
     if (in->text("use_bidirectional_attention", "vision") != "vision")
       in->fail("use_bidirectional_attention", "is not 'vision'; attention to later tokens of text is not supported");
     if (!has_experts) {

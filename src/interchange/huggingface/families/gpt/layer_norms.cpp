@@ -230,6 +230,7 @@ void falcon(FamilyFields& fields, TransformerConfig& c) {
   if (ConfigFields* in = fields.in(); in != nullptr && has_bias && c.kv_heads() != c.heads)
     in->fail("alibi", "needs a head of keys for each head of queries; multi_query is not supported with it");
   fields.skip({"num_ln_in_parallel_attn"});
+  fields.refuse("apply_residual_connection_post_layernorm", "residuals after the norm are not supported");
   if (Json* out = fields.out()) out->erase("head_dim");  // transformers computes it, and fails where a file has it
   if (is_new) fields.write("num_ln_in_parallel_attn", a.block == BlockOrder::side_by_side ? 2 : 1);
   fields.write("hidden_dropout", 0.0);

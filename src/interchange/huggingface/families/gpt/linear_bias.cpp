@@ -37,8 +37,8 @@ void bloom(FamilyFields& fields, TransformerConfig& c) {
   fields.write("hidden_dropout", 0.0);
   if (in == nullptr) return;
   if (c.d_ff != 4 * c.d_model)
-    in->fail("n_inner",
-             fmt::format("is {}; transformers has feed-forward layers of four times the width, {}", c.d_ff, c.d_model));
+    in->fail("n_inner", fmt::format("is {}; transformers has feed-forward layers of four times the width: {}", c.d_ff,
+                                    4 * c.d_model));
   in->refuse("apply_residual_connection_post_layernorm", "residuals after the norm are not supported");
   // Of the order of operations, and of other code.
   fields.skip({"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",

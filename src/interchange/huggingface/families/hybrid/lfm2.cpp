@@ -125,8 +125,7 @@ void lfm2_moe(FamilyFields& fields, TransformerConfig& c) {
   fields.positive("routed_scaling_factor", routed.rules.scale, 1);
   routed.rules.scores = RouterScores::sigmoid;
   routed.rules.divisor_term = 1e-6;
-  if (ConfigFields* in = fields.in(); in != nullptr && routed.per_token > routed.count)
-    in->fail("num_experts_per_tok", fmt::format("is {}, but a layer has {} experts", routed.per_token, routed.count));
+  check_experts_per_token(fields, routed);
   expert_layers_from(fields, c, 2, 7168, "num_dense_layers");
   skip_auxiliary_loss(fields);
 }

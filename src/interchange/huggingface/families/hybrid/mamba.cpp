@@ -92,12 +92,10 @@ void nemotron_experts(FamilyFields& fields, TransformerConfig& c, bool has_netwo
   experts.shared_gate = false;
   rules.scores = RouterScores::sigmoid;
   rules.has_correction = rules.squared_relu = true;
+  check_experts_per_token(fields, experts);
   if (ConfigFields* in = fields.in()) {
     if (in->size("n_shared_experts", 1) != 1)
       in->fail("n_shared_experts", "is not 1, as all models of this family have");
-    if (experts.per_token > experts.count)
-      in->fail("num_experts_per_tok",
-               fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
     experts.dense_width = has_networks ? c.d_ff : 0;
     c.d_ff = in->size("moe_intermediate_size", 7688);
     return;
@@ -163,10 +161,11 @@ void nemotron_h(FamilyFields& fields, TransformerConfig& c) {
                  "moe_shared_expert_intermediate_size", "moe_latent_size"});
   }
   fields.refuse("sliding_window", "windows of this family are not supported");
+  if (ConfigFields* in = fields.in(); in != nullptr && in->text("mamba_hidden_act", "silu") != "silu")
+    in->fail("mamba_hidden_act", "is not silu, the activation that state spaces of this family are supported with");
   fields.skip({"attention_head_dim",
                "chunk_size",
                "expand",
-               "mamba_hidden_act",
                "mamba_proj_bias",
                "hidden_dropout",
                "mamba_ssm_cache_dtype",

@@ -12,13 +12,8 @@ namespace {
 
 std::vector<Mixer> read_mixers(ConfigFields& in, const Json& list, std::string_view key,
                                std::span<const NamedMixer> names, std::int64_t layers) {
-  if (!list.is_array() || list.size() < static_cast<std::size_t>(layers))
-    in.fail(key, fmt::format("must be a list of {} entries, one a layer", layers));
-  if (list.size() > static_cast<std::size_t>(layers))
-    in.note(fmt::format("of the {} entries of {} the first {} count", list.size(), key, layers));
   std::vector<Mixer> mixers;
-  for (const Json& entry : list) {
-    if (mixers.size() == static_cast<std::size_t>(layers)) break;
+  for (const Json& entry : entries_of_layers(in, key, list, layers)) {
     const std::string text = entry.is_string() ? entry.get<std::string>() : dump_json(entry);
     const auto found = std::ranges::find(names, text, &NamedMixer::name);
     if (found == names.end()) {
@@ -41,12 +36,7 @@ bool is_infinity(const Json& value) {
 
 void set_mixers(TransformerConfig& config, const std::vector<Mixer>& layers) {
   std::vector<Mixer>& mixers = config.architecture.mixers;
-  mixers = layers;
-  for (std::size_t period = 1; period < layers.size(); ++period) {
-    if (!std::equal(layers.begin() + static_cast<std::ptrdiff_t>(period), layers.end(), layers.begin())) continue;
-    mixers.resize(period);
-    break;
-  }
+  mixers = shortest_period(layers);
   if (mixers == std::vector{Mixer::attention}) mixers.clear();
 }
 
