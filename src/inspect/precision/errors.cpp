@@ -404,7 +404,7 @@ std::vector<NormStep> round_steps_of_layer_norm() {
   std::vector<NormStep> steps;
   for (const double spread : {1.0, 300.0}) {
     for (std::size_t which = 0; which <= kAllSteps; ++which) {
-      NormStep step{which == kAllSteps ? "all" : kNormSteps[which], spread};
+      NormStep step{which == kAllSteps ? "all" : kNormSteps[which], spread, 0, {}};
       for (const DType dtype : {DType::fp16, DType::bf16}) {
         Difference difference;
         LayerNorm exact(DType::fp64, which), low(dtype, which);
