@@ -90,7 +90,8 @@ void lfm2_width(ConfigFields& in, TransformerConfig& c) {
   const double factor = in.positive("block_ffn_dim_multiplier", 1);
   const std::int64_t multiple = in.size("block_multiple_of", 256);
   if (!in.flag("block_auto_adjust_ff_dim", true)) return;
-  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(2 * c.d_ff / 3));
+  const std::int64_t two_thirds = 2 * c.d_ff / 3;
+  const auto width = static_cast<std::int64_t>(factor * static_cast<double>(two_thirds));
   c.d_ff = (width + multiple - 1) / multiple * multiple;
 }
 
