@@ -38,7 +38,7 @@ COMMANDS = [
     [*RANKS, "--parallel", "data=8", "--shard", "none,optimizer,gradients,parameters,auto"],
     [*RANKS, "--parallel", "data=8,bucket=auto", "--shard", "none,auto", "--network", "8x PCIe 20 GB/s"],
     *(["--model", str(config), "--card", "a100,h200", "--dtype", "fp32,bf16", "--compile", "off,full",
-       "--attention", "composite,flash", "--context", "16"] for config in sorted(ROOT.glob("tests/golden/families/*/config.json"))),
+       "--attention", "composite,flash", "--context", "10"] for config in sorted(ROOT.glob("tests/golden/families/*/config.json"))),
 ]
 # Facts of a run and of a commit, not of a plan.
 OTHER_FACTS = re.compile(r'("(?:timestamp|revision)":")[^"]*')
