@@ -185,8 +185,8 @@ class PrecisionCommand : public Command {
   }
   std::string_view notes() const override {
     return "Without --autocast, --error, --norm or --loss-curve the command adds 0.01 a thousand times in each type. "
-           "The "
-           "default model is the toy model (fc1, relu, layer norm, fc2). --error runs the model on --device in each "
+           "The default model is the toy model (fc1, relu, layer norm, fc2). --error runs the model on --device in "
+           "each "
            "type, and once in double precision on slow, plain loops; choose a small model. --loss-curve trains a model "
            "on the bytes of a file in each type, from the same weights.";
   }

@@ -338,6 +338,20 @@ std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::str
   return flags;
 }
 
+std::optional<std::vector<bool>> read_layer_numbers(ConfigFields& fields, std::string_view key, std::int64_t layers,
+                                                    std::string_view what) {
+  const Json* list = fields.find(key);
+  if (list == nullptr) return std::nullopt;
+  if (!list->is_array()) fields.fail(key, fmt::format("must be a list of the layers {}", what));
+  std::vector<bool> named(static_cast<std::size_t>(layers), false);
+  for (const Json& layer : *list) {
+    if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= named.size())
+      fields.fail(key, fmt::format("names the layer {}; there are {}", printable(dump_json(layer)), layers));
+    named[layer.get<std::size_t>()] = true;
+  }
+  return named;
+}
+
 std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers) {
   std::vector<bool> windows;
   for (std::int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % period != 0);

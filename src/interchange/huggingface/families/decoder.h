@@ -130,6 +130,10 @@ std::vector<Entry> shortest_period(const std::vector<Entry>& layers) {
 std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty);
 // One entry a layer, 0 or 1, or booleans. Throws Error for another list; empty where the file has none.
 std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::string_view key, std::int64_t layers);
+// The layers whose numbers a list has. `what` says in messages which layers these are. Throws Error for anything but a
+// list of numbers of layers; empty where the file has none.
+std::optional<std::vector<bool>> read_layer_numbers(ConfigFields& fields, std::string_view key, std::int64_t layers,
+                                                    std::string_view what);
 // The window, of all layers or of those that layer_types names.
 void read_window_of_all_layers(ConfigFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent);
 void write_window(const TransformerConfig& config, Json& fields);

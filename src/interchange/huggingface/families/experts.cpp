@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "interchange/safetensors_names.h"
-
 namespace ridgepoint {
 namespace {
 
@@ -29,14 +27,8 @@ void read_qwen_layers(ConfigFields& fields, TransformerConfig& config, const Qwe
   const std::int64_t step = fields.size("decoder_sparse_step", 1);
   std::vector<bool> layers;
   for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back((layer + 1) % step == 0);
-  if (const Json* dense = fields.find("mlp_only_layers")) {
-    if (!dense->is_array()) fields.fail("mlp_only_layers", "must be a list of the layers without experts");
-    for (const Json& layer : *dense) {
-      if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= layers.size())
-        fields.fail("mlp_only_layers",
-                    fmt::format("names the layer {}; there are {}", printable(dump_json(layer)), config.layers));
-      layers[layer.get<std::size_t>()] = false;
-    }
+  if (const auto dense = read_layer_numbers(fields, "mlp_only_layers", config.layers, "without experts")) {
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) layers[layer] = layers[layer] && !(*dense)[layer];
   }
   if (std::ranges::find(layers, true) == layers.end())
     fields.fail("mlp_only_layers", "and decoder_sparse_step leave no layer with experts");

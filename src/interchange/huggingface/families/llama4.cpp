@@ -2,6 +2,9 @@
 // and experts whose inputs are weighed, beside one that every token has.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
@@ -16,15 +19,7 @@ void expert_layers(FamilyFields& fields, TransformerConfig& c) {
     const std::int64_t step = in->size("interleave_moe_layer_step", 1);
     std::vector<bool> layers;
     for (std::int64_t layer = 0; layer < c.layers; ++layer) layers.push_back((layer + 1) % step == 0);
-    if (const Json* list = in->find("moe_layers")) {
-      layers.assign(layers.size(), false);
-      if (!list->is_array()) in->fail("moe_layers", "must be a list of the layers with experts");
-      for (const Json& layer : *list) {
-        if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= layers.size())
-          in->fail("moe_layers", fmt::format("names the layer {}; there are {}", dump_json(layer), c.layers));
-        layers[layer.get<std::size_t>()] = true;
-      }
-    }
+    if (auto named = read_layer_numbers(*in, "moe_layers", c.layers, "with experts")) layers = std::move(*named);
     if (std::ranges::find(layers, true) == layers.end())
       in->fail("moe_layers", fmt::format("leave none of the {} layers with experts", c.layers));
     set_expert_layers(c, layers, in->size("intermediate_size_mlp", 16384));

@@ -1,8 +1,6 @@
 // LFM2: short convolutions between two gates in place of attention in most layers, and the same with experts.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/families/hybrid/mixer_fields.h"
@@ -34,16 +32,10 @@ constexpr WeightNames kLfmNames = {.final_norm = "embedding_norm",
 
 // full_attn_idxs names the layers with attention; without it and layer_types, all have.
 std::vector<Mixer> layers_by_number(ConfigFields& in, std::int64_t layers) {
-  constexpr std::string_view kKey = "full_attn_idxs";
   std::vector<Mixer> mixers(static_cast<std::size_t>(layers), Mixer::attention);
-  const Json* list = in.find(kKey);
-  if (list == nullptr) return mixers;
-  if (!list->is_array()) in.fail(kKey, "must be a list of the layers with attention");
-  std::ranges::fill(mixers, Mixer::short_convolution);
-  for (const Json& layer : *list) {
-    if (!layer.is_number_unsigned() || layer.get<std::uint64_t>() >= mixers.size())
-      in.fail(kKey, fmt::format("names the layer {}; there are {}", dump_json(layer), layers));
-    mixers[layer.get<std::size_t>()] = Mixer::attention;
+  if (const auto attending = read_layer_numbers(in, "full_attn_idxs", layers, "with attention")) {
+    for (std::size_t layer = 0; layer < mixers.size(); ++layer)
+      if (!(*attending)[layer]) mixers[layer] = Mixer::short_convolution;
   }
   return mixers;
 }
