@@ -314,45 +314,67 @@ class LinearAttention : public Kernel {
     T* own_dq = at(arguments, worker, key_rows_[0]);
     T* part = at(arguments, worker, key_rows_[1]);
     T* square = at(arguments, worker, squares_[0]);
+    T* products = at(arguments, worker, squares_[1]);
     const auto scale = static_cast<T>(form_.scale);
     for (std::int64_t i = 0; i < n; ++i)
       copy_scaled(u + i * width, chunk.beta[i], errors_of(arguments, row + i), width);
 
+    // dg_t is the sum of what passes the decay of t. `passed` has what begins to do so at each token from the last one
+    // back, less what ceases to: the same numbers, so that nothing is left of what does not pass.
+    double passed[kChunk] = {};
+    const auto add_rows = [&](const T* keys, const T* gradients, T factor) {
+      for (std::int64_t i = 0; i < n; ++i)
+        passed[i] +=
+            static_cast<double>(factor * dot_product(keys + i * key_width, gradients + i * key_width, key_width));
+    };
+    const auto add_pairs = [&](const T* keys) {
+      multiply<T>({n, n, key_width}, {keys, key_width}, {chunk.k, key_width, true}, products, kChunk);
+      for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t j = 0; j < i; ++j) {
+          const double pair =
+              static_cast<double>(square[i * kChunk + j]) * static_cast<double>(products[i * kChunk + j]);
+          passed[i] += pair;
+          passed[j] -= pair;
+        }
+      }
+    };
+
     multiply<T>({n, key_width, width}, {d_o, width}, {state, width, true}, own_dq, key_width);
     for (std::int64_t i = 0; i < n; ++i)
       copy_scaled(own_dq + i * key_width, scale * chunk.factor(i), own_dq + i * key_width, key_width);
+    add_rows(chunk.q, own_dq, T{1});
     multiply<T>({n, n, width}, {d_o, width}, {u, width, true}, square, kChunk);
     weigh(chunk, scale, false, square);
+    add_pairs(chunk.q);
     multiply<T>({n, key_width, n}, {square, kChunk}, {chunk.k, key_width}, own_dq, key_width, true);
     multiply<T>({n, key_width, n}, {square, kChunk, true}, {chunk.q, key_width}, dk, key_width, true);
 
-    // (exp(G_n - G) u) gradient^T, less (gamma dv) state^T
-    multiply<T>({n, key_width, width}, {u, width}, {gradient, width, true}, part, key_width);
-    for (std::int64_t i = 0; i < n; ++i)
-      add_scaled(dk + i * key_width, chunk.to_end(i), part + i * key_width, key_width);
+    // (gamma dv) state^T, and (exp(G_n - G) u) gradient^T: what the state after the chunk carries on
     if (form_.delta) {
       multiply<T>({n, key_width, width}, {dv, width}, {state, width, true}, part, key_width);
       for (std::int64_t i = 0; i < n; ++i)
-        add_scaled(dk + i * key_width, -chunk.factor(i), part + i * key_width, key_width);
+        copy_scaled(part + i * key_width, -chunk.factor(i), part + i * key_width, key_width);
+      add_scaled(dk, T{1}, part, n * key_width);
+      add_rows(chunk.k, part, T{1});
       multiply<T>({n, n, width}, {dv, width}, {u, width, true}, square, kChunk);
       weigh(chunk, T{-1}, true, square);
+      add_pairs(chunk.k);
       multiply<T>({n, key_width, n}, {square, kChunk}, {chunk.k, key_width}, dk, key_width, true);
       multiply<T>({n, key_width, n}, {square, kChunk, true}, {chunk.k, key_width}, dk, key_width, true);
     }
+    const double until_here = std::accumulate(passed, passed + n, 0.0);
+    multiply<T>({n, key_width, width}, {u, width}, {gradient, width, true}, part, key_width);
+    for (std::int64_t i = 0; i < n; ++i)
+      copy_scaled(part + i * key_width, chunk.to_end(i), part + i * key_width, key_width);
+    add_scaled(dk, T{1}, part, n * key_width);
+    add_rows(chunk.k, part, T{-1});
 
-    // dg_t: what later chunks add is <gradient, state after the chunk>.
-    double sum = 0;
-    if (index + 1 < chunks_) {
-      const T* next = state_of(arguments, states_, head, index + 1);
-      for (std::int64_t i = 0; i < key_width; ++i)
-        sum += static_cast<double>(dot_product(gradient + i * width, next + i * width, width));
-    }
+    double carried = until_here - std::accumulate(passed, passed + n, 0.0);
+    for (std::int64_t i = 0; i < key_width; ++i)
+      carried += std::exp(chunk.decay[n - 1]) *
+                 static_cast<double>(dot_product(gradient + i * width, state + i * width, width));
     T* dg = static_cast<T*>(arguments.outputs[3]) + row;
-    for (std::int64_t i = n; i-- > 0;) {
-      sum += static_cast<double>(dot_product(chunk.q + i * key_width, own_dq + i * key_width, key_width)) -
-             static_cast<double>(dot_product(chunk.v + i * width, dv + i * width, width));
-      dg[i] = static_cast<T>(sum);
-    }
+    for (std::int64_t i = n; i-- > 0;) dg[i] = static_cast<T>(carried += passed[i]);
     if (index == 0) dg[0] = 0;  // there is no state to decay; the sums are of roundings
     add_scaled(dq, T{1}, own_dq, n * key_width);
   }
