@@ -119,11 +119,11 @@ void kill_at_random(const std::string& folder, std::mt19937& random) {
   child.signal(SIGKILL);
 }
 
-TEST(Study, loses_nothing_when_it_is_killed_at_20_random_moments) {
+TEST(Study, loses_nothing_when_it_is_killed_at_10_random_moments) {
   const TemporaryFolder temporary;
   const std::string folder = temporary / "study";
   std::mt19937 random(14);
-  for (int kills = 0; kills < 20; ++kills) {
+  for (int kills = 0; kills < 10; ++kills) {
     const auto before = kept_lines(folder);
     kill_at_random(folder, random);
     expect_begins_with(kept_lines(folder), before);
