@@ -16,6 +16,7 @@
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/terminal/run_rows.h"
+#include "core/text/units.h"
 #include "inspect/compare/compare_records.h"
 #include "inspect/compare/files/record_file.h"
 #include "inspect/compare/interleaved.h"
@@ -57,7 +58,7 @@ class Compare : public Command {
            "ridgepoint compare --model tiny --attention composite,flash --context 1024 --steps 100\n"
            "ridgepoint compare --model tiny --parallel data=2 --shard none,optimizer --ranks 2\n"
            "ridgepoint compare before.jsonl after.jsonl\n"
-           "ridgepoint compare before.jsonl after.jsonl --fail-if-slower 3%\n"
+           "ridgepoint compare before.jsonl after.jsonl --fail-if-slower 3% --fail-if-more-memory 1%\n"
            "ridgepoint compare sweep.jsonl --same-within 0.5%\n"
            "ridgepoint compare before.jsonl other.csv --mapping mapping.json --format csv";
   }
@@ -68,8 +69,11 @@ class Compare : public Command {
            "later files are compared with those of the first that have the same configuration; the rows of a single "
            "file with its first row. The ratio is that of the median times, above 1 is slower, and its interval holds "
            "for any distribution of noise. The verdict is faster, slower or same only if the whole interval says so, "
-           "and otherwise 'cannot tell'. Exit code: 0; with --fail-if-slower 3 if a row is slower beyond doubt; 1 if a "
-           "run failed or nothing was comparable; 2 for a wrong command line; 130 after Ctrl-C, which prints the "
+           "and otherwise 'cannot tell'. Files of plan and memory are compared by their peaks, and plans for a card by "
+           "their predicted times, which have no noise. Exit code: 0; with --fail-if-slower 3 if a row is slower "
+           "beyond "
+           "doubt; with --fail-if-more-memory 5 if the peak of a row is higher; 1 if a run failed or nothing was "
+           "comparable; 2 for a wrong command line; 130 after Ctrl-C, which prints the "
            "finished rounds. docs/compare.md explains the figures.";
   }
 
@@ -88,6 +92,10 @@ class Compare : public Command {
                    "exit with 3 if a row is slower than its baseline by more than this beyond doubt")
         ->type_name("SHARE")
         ->group(kGroup);
+    app.add_option("--fail-if-more-memory", fail_if_more_memory_,
+                   "exit with 5 if the peak of a row is above its baseline's by more than this")
+        ->type_name("SHARE")
+        ->group(kGroup);
     app.add_option("--mapping", mapping_,
                    "how to read files that are not records, CSV or JSON: a JSON object from our fields to their "
                    "columns, {\"time_ms.samples\": \"latency_us * 0.001\", \"device.name\": \"= NVIDIA H200\"}")
@@ -103,7 +111,9 @@ class Compare : public Command {
     constexpr double kLeastConfidence = 0.5, kMostConfidence = 0.9999, kMostShare = 10;
     options_.same_within = parse_share("--same-within", same_within_, 0, kMostShare);
     options_.confidence = parse_share("--confidence", confidence_, kLeastConfidence, kMostConfidence);
-    if (!fail_if_slower_.empty()) limit_ = parse_share("--fail-if-slower", fail_if_slower_, 0, kMostShare);
+    if (!fail_if_slower_.empty()) time_limit_ = parse_share("--fail-if-slower", fail_if_slower_, 0, kMostShare);
+    if (!fail_if_more_memory_.empty())
+      memory_limit_ = parse_share("--fail-if-more-memory", fail_if_more_memory_, 0, kMostShare);
     output_options_.check();
     return files_.empty() ? compare_configurations() : compare_files();
   }
@@ -180,33 +190,67 @@ class Compare : public Command {
     return [&comparison](Format format, std::size_t) { return ratio_page(comparison, format); };
   }
 
-  // With --fail-if-slower: says which rows are slower. Empty if none is.
+  // With --fail-if-slower and --fail-if-more-memory: says which rows are worse. Empty if none is.
   std::optional<int> judged(const RecordComparison& comparison) const {
-    if (!limit_) return std::nullopt;
-    bool is_any_slower = false;
+    const bool is_slower = time_limit_ && is_any_slower(comparison),
+               needs_more = memory_limit_ && needs_any_more(comparison);
+    if (is_slower) return kExitSlower;
+    if (needs_more) return kExitMoreMemory;
+    return std::nullopt;
+  }
+
+  bool is_any_slower(const RecordComparison& comparison) const {
+    bool found = false;
     std::size_t undecided = 0;
     for (const ComparedRow& row : comparison.rows) {
       if (!row.ratio || !row.ratio->interval) ++undecided;
-      if (!row.ratio || !is_slower_by(*row.ratio, *limit_)) continue;
-      is_any_slower = true;
+      if (!row.ratio || !is_slower_by(*row.ratio, *time_limit_)) continue;
+      found = true;
       print_error(fmt::format("{} is slower than its baseline by more than {}: the ratio is {}",
-                              tables::row_name(comparison, row), fail_if_slower_, tables::ratio_text(*row.ratio)));
+                              tables::row_name(comparison, row), fail_if_slower_, tables::ratio_text(row)));
     }
     if (undecided > 0) {
       print_error(fmt::format("--fail-if-slower says nothing about {} row{} without an interval", undecided,
                               undecided == 1 ? "" : "s"));
     }
-    if (!is_any_slower) return std::nullopt;
-    return kExitSlower;
+    return found;
+  }
+
+  // A row that runs out of memory where its baseline does not needs more, however much that is.
+  bool needs_any_more(const RecordComparison& comparison) const {
+    bool needs_any = false;
+    std::size_t undecided = 0;
+    for (const ComparedRow& row : comparison.rows) {
+      const bool ran_out = row.record.status == RunStatus::oom && row.baseline.status == RunStatus::ok;
+      if (!ran_out && !row.memory_ratio) ++undecided;
+      if (!ran_out && row.memory_ratio.value_or(0) <= 1 + *memory_limit_) continue;
+      needs_any = true;
+      const std::string name = tables::row_name(comparison, row);
+      const std::string before =
+          format_bytes(static_cast<std::uint64_t>(row.baseline.memory_bytes.peak_allocated.value_or(0)));
+      if (ran_out) {
+        print_error(fmt::format("{} runs out of memory, and its baseline takes {}", name, before));
+        continue;
+      }
+      print_error(fmt::format("{} needs more memory than its baseline by more than {}: {} instead of {}, {:.4f} times",
+                              name, fail_if_more_memory_,
+                              format_bytes(static_cast<std::uint64_t>(*row.record.memory_bytes.peak_allocated)), before,
+                              *row.memory_ratio));
+    }
+    if (undecided > 0) {
+      print_error(fmt::format("--fail-if-more-memory says nothing about {} row{} without a peak", undecided,
+                              undecided == 1 ? "" : "s"));
+    }
+    return needs_any;
   }
 
   RunOptions run_options_;
   RankOptions rank_options_;
   OutputOptions output_options_;
   std::vector<std::string> files_;
-  std::string mapping_, same_within_ = "1%", confidence_ = "99%", fail_if_slower_;
+  std::string mapping_, same_within_ = "1%", confidence_ = "99%", fail_if_slower_, fail_if_more_memory_;
   CompareOptions options_;
-  std::optional<double> limit_;
+  std::optional<double> time_limit_, memory_limit_;
   bool run_anyway_ = false;
 };
 

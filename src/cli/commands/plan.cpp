@@ -65,6 +65,7 @@ class Plan : public Command {
     return "ridgepoint plan --model 2.7b --context 1024 --dtype bf16 --card h100,a100\n"
            "ridgepoint plan --model large --card \"rtx 4090\" --fit batch --checkpoint none,selective,block\n"
            "ridgepoint plan --model 2.7b --context 1024 --dtype bf16 --memory-limit 80GiB --checkpoint auto,block\n"
+           "ridgepoint plan --model 2.7b,xl --context 1024 --dtype bf16 --card h100 --fail-unless-fits\n"
            "ridgepoint plan --model xl --memory-limit 40GiB --fit context --attention composite,flash\n"
            "ridgepoint plan --model 2.7b --context 128,256,512 --mode forward,training_forward,step --dtype fp32,bf16\n"
            "ridgepoint plan --model 2.7b --as ridgepoint,torch --attention flash --dtype bf16 --card h100\n"
@@ -117,6 +118,8 @@ class Plan : public Command {
             ->type_name("NAME")
             ->group(kGroup);
     offer(*fit, fit_names(), Takes::one);
+    app.add_flag("--fail-unless-fits", fails_unless_fits_, "exit with 4 if a row does not fit, instead of if none does")
+        ->group(kGroup);
     app.add_flag("--explain", explains_,
                  "print the formulas of a step on several ranks with their figures, instead of plans; needs --card, "
                  "and takes 8 ranks without --parallel")
@@ -138,6 +141,8 @@ class Plan : public Command {
     const bool has_auto = std::ranges::any_of(drafts, is_auto);
     const bool has_ranks =
         std::ranges::any_of(drafts, [](const RunDraft& draft) { return draft.config.compile.parallel.is_parallel(); });
+    require(!fails_unless_fits_ || is_limited(),
+            "--fail-unless-fits needs a memory to fit in; give --card or --memory-limit");
     require(!has_auto || is_limited(), "--checkpoint auto needs a memory to fit in; give --card or --memory-limit");
     require(is_limited() ||
                 std::ranges::none_of(drafts, [](const RunDraft& draft) { return draft.config.choose_sharding; }),
@@ -162,7 +167,7 @@ class Plan : public Command {
     });
     writer.finish();
     require_complete(writer.records().size(), rows.size(), output_options_.path);
-    return exit_code(writer.records());
+    return exit_code(writer.records(), fails_unless_fits_ ? Fitting::all_rows : Fitting::any_row);
   }
 
  private:
@@ -274,7 +279,7 @@ class Plan : public Command {
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;
-  bool explains_ = false;
+  bool explains_ = false, fails_unless_fits_ = false;
 };
 
 }  // namespace

@@ -223,14 +223,16 @@ void RecordWriter::add_plots(tables::Page& page) const {
   std::ranges::move(plots, std::back_inserter(page.tables));
 }
 
-int exit_code(std::span<const Record> records) {
+int exit_code(std::span<const Record> records, Fitting wanted) {
   const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };
   const bool failed = std::ranges::any_of(records, is(RunStatus::error));
   if (failed || std::ranges::all_of(records, is(RunStatus::unsupported))) return kExitFailure;
   const auto fits = [](const Record& record) {
     return record.status == RunStatus::ok && (!record.plan || record.plan->fits.value_or(true));
   };
-  return std::ranges::any_of(records, fits) ? kExitOk : kExitNothingFits;
+  const bool is_enough =
+      wanted == Fitting::all_rows ? std::ranges::all_of(records, fits) : std::ranges::any_of(records, fits);
+  return is_enough ? kExitOk : kExitNothingFits;
 }
 
 }  // namespace ridgepoint::cli

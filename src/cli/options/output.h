@@ -118,7 +118,8 @@ class RecordWriter {
 };
 
 // The exit code of a sweep: a failure if a row is an error or all rows are unsupported, kExitNothingFits if no row fits
-// into memory.
-int exit_code(std::span<const Record> records);
+// into memory, or where all are wanted, if one does not.
+enum class Fitting : std::uint8_t { any_row, all_rows };
+int exit_code(std::span<const Record> records, Fitting wanted = Fitting::any_row);
 
 }  // namespace ridgepoint::cli

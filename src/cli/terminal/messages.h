@@ -10,8 +10,9 @@ namespace ridgepoint::cli {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitNothingFits = 4;  // every row ran out of memory, or would
-inline constexpr int kExitSlower = 3;       // compare --fail-if-slower; interrupt_exit_code() is another
+inline constexpr int kExitSlower = 3;       // compare --fail-if-slower
+inline constexpr int kExitNothingFits = 4;  // every row ran out of memory, or would; with --fail-unless-fits one row
+inline constexpr int kExitMoreMemory = 5;   // compare --fail-if-more-memory; interrupt_exit_code() is another
 
 // Throws Error (usage) with the message unless the condition holds.
 void require(bool holds, const std::string& message);

@@ -20,7 +20,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kTimeNames = enum_names<ComparedTime>("iteration", "forward", "backward");
+constexpr auto kTimeNames = enum_names<ComparedTime>("iteration", "forward", "backward", "predicted");
 
 using Known = std::optional<std::set<std::string>>;
 
@@ -42,21 +42,29 @@ std::optional<double> memory_ratio_of(const Record& baseline, const Record& reco
 }
 
 std::optional<TimeRatio> ratio_of(const ComparedRow& row, Pairing pairing, double confidence) {
-  const Statistics& before = time_of(row.baseline, row.time);
-  const Statistics& after = time_of(row.record, row.time);
+  const Statistics before = time_of(row.baseline, row.time);
+  const Statistics after = time_of(row.record, row.time);
   if (row.baseline.status != RunStatus::ok || row.record.status != RunStatus::ok) return std::nullopt;
   if (!is_time(before.median) || !is_time(after.median)) return std::nullopt;
+  if (row.time == ComparedTime::predicted) {  // without noise
+    const double ratio = after.median / before.median;
+    return TimeRatio{ratio, TimeRatio::Interval{ratio, ratio}};
+  }
   if (before.samples.empty() || after.samples.empty()) return TimeRatio{after.median / before.median, std::nullopt};
   if (pairing == Pairing::rounds) return ratio_of_rounds(before.samples, after.samples, confidence);
   return ratio_of_medians(before.samples, after.samples, confidence);
 }
 
+bool has_time(Experiment experiment, ComparedTime time) {
+  if (experiment == Experiment::attention) return time == ComparedTime::forward || time == ComparedTime::backward;
+  return time == (experiment == Experiment::plan ? ComparedTime::predicted : ComparedTime::iteration);
+}
+
 // One row, or two of an attention call.
 void add_rows(const Record& baseline, const Record& record, const std::string& baseline_file, const std::string& file,
               RecordComparison& comparison) {
-  const bool is_call = record.experiment == Experiment::attention;
-  for (const ComparedTime time : {ComparedTime::iteration, ComparedTime::forward, ComparedTime::backward}) {
-    if (is_call == (time == ComparedTime::iteration)) continue;
+  for (const ComparedTime time : kAllComparedTimes) {
+    if (!has_time(record.experiment, time)) continue;
     ComparedRow row{baseline, record, file, time, std::nullopt, Verdict::cannot_tell, std::nullopt};
     require_times(baseline, time_of(baseline, time), baseline_file);
     require_times(record, time_of(record, time), file);
@@ -68,12 +76,17 @@ void add_rows(const Record& baseline, const Record& record, const std::string& b
 }
 
 bool has_times(const Record& record) {
-  return std::ranges::any_of(std::array{ComparedTime::iteration, ComparedTime::forward, ComparedTime::backward},
+  return std::ranges::any_of(kAllComparedTimes,
                              [&](ComparedTime time) { return is_time(time_of(record, time).median); });
 }
 
-// A row of a plan, or of the null device, has no time by its nature; one that failed is shown with its error.
-bool is_comparable(const Record& record) { return record.status != RunStatus::ok || has_times(record); }
+// Of plans and memory histories the peak is compared. A row of the null device has no time by its nature; one that
+// failed is shown with its error.
+bool is_comparable(const Record& record) {
+  const bool is_about_memory = record.experiment == Experiment::plan || record.experiment == Experiment::memory;
+  return record.status != RunStatus::ok || has_times(record) ||
+         (is_about_memory && record.memory_bytes.peak_allocated.has_value());
+}
 
 std::string device_of(const Record& record) {
   const auto& device = record.device;
@@ -330,10 +343,15 @@ std::string without_version(const std::string& engine) {
 
 std::string_view name(ComparedTime time) { return kTimeNames[time]; }
 
-const Statistics& time_of(const Record& record, ComparedTime time) {
+Statistics time_of(const Record& record, ComparedTime time) {
   switch (time) {
     case ComparedTime::forward: return section_of(record.attention_call).forward_ms;
     case ComparedTime::backward: return section_of(record.attention_call).backward_ms;
+    case ComparedTime::predicted: {
+      Statistics ms;
+      ms.median = section_of(record.plan).predicted_ms.value_or(Statistics::kUnknown);
+      return ms;
+    }
     case ComparedTime::iteration: break;
   }
   return section_of(record.training_step).time_ms;

@@ -1,7 +1,8 @@
-// Compares the times of records: of one run with alternating iterations, of the rows of a file, or of the rows of two
-// files that have the same configuration, which is the settings by which rows are matched.
+// Compares the times and peaks of records: of one run with alternating iterations, of the rows of a file, or of the
+// rows of two files that have the same configuration, which is the settings by which rows are matched.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -21,10 +22,12 @@ struct CompareOptions {
   double same_within = 0.01;
 };
 
-// The time that is compared: of an iteration, or of forward or backward of one attention call.
-enum class ComparedTime : std::uint8_t { iteration, forward, backward };
+// The time that is compared: of an iteration, of forward or backward of one attention call, or what a plan predicts.
+enum class ComparedTime : std::uint8_t { iteration, forward, backward, predicted };
+inline constexpr std::array kAllComparedTimes = {ComparedTime::iteration, ComparedTime::forward, ComparedTime::backward,
+                                                 ComparedTime::predicted};
 std::string_view name(ComparedTime time);
-const Statistics& time_of(const Record& record, ComparedTime time);
+Statistics time_of(const Record& record, ComparedTime time);  // a predicted time has no samples
 
 struct ComparedRow {
   Record baseline;
@@ -34,6 +37,9 @@ struct ComparedRow {
   std::optional<TimeRatio> ratio;  // empty if one of the two has no time
   Verdict verdict = Verdict::cannot_tell;
   std::optional<double> memory_ratio;  // of memory_bytes.peak_allocated
+
+  // Rows of plans and of memory histories may have peaks and no time.
+  bool has_only_memory() const { return !ratio && memory_ratio && record.status == RunStatus::ok; }
 };
 
 // How the baseline of a row is found.

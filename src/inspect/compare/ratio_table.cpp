@@ -34,8 +34,8 @@ std::vector<std::pair<const char*, Cell>> file_values(const ComparedRow& row, co
   };
   const auto text = [](auto value) { return Cell(std::string(name(value))); };
   const auto count = [](const Statistics& ms) { return Cell(static_cast<std::int64_t>(ms.samples.size())); };
-  const Statistics& after = time_of(row.record, row.time);
-  const Statistics& before = time_of(row.baseline, row.time);
+  const Statistics after = time_of(row.record, row.time);
+  const Statistics before = time_of(row.baseline, row.time);
   return {{"verdict", of_ratio([&](const TimeRatio&) { return std::string(name(row.verdict)); })},
           {"ratio", of_ratio([](const TimeRatio& ratio) { return ratio.ratio; })},
           {"ratio_low", of_interval(&TimeRatio::Interval::low)},
@@ -163,6 +163,12 @@ std::string memory_ratio_text(const std::optional<double>& ratio) {
 bool has_too_few_samples(const ComparedRow& row) { return row.ratio && !row.ratio->interval; }
 
 std::string note_of(const RecordComparison& comparison) {
+  if (std::ranges::all_of(comparison.rows, [](const ComparedRow& row) {
+        return row.time == ComparedTime::predicted || row.has_only_memory();
+      }))
+    return "Plans have no noise: ratio is that of the predicted times, above 1 is slower, and the memory ratio is of "
+           "peaks "
+           "to the byte.";
   const auto& [confidence, same_within] = comparison.options;
   std::string note = fmt::format(
       "ratio: {}, above 1 is slower. The interval has the true ratio with {} confidence; the verdict holds for the "
@@ -223,18 +229,19 @@ class PeopleTable {
   }
 
   void add_baselines() {
-    for (const ComparedTime time : {ComparedTime::iteration, ComparedTime::forward, ComparedTime::backward}) {
+    for (const ComparedTime time : kAllComparedTimes) {
       const auto row = std::ranges::find(comparison_.rows, time, &ComparedRow::time);
       if (row == comparison_.rows.end()) continue;
       const Record& record = row->baseline;
       Cells cells = keys(record, time, comparison_.files.empty() ? "" : comparison_.files.front());
       const double median = time_of(record, time).median;
-      if (record.status != RunStatus::ok || !std::isfinite(median)) {
+      const bool has_time = std::isfinite(median);
+      if (record.status != RunStatus::ok || (!has_time && !row->has_only_memory())) {
         table_.add(std::move(cells), failure_of(record));
         continue;
       }
-      cells.insert(cells.end(), {format_ms(median), "1", std::string(kNothing), "baseline",
-                                 bytes_cell(record.memory_bytes.peak_allocated), "1"});
+      cells.insert(cells.end(), {format_ms(median), has_time ? "1" : std::string(kNothing), std::string(kNothing),
+                                 "baseline", bytes_cell(record.memory_bytes.peak_allocated), "1"});
       if (!has_calls_) cells.emplace_back(tokens_of(record));
       table_.add(std::move(cells));
     }
@@ -242,15 +249,18 @@ class PeopleTable {
 
   void add(const ComparedRow& row) {
     Cells cells = keys(row.record, row.time, row.file);
-    if (!row.ratio) {
+    if (!row.ratio && !row.has_only_memory()) {
       table_.add(std::move(cells), remark_of(row));
       return;
     }
+    const std::string nothing(kNothing);
     if (has_pairs_) cells.emplace_back(format_ms(time_of(row.baseline, row.time).median));
-    cells.insert(cells.end(),
-                 {format_ms(time_of(row.record, row.time).median), fmt::format("{:.3f}", row.ratio->ratio),
-                  interval_text(*row.ratio), words_of(row, comparison_.options),
-                  bytes_cell(row.record.memory_bytes.peak_allocated), memory_ratio_text(row.memory_ratio)});
+    cells.insert(
+        cells.end(),
+        {format_ms(time_of(row.record, row.time).median), row.ratio ? fmt::format("{:.3f}", row.ratio->ratio) : nothing,
+         row.ratio && row.time != ComparedTime::predicted ? interval_text(*row.ratio) : nothing,
+         row.ratio ? words_of(row, comparison_.options) : nothing, bytes_cell(row.record.memory_bytes.peak_allocated),
+         memory_ratio_text(row.memory_ratio)});
     if (!has_calls_) cells.emplace_back(tokens_of(row.record));
     table_.add(std::move(cells));
   }
@@ -264,7 +274,9 @@ class PeopleTable {
 
 }  // namespace
 
-std::string ratio_text(const TimeRatio& ratio) {
+std::string ratio_text(const ComparedRow& row) {
+  const TimeRatio& ratio = *row.ratio;
+  if (row.time == ComparedTime::predicted) return fmt::format("{:.3f}", ratio.ratio);
   return fmt::format("{:.3f} ({})", ratio.ratio, ratio.interval ? interval_text(ratio) : "no interval");
 }
 

@@ -15,7 +15,7 @@ Page ratio_page(const RecordComparison& comparison, Format format);
 // What the row is, by what distinguishes it from the others: "compile full" or "step, dtype bf16".
 std::string row_name(const RecordComparison& comparison, const ComparedRow& row);
 
-// "1.052 (1.047 to 1.058)".
-std::string ratio_text(const TimeRatio& ratio);
+// Of a row with a ratio: "1.052 (1.047 to 1.058)", or "1.052" of predicted times.
+std::string ratio_text(const ComparedRow& row);
 
 }  // namespace ridgepoint::tables

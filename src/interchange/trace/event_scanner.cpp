@@ -151,7 +151,7 @@ class EventScanner {
   // Behind damage: the next object whose first key is one of an event's. False where the file ends before.
   bool find_next_event() {
     step();
-    const Scan scan = repeat([](JsonCursor& cursor) {
+    const Scan result = repeat([](JsonCursor& cursor) {
       while (!cursor.has_ended()) {
         const char found = *cursor.at();
         if (found == '{') {
@@ -165,8 +165,8 @@ class EventScanner {
       }
       return Scan::ended;
     });
-    if (scan != Scan::ok) set_next(end());
-    return !has_ended_ || scan == Scan::ok;
+    if (result != Scan::ok) set_next(end());
+    return !has_ended_ || result == Scan::ok;
   }
 
   ByteStream& bytes_;

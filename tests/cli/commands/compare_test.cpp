@@ -132,6 +132,51 @@ TEST_F(CompareProgram, exits_with_3_only_if_a_row_is_slower_beyond_doubt) {
   EXPECT_THAT(unknown.error, HasSubstr("--fail-if-slower says nothing about 1 row without an interval"));
 }
 
+TEST_F(CompareProgram, exits_with_5_if_a_peak_is_higher_by_more_than_the_share) {
+  const std::string before = write("before.jsonl", {timed(1, 1), timed(1, 2, Mode::forward)});
+  Record more = timed(1, 1), failed = timed(1, 2, Mode::forward);
+  *more.memory_bytes.peak_allocated += *more.memory_bytes.peak_allocated / 50;
+  failed.status = RunStatus::oom;
+  const std::string after = write("after.jsonl", {more});
+  const ProgramResult result = run({before, after, "--fail-if-more-memory", "1%"});
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.error, HasSubstr("needs more memory than its baseline by more than 1%"));
+  EXPECT_EQ(run({before, after, "--fail-if-more-memory", "3%"}).exit_code, 0);
+  EXPECT_EQ(run({after, before, "--fail-if-more-memory", "0%"}).exit_code, 0);
+  const ProgramResult without = run({before, write("oom.jsonl", {failed}), "--fail-if-more-memory", "100%"});
+  EXPECT_EQ(without.exit_code, 5);
+  EXPECT_THAT(without.error, HasSubstr("runs out of memory, and its baseline takes"));
+  Record unknown = timed(1, 1);
+  unknown.memory_bytes.peak_allocated.reset();
+  const ProgramResult nothing = run({before, write("none.jsonl", {unknown}), "--fail-if-more-memory", "0%"});
+  EXPECT_EQ(nothing.exit_code, 0);
+  EXPECT_THAT(nothing.error, HasSubstr("--fail-if-more-memory says nothing about 1 row without a peak"));
+  EXPECT_EQ(run({before, after, "--fail-if-more-memory", "1"}).exit_code, 2);
+}
+
+TEST_F(CompareProgram, compares_peaks_and_predicted_times_of_plans) {
+  const auto planned = [&](const char* name, const char* batch, bool has_card) {
+    std::vector<std::string> words = {"plan",     "--model", "tiny",     "--batch",     batch,
+                                      "--format", "jsonl",   "--output", folder_ / name};
+    if (has_card) words.insert(words.end(), {"--card", "h100"});
+    EXPECT_EQ(run_program(words).exit_code, 0);
+    return std::string(folder_ / name);
+  };
+  const std::string four = planned("4.jsonl", "4", true), five = planned("5.jsonl", "5", true);
+  const ProgramResult same = run({four, four, "--fail-if-slower", "0%", "--fail-if-more-memory", "0%"});
+  EXPECT_EQ(same.exit_code, 0) << same.error;
+  EXPECT_THAT(same.output,
+              AllOf(HasSubstr("predicted"), HasSubstr("same within 1%"), HasSubstr("Plans have no noise")));
+  const ProgramResult larger = run({four, five, "--fail-if-slower", "3%", "--fail-if-more-memory", "3%"});
+  EXPECT_EQ(larger.exit_code, 3);
+  EXPECT_THAT(larger.error, AllOf(HasSubstr("slower than its baseline"), HasSubstr("needs more memory")));
+  // Without a card there is no time.
+  const std::string here = planned("here.jsonl", "4", false), more = planned("more.jsonl", "5", false);
+  const ProgramResult peaks = run({here, more, "--fail-if-more-memory", "3%"});
+  EXPECT_EQ(peaks.exit_code, 5);
+  EXPECT_THAT(run({here, here, "--format", "csv"}).output, HasSubstr(",1,,,ok,ok,"));
+}
+
 TEST_F(CompareProgram, uses_the_finished_rows_of_a_truncated_file_and_says_so) {
   const std::string before = write("before.jsonl", {timed(1, 1), timed(1, 2, Mode::forward)});
   const std::string text = read_file(before, 1 << 20);

@@ -386,6 +386,12 @@ TEST(PlanCommand, answers_first_what_was_asked_for) {
   EXPECT_LT(heading.find("predicted ms"), heading.find("peak memory"));
   EXPECT_THAT(result.output, Not(HasSubstr("threads 1")));
   EXPECT_EQ(plan({"--model", "tiny", "--memory-limit", "1MiB"}).exit_code, kNothingFits);
+  std::vector<std::string> both = {"--model", "tiny", "--batch", "1,4096", "--memory-limit", "1GiB"};
+  EXPECT_EQ(plan(both).exit_code, 0);
+  both.emplace_back("--fail-unless-fits");
+  EXPECT_EQ(plan(both).exit_code, kNothingFits);
+  EXPECT_THAT(plan({"--model", "tiny", "--fail-unless-fits"}).error,
+              HasSubstr("--fail-unless-fits needs a memory to fit in; give --card or --memory-limit"));
   EXPECT_EQ(plan({"--model", "tiny", "--memory-limit", "1MiB,1GiB"}).exit_code, 0);
 }
 
