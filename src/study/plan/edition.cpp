@@ -41,7 +41,8 @@ const std::vector<Edition>& course_editions() {
               .parallel_model = "xl",
               .calculated_model = {"--layers", "126", "--d-model", "16384", "--d-ff", "53248", "--heads", "128"},
               .leaderboard = {"attention", "--attention", "flash", "--dtype", "bf16", "--causal", "true", "--batch",
-                              "1", "--heads", "16", "--d-model", "1024", "--sequence", "16384"}}),
+                              "1", "--heads", "16", "--d-model", "1024", "--sequence", "16384"},
+              .leaderboard_flops = 2.5e12}),
       course({.name = "cs336-2026",
               .card = "B200",
               .models = {"small", "medium", "large", "xl-2026", "10b"},
@@ -64,7 +65,8 @@ const std::vector<Edition>& course_editions() {
                               "151936", "--batch",    "1",      "--context",   "32768",      "--dtype",
                               "bf16",   "--compile",  "full",   "--attention", "flash",      "--checkpoint",
                               "block",  "--parallel", "data=2", "--shard",     "parameters", "--ranks",
-                              "2"}}),
+                              "2"},
+              .leaderboard_flops = 4e15}),
   };
   return editions;
 }

@@ -55,6 +55,7 @@ struct Edition {
   std::vector<std::string> calculated_model = {};
   // The command line, without its device, of the problem in which solutions compete. Empty: there is none.
   std::vector<std::string> leaderboard = {};
+  double leaderboard_flops = 0;  // of one iteration
   // Of collectives, as --size takes them: on a GPU, and on a processor.
   std::string_view message_sizes = "1KiB:1GiB:*4";
   std::string_view message_sizes_of_cpu = "1KiB:16MiB:*4";

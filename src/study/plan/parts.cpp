@@ -418,14 +418,14 @@ void add_leaderboard(Planner& planner) {
   if (problem.empty()) return;
   const bool has_ranks = std::ranges::find(problem, "--ranks") != problem.end();
   const StudyIterations iterations = planner.iterations();
-  planner.add_each(
-      StudyPart::leaderboard, "The problem of the leaderboard", 0.03,
-      {{.arguments =
-            with_iterations(planner.words(problem.front().c_str(), {problem.begin() + 1, problem.end()}), iterations),
-        .rows = 1,
-        // About 1e14 operations of attention, and 4e15 of a step.
-        .seconds = start_seconds(planner.machine()) + (has_ranks ? 10 : 0.02) * static_cast<double>(iterations.total()),
-        .ranks = has_ranks ? planner.edition().ranks : 1}});
+  planner.add_each(StudyPart::leaderboard, "The problem of the leaderboard", 0.03,
+                   {{.arguments = with_iterations(
+                         planner.words(problem.front().c_str(), {problem.begin() + 1, problem.end()}), iterations),
+                     .rows = 1,
+                     .seconds = start_seconds(planner.machine()) +
+                                flop_seconds(planner.machine(), planner.edition().leaderboard_flops) *
+                                    static_cast<double>(iterations.total()),
+                     .ranks = has_ranks ? planner.edition().ranks : 1}});
 }
 
 void add_ranks(Planner& planner) {

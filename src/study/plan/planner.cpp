@@ -250,6 +250,10 @@ bool scores_exceed_memory(const StudyMachine& machine, const AttentionCall& call
   return call.stores_scores && kScoreMatricesOfMemory * score_bytes(call) > static_cast<double>(machine.memory_bytes);
 }
 
+double flop_seconds(const StudyMachine& machine, double flops) {
+  return flops / rate(machine, machine.is_gpu() ? DType::bf16 : DType::fp32);
+}
+
 double attention_seconds(const StudyMachine& machine, const AttentionCall& call, const StudyIterations& iterations) {
   constexpr double kPasses = 24;  // over the scores, forward and backward
   if (scores_exceed_memory(machine, call)) return 0;

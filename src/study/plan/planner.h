@@ -115,6 +115,9 @@ std::string joined_names(const Values& values) {
 // The words with the options for warm-up and timed iterations.
 Words with_iterations(Words words, const StudyIterations& iterations);
 
+// At the rate of products in bf16 on a GPU, and in fp32 on a processor, less what others take.
+double flop_seconds(const StudyMachine& machine, double flops);
+
 // Of one process, before its first row.
 double start_seconds(const StudyMachine& machine);
 

@@ -216,6 +216,8 @@ TEST(Edition, plans_for_the_card_of_its_course_what_a_laptop_cannot_run) {
   EXPECT_THAT(values_of(find(plan, StudyPart::profile), "--model", false),
               ::testing::Each(::testing::AnyOf("tiny", "22.7m")));
   EXPECT_THAT(values_of(find(plan, StudyPart::attention_grid), "--sequence", true), Contains("16384"));
+  EXPECT_THAT(values_of(find(plan, StudyPart::leaderboard), "--card", true), ::testing::Each("H100 SXM"))
+      << "2.5e12 operations an iteration are no second of a laptop";
   for (const StudyPartPlan& part : plan) {
     for (const StudyCommand& command : part.commands) {
       EXPECT_THAT(command.arguments, Not(::testing::IsSupersetOf({"--card", "--device"}))) << name(part.part);
