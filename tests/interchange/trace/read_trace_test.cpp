@@ -250,9 +250,25 @@ TEST(ReadTrace, counts_the_work_of_products_whose_shapes_are_recorded) {
                ',' + product("aten::mm", "[[9223372036854775807, 3], [3, 9223372036854775807]]") + ',' +
                product("aten::add", "[[2, 3], [3, 5]]")));
   ASSERT_THAT(trace.marks, SizeIs(3));
-  ASSERT_THAT(trace.products, SizeIs(3)) << "the first is empty, and one has the shapes of another";
-  EXPECT_EQ(trace.products[1], (TraceProduct{2 * 2 * 3 * 5, 2 * (6 + 15 + 10), "bf16"}));
-  EXPECT_EQ(trace.products[2].flops, 7 * 2 * 2 * 3 * 5);
+  ASSERT_THAT(trace.works, SizeIs(3)) << "the first is empty, and one has the shapes of another";
+  EXPECT_EQ(trace.works[1].flops, 2 * 2 * 3 * 5);
+  EXPECT_EQ(trace.works[1].bytes, 2 * (6 + 15 + 10));
+  EXPECT_EQ(trace.works[1].dtype, "bf16");
+  EXPECT_TRUE(trace.works[1].is_product);
+  EXPECT_EQ(trace.works[2].flops, 7 * 2 * 2 * 3 * 5);
+}
+
+TEST(ReadTrace, knows_when_its_time_0_was_where_the_file_says_it) {
+  const auto base_of = [](std::string_view ts, std::string_view member) {
+    return read_text(fmt::format(R"({{"traceEvents": [{}]{}}})", kernel_at(ts, "2"), member)).base_ns;
+  };
+  constexpr std::string_view kBase = R"(, "baseTimeNanoseconds": 1751410836000000000)";
+  EXPECT_EQ(base_of("1419247334121.6", kBase), 1751410836000000000);
+  EXPECT_EQ(base_of("1682725898082228", ""), 0) << "old forms have times since 1970";
+  EXPECT_EQ(base_of("1682725898082228", kBase), 0);
+  EXPECT_EQ(base_of("12", ""), std::nullopt);
+  EXPECT_EQ(base_of("12", R"(, "baseTimeNanoseconds": 1700)"), std::nullopt) << "a time in 1970 is none";
+  EXPECT_EQ(base_of("12", R"(, "baseTimeNanoseconds": 9223372036854775807)"), std::nullopt);
 }
 
 TEST(ReadTrace, reads_the_sums_of_nsys_stats_as_text_and_as_csv) {
