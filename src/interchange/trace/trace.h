@@ -78,7 +78,7 @@ struct Trace {
   std::vector<std::string> names;      // unique
   std::vector<TraceTrack> tracks;      // unique
   std::vector<TraceNote> notes;        // the first is empty
-  std::vector<TraceWork> works;        // the first is empty
+  std::vector<TraceWork> works;        // the first is empty, as those that are not known
   std::vector<TraceEvent> activities;  // of devices: kernels, copies, fills
   std::vector<TraceEvent> calls;       // of the host's runtime: launches, copies, synchronisation, allocation
   std::vector<TraceEvent> marks;       // of the host: annotations, modules, nodes of backward, ops with known work

@@ -248,13 +248,16 @@ std::uint32_t TraceCollector::work_of(const EventText& text) {
     if (key == "Input type") inputs.types = value;
     if (key == "Concrete Inputs") inputs.concrete = value;
   });
-  const std::optional<TraceWork> work = work_of_op(text.name, inputs);
-  if (!work || !has_room_for(work->flops, work->bytes)) return 0;
-  key_.assign(std::to_string(work->flops)).append(" ").append(std::to_string(work->bytes));
-  key_.append(work->is_product ? " product " : " ").append(work->dtype);
+  // Shapes repeat from step to step, so each text of them is read once.
+  key_.assign(text.name).append("\n").append(inputs.dims).append(inputs.types);
+  if (text.name.find("attention") != std::string_view::npos) key_.append(inputs.concrete);
   const std::uint32_t number = works_.number(key_);
-  if (number == trace_.works.size()) trace_.works.push_back(*work);
-  return number < trace_.works.size() ? number : 0;
+  const bool is_kept = works_.texts()[number] == key_;
+  if (number == trace_.works.size())
+    trace_.works.push_back(is_kept ? work_of_op(text.name, inputs).value_or(TraceWork{}) : TraceWork{});
+  const TraceWork& work = trace_.works[number];
+  const bool is_known = is_kept && work.flops + work.bytes > 0;
+  return is_known && has_room_for(work.flops, work.bytes) ? number : 0;
 }
 
 void TraceCollector::add_mark_of(const EventText& text, std::uint32_t work) {
