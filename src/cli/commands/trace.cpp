@@ -32,6 +32,8 @@ namespace {
 
 class TraceCommand : public Command {
  public:
+  TraceCommand() { run_options_.set_default("--device", "null"); }
+
   std::string_view name() const override { return "trace"; }
   std::string_view summary() const override {
     return "read a profiler's trace (PyTorch's, nsys', ours): kernels, classes, steps, idle time, ranks";
