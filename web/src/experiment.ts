@@ -149,7 +149,10 @@ export function precisionSection(rows: readonly JsonObject[]): HTMLElement | nul
   return section("precision", "precision", counted(rows.length, "row"), ...rowTables(rows, "Relative errors against double precision", false));
 }
 
+const kKinds: { [key: string]: Kind } = { bytes: "bytes", flops: "flops", bytes_per_second: "byte_rate", flops_per_second: "flop_rate" };
+
 function kindOf(key: string): Kind {
+  if (Object.hasOwn(kKinds, key)) return kKinds[key]!;
   if (key === "relative_error" || key.endsWith(".forward") || key.endsWith(".gradient")) return "error";
   if (key === "result") return "sum";
   if (key.endsWith("_bytes")) return "bytes";

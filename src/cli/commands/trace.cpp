@@ -104,7 +104,7 @@ class TraceCommand : public Command {
     if (!by_.empty()) view_.only = parse_option("--by", by_, tables::trace_breakdown_from_name);
     if (!diff_.empty()) files_.push_back(diff_);
     std::vector<TraceLane> lanes = analyse();
-    if (!memory_.empty()) add_memory(lanes.front());
+    if (!memory_.empty()) put_memory_beside(lanes);
     const bool has_two = !diff_.empty() || has_own_run();
     if (has_own_run()) {
       last_file_begin_ = lanes.size();
@@ -136,14 +136,14 @@ class TraceCommand : public Command {
     require(by_.empty(), fmt::format("--by prints one breakdown of a trace, {} compares it; leave one out", setting));
   }
 
-  void add_memory(TraceLane& lane) const {
+  void put_memory_beside(std::vector<TraceLane>& lanes) const {
     Progress progress(std::vector<double>{1});
     progress.start_row(0, memory_);
     const Snapshot snapshot = read_snapshot(memory_, [&](double share) {
       stop_if_interrupted();
       progress.update("reading", share);
     });
-    lane.memory = memory_beside(lane, snapshot, memory_, stop_if_interrupted);
+    add_memory(lanes, snapshot, memory_, stop_if_interrupted);
   }
 
   // Predicted on the card of the trace, unless a device is named that runs.

@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -49,19 +50,18 @@ struct Segment {
   std::uint64_t bytes = 0;
 };
 
-std::int64_t chosen_device(const TraceLane& lane, const Snapshot& snapshot, const std::string& path) {
-  const std::vector<std::int64_t> devices = devices_of(snapshot);
+// The number at the begin of "0: NVIDIA H100".
+std::optional<std::int64_t> number_of_device(const TraceLane& lane) {
   std::int64_t number = 0;
   const char* const begin = lane.device.data();
   const bool is_known = std::from_chars(begin, begin + lane.device.size(), number).ec == std::errc();
-  if (is_known && std::ranges::find(devices, number) != devices.end()) return number;
-  if (devices.size() == 1) return devices.front();
-  throw Error(fmt::format("--memory: '{}' has nothing of the trace's device '{}'", path, lane.device));
+  return is_known ? std::optional(number) : std::nullopt;
 }
 
 class MemoryBeside {
  public:
-  MemoryBeside(const TraceLane& lane, const Snapshot& snapshot, const std::string& path, const StopPoint& stop_point)
+  MemoryBeside(const TraceLane& lane, const Snapshot& snapshot, const std::string& path, std::int64_t device,
+               const StopPoint& stop_point)
       : lane_(lane), snapshot_(snapshot), stop_point_(stop_point) {
     found_.file = path;
     if (!lane.base_ns) {
@@ -70,7 +70,7 @@ class MemoryBeside {
                       "be put beside it; PyTorch 2.3 and later write it",
                       lane.file, path));
     }
-    found_.device = chosen_device(lane, snapshot, path);
+    found_.device = device;
     found_.is_incomplete = snapshot.settings.overflowed;
     for (const DeviceEvent& event : lane.timeline.events)
       if (event.call_start_ns != INT64_MAX) launches_.push_back({event.call_start_ns, event.phase});
@@ -287,9 +287,26 @@ class MemoryBeside {
 
 }  // namespace
 
-TraceMemory memory_beside(const TraceLane& lane, const Snapshot& snapshot, const std::string& path,
+TraceMemory memory_beside(const TraceLane& lane, const Snapshot& snapshot, const std::string& path, std::int64_t device,
                           const StopPoint& stop_point) {
-  return MemoryBeside(lane, snapshot, path, stop_point).run();
+  return MemoryBeside(lane, snapshot, path, device, stop_point).run();
+}
+
+void add_memory(std::vector<TraceLane>& lanes, const Snapshot& snapshot, const std::string& path,
+                const StopPoint& stop_point) {
+  const std::vector<std::int64_t> devices = devices_of(snapshot);
+  bool is_added = false;
+  for (TraceLane& lane : lanes) {
+    std::optional<std::int64_t> device = number_of_device(lane);
+    if (!device || std::ranges::find(devices, *device) == devices.end()) device.reset();
+    if (!device && lanes.size() == 1 && devices.size() == 1) device = devices.front();
+    if (!device) continue;
+    lane.memory = memory_beside(lane, snapshot, path, *device, stop_point);
+    is_added = true;
+  }
+  if (is_added) return;
+  throw Error(fmt::format("--memory: '{}' has nothing of the devices of '{}': it has {}", path, lanes.front().file,
+                          devices.empty() ? "no device" : fmt::format("{}", fmt::join(devices, ", "))));
 }
 
 }  // namespace ridgepoint

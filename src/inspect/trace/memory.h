@@ -58,9 +58,13 @@ struct TraceMemory {
   std::vector<AllocatorGap> gaps;        // longest first
 };
 
-// Throws Error where the two have no common clock, where they do not overlap, or where the snapshot has nothing of the
-// trace's device.
-TraceMemory memory_beside(const TraceLane& lane, const Snapshot& snapshot, const std::string& path,
+// Throws Error where the two have no common clock, and where they do not overlap. `device` is that of the snapshot.
+TraceMemory memory_beside(const TraceLane& lane, const Snapshot& snapshot, const std::string& path, std::int64_t device,
                           const StopPoint& stop_point = {});
+
+// Sets TraceLane::memory of the devices of a trace that the snapshot has, by their numbers. Where each has one device,
+// the two belong together. Throws Error, also where the two have no device in common.
+void add_memory(std::vector<TraceLane>& lanes, const Snapshot& snapshot, const std::string& path,
+                const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint

@@ -42,7 +42,7 @@ struct TraceNote {
 struct TraceWork {
   std::int64_t flops = 0;   // of products and attention
   std::int64_t bytes = 0;   // of each tensor that is read or written, once
-  std::string dtype;        // of what is multiplied, "bf16"; empty: unknown
+  std::string dtype = {};   // of what is multiplied, "bf16"; empty: unknown
   bool is_product = false;  // of matrices
 };
 

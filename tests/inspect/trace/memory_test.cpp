@@ -53,8 +53,9 @@ class MadeBoth {
   }
   TraceMemory beside(std::optional<std::int64_t> base_ns = 1000 * kBaseUs) {
     trace_.trace().base_ns = base_ns;
-    const TraceLane lane = analyse_trace(trace_.finish(), KernelRules()).at(0);
-    return memory_beside(lane, snapshot_.snapshot, "snapshot.pickle");
+    std::vector<TraceLane> lanes = analyse_trace(trace_.finish(), KernelRules());
+    add_memory(lanes, snapshot_.snapshot, "snapshot.pickle");
+    return *lanes.at(0).memory;
   }
   Snapshot& snapshot() { return snapshot_.snapshot; }
 
@@ -162,7 +163,25 @@ TEST(TraceMemory, refuses_a_snapshot_of_other_devices) {
   MadeBoth made = step();
   made.snapshot().histories.insert(made.snapshot().histories.begin(), 3, MemoryHistory());
   made.snapshot().histories.push_back(made.snapshot().histories.back());
-  EXPECT_THAT(problem_of(std::move(made), 1000 * kBaseUs), HasSubstr("has nothing of the trace's device"));
+  EXPECT_THAT(problem_of(std::move(made), 1000 * kBaseUs), HasSubstr("has nothing of the devices of '': it has 3, 4"));
+}
+
+TEST(TraceMemory, of_a_trace_of_several_devices_is_that_of_the_same_number) {
+  TraceCollector trace;
+  for (const char* device : {"0", "1"})
+    trace.add_activity(
+        {.start_ns = 5000, .duration_ns = 100'000, .name = trace.name("gemm"), .track = trace.track(device, "7")});
+  trace.trace().base_ns = 1000 * kBaseUs;
+  std::vector<TraceLane> lanes = analyse_trace(trace.finish(), KernelRules());
+  MadeSnapshot made;
+  made.snapshot.histories.emplace_back();
+  made.snapshot.histories[1].add(alloc, 0x1000, {.size_bytes = 512, .rounding_bytes = 0}, kBaseUs + 10);
+  add_memory(lanes, made.snapshot, "snapshot.pickle");
+  ASSERT_THAT(lanes, SizeIs(2));
+  EXPECT_FALSE(lanes[0].memory.has_value());
+  ASSERT_TRUE(lanes[1].memory.has_value());
+  EXPECT_EQ(lanes[1].memory->device, 1);
+  EXPECT_EQ(lanes[1].memory->stretches.at(0).end_bytes, 512u);
 }
 
 }  // namespace
