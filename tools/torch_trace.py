@@ -39,7 +39,7 @@ SIZES = {
 GROUPS = (
     ("attention", r"flash|fmha|attention"),
     ("optimizer", r"adam|multi_tensor"),
-    ("matmul", r"gemm|nvjet|cutlass|splitk|dot_kernel"),
+    ("matmul", r"gemm|gemv|nvjet|cutlass|splitk|dot_kernel"),
 )
 
 
@@ -158,7 +158,7 @@ class Recorded:
     def record(self):
         torch = self.torch
         torch.cuda.synchronize()
-        torch.cuda.memory._record_memory_history(max_entries=1 << 20)
+        torch.cuda.memory._record_memory_history(max_entries=1 << 20, stacks="python")
         activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
         # Without a schedule PyTorch marks no steps.
         schedule = torch.profiler.schedule(wait=0, warmup=0, active=self.options.steps, repeat=1)
