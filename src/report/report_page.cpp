@@ -42,7 +42,16 @@ bool is_precision_row(const Json& row) {
   return is_known && std::ranges::none_of(row, [](const Json& cell) { return cell.is_structured(); });
 }
 
+bool is_trace(const Json& row) {
+  return row.is_object() && !row.contains("schema") && row.contains("critical_path") && row.contains("kernels") &&
+         row["kernels"].is_object();
+}
+
 void add(ReportFile& file, Json row) {
+  if (is_trace(row)) {
+    file.traces.push_back(std::move(row));
+    return;
+  }
   if (is_precision_row(row)) {
     file.rows.push_back(std::move(row));
     return;
@@ -101,7 +110,7 @@ void read(ReportFile& file, std::string_view text) {
         "it has neither records (JSON, JSON Lines) nor a timeline (CSV); write them with --output rows.jsonl or "
         "memory --timeline run.csv");
   }
-  if (file.timeline.is_null() && file.records.empty() && file.rows.empty()) {
+  if (file.timeline.is_null() && file.records.empty() && file.rows.empty() && file.traces.empty()) {
     throw Error(file.is_truncated ? "its only row ends in the middle" : "it has no rows");
   }
 }
@@ -131,7 +140,7 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
                {"made_by", fmt::format("Made by ridgepoint {} ({}).", version(), revision())},
                {"answers", answers},
                {"files", Json::array()}};
-  for (const ReportFile& file : files) {
+  const auto add = [&](const ReportFile& file) {
     data["files"].push_back({{"name", file.name},
                              {"part", file.part},
                              {"caption", file.caption},
@@ -139,6 +148,12 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
                              {"records", file.records},
                              {"rows", file.rows},
                              {"timeline", file.timeline}});
+  };
+  std::size_t traces = 0;
+  for (const ReportFile& file : files) {
+    if (file.traces.empty() || !file.records.empty() || !file.rows.empty()) add(file);
+    for (const Json& trace : file.traces)
+      for (const ReportFile& section : trace_section(trace, file.name, ++traces)) add(section);
   }
   const std::string_view page = report_files().front().text;
   const std::size_t place = page.find(kPlaceholder);

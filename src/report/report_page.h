@@ -14,10 +14,11 @@
 namespace ridgepoint::tables {
 
 struct ReportFile {
-  std::string name;           // without its folder
-  std::vector<Json> records;  // valid records, with every member that the file has
-  std::vector<Json> rows;     // of `ridgepoint precision`
-  Json timeline = nullptr;    // timeline_columns()
+  std::string name;               // without its folder
+  std::vector<Json> records;      // valid records, with every member that the file has
+  std::vector<Json> rows;         // of `ridgepoint precision`
+  std::vector<Json> traces = {};  // of `ridgepoint trace`, a device each
+  Json timeline = nullptr;        // timeline_columns()
   // Of a study: the part that the file has the rows of, with its id, title and command lines. Files of a part share a
   // section of the page.
   Json part = nullptr;
@@ -42,6 +43,10 @@ Json thin_timeline(const Json& columns, std::size_t most);
 // `answers`, of a study, stand at its top: objects with topic, question, sentence, evidence (part, text) and elsewhere
 // (source, text, verdict, reason).
 std::string report_page(std::span<const ReportFile> files, std::string_view title, const Json& answers = Json::array());
+
+// What the page shows of a document of `ridgepoint trace`: a section of its own with a table for each file that this
+// returns.
+std::vector<ReportFile> trace_section(const Json& trace, const std::string& file, std::size_t number);
 
 // JSON as the content of a script element: nothing in it can end the element or begin a comment, whatever its texts
 // are.

@@ -9,6 +9,7 @@ import { type Experiment, keyOf, labelOf, isPublished, namedSettings, shownRevis
 import { intervals } from "./intervals";
 import { type BarRow, stackedBars } from "./bars";
 import { limitsOf } from "./plane";
+import { phasesByClass } from "./profile";
 import { type Mark, scatter } from "./scatter";
 import { hidingChart, kSending, sendingParts } from "./sending";
 import { type CurvePoint, facetsOf, kMostCurves, sweptSetting } from "./sweep";
@@ -134,7 +135,13 @@ export function experimentSection(experiment: Experiment, more: readonly HTMLEle
 // The section of a part of a study whose rows are no records.
 export function partRowsSection(part: StudyPart, files: readonly ReportFile[]): HTMLElement | null {
   const tables = files.flatMap(({ rows, caption }) => rowTables(rows, caption || part.title, true));
-  return tables.length === 0 ? null : section(part.id, part.title, counted(files.reduce((sum, { rows }) => sum + rows.length, 0), "row"), commandLines(part), hidingChart(files.flatMap(({ rows }) => rows)), ...tables);
+  return tables.length === 0 ? null : section(part.id, part.title, counted(files.reduce((sum, { rows }) => sum + rows.length, 0), "row"), commandLines(part), hidingChart(files.flatMap(({ rows }) => rows)), traceChart(files), ...tables);
+}
+
+// Of a trace, whose classes of kernels are one of its tables.
+function traceChart(files: readonly ReportFile[]): HTMLElement | null {
+  const rows = files.flatMap((file) => file.rows).filter((row) => "phase" in row && "class" in row && "total_us" in row);
+  return phasesByClass("Kernel time by phase and class", rows, "total_us", 0.001);
 }
 
 export function precisionSection(rows: readonly JsonObject[]): HTMLElement | null {
@@ -142,17 +149,22 @@ export function precisionSection(rows: readonly JsonObject[]): HTMLElement | nul
   return section("precision", "precision", counted(rows.length, "row"), ...rowTables(rows, "Relative errors against double precision", false));
 }
 
+const kKinds: { [key: string]: Kind } = { bytes: "bytes", flops: "flops", bytes_per_second: "byte_rate", flops_per_second: "flop_rate" };
+
 function kindOf(key: string): Kind {
+  if (Object.hasOwn(kKinds, key)) return kKinds[key]!;
   if (key === "relative_error" || key.endsWith(".forward") || key.endsWith(".gradient")) return "error";
   if (key === "result") return "sum";
   if (key.endsWith("_bytes")) return "bytes";
+  if (key.endsWith("_us")) return "us";
+  if (key.startsWith("share_of_")) return "share";
   if (key === "value" || key === "planned") return "mixed";
   return "number";
 }
 
 function columnOf(key: string, rows: readonly JsonObject[]): Column {
   const values = rows.map((row) => { const value = row[key] ?? null; return typeof value === "object" ? null : value; });
-  return { label: key.replace(/_bytes$/, "").replaceAll("_", " ").replace(".", " "), kind: kindOf(key), values };
+  return { label: key.replace(/_(bytes|us)$/, "").replaceAll("_", " ").replace(".", " "), kind: kindOf(key), values };
 }
 
 const kMostColumns = 8;  // of a table that repeats what all rows share

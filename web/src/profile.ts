@@ -70,8 +70,8 @@ function timeTable(caption: string, rows: readonly JsonObject[], names: [string,
     ...[...usual, ...rest].map(([label, path, kind]) => column(rows, label, path, kind))]);
 }
 
-function phasesByClass(record: JsonObject): HTMLElement | null {
-  const rows = objectsAt(record, "profile.classes");
+// Rows with a phase and a class as bars, a phase each. `path` is their time in milliseconds, or `scale` of it.
+export function phasesByClass(title: string, rows: readonly JsonObject[], path: string, scale = 1): HTMLElement | null {
   const classes = [...new Set(rows.map((row) => textAt(row, "class")))];
   const found = phases.filter((phase) => rows.some((row) => textAt(row, "phase") === phase));
   if (found.length === 0) return null;
@@ -79,10 +79,11 @@ function phasesByClass(record: JsonObject): HTMLElement | null {
     label: phase,
     parts: classes.map((name) => {
       const row = rows.find((each) => textAt(each, "phase") === phase && textAt(each, "class") === name);
-      return row === undefined ? null : numberAt(row, "time_ms");
+      const time = row === undefined ? null : numberAt(row, path);
+      return time === null ? null : scale * time;
     }),
   }));
-  return stackedBars("Kernel time of a step, by phase and class", "ms", classes, bars);
+  return stackedBars(title, "ms", classes, bars);
 }
 
 function tables(record: JsonObject): (HTMLElement | null)[] {
@@ -111,7 +112,7 @@ export function profileParts({ records, varying }: Experiment): HTMLElement[] {
   for (const record of records) {
     if (numberAt(record, "profile.steps") === null) continue;
     const label = labelOf(record, varying), kernels = numberAt(record, "profile.time.kernels_ms");
-    const own = [summary(record), phasesByClass(record), roofline(record), flame(objectsAt(record, "profile.scopes")), ...tables(record)];
+    const own = [summary(record), phasesByClass("Kernel time of a step, by phase and class", objectsAt(record, "profile.classes"), "time_ms"), roofline(record), flame(objectsAt(record, "profile.scopes")), ...tables(record)];
     if (label === "") parts.push(...own);
     else parts.push(fold("h3", label, kernels === null ? "" : `${formatOne("ms", kernels)} of kernels`, ...own));
   }

@@ -184,7 +184,7 @@ function sentencesOf(data: ReportData, experiments: readonly Experiment[]): stri
   const rows = data.files.reduce((sum, file) => sum + file.rows.length, 0);
   const commands = distinct(experiments.map(({ command }) => command));
   const counts = commands.map((command) => `${records.filter((record) => keyOf(record, "command") === command).length} of ${command}`);
-  if (rows > 0) counts.push(data.answers.length > 0 ? `${rows} of other commands` : `${rows} of precision`);
+  if (rows > 0) counts.push(data.answers.length > 0 || data.files.some(({ part }) => part !== null) ? `${rows} of other commands` : `${rows} of precision`);
   const events = data.files.reduce((sum, file) => sum + (file.timeline?.time_ms.length ?? 0), 0);
   const sentences: string[] = [];
   if (counts.length > 0) sentences.push(`${counted(records.length + rows, "row")} from ${counted(data.files.length, "file")}: ${listed(counts)}.`);
@@ -200,7 +200,7 @@ export function rowsSection(data: ReportData, experiments: readonly Experiment[]
     const events = file.timeline === null ? "" : counted(file.timeline.time_ms.length, "event");
     return {
       file: file.name,
-      command: distinct(file.records.map((record) => keyOf(record, "command"))).join(", ") || (file.rows.length > 0 ? "precision" : "timeline"),
+      command: distinct(file.records.map((record) => keyOf(record, "command"))).join(", ") || (file.part?.title ?? (file.rows.length > 0 ? "precision" : "timeline")),
       rows: file.timeline === null ? counted(file.records.length + file.rows.length, "row") : events,
       device: distinct(file.records.map(deviceOf)).join("; "),
       begin: times[0] ?? "",

@@ -239,6 +239,23 @@ test("records that lack nearly everything, and grids of many rows, are shown", a
   }
 });
 
+test("a trace has a section with its bars and tables", async () => {
+  const kernel = (name, ts, dur, correlation) => ({ ph: "X", cat: "kernel", name, pid: 0, tid: 7, ts, dur, args: { correlation } });
+  const host = (cat, name, ts, dur, correlation) => ({ ph: "X", cat, name, pid: 9, tid: 9, ts, dur, args: { correlation } });
+  const events = [host("user_annotation", "ProfilerStep#0", 0, 100), host("user_annotation", "ProfilerStep#1", 100, 50), host("cuda_runtime", "cudaLaunchKernel", 2, 1, 1),
+    host("user_annotation", "Optimizer.step#AdamW.step", 20, 10), host("cuda_runtime", "cudaLaunchKernel", 22, 1, 2), kernel("gemm", 5, 10, 1), kernel("adam", 30, 5, 2)];
+  writeFileSync(path("trace.json"), JSON.stringify({ traceEvents: events }));
+  ridgepoint("trace", path("trace.json"), "--output", path("trace_documents.json"));
+  const { page, close } = await open(report("trace.html", ["trace_documents.json"]));
+  const section = page.locator("#trace-1");
+  assert.match(await section.innerText(), /Kernel time by phase and class/);
+  const captions = await section.locator("caption").allTextContents();
+  for (const caption of ["Steps, by the host's clock", "The first step against the median of the later ones", "Kernels"])
+    assert.ok(captions.some((each) => each.includes(caption)), `${caption} in ${captions}`);
+  assert.match(await section.innerText(), /total, .s/);
+  await close();
+});
+
 test("a study has its result and its answers first, and a section for each part with its command lines", async () => {
   const { page, close } = await open(report("study.html", ["study"]));
   const headings = await page.locator("h2").allTextContents();

@@ -32,11 +32,13 @@ class ReportCommand : public Command {
            "ridgepoint report attention.jsonl --published paper.jsonl --output page.html\n"
            "ridgepoint report bench.jsonl attention.json plan.json profile.json -o page.html\n"
            "ridgepoint report study --output page.html\n"
+           "ridgepoint report trace.json --output page.html\n"
            "ridgepoint report memory.json run.csv --title \"Memory of small\" -o page.html";
   }
   std::string_view notes() const override {
-    return "RECORDS are files that bench, attention, memory, plan, profile and precision write with --output in JSON "
-           "or JSON Lines, and timelines that memory writes with --timeline run.csv. The folder of a study, alone, "
+    return "RECORDS are files that bench, attention, memory, plan, profile, precision and trace write with --output in "
+           "JSON or JSON Lines, and timelines that memory writes with --timeline run.csv. The folder of a study, "
+           "alone, "
            "gives "
            "the study's page, as far as it has come. The page is one file that loads nothing from a network. Of JSON "
            "Lines whose last line is not complete the finished rows are shown. A "

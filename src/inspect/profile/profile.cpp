@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "inspect/profile/communication.h"
 #include "ops/rule.h"
+#include "predict/time/forecast_time.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/measure.h"
 #include "run/session/ranks.h"
@@ -37,12 +39,9 @@ std::vector<LaunchFacts> facts_of(const Program& program) {
     const Node& node = graph.node(launch.node);
     LaunchFacts& entry = facts.emplace_back();
     entry.cost = cost(graph, node);
+    entry.blank = record_of(graph, node);
     entry.blank.name = launch.kernel;
     entry.blank.node = launch.node.id;
-    entry.blank.op = name(node.op);
-    entry.blank.phase = kPhases[static_cast<std::size_t>(node.phase)];
-    entry.blank.kernel_class = kernel_class(graph, node);
-    entry.blank.scope = graph.scope_name(node);
   }
   return facts;
 }
@@ -243,6 +242,15 @@ void record_on_ranks(Profile& profile, Session& session, Program& program) {
 
 }  // namespace
 
+KernelRecord record_of(const Graph& graph, const Node& node) {
+  KernelRecord record;
+  record.op = name(node.op);
+  record.phase = kPhases[static_cast<std::size_t>(node.phase)];
+  record.kernel_class = kernel_class(graph, node);
+  record.scope = graph.scope_name(node);
+  return record;
+}
+
 void fill_profile(Profile& profile, const Program& program, const std::vector<ProfiledStep>& steps, ActivityLog log) {
   if (steps.empty()) return;
   const std::vector<LaunchFacts> facts = facts_of(program);
@@ -293,6 +301,41 @@ std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ce
     profile.matmul_flops_per_second = profile.run.training_step->ceiling_flops_per_second;
     profile.copy_bytes_per_second = ceilings.copy(config.device, config.device_options.threads);
   }
+  return profile;
+}
+
+std::optional<Profile> forecast_profile(const RunConfig& config, const StepWatcher& watch) {
+  Profile profile;
+  std::optional<Record> record = record_run(describe_run(config, Experiment::profile), [&](Record& run) {
+    Session session(config, watch, run);
+    const ProgramPlan plan = session.plan();
+    std::vector<LaunchForecast> launches;
+    const auto [forecast, problem] = forecast_time(plan, config, {}, &launches);
+    if (!forecast) {
+      throw Error(problem.empty() ? "no time is predicted without a card; name one with --card" : problem,
+                  ErrorKind::unsupported);
+    }
+    profile.captured = config.compile.level == Compile::full;
+    profile.capture_note = forecast->warning;
+    run.training_step->time_ms.mean = forecast->ms;
+    run.training_step->time_ms.min = forecast->low_ms;
+    run.training_step->time_ms.max = forecast->high_ms;
+    const auto in_ns = [](double ms) { return std::llround(ms * 1e6); };
+    for (const LaunchForecast& launch : launches) {
+      const Node& node = plan.graph().node(launch.node);
+      KernelRecord& kernel = profile.kernels.emplace_back(record_of(plan.graph(), node));
+      kernel.name = kernel.op;
+      kernel.node = launch.node.id;
+      kernel.start_ns = kernel.call_start_ns = in_ns(launch.begin_ms);  // a gap is the host's
+      kernel.duration_ns = in_ns(launch.begin_ms + launch.ms) - kernel.start_ns;
+      const Cost work = cost(plan.graph(), node);
+      kernel.flops = work.flops;
+      kernel.bytes = work.bytes;
+    }
+    profile.steps = {{0, in_ns(forecast->ms)}};
+  });
+  if (!record) return std::nullopt;
+  profile.run = std::move(*record);
   return profile;
 }
 

@@ -172,29 +172,6 @@ bool has_ceilings(const Profile& profile) {
   return profile.matmul_flops_per_second.value_or(0) > 0 && profile.copy_bytes_per_second.value_or(0) > 0;
 }
 
-// A row while kernels are being added to it.
-struct Group {
-  RooflineRow row;
-  KernelClass kernel_class = KernelClass::unknown;
-  double memory_floor_ns = 0;
-  std::map<std::string_view, std::int64_t> by_kernel_ns;
-
-  void add(const Profile& profile, const KernelRecord& kernel) {
-    const double compute = static_cast<double>(kernel.flops) / *profile.matmul_flops_per_second * kNsPerSecond;
-    const double memory = static_cast<double>(kernel.bytes) / *profile.copy_bytes_per_second * kNsPerSecond;
-    row.sum.add(kernel);
-    row.floor_ns += std::max(compute, memory);
-    if (memory > compute) memory_floor_ns += memory;
-    by_kernel_ns[kernel.name] += kernel.duration_ns;
-  }
-
-  void finish() {
-    row.bound_by_memory = memory_floor_ns > row.floor_ns / 2;
-    row.recoverable_ns = std::max(static_cast<double>(row.sum.time_ns) - row.floor_ns, 0.0);
-    row.kernel = std::ranges::max_element(by_kernel_ns, {}, [](const auto& item) { return item.second; })->first;
-  }
-};
-
 // "layers.*.ffn.w1 matmul": layers added up.
 std::string place_of(const KernelRecord& kernel) {
   const std::string text = with_layers_added_up(kernel.scope);
@@ -203,13 +180,15 @@ std::string place_of(const KernelRecord& kernel) {
 }
 
 // One group for each op, module and phase; sums over layers and steps.
-std::vector<Group> places(const Profile& profile) {
-  std::map<std::tuple<std::string, ProfilePhase, KernelClass>, Group> groups;
+std::vector<RooflineGroup> places(const Profile& profile) {
+  const RooflineRates ceilings{*profile.matmul_flops_per_second, *profile.copy_bytes_per_second};
+  std::map<std::tuple<std::string, ProfilePhase, KernelClass>, RooflineGroup> groups;
   for (const KernelRecord& kernel : profile.kernels) {
     if (kernel.kernel_class == KernelClass::communication) continue;  // neither rate bounds it
-    groups[{place_of(kernel), kernel.phase, kernel.kernel_class}].add(profile, kernel);
+    groups[{place_of(kernel), kernel.phase, kernel.kernel_class}].add(
+        {1, kernel.duration_ns, kernel.flops, kernel.bytes}, kernel.name, ceilings);
   }
-  std::vector<Group> result;
+  std::vector<RooflineGroup> result;
   for (auto& [key, group] : groups) {
     std::tie(group.row.what, group.row.phase, group.kernel_class) = key;
     group.finish();
@@ -412,15 +391,36 @@ std::string_view bound_of(const RooflineRow& row) {
   return row.is_past_floor() ? "cache" : "copy bandwidth";
 }
 
-std::vector<RooflineRow> roofline_by_class(const Profile& profile) {
-  if (!has_ceilings(profile)) return {};
+void RooflineGroup::add(const KernelSum& kernel, std::string_view name, const RooflineRates& ceilings) {
+  const auto least = [](std::int64_t work, double rate) {
+    return work > 0 ? static_cast<double>(work) / rate * kNsPerSecond : 0.0;
+  };
+  const double compute = least(kernel.flops, ceilings.flops_per_second);
+  const double memory = least(kernel.bytes, ceilings.bytes_per_second);
+  row.sum.add(kernel);
+  row.floor_ns += std::max(compute, memory);
+  row.compute_ns += compute;
+  row.memory_ns += memory;
+  if (memory > compute) memory_floor_ns += memory;
+  by_kernel_ns_[name] += kernel.time_ns;
+}
+
+void RooflineGroup::finish() {
+  row.bound_by_memory = memory_floor_ns > row.floor_ns / 2;
+  row.recoverable_ns = std::max(static_cast<double>(row.sum.time_ns) - row.floor_ns, 0.0);
+  row.kernel = std::ranges::max_element(by_kernel_ns_, {}, [](const auto& item) { return item.second; })->first;
+}
+
+std::vector<RooflineRow> roofline_by_class(const std::vector<RooflineGroup>& groups) {
   std::map<KernelClass, std::pair<RooflineRow, double>> classes;  // a row, and its memory floor
-  for (const Group& place : places(profile)) {
-    auto& [row, memory_floor_ns] = classes[place.kernel_class];
-    row.sum.add(place.row.sum);
-    row.floor_ns += place.row.floor_ns;
-    row.recoverable_ns += place.row.recoverable_ns;
-    memory_floor_ns += place.memory_floor_ns;
+  for (const RooflineGroup& group : groups) {
+    auto& [row, memory_floor_ns] = classes[group.kernel_class];
+    row.sum.add(group.row.sum);
+    row.floor_ns += group.row.floor_ns;
+    row.compute_ns += group.row.compute_ns;
+    row.memory_ns += group.row.memory_ns;
+    row.recoverable_ns += group.row.recoverable_ns;
+    memory_floor_ns += group.memory_floor_ns;
   }
   std::vector<RooflineRow> rows;
   for (auto& [kernel_class, entry] : classes) {
@@ -433,10 +433,14 @@ std::vector<RooflineRow> roofline_by_class(const Profile& profile) {
   return rows;
 }
 
+std::vector<RooflineRow> roofline_by_class(const Profile& profile) {
+  return has_ceilings(profile) ? roofline_by_class(places(profile)) : std::vector<RooflineRow>();
+}
+
 std::vector<RooflineRow> recoverable_time(const Profile& profile) {
   if (!has_ceilings(profile)) return {};
   std::vector<RooflineRow> rows;
-  for (Group& place : places(profile)) rows.push_back(std::move(place.row));
+  for (RooflineGroup& place : places(profile)) rows.push_back(std::move(place.row));
   std::ranges::stable_sort(rows, std::ranges::greater(), &RooflineRow::recoverable_ns);
   return rows;
 }

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -103,14 +104,36 @@ struct RooflineRow {
   // The least time of this work on this device: for each kernel its operations at the measured matmul rate or its bytes
   // at the measured copy rate, whichever takes longer.
   double floor_ns = 0;
-  double recoverable_ns = 0;     // time above the floor; for a class, the sum over its ops
-  bool bound_by_memory = false;  // bytes give most of the floor
+  double compute_ns = 0, memory_ns = 0;  // the operations alone, the bytes alone
+  double recoverable_ns = 0;             // time above the floor; for a class, the sum over its ops
+  bool bound_by_memory = false;          // bytes give most of the floor
   // The time is below the floor: data came from a cache, or a matmul beat the measured rate.
   bool is_past_floor() const { return floor_ns > static_cast<double>(sum.time_ns); }
 };
 // "copy bandwidth", "matmul rate", or "cache" if the data cannot have come from memory.
 std::string_view bound_of(const RooflineRow& row);
-// By class, longest first. Empty without ceilings.
+
+// The rates that bound a kernel: measured, or those of a datasheet.
+struct RooflineRates {
+  double flops_per_second = 0, bytes_per_second = 0;
+};
+
+// The kernels of one op, while they are being added.
+class RooflineGroup {
+ public:
+  RooflineRow row;
+  KernelClass kernel_class = KernelClass::unknown;
+  double memory_floor_ns = 0;  // of the floor: where bytes take longer
+
+  void add(const KernelSum& kernel, std::string_view name, const RooflineRates& ceilings);
+  void finish();
+
+ private:
+  std::map<std::string_view, std::int64_t> by_kernel_ns_;
+};
+// By class, longest first.
+std::vector<RooflineRow> roofline_by_class(const std::vector<RooflineGroup>& groups);
+// Empty without ceilings.
 std::vector<RooflineRow> roofline_by_class(const Profile& profile);
 // By module, op and phase, over all layers; most recoverable time first. Empty without ceilings.
 std::vector<RooflineRow> recoverable_time(const Profile& profile);

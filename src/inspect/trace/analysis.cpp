@@ -12,6 +12,7 @@
 
 #include "core/stop_regularly.h"
 #include "inspect/trace/launches.h"
+#include "interchange/trace/trace_collector.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "runtime/device/activity.h"
@@ -34,7 +35,10 @@ class TraceAnalysis {
  public:
   TraceAnalysis(Trace trace, const KernelRules& rules, const TraceSelection& selection, const StopPoint& stop_point)
       : trace_(std::move(trace)), selection_(selection), stop_point_(stop_point), contexts_(trace_) {
-    for (const std::string& name : trace_.names) classes_.push_back(rules.class_of(name));
+    for (const std::string& name : trace_.names) {
+      classes_.push_back(rules.class_of(name));
+      host_calls_.push_back(host_call(name));
+    }
   }
 
   std::vector<TraceLane> lanes() {
@@ -118,6 +122,7 @@ class TraceAnalysis {
     lane.format = trace_.format;
     lane.rank = trace_.rank;
     lane.ranks = trace_.ranks;
+    lane.base_ns = trace_.base_ns;
     lane.events = trace_.events;
     lane.faults = trace_.faults;
   }
@@ -176,9 +181,10 @@ class TraceAnalysis {
     lane.streams = device->streams;
     add_events(lane, *device, only);
     lane.timeline.places = places_;
+    add_waits(lane, *device);
+    leave_out_empty_steps(lane);
     add_work(lane);
     name_what_no_mark_has(lane.timeline.places);
-    compare_with_datasheet(lane);
     lane.idle = idle_time(lane.timeline);
     lane.launches = launch_delay(lane.timeline);
     lane.collectives = communication(lane.timeline);
@@ -213,6 +219,7 @@ class TraceAnalysis {
         ++lane.steps[step].kernels;
         lane.steps[step].kernel_ns += activity.duration_ns;
         lane.steps[step].busy_ns += busy[step].add(activity.start_ns, activity.duration_ns).busy_ns;
+        lane.steps[step].by_class_ns[static_cast<std::size_t>(event.kernel_class)] += activity.duration_ns;
       }
       count(lane, activity);
       first_ns = std::min(first_ns, activity.start_ns);
@@ -230,41 +237,69 @@ class TraceAnalysis {
     if (only != SIZE_MAX) lane.steps = {lane.steps[only]};
   }
 
-  // The work of a product is that of its longest kernel. A trace of this program has the work of all kernels.
+  // What the host did in each step besides launching.
+  void add_waits(TraceLane& lane, const Device& device) const {
+    const std::string_view host = host_of(device);
+    for (const TraceEvent& call : trace_.calls) {
+      if (!host.empty() && trace_.tracks[call.track].process != host) continue;
+      const HostCall what = host_calls_[call.name];
+      if (what != HostCall::allocate && what != HostCall::synchronize) continue;
+      if (what == HostCall::allocate) lane.allocations.push_back({call.start_ns, call.end_ns()});
+      const std::size_t step = step_at(lane.steps, call.start_ns);
+      if (step == SIZE_MAX) continue;
+      TraceStep& in = lane.steps[step];
+      (what == HostCall::allocate ? in.allocating_ns : in.waiting_ns) += call.duration_ns;
+    }
+  }
+
+  // Of a range, the steps without a kernel of it.
+  void leave_out_empty_steps(TraceLane& lane) const {
+    if (selection_.range_ns) std::erase_if(lane.steps, [](const TraceStep& step) { return step.kernels == 0; });
+  }
+
+  // The work of an op is that of its longest kernel, of a product its longest product. A trace of this program has the
+  // work of all kernels.
   void add_work(TraceLane& lane) {
     const std::vector<DeviceEvent>& events = lane.timeline.events;
-    if (trace_.products.size() == 1 && trace_.notes.size() == 1) return activities_of_lane_.clear();
+    if (trace_.works.size() == 1 && trace_.notes.size() == 1) return activities_of_lane_.clear();
     std::vector<KernelWork> work(events.size());
-    std::map<std::uint32_t, std::size_t> longest;  // event, by product
+    std::map<std::uint32_t, std::size_t> longest;  // event, by op
     bool is_known = false;
     for (std::size_t i = 0; i < events.size(); ++i) {
       const std::uint32_t activity = activities_of_lane_[i];
       const TraceNote& note = trace_.notes[trace_.activities[activity].note];
       work[i] = {note.flops, note.bytes};
-      is_known = is_known || note.flops > 0;
-      const std::uint32_t product = product_of(calls_[activity], events[i]);
-      if (product == LaunchContext::kNoProduct) continue;
-      count_product(lane, trace_.products[trace_.marks[product].note], longest.contains(product), events[i]);
-      std::size_t& best = longest.try_emplace(product, i).first->second;
+      is_known = is_known || note.flops > 0 || note.bytes > 0;
+      const std::uint32_t op = op_of(calls_[activity], events[i]);
+      if (op == LaunchContext::kNoOp) continue;
+      if (work_of(op).is_product) count_product(lane, work_of(op), longest.contains(op), events[i]);
+      std::size_t& best = longest.try_emplace(op, i).first->second;
       if (events[i].duration_ns > events[best].duration_ns) best = i;
     }
-    for (const auto& [product, event] : longest) {
-      const TraceProduct& found = trace_.products[trace_.marks[product].note];
-      work[event] = {found.flops, found.bytes};
+    std::vector<std::string_view> dtypes(events.size());
+    for (const auto& [op, event] : longest) {
+      work[event] = {work_of(op).flops, work_of(op).bytes};
+      dtypes[event] = work_of(op).dtype;
     }
-    if (is_known || !longest.empty()) lane.timeline.work = std::move(work);
     activities_of_lane_.clear();
+    if (!is_known && longest.empty()) return;
+    lane.timeline.work = std::move(work);
+    compare_with_datasheet(lane, dtypes);
   }
 
-  std::uint32_t product_of(std::uint32_t call, const DeviceEvent& event) const {
-    const bool may_be = call != UINT32_MAX && event.kernel_class == KernelClass::matmul;
-    return may_be ? contexts_.of_call(call).product : LaunchContext::kNoProduct;
+  const TraceWork& work_of(std::uint32_t op) const { return trace_.works[trace_.marks[op].note]; }
+
+  std::uint32_t op_of(std::uint32_t call, const DeviceEvent& event) const {
+    const std::uint32_t op = call != UINT32_MAX ? contexts_.of_call(call).op : LaunchContext::kNoOp;
+    if (op == LaunchContext::kNoOp || !work_of(op).is_product) return op;
+    return event.kernel_class == KernelClass::matmul ? op : LaunchContext::kNoOp;
   }
 
-  static void count_product(TraceLane& lane, const TraceProduct& product, bool is_counted, const DeviceEvent& event) {
-    if (!lane.products) lane.products = TraceProducts{.dtype = product.dtype, .datasheet_flops_per_second = {}};
+  void count_product(TraceLane& lane, const TraceWork& product, bool is_counted, const DeviceEvent& event) const {
+    const std::string_view type = arithmetic_of(product.dtype, lane.timeline.name_of(event));
+    if (!lane.products) lane.products = TraceProducts{.dtype = std::string(type), .datasheet_flops_per_second = {}};
     TraceProducts& sum = *lane.products;
-    if (sum.dtype != product.dtype) sum.dtype.clear();
+    if (sum.dtype != type) sum.dtype.clear();
     if (!is_counted) sum.flops += product.flops;
     sum.time_ns += event.duration_ns;
   }
@@ -287,14 +322,19 @@ class TraceAnalysis {
     }
   }
 
-  // In fp32 the kernels may be of TF32, which the file does not say.
-  static void compare_with_datasheet(TraceLane& lane) {
-    if (!lane.products || lane.products->dtype == "fp32") return;
-    const std::size_t name = lane.device.rfind(": ");
-    if (name == std::string::npos) return;
-    const Datasheet* sheet = find_datasheet(lane.device.substr(name + 2));
+  // `dtypes`: by event, of what is multiplied.
+  static void compare_with_datasheet(TraceLane& lane, const std::vector<std::string_view>& dtypes) {
+    const Datasheet* sheet = find_datasheet(lane.card_name());
     if (sheet == nullptr) return;
-    lane.products->datasheet_flops_per_second = datasheet_flops_per_second(*sheet, lane.products->dtype);
+    if (lane.products)
+      lane.products->datasheet_flops_per_second = datasheet_flops_per_second(*sheet, lane.products->dtype);
+    RooflineOfTrace roofline(*sheet);
+    const DeviceTimeline& timeline = lane.timeline;
+    for (std::size_t i = 0; i < timeline.events.size(); ++i) {
+      const DeviceEvent& event = timeline.events[i];
+      roofline.add(event.kernel_class, timeline.name_of(event), sum_of(timeline, i), dtypes[i]);
+    }
+    lane.roofline = roofline.finish();
   }
 
   // Beside modules, what is in none is a module of its own.
@@ -371,6 +411,7 @@ class TraceAnalysis {
   LaunchContexts contexts_;
   std::vector<std::uint32_t> activities_of_lane_;  // by event of the lane that is being made
   std::vector<KernelClass> classes_;               // by name
+  std::vector<HostCall> host_calls_;               // by name
   std::vector<std::uint32_t> calls_;               // by activity; UINT32_MAX: none
   std::vector<Device> devices_;
   std::vector<std::uint16_t> stream_of_track_;
@@ -427,6 +468,29 @@ std::optional<KernelRepetition> find_repetition(const DeviceTimeline& timeline) 
   return KernelRepetition{.times = static_cast<std::int64_t>(times),
                           .kernels = static_cast<std::int64_t>(length),
                           .mean_ns = static_cast<double>(begins_ns[0] - begins_ns[(times - 1) * length]) / periods};
+}
+
+std::vector<FirstStepRow> first_against_later(const std::vector<TraceStep>& steps) {
+  std::vector<FirstStepRow> rows;
+  if (steps.size() < 2) return rows;
+  const auto add = [&](std::string_view what, const auto& ns_of) {
+    std::vector<std::int64_t> later;
+    for (std::size_t i = 1; i < steps.size(); ++i) later.push_back(ns_of(steps[i]));
+    std::ranges::sort(later);
+    const std::size_t middle = later.size() / 2;
+    const double median_ns =
+        (static_cast<double>(later[(later.size() - 1) / 2]) + static_cast<double>(later[middle])) / 2;
+    const auto first_ns = static_cast<double>(ns_of(steps.front()));
+    if (first_ns == 0 && median_ns == 0) return;
+    rows.push_back({std::string(what), first_ns / 1e6, median_ns / 1e6});
+  };
+  add("the step, on the host", [](const TraceStep& step) { return step.wall_ns(); });
+  add("the host in calls for memory", [](const TraceStep& step) { return step.allocating_ns; });
+  add("the host in synchronisation", [](const TraceStep& step) { return step.waiting_ns; });
+  add("the device busy", [](const TraceStep& step) { return step.busy_ns; });
+  for (std::size_t i = 0; i < kKernelClasses.size(); ++i)
+    add(name(kKernelClasses[i]), [i](const TraceStep& step) { return step.by_class_ns[i]; });
+  return rows;
 }
 
 LaunchDelay launch_delay(const DeviceTimeline& timeline) {

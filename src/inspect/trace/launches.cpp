@@ -33,12 +33,12 @@ std::string_view without_number(std::string_view module) {
 
 MarkMeaning meaning_of(std::string_view name) {
   MarkMeaning meaning;
-  if (is_step(name)) return meaning;
+  if (is_step(name) || name.starts_with("aten::")) return meaning;
   const std::optional<ProfilePhase> phase = phase_of_mark(name);
   if (phase) meaning.phase = static_cast<std::uint8_t>(*phase);
   meaning.loads_data = name.starts_with("enumerate(DataLoader)");
-  const bool is_of_library = name.starts_with("autograd::") || name.starts_with("aten::") ||
-                             name.starts_with("nccl:") || name.starts_with("Optimizer.") || meaning.loads_data;
+  const bool is_of_library = name.starts_with("autograd::") || name.starts_with("nccl:") ||
+                             name.starts_with("Optimizer.") || meaning.loads_data;
   if (is_of_library) return meaning;
   meaning.level = name.starts_with(kModule) ? without_number(name.substr(kModule.size())) : trimmed(name);
   std::ranges::replace(meaning.level, '.', '_');  // a dot would be another level
@@ -121,7 +121,7 @@ class ThreadWalk {
     std::int64_t begin_ns = 0, end_ns = 0;
     std::uint8_t phase = LaunchContext::kNoPhase;
     std::uint32_t scope = 0;
-    std::uint32_t product = LaunchContext::kNoProduct;
+    std::uint32_t op = LaunchContext::kNoOp;
   };
 
   static bool is_before(const TraceEvent& a, const TraceEvent& b) {
@@ -170,7 +170,7 @@ class ThreadWalk {
     inner.begin_ns = mark.start_ns;
     inner.end_ns = mark.end_ns();
     if (what.phase != LaunchContext::kNoPhase) inner.phase = what.phase;
-    if (mark.note != 0) inner.product = index;
+    if (mark.note != 0) inner.op = index;
     inner.scope = scopes_.within(inner.scope, what.level);
     open_.push_back(inner);
   }
@@ -186,7 +186,7 @@ class ThreadWalk {
     LaunchContext& context = contexts_[index];
     if (!open_.empty()) {
       const OpenMark& innermost = open_.back();
-      context = {.scope = innermost.scope, .product = innermost.product, .phase = innermost.phase};
+      context = {.scope = innermost.scope, .op = innermost.op, .phase = innermost.phase};
     }
     context.late_because = waits_.ends_at(call.start_ns);
     if (what == HostCall::copy) waits_.add(IdleCause::copies, call.duration_ns);

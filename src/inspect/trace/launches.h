@@ -12,12 +12,12 @@
 namespace ridgepoint {
 
 struct LaunchContext {
-  std::uint32_t scope = 0;             // index into LaunchContexts::scopes
-  std::uint32_t product = kNoProduct;  // index into Trace::marks: the product that it is a part of
+  std::uint32_t scope = 0;   // index into LaunchContexts::scopes
+  std::uint32_t op = kNoOp;  // index into Trace::marks: the op of known work that it is a part of
   IdleCause late_because = IdleCause::host_late;
   std::uint8_t phase = kNoPhase;  // of ProfilePhase
   static constexpr std::uint8_t kNoPhase = UINT8_MAX;
-  static constexpr std::uint32_t kNoProduct = UINT32_MAX;
+  static constexpr std::uint32_t kNoOp = UINT32_MAX;
 };
 
 class LaunchContexts {

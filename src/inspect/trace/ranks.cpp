@@ -30,10 +30,8 @@ std::int64_t median_of(std::vector<std::int64_t> values) {
   return *middle;
 }
 
-// The collectives that all ranks have, by name and then by run: [rank][collective].
-std::vector<std::vector<const CollectiveTime*>> matched(const std::vector<TraceLane>& lanes) {
-  std::vector<CollectivesOfRank> ranks;
-  for (const TraceLane& lane : lanes) ranks.push_back(keyed(lane));
+// The collectives that all these ranks have, by name and then by run: [rank][collective].
+std::vector<std::vector<const CollectiveTime*>> matched(const std::vector<CollectivesOfRank>& ranks) {
   std::vector<std::vector<const CollectiveTime*>> found(ranks.size());
   for (const auto& item : ranks.front()) {
     const CollectiveKey& key = item.first;
@@ -52,34 +50,43 @@ std::int64_t clock_difference(const std::vector<const CollectiveTime*>& of,
   return median_of(std::move(differences));
 }
 
-void count_last(const std::vector<std::vector<RankSpan>>& spans, std::vector<TraceRank>& ranks) {
+void count_last(const std::vector<std::vector<RankSpan>>& spans, const std::vector<std::size_t>& places,
+                std::vector<TraceRank>& ranks) {
   for (std::size_t i = 0; i < spans.front().size(); ++i) {
     const auto last =
         std::ranges::max_element(spans, {}, [&](const std::vector<RankSpan>& of_rank) { return of_rank[i].begin_ns; });
-    ++ranks[static_cast<std::size_t>(last - spans.begin())].last;
+    ++ranks[places[static_cast<std::size_t>(last - spans.begin())]].last;
   }
 }
 
 }  // namespace
 
 std::vector<TraceRank> compare_ranks(const std::vector<TraceLane>& lanes) {
-  if (lanes.size() < 2) return {};
-  const std::vector<std::vector<const CollectiveTime*>> times = matched(lanes);
+  std::vector<CollectivesOfRank> keys;
+  std::vector<std::size_t> places;  // the ranks that have collectives
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    if (lanes[lane].collectives.collectives.empty()) continue;
+    keys.push_back(keyed(lanes[lane]));
+    places.push_back(lane);
+  }
+  if (places.size() < 2) return {};
+  const std::vector<std::vector<const CollectiveTime*>> times = matched(keys);
   if (times.front().empty()) return {};
   std::vector<TraceRank> ranks(lanes.size());
-  std::vector<std::vector<RankSpan>> spans(lanes.size());
-  for (std::size_t rank = 0; rank < lanes.size(); ++rank) {
-    ranks[rank].matched = static_cast<std::int64_t>(times[rank].size());
-    ranks[rank].clock_ns = clock_difference(times[rank], times.front());
-    for (const CollectiveTime* time : times[rank])
-      spans[rank].push_back({time->begin_ns - ranks[rank].clock_ns, time->end_ns - time->begin_ns});
+  std::vector<std::vector<RankSpan>> spans(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    TraceRank& rank = ranks[places[i]];
+    rank.matched = static_cast<std::int64_t>(times[i].size());
+    rank.clock_ns = clock_difference(times[i], times.front());
+    for (const CollectiveTime* time : times[i])
+      spans[i].push_back({time->begin_ns - rank.clock_ns, time->end_ns - time->begin_ns});
   }
   const std::vector<RankCommunication> sums = compare_collectives(spans);
-  for (std::size_t rank = 0; rank < lanes.size(); ++rank) {
-    ranks[rank].time_ns = sums[rank].time_ns;
-    ranks[rank].late_ns = sums[rank].late_ns;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    ranks[places[i]].time_ns = sums[i].time_ns;
+    ranks[places[i]].late_ns = sums[i].late_ns;
   }
-  count_last(spans, ranks);
+  count_last(spans, places, ranks);
   return ranks;
 }
 

@@ -20,7 +20,7 @@ struct TraceEvent {
   std::uint64_t correlation = 0;  // joins a call with what it started; 0: unknown
   std::uint32_t name = 0;         // index into Trace::names
   std::uint32_t track = 0;        // index into Trace::tracks
-  std::uint32_t note = 0;         // index into Trace::notes, of a mark into Trace::products
+  std::uint32_t note = 0;         // index into Trace::notes, of a mark into Trace::works
   ActivityKind kind = ActivityKind::kernel;
 
   std::int64_t end_ns() const { return start_ns + duration_ns; }
@@ -38,12 +38,12 @@ struct TraceNote {
   std::int64_t flops = 0, bytes = 0;
 };
 
-// The work of an op that multiplies matrices of recorded shapes.
-struct TraceProduct {
-  std::int64_t flops = 0;
-  std::int64_t bytes = 0;  // both operands and the result, each once, in the operands' type
-  std::string dtype;       // "bf16"; empty: unknown
-  bool operator==(const TraceProduct&) const = default;
+// The work of an op of recorded shapes (recorded_work.h).
+struct TraceWork {
+  std::int64_t flops = 0;   // of products and attention
+  std::int64_t bytes = 0;   // of each tensor that is read or written, once
+  std::string dtype = {};   // of what is multiplied, "bf16"; empty: unknown
+  bool is_product = false;  // of matrices
 };
 
 // All calls of a kernel, in a file that has no single ones.
@@ -78,15 +78,16 @@ struct Trace {
   std::vector<std::string> names;      // unique
   std::vector<TraceTrack> tracks;      // unique
   std::vector<TraceNote> notes;        // the first is empty
-  std::vector<TraceProduct> products;  // the first is empty
+  std::vector<TraceWork> works;        // the first is empty, as those that are not known
   std::vector<TraceEvent> activities;  // of devices: kernels, copies, fills
   std::vector<TraceEvent> calls;       // of the host's runtime: launches, copies, synchronisation, allocation
-  std::vector<TraceEvent> marks;       // of the host: annotations, modules, nodes of autograd's backward, products
+  std::vector<TraceEvent> marks;       // of the host: annotations, modules, nodes of backward, ops with known work
   std::vector<TraceEvent> flow_begins, flow_ends;  // from ops of forward to their nodes of backward, by correlation
   std::vector<TraceSum> sums;                      // instead of activities
   std::vector<TraceDevice> devices;
   std::optional<std::int64_t> rank, ranks;
-  std::uint64_t events = 0;  // in the file
+  std::optional<std::int64_t> base_ns;  // since 1970, of the time 0; empty: the file does not say it
+  std::uint64_t events = 0;             // in the file
   std::array<std::uint64_t, kTraceFaults> faults{};
 
   std::uint64_t& fault(TraceFault which) { return faults[static_cast<std::size_t>(which)]; }

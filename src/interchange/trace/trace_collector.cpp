@@ -4,8 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "interchange/trace/json_cursor.h"
+#include "interchange/trace/recorded_work.h"
 
 namespace ridgepoint {
 namespace {
@@ -129,63 +128,7 @@ std::optional<std::int64_t> integer_of(std::string_view text) {
   return number;
 }
 
-// Ops that multiply matrices, and the place of the left operand among the inputs; the right one follows.
-struct ProductOp {
-  std::string_view name;
-  std::size_t left;
-};
-constexpr std::array kProducts = {ProductOp{"aten::mm", 0},         ProductOp{"aten::addmm", 1},
-                                  ProductOp{"aten::bmm", 0},        ProductOp{"aten::baddbmm", 1},
-                                  ProductOp{"aten::_scaled_mm", 0}, ProductOp{"aten::_addmm_activation", 1}};
-
-struct Element {
-  std::string_view name;  // as PyTorch's profiler writes it
-  std::string_view dtype;
-  std::int64_t bytes;
-};
-constexpr std::array kElements = {
-    Element{"float", "fp32", 4},  Element{"c10::BFloat16", "bf16", 2},     Element{"c10::Half", "fp16", 2},
-    Element{"double", "fp64", 8}, Element{"c10::Float8_e4m3fn", "fp8", 1}, Element{"c10::Float8_e5m2", "fp8", 1}};
-
-Element element_of(std::string_view type) {
-  const auto* const known = std::ranges::find(kElements, type, &Element::name);
-  return known != kElements.end() ? *known : Element{};
-}
-
-// An item of a list of JSON; empty where the list has fewer.
-std::string_view item_of(std::string_view list, std::size_t place) {
-  JsonCursor cursor(list);
-  std::string_view item;
-  if (cursor.expect('[') != Scan::ok) return {};
-  for (std::size_t i = 0; cursor.peek() != ']' && cursor.value(item) == Scan::ok; ++i) {
-    if (i == place) return item;
-    if (cursor.expect(',') != Scan::ok) break;
-  }
-  return {};
-}
-
-std::int64_t work_of(std::string_view number) { return std::max<std::int64_t>(integer_of(number).value_or(0), 0); }
-
-std::vector<double> dims_of(std::string_view list) {
-  constexpr std::size_t kMostDims = 8;
-  std::vector<double> dims;
-  for (std::string_view dim; dims.size() < kMostDims && !(dim = item_of(list, dims.size())).empty();)
-    dims.push_back(static_cast<double>(work_of(dim)));
-  return dims;
-}
-
-// [..., M, K] times [..., K, N]; no operations where the shapes do not fit.
-TraceProduct product_of_shapes(std::string_view left, std::string_view right, const Element& element) {
-  constexpr double kMost = 4e18;
-  const std::vector<double> a = dims_of(left), b = dims_of(right);
-  if (a.size() < 2 || a.size() != b.size() || a.back() != b[b.size() - 2]) return {};
-  const double batch = std::accumulate(a.begin(), a.end() - 2, 1.0, std::multiplies<>());
-  const double m = a[a.size() - 2], k = a.back(), n = b.back();
-  const double flops = 2 * batch * m * k * n;
-  const double bytes = static_cast<double>(element.bytes) * batch * (m * k + k * n + m * n);
-  if (flops > kMost || bytes > kMost) return {};
-  return {static_cast<std::int64_t>(flops), static_cast<std::int64_t>(bytes), std::string(element.dtype)};
-}
+std::int64_t count_of(std::string_view number) { return std::max<std::int64_t>(integer_of(number).value_or(0), 0); }
 
 // What a string of JSON says; as it stands where its escapes are wrong.
 std::string unescaped(std::string_view text) {
@@ -220,8 +163,8 @@ std::uint32_t TraceCollector::Numbers::number(std::string_view text) {
 TraceCollector::TraceCollector() {
   notes_.number("");
   trace_.notes.emplace_back();
-  products_.number("");
-  trace_.products.emplace_back();
+  works_.number("");
+  trace_.works.emplace_back();
 }
 
 std::uint32_t TraceCollector::track(std::string_view process, std::string_view thread) {
@@ -272,13 +215,13 @@ void TraceCollector::add_device_event(const EventText& text, ActivityKind kind) 
   event.name = name(text.name);
   event.track = track(text.process, stream);
   if (!kernel_class.empty()) {
-    if (!has_room_for(work_of(flops), work_of(bytes))) flops = bytes = {};
+    if (!has_room_for(count_of(flops), count_of(bytes))) flops = bytes = {};
     key_.clear();
     for (const std::string_view part : {op, scope, phase, kernel_class, flops, bytes}) key_.append(part).append("\n");
     event.note = notes_.number(key_);
     if (event.note == trace_.notes.size())
-      trace_.notes.push_back(
-          {unescaped(op), unescaped(scope), unescaped(phase), unescaped(kernel_class), work_of(flops), work_of(bytes)});
+      trace_.notes.push_back({unescaped(op), unescaped(scope), unescaped(phase), unescaped(kernel_class),
+                              count_of(flops), count_of(bytes)});
   }
   add_activity(event);
 }
@@ -296,26 +239,29 @@ void TraceCollector::add_host_call(const EventText& text) {
   add_call(event);
 }
 
-// The work of an op of kProducts; 0 where its shapes are not recorded.
-std::uint32_t TraceCollector::product_of(const EventText& text) {
-  const auto* const known = std::ranges::find(kProducts, text.name, &ProductOp::name);
-  if (known == kProducts.end()) return 0;
-  std::string_view dims, types;
+// The number of the work of an op; 0 where it is not known.
+std::uint32_t TraceCollector::work_of(const EventText& text) {
+  if (!may_have_work(text.name)) return 0;
+  RecordedInputs inputs;
   each_member(text.arguments, [&](std::string_view key, std::string_view value) {
-    if (key == "Input Dims" || key == "Input dims") dims = value;
-    if (key == "Input type") types = value;
+    if (key == "Input Dims" || key == "Input dims") inputs.dims = value;
+    if (key == "Input type") inputs.types = value;
+    if (key == "Concrete Inputs") inputs.concrete = value;
   });
-  const TraceProduct product = product_of_shapes(item_of(dims, known->left), item_of(dims, known->left + 1),
-                                                 element_of(item_of(types, known->left)));
-  if (product.flops == 0 || !has_room_for(product.flops, product.bytes)) return 0;
-  key_.assign(item_of(dims, known->left)).append(item_of(dims, known->left + 1)).append(product.dtype);
-  const std::uint32_t number = products_.number(key_);
-  if (number == trace_.products.size()) trace_.products.push_back(product);
-  return number < trace_.products.size() ? number : 0;
+  // Shapes repeat from step to step, so each text of them is read once.
+  key_.assign(text.name).append("\n").append(inputs.dims).append(inputs.types);
+  if (text.name.find("attention") != std::string_view::npos) key_.append(inputs.concrete);
+  const std::uint32_t number = works_.number(key_);
+  const bool is_kept = works_.texts()[number] == key_;
+  if (number == trace_.works.size())
+    trace_.works.push_back(is_kept ? work_of_op(text.name, inputs).value_or(TraceWork{}) : TraceWork{});
+  const TraceWork& work = trace_.works[number];
+  const bool is_known = is_kept && work.flops + work.bytes > 0;
+  return is_known && has_room_for(work.flops, work.bytes) ? number : 0;
 }
 
-void TraceCollector::add_mark_of(const EventText& text, std::uint32_t product) {
-  TraceEvent event{.note = product};
+void TraceCollector::add_mark_of(const EventText& text, std::uint32_t work) {
+  TraceEvent event{.note = work};
   if (!read_times(text, event)) return;
   event.name = name(text.name);
   event.track = track(text.process, text.thread);
@@ -348,8 +294,8 @@ void TraceCollector::event(const EventText& text) {
     case Role::call: return add_host_call(text);
     case Role::annotation: return add_mark_of(text);
     case Role::op:
-      if (const std::uint32_t product = product_of(text); product != 0 || std::ranges::any_of(kMarkingOps, is_marking))
-        add_mark_of(text, product);
+      if (const std::uint32_t work = work_of(text); work != 0 || std::ranges::any_of(kMarkingOps, is_marking))
+        add_mark_of(text, work);
       return;
     case Role::module:
       if (is_marking(kModule)) add_mark_of(text);
@@ -383,6 +329,7 @@ void TraceCollector::add_devices(std::string_view list) {
 void TraceCollector::member(std::string_view key, std::string_view value) {
   if (key == "deviceProperties" || key == "computeProperties") add_devices(value);
   if (key == "otherData") is_own_ = value.find(R"("program":"ridgepoint)") != std::string_view::npos;
+  if (key == "baseTimeNanoseconds") trace_.base_ns = integer_of(value);
   if (key != "distributedInfo") return;
   each_member(value, [&](std::string_view name, std::string_view number) {
     if (name == "rank") trace_.rank = integer_of(number);
@@ -405,6 +352,15 @@ void TraceCollector::leave_out_times_of_zero() {
         std::erase_if(*events, [](const TraceEvent& event) { return event.start_ns <= 0; });
 }
 
+// Old forms have times since 1970 themselves, which the time 0 of such a file is then.
+void TraceCollector::settle_base() {
+  constexpr std::int64_t kYear2001 = 1'000'000'000'000'000'000;
+  for (const std::vector<TraceEvent>* events : all_lists())
+    if (!events->empty() && events->front().start_ns >= kYear2001) trace_.base_ns = 0;
+  if (trace_.base_ns && *trace_.base_ns != 0 && (*trace_.base_ns < kYear2001 || *trace_.base_ns > kMostTimeNs))
+    trace_.base_ns.reset();
+}
+
 Trace TraceCollector::finish() {
   leave_out_times_of_zero();
   for (std::vector<TraceEvent>* events : all_lists()) {
@@ -412,6 +368,7 @@ Trace TraceCollector::finish() {
       return std::tuple(event.start_ns, -event.duration_ns, event.track, event.name, event.correlation);
     });
   }
+  settle_base();
   trace_.names.reserve(names_.size());
   for (const std::string& text : names_.texts()) trace_.names.push_back(unescaped(text));
   return std::move(trace_);

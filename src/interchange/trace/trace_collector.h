@@ -90,8 +90,8 @@ class TraceCollector final : public EventSink {
   bool read_times(const EventText& text, TraceEvent& event);
   void add_device_event(const EventText& text, ActivityKind kind);
   void add_host_call(const EventText& text);
-  void add_mark_of(const EventText& text, std::uint32_t product = 0);
-  std::uint32_t product_of(const EventText& text);
+  void add_mark_of(const EventText& text, std::uint32_t work = 0);
+  std::uint32_t work_of(const EventText& text);
   void add_flow_of(const EventText& text);
   void add_devices(std::string_view list);
   void name_process(const EventText& text);
@@ -99,9 +99,10 @@ class TraceCollector final : public EventSink {
     return {&trace_.activities, &trace_.calls, &trace_.marks, &trace_.flow_begins, &trace_.flow_ends};
   }
   void leave_out_times_of_zero();
+  void settle_base();
 
   Trace trace_;
-  Numbers names_{kMostNameBytes}, notes_{kMostNameBytes}, tracks_{kMostNameBytes}, products_{kMostNameBytes};
+  Numbers names_{kMostNameBytes}, notes_{kMostNameBytes}, tracks_{kMostNameBytes}, works_{kMostNameBytes};
   std::int64_t all_durations_ns_ = 0, all_flops_ = 0, all_bytes_ = 0;
   std::vector<HostCall> calls_;  // by name; for names of calls
   bool is_own_ = false;          // a trace of this program, in which processes have the names of ranks and devices

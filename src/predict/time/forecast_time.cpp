@@ -84,13 +84,15 @@ TimePrediction no_time(fmt::format_string<Arguments...> format, Arguments&&... a
 
 class Forecaster {
  public:
-  Forecaster(const ProgramPlan& plan, Compile level, const Datasheet& card, const Network& network)
+  Forecaster(const ProgramPlan& plan, Compile level, const Datasheet& card, const Network& network,
+             std::vector<LaunchForecast>* launches)
       : graph_(plan.graph()),
         plan_(plan.execution()),
         device_(*plan.device()),
         level_(level),
         card_(card),
         network_(network),
+        launches_(launches),
         timeline_(level == Compile::full),
         has_products_(std::ranges::any_of(graph_.order(), [&](NodeId id) { return is_product(graph_.node(id)); })) {}
 
@@ -108,7 +110,9 @@ class Forecaster {
       } else {
         const std::optional<KernelTime> time = time_of(step);
         if (!time) return no_time("for {}: the rate of {} is not known.", card_.card, name(node.op));
-        timeline_.launch(*time);
+        const double begin = timeline_.launch(*time);
+        if (launches_ != nullptr)
+          launches_->push_back({step.node, begin * kMsPerSecond, (timeline_.seconds() - begin) * kMsPerSecond});
       }
       count(node.phase, before);
     }
@@ -166,6 +170,7 @@ class Forecaster {
   Compile level_;
   const Datasheet& card_;
   const Network& network_;
+  std::vector<LaunchForecast>* launches_;
   LaunchTimeline timeline_;
   bool has_products_;
   bool has_tf32_ = false;
@@ -176,7 +181,7 @@ class Forecaster {
 }  // namespace
 
 TimePrediction forecast_time(const ProgramPlan& plan, Compile level, const Datasheet& card,
-                             const std::optional<Network>& network) {
+                             const std::optional<Network>& network, std::vector<LaunchForecast>* launches) {
   if (!can_describe_card(card.compute_capability)) {
     return no_time(
         "for {}: no kernel of this engine runs on compute capability {}.{}, so the memory is that of this processor's "
@@ -191,17 +196,18 @@ TimePrediction forecast_time(const ProgramPlan& plan, Compile level, const Datas
         card.card);
   }
   const Network links = network.value_or(Network{});
-  return Forecaster(plan, level, card, links).run();
+  return Forecaster(plan, level, card, links, launches).run();
 }
 
-TimePrediction forecast_time(const ProgramPlan& plan, const RunConfig& config, const std::optional<std::string>& card) {
+TimePrediction forecast_time(const ProgramPlan& plan, const RunConfig& config, const std::optional<std::string>& card,
+                             std::vector<LaunchForecast>* launches) {
   const std::string device = plan.device()->name();
   const Datasheet* sheet = find_datasheet(card.value_or(device));
   if (sheet == nullptr) return {};
   if (can_describe_card(sheet->compute_capability) && find_datasheet(device) != sheet) return {};
   const std::optional<Network> network =
       config.network ? config.network : network_of_card(sheet->link_bytes_per_second);
-  return forecast_time(plan, config.compile.level, *sheet, network);
+  return forecast_time(plan, config.compile.level, *sheet, network, launches);
 }
 
 }  // namespace ridgepoint

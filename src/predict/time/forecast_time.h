@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/compile.h"
@@ -28,6 +29,12 @@ struct TimeForecast {
   std::string warning;  // why it is wide; empty where it is not
 };
 
+// When a launch begins, and how long it runs. A launch of several kernels is one.
+struct LaunchForecast {
+  NodeId node{};
+  double begin_ms = 0, ms = 0;
+};
+
 // A forecast, or a sentence that says why there is none. Both are empty for a plan without a GPU.
 struct TimePrediction {
   std::optional<TimeForecast> forecast;
@@ -40,12 +47,15 @@ struct TimePrediction {
 // that the plan lets wait for them. Launches and collectives that run at the same time slow each other
 // (kernel_time.h). Empty for a GPU that is too old for the engine's kernels or whose datasheet lacks rates, for a
 // product of a dtype without a rate, and for collectives without a network.
+// `launches`, if given, gets the launches that are no collectives.
 TimePrediction forecast_time(const ProgramPlan& plan, Compile level, const Datasheet& card,
-                             const std::optional<Network>& network = {});
+                             const std::optional<Network>& network = {},
+                             std::vector<LaunchForecast>* launches = nullptr);
 
 // The same for the plan of a configuration, between its network or else the links of the card. The plan's device says
 // which GPU's kernels it has; empty for those of another device, or of another one than `card`.
 TimePrediction forecast_time(const ProgramPlan& plan, const RunConfig& config,
-                             const std::optional<std::string>& card = {});
+                             const std::optional<std::string>& card = {},
+                             std::vector<LaunchForecast>* launches = nullptr);
 
 }  // namespace ridgepoint

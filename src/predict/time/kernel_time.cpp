@@ -150,14 +150,14 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
   return std::visit(TimeOf(graph, node, card), rate);
 }
 
-void LaunchTimeline::launch(const KernelTime& time) {
-  if (captured_) {
-    work(kCapturedShare * time.fixed + time.work);
-    return;
+double LaunchTimeline::launch(const KernelTime& time) {
+  if (!captured_) {
+    host_ += kHostSecondsPerLaunch;
+    idle(std::max(host_ - now_, 0.0));
   }
-  host_ += kHostSecondsPerLaunch;
-  idle(std::max(host_ - now_, 0.0));
-  work(time.fixed + time.work);
+  const double begin = now_;
+  work((captured_ ? kCapturedShare : 1) * time.fixed + time.work);
+  return begin;
 }
 
 std::size_t LaunchTimeline::begin_collective(double seconds, Sender sender) {

@@ -45,7 +45,8 @@ class LaunchTimeline {
   // Captured launches wait for no host; others begin when the host has issued them.
   explicit LaunchTimeline(bool captured) : captured_(captured) {}
 
-  void launch(const KernelTime& time);
+  // Returns the seconds at which the launch begins.
+  double launch(const KernelTime& time);
   // Begins a collective as soon as the launches and the collectives before it have ended. `seconds` are those
   // that it takes alone. Returns its number, counted from 0.
   std::size_t begin_collective(double seconds, Sender sender = Sender::kernels);

@@ -21,11 +21,6 @@ Cell as_cell(const Json& value) {
   return value.is_number() ? Cell(value.get<double>()) : Cell();
 }
 
-template <typename Number>
-Json or_null(const std::optional<Number>& number) {
-  return number ? Json(*number) : Json(nullptr);
-}
-
 constexpr std::array<std::string_view, 5> kDatasheetTypes = {"fp32", "tf32", "bf16", "fp16", "fp8"};
 
 Json to_json(const Datasheet& sheet) {

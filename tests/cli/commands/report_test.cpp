@@ -91,6 +91,24 @@ TEST_F(Report, shows_what_the_program_writes) {
   EXPECT_EQ(timeline["origins"][0]["action"], "segment_alloc");
 }
 
+TEST_F(Report, has_a_section_for_each_device_of_a_trace) {
+  const std::string trace = file("trace.json", R"({"traceEvents": [
+    {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1,"dur":4},
+    {"ph":"X","cat":"kernel","name":"add","pid":1,"tid":7,"ts":9,"dur":2}]})");
+  const std::string documents = path("documents.json");
+  ASSERT_EQ(run_program({"trace", trace, "--output", documents}).exit_code, 0);
+  EXPECT_EQ(make_page({documents, file("a.jsonl", kRecord)}).exit_code, 0);
+  const Json data = data_of(page());
+  std::vector<std::string> found;
+  for (const Json& shown : data["files"])
+    if (shown["part"].is_object())
+      found.push_back(shown["part"]["id"].get<std::string>() + ": " + shown["caption"].get<std::string>());
+  EXPECT_THAT(found, IsSupersetOf({"trace-1: Kernels by phase and class", "trace-1: Kernels", "trace-2: Kernels"}));
+  for (const Json& shown : data["files"])
+    if (shown["caption"] == "Kernels" && shown["part"]["id"] == "trace-2") EXPECT_EQ(shown["rows"][0]["name"], "add");
+  EXPECT_EQ(data["files"].back()["records"].size(), 1);
+}
+
 TEST_F(Report, of_a_studys_folder_is_the_page_of_the_study) {
   const ProgramResult study = run_program({"study", "--quick", "--model", "tiny", "--limit", "1s", "--only",
                                            "accumulation,autocast", "--output", path("study")});

@@ -108,8 +108,112 @@ TEST_F(TraceProgram, a_difference_has_the_time_of_a_step) {
 
 TEST_F(TraceProgram, csv_is_one_breakdown_of_all_files) {
   const ProgramResult result = run({path("a.json"), path("b.json"), "--by", "step", "--format", "csv"});
-  EXPECT_THAT(result.output, StartsWith("file,rank,device,name,ms,kernels,kernel_ms,busy_ms\n"));
+  EXPECT_THAT(result.output,
+              StartsWith("file,rank,device,name,ms,kernels,kernel_ms,busy_ms,allocating_ms,waiting_ms\n"));
   EXPECT_EQ(std::ranges::count(result.output, '\n'), 5);
+}
+
+TEST_F(TraceProgram, csv_has_its_heading_without_rows_too) {
+  write("c.json", R"({"traceEvents": [{"ph":"X","cat":"cpu_op","name":"aten::mm","pid":1,"tid":1,"ts":1,"dur":5}]})");
+  for (const char* by : {"kernel", "class", "scope", "step", "idle"}) {
+    const ProgramResult result = run({path("c.json"), "--by", by, "--format", "csv"});
+    EXPECT_THAT(result.output, StartsWith("file,rank,device,")) << by;
+    EXPECT_EQ(std::ranges::count(result.output, '\n'), 1) << by;
+  }
+}
+
+TEST_F(TraceProgram, shows_the_first_step_and_the_card_beside_the_kernels) {
+  write("c.json", R"({"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], "traceEvents": [
+    {"ph":"X","cat":"user_annotation","name":"ProfilerStep#0","pid":9,"tid":9,"ts":0,"dur":100},
+    {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":9,"tid":9,"ts":100,"dur":50},
+    {"ph":"X","cat":"cpu_op","name":"aten::mul","pid":9,"tid":9,"ts":2,"dur":9,"args":
+      {"Input Dims":[[1675000],[]],"Input type":["c10::BFloat16","Scalar"]}},
+    {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":9,"tid":9,"ts":5,"dur":2,"args":{"correlation":1}},
+    {"ph":"X","cat":"kernel","name":"elementwise_kernel","pid":0,"tid":7,"ts":9,"dur":4,"args":{"correlation":1}}]})");
+  const nlohmann::json json = json_of({path("c.json")}).at(0);
+  EXPECT_EQ(json["roofline"]["card"], "H100 SXM");
+  EXPECT_EQ(json["roofline"]["classes"][0]["class"], "elementwise");
+  EXPECT_EQ(json["roofline"]["classes"][0]["bytes"], 6'700'000);
+  EXPECT_NEAR(json["roofline"]["classes"][0]["share_of_bandwidth"].get<double>(), 0.5, 1e-9);
+  EXPECT_EQ(json["roofline"]["classes"][0]["bound_by"], "copy bandwidth");
+  EXPECT_EQ(json["first_step"][0]["first_ms"], 0.1);
+  EXPECT_EQ(json["first_step"][0]["later_ms"], 0.05);
+  const ProgramResult result = run({path("c.json")});
+  EXPECT_THAT(result.output, AllOf(HasSubstr("First step (ProfilerStep#0)"), HasSubstr("2.00x"),
+                                   HasSubstr("Roofline (datasheet of H100 SXM")));
+}
+
+TEST_F(TraceProgram, of_a_range_has_only_its_steps) {
+  EXPECT_EQ(json_of({path("a.json"), "--range", "0.9:2"}).at(0)["steps"].size(), 1u);
+}
+
+TEST_F(TraceProgram, puts_a_memory_snapshot_beside_the_steps) {
+  std::string text = trace_of(0, 1);
+  text.insert(1, R"("baseTimeNanoseconds": 1700000000000000000, )");
+  write("c.json", text);
+  write("snapshot.json", R"({"segments": [], "device_traces": [[
+    {"action":"segment_alloc","addr":4096,"size":2097152,"stream":0,"time_us":1700000000000003,"frames":[]},
+    {"action":"alloc","addr":4096,"size":1048576,"stream":0,"time_us":1700000000000004,
+     "frames":[{"filename":"model.py","line":3,"name":"forward"}]},
+    {"action":"free_completed","addr":4096,"size":1048576,"stream":0,"time_us":1700000000001500,"frames":[]}]]})");
+  const nlohmann::json memory = json_of({path("c.json"), "--memory", path("snapshot.json")}).at(0)["memory"];
+  EXPECT_EQ(memory["events"], 3);
+  ASSERT_EQ(memory["levels"].size(), 2u);
+  EXPECT_EQ(memory["levels"][0]["step"], "ProfilerStep#0");
+  EXPECT_EQ(memory["levels"][0]["begin_bytes"], 0);
+  EXPECT_EQ(memory["levels"][0]["peak_bytes"], 1048576);
+  EXPECT_EQ(memory["levels"][0]["segments"], 1);
+  EXPECT_EQ(memory["levels"][0]["asked"], "forward (model.py:3)");
+  EXPECT_EQ(memory["levels"][1]["end_bytes"], 0);
+  EXPECT_THAT(run({path("c.json"), "--memory", path("snapshot.json")}).output,
+              AllOf(HasSubstr("Allocated memory by step and phase"), HasSubstr("by the host's wall clock")));
+  EXPECT_TRUE(json_of({path("c.json")}).at(0)["memory"].is_null());
+  const ProgramResult apart = run({path("a.json"), "--memory", path("snapshot.json")});
+  EXPECT_EQ(apart.exit_code, 1);
+  EXPECT_THAT(apart.error, HasSubstr("does not say when its time 0 was"));
+}
+
+TEST_F(TraceProgram, puts_a_prediction_of_ours_beside_the_trace) {
+  std::string text = trace_of(0, 1);
+  text.insert(1, R"("deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}], )");
+  write("c.json", text);
+  const std::vector<std::string> arguments = {path("c.json"), "--model", "tiny", "--dtype", "bf16"};
+  const nlohmann::json json = json_of(arguments).at(0);
+  EXPECT_THAT(json["after"].get<std::string>(), AllOf(HasSubstr("model tiny"), HasSubstr("H100 SXM")));
+  double ours = 0, figures = 0;
+  for (const nlohmann::json& row : json["classes"]) ours += row["after_ms"].get<double>();
+  for (const nlohmann::json& row : json["figures"])
+    if (row["name"] == "all kernels") figures = row["after_ms"];
+  EXPECT_GT(ours, 0);
+  EXPECT_NEAR(ours, figures, 1e-9);
+  const auto matmul = std::ranges::find_if(json["classes"], [](const auto& row) { return row["name"] == "matmul"; });
+  EXPECT_EQ((*matmul)["before_ms"], 0.1) << "of a step of the trace";
+  EXPECT_EQ((*matmul)["calls_after"], 3 * (9 * 2 + 1)) << "of a step of two layers";
+  const ProgramResult table = run(arguments);
+  EXPECT_THAT(table.output, AllOf(HasSubstr("trace:"), HasSubstr("ours:"), HasSubstr("predicted: ")));
+}
+
+TEST_F(TraceProgram, puts_a_run_of_ours_beside_the_trace) {
+  const ProgramResult result = run({path("a.json"), "--model", "tiny", "--device", "cpu", "--layers", "1", "--context",
+                                    "32", "--warmup", "0", "--steps", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("measured here: "), HasSubstr("calls ours")));
+}
+
+TEST_F(TraceProgram, says_what_cannot_stand_beside_a_trace) {
+  const auto refused = [&](std::vector<std::string> more, std::string_view why) {
+    more.insert(more.begin(), path("a.json"));
+    const ProgramResult result = run(more);
+    EXPECT_EQ(result.exit_code, 2) << why;
+    EXPECT_THAT(result.error, HasSubstr(why));
+  };
+  refused({"--model", "tiny"}, "no known card; name one with --card");
+  refused({"--model", "tiny", "--diff", path("b.json")}, "--diff already compares the trace");
+  refused({path("b.json"), "--model", "tiny"}, "stands beside one trace");
+  refused({path("b.json"), "--memory", "x"}, "--memory stands beside one trace");
+  refused({"--model", "tiny", "--memory", "x"}, "leave one out");
+  refused({"--model", "tiny", "--by", "class"}, "leave one out");
+  refused({"--model", "tiny,small", "--card", "h100"}, "one");
 }
 
 TEST_F(TraceProgram, a_step_that_is_not_there_is_named_with_those_that_are) {

@@ -185,7 +185,7 @@ TEST(TraceAnalysis, puts_backward_into_the_module_of_its_forward) {
 TEST(TraceAnalysis, gives_the_work_of_a_product_to_its_longest_kernel) {
   TraceCollector made;
   made.trace().devices.push_back({"0", "NVIDIA H100 80GB HBM3"});
-  made.trace().products.push_back({.flops = 1000, .bytes = 60, .dtype = "bf16"});
+  made.trace().works.push_back({.flops = 1000, .bytes = 60, .dtype = "bf16", .is_product = true});
   made.add_mark({.start_ns = 100,
                  .duration_ns = 100,
                  .name = made.name("aten::mm"),
@@ -215,6 +215,96 @@ TEST(TraceAnalysis, gives_the_work_of_a_product_to_its_longest_kernel) {
   EXPECT_EQ(lane.products->time_ns, 100);
   EXPECT_DOUBLE_EQ(lane.products->flops_per_second(), 1e10);
   EXPECT_TRUE(lane.products->datasheet_flops_per_second.has_value());
+}
+
+// One kernel on an H100 in an op whose work is this.
+TraceLane lane_with_work(const TraceWork& work, const char* kernel, std::int64_t duration_ns) {
+  TraceCollector made;
+  made.trace().devices.push_back({"0", "NVIDIA H100 80GB HBM3"});
+  made.trace().works.push_back(work);
+  made.add_mark({.start_ns = 100,
+                 .duration_ns = 100,
+                 .name = made.name("aten::nll_loss_forward"),
+                 .track = made.track("host", "1"),
+                 .note = 1});
+  made.add_activity({.start_ns = 300,
+                     .duration_ns = duration_ns,
+                     .correlation = 1,
+                     .name = made.name(kernel),
+                     .track = made.track("0", "7")});
+  made.add_call({.start_ns = 110,
+                 .duration_ns = 1,
+                 .correlation = 1,
+                 .name = made.name("cudaLaunchKernel"),
+                 .track = made.track("host", "1")});
+  return analyse_trace(made.finish(), KernelRules()).at(0);
+}
+
+TEST(TraceAnalysis, compares_kernels_with_the_datasheet_of_their_card) {
+  // 3350 GB/s and 989.4 Tflop/s: a kernel of 2 us that moves 3.35 MB takes 1 us at least.
+  const TraceLane memory = lane_with_work({.flops = 0, .bytes = 3'350'000}, "vectorized_elementwise_kernel", 2000);
+  ASSERT_TRUE(memory.roofline.has_value());
+  EXPECT_EQ(memory.roofline->card, "H100 SXM");
+  ASSERT_THAT(memory.roofline->classes, SizeIs(1));
+  const RooflineRow& row = memory.roofline->classes[0];
+  EXPECT_EQ(row.what, "elementwise");
+  EXPECT_DOUBLE_EQ(row.floor_ns, 1000);
+  EXPECT_DOUBLE_EQ(row.memory_ns, 1000);
+  EXPECT_TRUE(row.bound_by_memory);
+  const TraceWork product{.flops = 989'400'000, .bytes = 3350, .dtype = "bf16", .is_product = true};
+  const TraceLane compute = lane_with_work(product, "gemm", 4000);
+  EXPECT_DOUBLE_EQ(compute.roofline->classes.at(0).floor_ns, 1000);
+  EXPECT_FALSE(compute.roofline->classes.at(0).bound_by_memory);
+}
+
+TEST(TraceAnalysis, tells_tf32_by_the_name_of_the_kernel) {
+  const TraceWork product{.flops = 67'000'000, .bytes = 1, .dtype = "fp32", .is_product = true};
+  const auto floor_of = [&](const char* kernel) {
+    const std::vector<RooflineRow> rows = lane_with_work(product, kernel, 4000).roofline->classes;
+    return rows.empty() ? 0 : rows[0].floor_ns;
+  };
+  EXPECT_DOUBLE_EQ(floor_of("ampere_sgemm_128x64_tn"), 1000);
+  EXPECT_NEAR(floor_of("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n"), 1000 * 67 / 494.7, 1e-6);
+  EXPECT_DOUBLE_EQ(floor_of("nvjet_other"), 0) << "its name tells nothing";
+  EXPECT_EQ(lane_with_work(product, "nvjet_other", 4000).products->dtype, "fp32 or tf32");
+}
+
+TEST(TraceAnalysis, takes_no_phase_from_ops_whose_work_is_known) {
+  EXPECT_FALSE(lane_with_work({.flops = 0, .bytes = 8}, "elementwise", 10).timeline.has_phases);
+}
+
+TEST(TraceAnalysis, puts_the_first_step_beside_the_median_of_the_later_ones) {
+  MadeTrace made;
+  const std::vector<int> lengths = {100, 10, 30, 20};
+  int at = 0;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    made.mark(fmt::format("ProfilerStep#{}", i), at, at + lengths[i]);
+    if (i == 0) made.call("cudaMalloc", at + 1, 40);
+    made.kernel("gemm", at + 5, at + 8, at + 2);
+    at += lengths[i];
+  }
+  const std::vector<FirstStepRow> rows = first_against_later(made.lanes().at(0).steps);
+  ASSERT_THAT(rows, SizeIs(4));
+  EXPECT_EQ(rows[0].what, "the step, on the host");
+  EXPECT_DOUBLE_EQ(rows[0].first_ms, 0.1);
+  EXPECT_DOUBLE_EQ(rows[0].later_ms, 0.02);
+  EXPECT_EQ(rows[1].what, "the host in calls for memory");
+  EXPECT_DOUBLE_EQ(rows[1].first_ms, 0.04);
+  EXPECT_DOUBLE_EQ(rows[1].later_ms, 0);
+  EXPECT_EQ(rows[3].what, "matmul");
+  EXPECT_DOUBLE_EQ(rows[3].first_ms, 0.003);
+  EXPECT_THAT(first_against_later({TraceStep{}}), SizeIs(0));
+}
+
+TEST(TraceAnalysis, of_a_range_has_the_steps_with_kernels_in_it) {
+  MadeTrace made;
+  for (int step = 0; step < 3; ++step) {
+    made.mark(fmt::format("ProfilerStep#{}", step), 100 * step, 100 * step + 100);
+    made.kernel("gemm", 100 * step + 10, 100 * step + 20, 100 * step + 5);
+  }
+  const std::vector<TraceStep> steps = made.lanes({.step = {}, .range_ns = std::pair(90'000, 150'000)}).at(0).steps;
+  ASSERT_THAT(steps, SizeIs(1));
+  EXPECT_EQ(steps[0].name, "ProfilerStep#1");
 }
 
 TEST(TraceAnalysis, follows_what_held_up_the_end) {
@@ -349,7 +439,7 @@ TEST(TraceAnalysis, classes_the_sums_of_a_file_without_times) {
   Trace trace;
   trace.names = {"sgemm", "add_elementwise"};
   trace.notes.emplace_back();
-  trace.products.emplace_back();
+  trace.works.emplace_back();
   trace.sums = {{.name = 0, .calls = 2, .total_ns = 300}, {.name = 1, .calls = 1, .total_ns = 100}};
   const TraceLane lane = analyse_trace(trace, KernelRules()).at(0);
   EXPECT_EQ(lane.kernels.calls, 3);
@@ -393,6 +483,40 @@ TEST(TraceRanks, match_only_collectives_that_all_have) {
     lanes.push_back(made.lanes().at(0));
   }
   EXPECT_THAT(compare_ranks(lanes), SizeIs(0));
+}
+
+TEST(TraceRanks, match_those_that_have_collectives_beside_one_without) {
+  std::vector<TraceLane> lanes;
+  for (const char* name : {"ncclA", "gemm", "ncclA"}) {
+    MadeTrace made;
+    made.kernel(name, lanes.empty() ? 0 : 4, 10, -1);
+    lanes.push_back(made.lanes().at(0));
+  }
+  const std::vector<TraceRank> ranks = compare_ranks(lanes);
+  ASSERT_THAT(ranks, SizeIs(3));
+  EXPECT_EQ(ranks[0].matched, 1);
+  EXPECT_EQ(ranks[0].late_ns, 4'000);
+  EXPECT_EQ(ranks[1].matched, 0);
+  EXPECT_EQ(ranks[2].last, 1);
+}
+
+TEST(TraceOfProfile, has_the_sums_of_its_steps) {
+  Profile profile;
+  profile.steps = {{0, 100}, {100, 200}};
+  for (const std::uint32_t step : {0U, 1U}) {
+    KernelRecord& kernel = profile.kernels.emplace_back();
+    kernel.name = "k";
+    kernel.kernel_class = KernelClass::matmul;
+    kernel.step = step;
+    kernel.start_ns = 100 * step + 10;
+    kernel.duration_ns = 40;
+  }
+  const TraceLane lane = lane_of_profile(profile);
+  EXPECT_EQ(lane.kernels.time_ns, 80);
+  ASSERT_THAT(lane.steps, SizeIs(2));
+  EXPECT_EQ(lane.steps[1].busy_ns, 40);
+  EXPECT_EQ(lane.steps[1].by_class_ns[0], 40);
+  EXPECT_EQ(lane.idle.idle_ns(), 120);
 }
 
 TEST(KernelRules, know_the_kernels_of_libraries) {

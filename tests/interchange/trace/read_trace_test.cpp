@@ -16,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 std::string kernel_at(std::string_view ts, std::string_view dur, std::string_view name = "gemm", int stream = 7) {
   return fmt::format(R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": {}, "ts": {}, "dur": {},)"
@@ -250,9 +251,40 @@ TEST(ReadTrace, counts_the_work_of_products_whose_shapes_are_recorded) {
                ',' + product("aten::mm", "[[9223372036854775807, 3], [3, 9223372036854775807]]") + ',' +
                product("aten::add", "[[2, 3], [3, 5]]")));
   ASSERT_THAT(trace.marks, SizeIs(3));
-  ASSERT_THAT(trace.products, SizeIs(3)) << "the first is empty, and one has the shapes of another";
-  EXPECT_EQ(trace.products[1], (TraceProduct{2 * 2 * 3 * 5, 2 * (6 + 15 + 10), "bf16"}));
-  EXPECT_EQ(trace.products[2].flops, 7 * 2 * 2 * 3 * 5);
+  std::vector<std::int64_t> flops;
+  for (const TraceEvent& mark : trace.marks) {
+    const TraceWork& work = trace.works.at(mark.note);
+    flops.push_back(work.flops);
+    EXPECT_EQ(work.dtype, "bf16");
+    EXPECT_TRUE(work.is_product);
+    EXPECT_EQ(work.bytes, work.flops / 60 * 2 * (6 + 15 + 10));
+  }
+  EXPECT_THAT(flops, UnorderedElementsAre(60, 60, 7 * 60)) << "2 x 2 x 3 x 5 of each product";
+}
+
+TEST(ReadTrace, has_no_work_of_shapes_beyond_those_that_are_kept) {
+  constexpr std::string_view kOp =
+      R"({{"ph":"X","cat":"cpu_op","name":"aten::mul","pid":1,"tid":1,"ts":1,"dur":5,"args":{{"Input type":["float"],)"
+      R"("Input Dims":[[{}{}]]}}}})";
+  const std::string spaces(20'000, ' ');
+  const Trace trace =
+      read_text(document(fmt::format(fmt::runtime(kOp), spaces, 8) + ',' + fmt::format(fmt::runtime(kOp), "", 4) + ',' +
+                         fmt::format(fmt::runtime(kOp), spaces, 16)));
+  ASSERT_THAT(trace.marks, SizeIs(1)) << "longer texts are cut, so two may look alike";
+  EXPECT_EQ(trace.works.at(trace.marks[0].note).bytes, 2 * 4 * 4);
+}
+
+TEST(ReadTrace, knows_when_its_time_0_was_where_the_file_says_it) {
+  const auto base_of = [](std::string_view ts, std::string_view member) {
+    return read_text(fmt::format(R"({{"traceEvents": [{}]{}}})", kernel_at(ts, "2"), member)).base_ns;
+  };
+  constexpr std::string_view kBase = R"(, "baseTimeNanoseconds": 1751410836000000000)";
+  EXPECT_EQ(base_of("1419247334121.6", kBase), 1751410836000000000);
+  EXPECT_EQ(base_of("1682725898082228", ""), 0) << "old forms have times since 1970";
+  EXPECT_EQ(base_of("1682725898082228", kBase), 0);
+  EXPECT_EQ(base_of("12", ""), std::nullopt);
+  EXPECT_EQ(base_of("12", R"(, "baseTimeNanoseconds": 1700)"), std::nullopt) << "a time in 1970 is none";
+  EXPECT_EQ(base_of("12", R"(, "baseTimeNanoseconds": 9223372036854775807)"), std::nullopt);
 }
 
 TEST(ReadTrace, reads_the_sums_of_nsys_stats_as_text_and_as_csv) {

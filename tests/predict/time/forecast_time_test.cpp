@@ -72,6 +72,26 @@ std::vector<CsvRow> measured(std::string_view file) {
   return csv_rows(read_file(source_folder() / "tests/predict/time" / file, 1 << 20));
 }
 
+TEST(ForecastTime, of_launches_adds_up_to_the_time) {
+  const std::shared_ptr<Device> device = null_device("h200");
+  for (const Compile level : {Compile::off, Compile::full}) {
+    const CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = level};
+    const ProgramPlan plan(Transformer(model_named("tiny"), 2).build(), device, {.compile = options});
+    std::vector<LaunchForecast> launches;
+    const double ms = forecast_time(plan, level, sheet("h200"), {}, &launches).forecast->ms;
+    ASSERT_GT(launches.size(), 30U);
+    double until = 0, sum = 0;
+    for (const LaunchForecast& launch : launches) {
+      EXPECT_GE(launch.begin_ms, until - 1e-9);
+      until = launch.begin_ms + launch.ms;
+      sum += launch.ms;
+    }
+    EXPECT_NEAR(until, ms, 1e-9);
+    EXPECT_TRUE(level == Compile::off ? sum < ms : sum > 0.999 * ms)
+        << "the host is late only where nothing is captured";
+  }
+}
+
 // The rows `check` took no part in the choice of the rates.
 TEST(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
   const std::vector<CsvRow> rows = measured("h200_times.csv");

@@ -8,7 +8,9 @@
 #include <string>
 #include <utility>
 
+#include "core/text/units.h"
 #include "inspect/trace/pages/page.h"
+#include "record/record_table.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -58,6 +60,12 @@ NamedSums classes_of_lane(const TraceLane& lane) {
   return sums;
 }
 
+NamedSums phases_of_lane(const TraceLane& lane) {
+  NamedSums sums;
+  for (const ClassRow& row : by_class(lane.timeline)) sums[std::string(name(row.phase))].add(row.sum);
+  return sums;
+}
+
 NamedSums kernels_of_lane(const TraceLane& lane) {
   NamedSums sums;
   for (const KernelRow& row : by_kernel(lane.timeline)) sums[row.name].add(row.sum);
@@ -92,9 +100,13 @@ std::vector<DifferenceSection> sections_of_lanes(const TraceLane& before, const 
   const auto section = [&](std::string key, std::string title, NamedSums (*of)(const TraceLane&)) {
     return DifferenceSection{std::move(key), title + each, joined(of(before), of(after), steps_before, steps_after)};
   };
-  return {section("figures", "What changed", figures_of_lane), section("classes", "By class", classes_of_lane),
-          section("idle", "Idle time", idle_of_lane),
-          section("kernels", "By kernel, largest change first", kernels_of_lane)};
+  std::vector<DifferenceSection> sections = {section("figures", "What changed", figures_of_lane),
+                                             section("classes", "By class", classes_of_lane)};
+  if (before.timeline.has_phases && after.timeline.has_phases)
+    sections.push_back(section("phases", "By phase", phases_of_lane));
+  sections.push_back(section("idle", "Idle time", idle_of_lane));
+  sections.push_back(section("kernels", "By kernel, largest change first", kernels_of_lane));
+  return sections;
 }
 
 std::string calls_text(double calls) { return fmt::format("{:.{}f}", calls, calls == std::floor(calls) ? 0 : 1); }
@@ -106,11 +118,16 @@ std::string change_text(const DifferenceRow& row) {
   return fmt::format("{:+.1f} %", 100 * row.change_ms() / row.ms_before);
 }
 
-Table section_table(const DifferenceSection& section, std::size_t shown) {
+Table section_table(const DifferenceSection& section, const ComparedNames& names, std::size_t shown) {
   Table table;
   table.title = section.title;
-  table.columns = {right("before"),          right("after"),          right("change"), right("change %"),
-                   right("calls before", 2), right("calls after", 2), left("name")};
+  table.columns = {right(names.before),
+                   right(names.after),
+                   right("change"),
+                   right("change %"),
+                   right("calls " + names.before, 2),
+                   right("calls " + names.after, 2),
+                   left("name")};
   constexpr std::size_t kLeastColumns = 24;
   table.least_last_columns = kLeastColumns;
   for (std::size_t i = 0; i < std::min(shown, section.rows.size()); ++i) {
@@ -150,14 +167,32 @@ Json difference_document(const TraceLane& before, const TraceLane& after,
 
 }  // namespace
 
-Page trace_difference_page(const TraceLane& before, const TraceLane& after, std::size_t top, Format format) {
+void name_own_run(TraceLane& lane, const Profile& profile) {
+  const Record& run = profile.run;
+  // Words that belong together are so in tables alone.
+  constexpr std::string_view kNoBreak = "\u00a0";
+  lane.file = records_caption({&run, 1});
+  for (std::size_t at; (at = lane.file.find(kNoBreak)) != std::string::npos;)
+    lane.file.replace(at, kNoBreak.size(), " ");
+  lane.device.clear();  // the settings name it
+  const auto& ms = run.training_step->time_ms;
+  lane.format = run.device.kind == "null"
+                    ? fmt::format("predicted: {} ms a step; if measured, {} to {} ms", format_ms(ms.mean),
+                                  format_ms(ms.min), format_ms(ms.max))
+                    : fmt::format("measured here: {} ms a step without a profiler", format_ms(ms.mean));
+}
+
+Page trace_difference_page(const TraceLane& before, const TraceLane& after, const ComparedNames& names, std::size_t top,
+                           Format format) {
   const std::vector<DifferenceSection> sections = sections_of_lanes(before, after);
   Page page;
   if (format == Format::csv) return {.tables = {csv_of_sections(sections)}};
   if (!is_for_people(format)) return {.documents = {dump_json(difference_document(before, after, sections))}};
   for (const DifferenceSection& section : sections)
-    if (!section.rows.empty()) page.tables.push_back(section_table(section, top == 0 ? SIZE_MAX : top));
-  page.tables.front().caption = fmt::format("before: {}\nafter:  {}", trace_heading(before), trace_heading(after));
+    if (!section.rows.empty()) page.tables.push_back(section_table(section, names, top == 0 ? SIZE_MAX : top));
+  const std::size_t width = std::max(names.before.size(), names.after.size()) + 1;
+  page.tables.front().caption = fmt::format("{:{}} {}\n{:{}} {}", names.before + ':', width, trace_heading(before),
+                                            names.after + ':', width, trace_heading(after));
   for (const TraceLane* lane : {&before, &after})
     for (const std::string& line : trace_faults(*lane)) page.tables.front().caption += '\n' + lane->file + ": " + line;
   return page;

@@ -1,90 +1,93 @@
 #include <algorithm>
-#include <cmath>
+#include <initializer_list>
 #include <string>
 
 #include "inspect/trace/pages/page.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
 
-double in_us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
 double in_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 double ratio_of(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
 }
 
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
+Table with_columns(std::initializer_list<const char*> keys) {
+  Table table;
+  for (const char* key : keys) table.columns.push_back({key, key});
+  return table;
 }
 
-Json kernels_of(const TraceLane& lane, const KernelSum& all) {
-  Json rows = Json::array();
+Table kernels_of(const TraceLane& lane, const KernelSum& all) {
+  Table rows = with_columns({"name", "class", "calls", "total_us", "share_of_kernel_time", "avg_us", "median_us",
+                             "min_us", "max_us", "std_us"});
   for (const KernelRow& row : by_kernel(lane.timeline)) {
-    rows.push_back({{"name", row.name},
-                    {"class", name(row.kernel_class)},
-                    {"calls", row.sum.calls},
-                    {"total_us", in_us(row.sum.time_ns)},
-                    {"share_of_kernel_time", ratio_of(row.sum.time_ns, all.time_ns)},
-                    {"avg_us", row.us.mean},
-                    {"median_us", row.us.median},
-                    {"min_us", row.us.min},
-                    {"max_us", row.us.max},
-                    {"std_us", json_number(row.us.std)}});
+    rows.add({row.name, std::string(name(row.kernel_class)), row.sum.calls, in_us(row.sum.time_ns),
+              ratio_of(row.sum.time_ns, all.time_ns), row.us.mean, row.us.median, row.us.min, row.us.max, row.us.std});
   }
   return rows;
 }
 
-Json classes_of(const TraceLane& lane, const KernelSum& all) {
-  Json rows = Json::array();
+Table classes_of(const TraceLane& lane, const KernelSum& all) {
+  Table rows = with_columns({"phase", "class", "calls", "total_us", "share_of_kernel_time"});
   for (const ClassRow& row : by_class(lane.timeline)) {
-    rows.push_back({{"phase", lane.timeline.has_phases ? Json(name(row.phase)) : Json(nullptr)},
-                    {"class", name(row.kernel_class)},
-                    {"calls", row.sum.calls},
-                    {"total_us", in_us(row.sum.time_ns)},
-                    {"share_of_kernel_time", ratio_of(row.sum.time_ns, all.time_ns)}});
+    rows.add({lane.timeline.has_phases ? Cell(std::string(name(row.phase))) : Cell(),
+              std::string(name(row.kernel_class)), row.sum.calls, in_us(row.sum.time_ns),
+              ratio_of(row.sum.time_ns, all.time_ns)});
   }
   return rows;
 }
 
-Json scopes_of(const TraceLane& lane, const KernelSum& all, int depth) {
-  Json rows = Json::array();
+Table scopes_of(const TraceLane& lane, const KernelSum& all, int depth) {
+  Table rows = with_columns({"path", "level", "is_op", "calls", "total_us", "share_of_kernel_time"});
   for (const ScopeRow& row : by_scope(lane.timeline, depth)) {
-    rows.push_back({{"path", row.path},
-                    {"level", row.level},
-                    {"is_op", row.is_op},
-                    {"calls", row.sum.calls},
-                    {"total_us", in_us(row.sum.time_ns)},
-                    {"share_of_kernel_time", ratio_of(row.sum.time_ns, all.time_ns)}});
+    rows.add({row.path, std::int64_t{row.level}, row.is_op, row.sum.calls, in_us(row.sum.time_ns),
+              ratio_of(row.sum.time_ns, all.time_ns)});
   }
   return rows;
 }
 
-Json steps_of(const TraceLane& lane) {
-  Json rows = Json::array();
+Table steps_of(const TraceLane& lane) {
+  Table rows = with_columns({"name", "ms", "kernels", "kernel_ms", "busy_ms", "allocating_ms", "waiting_ms"});
   for (const TraceStep& step : lane.steps) {
-    rows.push_back({{"name", step.name},
-                    {"ms", in_ms(step.wall_ns())},
-                    {"kernels", step.kernels},
-                    {"kernel_ms", in_ms(step.kernel_ns)},
-                    {"busy_ms", in_ms(step.busy_ns)}});
+    rows.add({step.name, in_ms(step.wall_ns()), step.kernels, in_ms(step.kernel_ns), in_ms(step.busy_ns),
+              in_ms(step.allocating_ns), in_ms(step.waiting_ns)});
   }
   return rows;
 }
 
-Json idle_of(const TraceLane& lane) {
-  Json rows = Json::array();
+Table idle_of(const TraceLane& lane) {
+  Table rows = with_columns({"cause", "us", "share_of_span", "gaps", "longest_us"});
   for (const IdleCause cause : kIdleCauses) {
     const auto i = static_cast<std::size_t>(cause);
     if (lane.idle.gaps[i] == 0) continue;
-    rows.push_back({{"cause", name(cause)},
-                    {"us", in_us(lane.idle.by_cause_ns[i])},
-                    {"share_of_span", ratio_of(lane.idle.by_cause_ns[i], lane.idle.wall_ns)},
-                    {"gaps", lane.idle.gaps[i]},
-                    {"longest_us", in_us(lane.idle.longest[i]->duration_ns)}});
+    rows.add({std::string(name(cause)), in_us(lane.idle.by_cause_ns[i]),
+              ratio_of(lane.idle.by_cause_ns[i], lane.idle.wall_ns), lane.idle.gaps[i],
+              in_us(lane.idle.longest[i]->duration_ns)});
   }
   return rows;
+}
+
+Json first_step_of(const TraceLane& lane) {
+  Table rows = with_columns({"what", "first_ms", "later_ms"});
+  for (const FirstStepRow& row : first_against_later(lane.steps)) rows.add({row.what, row.first_ms, row.later_ms});
+  return to_json(rows);
+}
+
+Json roofline_of(const std::optional<TraceRoofline>& found) {
+  if (!found) return nullptr;
+  Table rows = with_columns({"class", "calls", "total_us", "flops", "bytes", "flops_per_second", "bytes_per_second",
+                             "share_of_flops_rate", "share_of_bandwidth", "floor_us", "bound_by"});
+  for (const RooflineRow& row : found->classes) {
+    const auto time_ns = static_cast<double>(row.sum.time_ns);
+    const auto part = [&](double value) { return time_ns > 0 ? value / time_ns : 0.0; };
+    rows.add({row.what, row.sum.calls, in_us(row.sum.time_ns), row.sum.flops, row.sum.bytes,
+              part(static_cast<double>(row.sum.flops)) * 1e9, part(static_cast<double>(row.sum.bytes)) * 1e9,
+              part(row.compute_ns), part(row.memory_ns), row.floor_ns / 1e3, std::string(bound_of(row))});
+  }
+  return {{"card", found->card}, {"bytes_per_second", found->bytes_per_second}, {"classes", to_json(rows)}};
 }
 
 Json launches_of(const LaunchDelay& found) {
@@ -123,8 +126,20 @@ Json communication_of(const Communication& found) {
 
 }  // namespace
 
-Json trace_document(const TraceLane& lane, const TraceViewOptions& options) {
+Table trace_rows(const TraceLane& lane, TraceBreakdown which, int depth) {
   const KernelSum all = total(lane.timeline);
+  switch (which) {
+    case TraceBreakdown::kernel: return kernels_of(lane, all);
+    case TraceBreakdown::op_class: return classes_of(lane, all);
+    case TraceBreakdown::scope: return scopes_of(lane, all, depth);
+    case TraceBreakdown::step: return steps_of(lane);
+    case TraceBreakdown::idle: return idle_of(lane);
+  }
+  return {};
+}
+
+Json trace_document(const TraceLane& lane, const TraceViewOptions& options) {
+  const auto rows = [&](TraceBreakdown which) { return to_json(trace_rows(lane, which, options.depth)); };
   Json json = {{"file", lane.file},
                {"format", lane.format},
                {"rank", or_null(lane.rank)},
@@ -138,21 +153,25 @@ Json trace_document(const TraceLane& lane, const TraceViewOptions& options) {
                {"busy_us", in_us(lane.idle.busy_ns)},
                {"span_us", in_us(lane.idle.wall_ns)},
                {"overlap_us", in_us(lane.idle.overlap_ns)}};
-  json["kernels"] = {
-      {"count", lane.kernels.calls}, {"total_us", in_us(lane.kernels.time_ns)}, {"by_name", kernels_of(lane, all)}};
-  json["classes"] = classes_of(lane, all);
-  json["scopes"] = scopes_of(lane, all, options.depth);
-  json["steps"] = steps_of(lane);
+  json["kernels"] = {{"count", lane.kernels.calls},
+                     {"total_us", in_us(lane.kernels.time_ns)},
+                     {"by_name", rows(TraceBreakdown::kernel)}};
+  json["classes"] = rows(TraceBreakdown::op_class);
+  json["scopes"] = rows(TraceBreakdown::scope);
+  json["steps"] = rows(TraceBreakdown::step);
+  json["first_step"] = first_step_of(lane);
   json["repetition"] = nullptr;
   if (lane.repetition)
     json["repetition"] = {{"times", lane.repetition->times},
                           {"kernels", lane.repetition->kernels},
                           {"mean_us", lane.repetition->mean_ns / 1e3}};
-  json["idle"] = idle_of(lane);
+  json["idle"] = rows(TraceBreakdown::idle);
   json["launches"] = launches_of(lane.launches);
   json["products"] = products_of(lane.products);
+  json["roofline"] = roofline_of(lane.roofline);
   json["communication"] = communication_of(lane.collectives);
   json["critical_path"] = path_of(lane);
+  json["memory"] = memory_document(lane);
   json["faults"] = trace_faults(lane);
   return json;
 }

@@ -21,8 +21,6 @@ namespace ridgepoint::tables {
 namespace {
 
 constexpr auto kTraceBreakdowns = enum_names<TraceBreakdown>("kernel", "class", "scope", "step", "idle");
-// The arrays of a document that they are in CSV.
-constexpr std::array kArrays = {"kernels", "classes", "scopes", "steps", "idle"};
 
 // A sentence for each fault, of one and of several; {} is how often.
 struct FaultSentence {
@@ -50,7 +48,6 @@ std::string counted(std::int64_t count, std::string_view one, std::string_view m
   return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
-std::string ms_text(std::int64_t ns) { return format_ms(static_cast<double>(ns) / 1e6); }
 std::string delay_text(std::int64_t ns) {
   constexpr std::int64_t kMillisecond = 1'000'000;
   return ns < kMillisecond ? fmt::format("{:.1f} us", static_cast<double>(ns) / 1e3) : ms_text(ns) + " ms";
@@ -161,6 +158,44 @@ Table step_table(const TraceLane& lane, std::size_t shown) {
   return table;
 }
 
+// Why a first step takes longer: it allocates, chooses kernels, compiles.
+Table first_step_table(const TraceLane& lane, const std::vector<FirstStepRow>& rows) {
+  Table table;
+  table.title =
+      fmt::format("First step ({}) against the median of the {} later", lane.steps.front().name, lane.steps.size() - 1);
+  table.columns = {left("what"), right("first ms"), right("later ms"), right("difference ms", 1), right("times")};
+  for (const FirstStepRow& row : rows) {
+    table.add({row.what, format_ms(row.first_ms), format_ms(row.later_ms), format_ms(row.first_ms - row.later_ms),
+               row.later_ms > 0 ? fmt::format("{:.2f}x", row.first_ms / row.later_ms) : "-"});
+  }
+  return table;
+}
+
+// The kernels whose work is known, in each class.
+Table roofline_table(const TraceLane& lane, const TimelineFigures& figures) {
+  std::map<std::string_view, std::int64_t> all_ns;
+  for (const ClassRow& row : by_class(lane.timeline)) all_ns[name(row.kernel_class)] += row.sum.time_ns;
+  Table table;
+  table.title = fmt::format("Roofline (datasheet of {}, {}B/s; of kernels whose work the file tells)",
+                            lane.roofline->card, format_count(lane.roofline->bytes_per_second));
+  table.columns = {left("class"),          right("ms"),      right("known ms"),       right("Gflop/s", 1),
+                   right("of rate %"),     right("GB/s", 1), right("of bandwidth %"), right("floor ms"),
+                   right("of ceiling %", 1), left("bound by")};
+  const auto rate = [](std::int64_t work, std::int64_t ns) {  // a unit a nanosecond is 10^9 a second
+    return work > 0
+               ? fmt::format("{:.1f}", static_cast<double>(work) / static_cast<double>(std::max<std::int64_t>(ns, 1)))
+               : "-";
+  };
+  for (const RooflineRow& row : lane.roofline->classes) {
+    const auto time_ns = static_cast<double>(row.sum.time_ns);
+    table.add({row.what, figures.ms(all_ns[row.what]), figures.ms(row.sum.time_ns),
+               rate(row.sum.flops, row.sum.time_ns), row.compute_ns > 0 ? percent(row.compute_ns, time_ns) : "-",
+               rate(row.sum.bytes, row.sum.time_ns), percent(row.memory_ns, time_ns), figures.ms(row.floor_ns),
+               percent(row.floor_ns, time_ns), std::string(bound_of(row))});
+  }
+  return table;
+}
+
 // Collectives by the name of their kernel.
 Table collective_table(const TraceLane& lane, const TimelineFigures& figures, std::size_t shown) {
   struct Sum {
@@ -232,12 +267,19 @@ std::vector<Table> tables_of(const TraceLane& lane, const TimelineFigures& figur
   if (wants(TraceBreakdown::op_class)) tables.push_back(class_table(figures));
   if (wants(TraceBreakdown::scope) && (options.only || has_scopes(lane.timeline)))
     tables.push_back(scope_table(figures, detail));
-  if (wants(TraceBreakdown::step) && !lane.steps.empty()) tables.push_back(step_table(lane, shown));
+  if (wants(TraceBreakdown::step) && !lane.steps.empty()) {
+    tables.push_back(step_table(lane, shown));
+    if (const auto rows = first_against_later(lane.steps); !rows.empty())
+      tables.push_back(first_step_table(lane, rows));
+  }
+  if (!options.only && lane.roofline && !lane.roofline->classes.empty())
+    tables.push_back(roofline_table(lane, figures));
   if (!options.only && !lane.collectives.collectives.empty()) tables.push_back(collective_table(lane, figures, shown));
   if (!options.only && lane.streams > 1) tables.push_back(path_table(lane, figures));
   if (wants(TraceBreakdown::idle)) {
     tables.push_back(idle_table(figures, IdleOf::trace));
   }
+  if (!options.only && lane.memory) std::ranges::move(memory_tables(lane, shown), std::back_inserter(tables));
   return tables;
 }
 
@@ -274,15 +316,15 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     const TraceLane& lane = lanes[i];
     const TraceRank rank = ranks.empty() ? TraceRank{} : ranks[i];
-    const auto us = [](std::int64_t ns) { return fmt::format("{:.1f}", static_cast<double>(ns) / 1e3); };
+    const auto us = [](std::int64_t ns) { return fmt::format("{:.1f}", in_us(ns)); };
     table.add({lane.rank.value_or(static_cast<std::int64_t>(i)), share_text(lane.idle.busy_ns, lane.idle.wall_ns),
                ms_text(lane.kernels.time_ns), ms_text(lane.collectives.time_ns),
-               ranks.empty() ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns),
-               ranks.empty() ? "-" : std::to_string(rank.last), ranks.empty() ? "-" : us(rank.clock_ns),
+               rank.matched == 0 ? "-" : ms_text(rank.late_ns), ms_text(lane.collectives.exposed_ns),
+               rank.matched == 0 ? "-" : std::to_string(rank.last), rank.matched == 0 ? "-" : us(rank.clock_ns),
                std::filesystem::path(lane.file).filename().string()});
   }
   if (ranks.empty()) {
-    table.remark = "No collective is on all ranks, so nothing says who waits for whom.";
+    table.remark = "No collective is on two ranks or more, so nothing says who waits for whom.";
     return table;
   }
   const auto most = std::ranges::max_element(ranks, {}, &TraceRank::last);
@@ -293,43 +335,26 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
   return table;
 }
 
-// Rows of a document's array, behind the file and the device.
+// A breakdown behind the file and the device.
 Table csv_table(const TraceLane& lane, const TraceViewOptions& options) {
-  const TraceBreakdown which = options.only.value_or(TraceBreakdown::kernel);
-  const Json document = trace_document(lane, options);
-  Json rows = document[kArrays[static_cast<std::size_t>(which)]];
-  if (which == TraceBreakdown::kernel) rows = rows["by_name"];
+  Table rows = trace_rows(lane, options.only.value_or(TraceBreakdown::kernel), options.depth);
   Table table;
   for (const char* key : {"file", "rank", "device"}) table.columns.push_back({key, key});
-  const Cells place = {lane.file, optional_cell(lane.rank), text_cell(lane.device)};
-  for (const Json& row : rows) {
-    const bool is_first = table.rows.empty();
-    Cells cells = place;
-    for (const auto& [key, value] : row.items()) {
-      if (is_first) table.columns.push_back({key, key});
-      if (value.is_string())
-        cells.emplace_back(value.get<std::string>());
-      else if (value.is_boolean())
-        cells.emplace_back(value.get<bool>());
-      else if (value.is_number_integer())
-        cells.emplace_back(value.get<std::int64_t>());
-      else if (value.is_number())
-        cells.emplace_back(value.get<double>());
-      else
-        cells.emplace_back();
-    }
+  std::ranges::move(rows.columns, std::back_inserter(table.columns));
+  for (Row& row : rows.rows) {
+    Cells cells = {lane.file, optional_cell(lane.rank), text_cell(lane.device)};
+    std::ranges::move(row.cells, std::back_inserter(cells));
     table.add(std::move(cells));
   }
   return table;
 }
 
 Json rank_json(const TraceRank& rank) {
-  const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / 1e3; };
   return {{"matched", rank.matched},
-          {"total_us", us(rank.time_ns)},
-          {"late_us", us(rank.late_ns)},
+          {"total_us", in_us(rank.time_ns)},
+          {"late_us", in_us(rank.late_ns)},
           {"last", rank.last},
-          {"clock_us", us(rank.clock_ns)}};
+          {"clock_us", in_us(rank.clock_ns)}};
 }
 
 }  // namespace
@@ -337,6 +362,7 @@ Json rank_json(const TraceRank& rank) {
 TraceBreakdown trace_breakdown_from_name(std::string_view text) {
   return kTraceBreakdowns.parse(text, "'{}' is unknown");
 }
+std::string ms_text(std::int64_t ns) { return format_ms(static_cast<double>(ns) / 1e6); }
 std::string_view name(TraceBreakdown breakdown) { return kTraceBreakdowns[breakdown]; }
 
 std::string trace_heading(const TraceLane& lane) {
@@ -360,8 +386,7 @@ std::vector<std::string> trace_faults(const TraceLane& lane) {
 Page trace_page(const std::vector<TraceLane>& lanes, const TraceViewOptions& options, Format format) {
   Page page;
   if (format == Format::csv) {
-    for (const TraceLane& lane : lanes)
-      if (Table table = csv_table(lane, options); !table.rows.empty()) page.tables.push_back(std::move(table));
+    for (const TraceLane& lane : lanes) page.tables.push_back(csv_table(lane, options));
     return page;
   }
   const std::vector<TraceRank> ranks = compare_ranks(lanes);

@@ -30,11 +30,29 @@ struct TraceViewOptions {
 
 Page trace_page(const std::vector<TraceLane>& lanes, const TraceViewOptions& options, Format format);
 
-// Two devices, the later one measured against the first.
-Page trace_difference_page(const TraceLane& before, const TraceLane& after, std::size_t top, Format format);
+// Two devices, the later one measured against the first. `names` are what tables call them.
+struct ComparedNames {
+  std::string before = "before", after = "after";
+};
+Page trace_difference_page(const TraceLane& before, const TraceLane& after, const ComparedNames& names, std::size_t top,
+                           Format format);
 
-// The document of a device. The arrays have rows of plain values with the same keys.
+// Sets what a run of ours is called beside a trace: its settings, and how long a step took or should take.
+void name_own_run(TraceLane& lane, const Profile& profile);
+
+// A breakdown with the keys of JSON and CSV.
+Table trace_rows(const TraceLane& lane, TraceBreakdown which, int depth);
+
+// Of a device with a memory snapshot beside it; null without one.
+std::vector<Table> memory_tables(const TraceLane& lane, std::size_t shown);
+Json memory_document(const TraceLane& lane);
+
+// The document of a device.
 Json trace_document(const TraceLane& lane, const TraceViewOptions& options);
+
+// Times of JSON, and of tables.
+inline double in_us(std::int64_t ns) { return static_cast<double>(ns) / 1e3; }
+std::string ms_text(std::int64_t ns);
 
 // Where a device's figures are from: "a.json (Chrome trace), rank 0 of 2, device 0, only ProfilerStep#4".
 std::string trace_heading(const TraceLane& lane);
