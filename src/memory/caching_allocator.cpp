@@ -29,11 +29,7 @@ CachingAllocator::~CachingAllocator() {
 
 void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node,
                                  std::uint32_t /*index*/) {
-  Block request;
-  request.category = category;
-  request.node = node;
-  request.stream = stream_;
-  request.size_bytes = bytes;
+  Request request{bytes, node, stream_, category, SegmentPool::large};
   if (bytes > kLargestRequestBytes) fail(bytes, request);
   ensure_spare_records();
   request.size_bytes = rules_.rounded_bytes(bytes);
@@ -87,9 +83,9 @@ void CachingAllocator::give_back(Block* block) {
   make_free(merge_with_neighbours(block));
 }
 
-std::uint32_t CachingAllocator::add_stream(bool is_private) {
+std::uint16_t CachingAllocator::add_stream(bool is_private) {
   streams_.emplace_back().is_private = is_private;
-  return static_cast<std::uint32_t>(streams_.size() - 1);
+  return static_cast<std::uint16_t>(streams_.size() - 1);
 }
 
 void CachingAllocator::release_cached() {
@@ -144,7 +140,7 @@ void CachingAllocator::ensure_spare_records() {
 }
 
 // Removes and returns the free block that the request gets; null where there is none.
-Block* CachingAllocator::take_free(const Block& request) {
+Block* CachingAllocator::take_free(const Request& request) {
   if (request.pool == SegmentPool::large && !streams_[request.stream].is_private) ++searches_;
   FreeList& free = cache_of(request).free;
   std::size_t best = free.best_fit(request.size_bytes);
@@ -161,7 +157,7 @@ Block* CachingAllocator::take_free(const Block& request) {
 }
 
 // As much of the device's memory as the request needs, where necessary after cached memory is given back.
-Block* CachingAllocator::take_from_device(const Block& request) {
+Block* CachingAllocator::take_from_device(const Request& request) {
   if (rules_.collection_threshold > 0 && limit_bytes_) collect_garbage();
   Block* block = take_segment(request);
   if (block == nullptr && release_oversize(cache_of(request), request.size_bytes)) block = take_segment(request);
@@ -171,7 +167,7 @@ Block* CachingAllocator::take_from_device(const Block& request) {
   return take_segment(request);
 }
 
-Block* CachingAllocator::take_segment(const Block& request) {
+Block* CachingAllocator::take_segment(const Request& request) {
   ensure_spare_records();  // giving pages back takes some
   const std::size_t size_bytes = segment_bytes(request.size_bytes, rules_.large_segment_bytes);
   if (limit_bytes_ && (size_bytes > *limit_bytes_ || use().reserved_bytes > *limit_bytes_ - size_bytes)) return nullptr;
@@ -181,7 +177,7 @@ Block* CachingAllocator::take_segment(const Block& request) {
   return block;
 }
 
-Block* CachingAllocator::new_segment(const Block& request, std::size_t size_bytes) {
+Block* CachingAllocator::new_segment(const Request& request, std::size_t size_bytes) {
   if (segments_.size() == segments_.capacity()) segments_.reserve(2 * segments_.size() + 16);
   void* address = memory_.allocate_memory(size_bytes);
   if (address == nullptr) return nullptr;
@@ -202,7 +198,7 @@ Block* CachingAllocator::new_segment(const Block& request, std::size_t size_byte
 
 // Memory for the request in an expandable segment: free blocks and unmapped addresses side by side, of which enough
 // becomes mapped. The block is in no list.
-Block* CachingAllocator::take_pages(const Block& request) {
+Block* CachingAllocator::take_pages(const Request& request) {
   Block* block = find_pages(request);
   if (block == nullptr) return nullptr;
   if (!block->is_mapped) block = map(block, request.size_bytes);
@@ -212,7 +208,7 @@ Block* CachingAllocator::take_pages(const Block& request) {
 }
 
 // The lowest free or unmapped block from which on there is room for the request.
-Block* CachingAllocator::find_pages(const Block& request) {
+Block* CachingAllocator::find_pages(const Request& request) {
   for (Block* block : cache_of(request).unmapped) {
     if (block->previous != nullptr && !block->previous->live) block = block->previous;
     std::size_t room = 0;
@@ -381,7 +377,7 @@ void CachingAllocator::collect_garbage() {
   for (bool is_released = true; is_released && count > 0 && use().reserved_bytes > threshold;) {
     const double mean_age = static_cast<double>(ages) / static_cast<double>(count);
     is_released = std::erase_if(segments_, [&](const Segment& segment) {
-                    const std::uint64_t age = searches_ - segment.first->searches_before;
+                    const std::uint32_t age = searches_ - segment.first->searches_before;
                     if (!is_candidate(segment) || static_cast<double>(age) < mean_age) return false;
                     ages -= age;
                     --count;
@@ -397,14 +393,16 @@ std::size_t CachingAllocator::free_device_bytes() const {
   return capacity_bytes - std::min(capacity_bytes, use().reserved_bytes);
 }
 
-// `request`: as rounded, or as it is where it is too large for that.
-void CachingAllocator::fail(std::size_t bytes, const Block& request) {
+void CachingAllocator::fail(std::size_t bytes, const Request& request) {
   const std::size_t unreserved_bytes = free_device_bytes();
   // Other processes may use the device, so it may have less free.
   const std::size_t free_bytes = std::min(unreserved_bytes, memory_.free_memory_bytes().value_or(SIZE_MAX));
   const std::size_t rounded_bytes = request.size_bytes;
-  Block event = request;
+  Block event;
+  event.size_bytes = rounded_bytes;
   event.requested_bytes = bytes;
+  event.category = request.category;
+  event.node = request.node;
   account_.record_oom(event, free_bytes);
   throw OutOfMemory({.device = memory_.name(),
                      .place = "",

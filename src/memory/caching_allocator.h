@@ -17,7 +17,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -64,9 +63,9 @@ class CachingAllocator final : public Allocator {
   void release_cached();
 
   // Later requests are of this stream; a stream never gets the free blocks of another one. Stream 0 is there.
-  void set_stream(std::uint32_t stream) { stream_ = stream; }
+  void set_stream(std::uint16_t stream) { stream_ = stream; }
   // A new stream; `is_private`: of the private pool of a captured graph, which keeps its segments.
-  std::uint32_t add_stream(bool is_private);
+  std::uint16_t add_stream(bool is_private);
   // The program freed the block, which is no longer allocated. Another stream may still use it, so that nobody gets it
   // before complete_free(), or before release_cached() waits for all streams. Both throw Error as free() does.
   void request_free(void* address);
@@ -100,16 +99,29 @@ class CachingAllocator final : public Allocator {
     bool is_private = false;
   };
 
-  Cache& cache_of(const Block& block) { return streams_[block.stream].caches[static_cast<std::size_t>(block.pool)]; }
+  // A request, as rounded, or as it is where it is too large for that.
+  struct Request {
+    std::size_t size_bytes;
+    std::uint32_t node;
+    std::uint16_t stream;
+    MemoryCategory category;
+    SegmentPool pool;
+  };
+
+  // Of a block or a request.
+  template <typename Part>
+  Cache& cache_of(const Part& block) {
+    return streams_[block.stream].caches[static_cast<std::size_t>(block.pool)];
+  }
   void ensure_spare_records();
   Block* take_live(void* address);
   void give_back(Block* block);
-  Block* take_free(const Block& request);
-  Block* take_from_device(const Block& request);
-  Block* take_segment(const Block& request);
-  Block* new_segment(const Block& request, std::size_t size_bytes);
-  Block* take_pages(const Block& request);
-  Block* find_pages(const Block& request);
+  Block* take_free(const Request& request);
+  Block* take_from_device(const Request& request);
+  Block* take_segment(const Request& request);
+  Block* new_segment(const Request& request, std::size_t size_bytes);
+  Block* take_pages(const Request& request);
+  Block* find_pages(const Request& request);
   Block* map(Block* block, std::size_t bytes);
   void unmap_free_pages(const Segment& segment);
   Block* split(Block* block, std::size_t bytes);
@@ -122,7 +134,7 @@ class CachingAllocator final : public Allocator {
   bool release_oversize(Cache& cache, std::size_t rounded_bytes);
   void collect_garbage();
   std::size_t free_device_bytes() const;
-  [[noreturn]] void fail(std::size_t bytes, const Block& request);
+  [[noreturn]] void fail(std::size_t bytes, const Request& request);
 
   DeviceMemory& memory_;
   std::optional<std::size_t> limit_bytes_;
@@ -130,11 +142,11 @@ class CachingAllocator final : public Allocator {
   BlockPool records_;
   AddressMap live_;
   std::unordered_map<std::uintptr_t, Block*> pending_;  // frees that are requested, not complete
-  std::deque<Stream> streams_{1};
-  std::uint32_t stream_ = 0;
+  std::vector<Stream> streams_{1};
+  std::uint16_t stream_ = 0;
   std::vector<Segment> segments_;
   std::uint64_t next_position_ = 0;  // of a segment
-  std::uint64_t searches_ = 0;       // for free blocks of the large pool
+  std::uint32_t searches_ = 0;       // for free blocks of the large pool
   std::uint64_t waits_ = 0;
   std::uint64_t retries_ = 0;
   MemoryAccount account_;

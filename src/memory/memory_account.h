@@ -21,18 +21,19 @@ namespace ridgepoint {
 struct Block {
   std::uintptr_t address = 0;
   std::uint64_t position = 0;  // where it would be if each segment began at the end of the one reserved before it
-  std::uint64_t searches_before = 0;  // of free blocks: the searches of the large pool before it became one
   std::size_t size_bytes = 0;
   std::size_t requested_bytes = 0;  // 0 while free
   Block* previous = nullptr;
   Block* next = nullptr;
   std::uint32_t node = kNoNode;
-  std::uint32_t stream = 0;
+  std::uint32_t searches_before = 0;  // of free blocks: the searches of the large pool before it became one
+  std::uint16_t stream = 0;
   MemoryCategory category = MemoryCategory::temporary;
   SegmentPool pool = SegmentPool::small;
   bool live = false;
   bool is_mapped = true;  // false: addresses of an expandable segment that have no memory
 };
+static_assert(sizeof(void*) < 8 || sizeof(Block) == 64);  // of a cache line
 
 // Block records at stable addresses. take() and give() do not allocate.
 class BlockPool {

@@ -20,7 +20,7 @@ class Allocations {
   explicit Allocations(const char* configuration, std::optional<std::size_t> limit_bytes = {})
       : allocator(memory_, limit_bytes, parse_caching_rules(configuration)) {}
 
-  void* take(std::size_t bytes, std::uint32_t stream = 0) {
+  void* take(std::size_t bytes, std::uint16_t stream = 0) {
     allocator.set_stream(stream);
     return allocator.allocate(bytes, MemoryCategory::activation, kNoNode);
   }
@@ -199,7 +199,7 @@ TEST(allocator_settings, expandable_segments_return_pages_at_the_limit) {
 
 TEST(allocator_settings, streams_keep_their_blocks) {
   Allocations a("default");
-  const std::uint32_t other = a.allocator.add_stream(false);
+  const std::uint16_t other = a.allocator.add_stream(false);
   void* block = a.take(50 * kMiB);
   a.allocator.free(block);
   EXPECT_NE(a.take(50 * kMiB, other), block);
@@ -232,7 +232,7 @@ TEST(allocator_settings, at_the_limit_requested_frees_are_waited_for) {
 
 TEST(allocator_settings, private_pools_keep_their_segments) {
   Allocations a("default", 100 * kMiB);
-  const std::uint32_t pool = a.allocator.add_stream(true);
+  const std::uint16_t pool = a.allocator.add_stream(true);
   void* block = a.take(60 * kMiB, pool);
   a.allocator.free(block);
   EXPECT_THROW(a.take(60 * kMiB), OutOfMemory);

@@ -32,6 +32,9 @@ std::string_view capacity_is(From from) {
 
 std::string recorded_sentence(const MemoryReplay& replay) {
   const MemoryLevels& recorded = replay.recorded;
+  if (recorded.reserved_bytes < recorded.active_bytes)
+    return fmt::format("The file's own peak is {} allocated; its segments are not in it.",
+                       format_bytes(recorded.allocated_bytes));
   const std::string peaks = fmt::format("The file's own peaks are {} allocated and {} reserved",
                                         format_bytes(recorded.allocated_bytes), format_bytes(recorded.reserved_bytes));
   if (!replay.begins_with_recorded || replay.omitted_blocks > 0) return peaks + ".";

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -19,16 +20,26 @@ namespace {
 
 using Kind = RecordedRequest::Kind;
 
-// Addresses without memory behind them: the lowest that are free, as CUDA's driver tends to give them.
+// Addresses without memory behind them. A segment gets the address that the driver gave the next one of its size in the
+// recorded run, so that with the recorded setting equal blocks lie in the recorded order. If that is taken, or there
+// was no such segment, it gets the lowest address above all of these that is free.
 class AddressSpace final : public DeviceMemory {
  public:
-  explicit AddressSpace(std::optional<std::uint64_t> capacity_bytes)
-      : total_bytes_(capacity_bytes.value_or(kMostBytes >> 10)) {}
+  AddressSpace(const std::vector<RecordedSegment>& recorded, std::optional<std::uint64_t> capacity_bytes)
+      : total_bytes_(capacity_bytes.value_or(kMostBytes >> 10)) {
+    for (const RecordedSegment& segment : recorded) {
+      if (segment.address == 0 || segment.address % kBlockBytes != 0 || segment.address > kMostBytes / 2) continue;
+      recorded_[segment.bytes].push_back(segment.address);
+      end_ = std::max(end_, segment.address + segment.bytes);
+    }
+    end_ = round_up(end_, kRoundLargeBytes);
+  }
 
   std::string name() const override { return "the replay"; }
   std::size_t total_memory_bytes() const override { return total_bytes_; }
 
   void* allocate_memory(std::size_t bytes) override {
+    if (const std::uintptr_t address = take_recorded(bytes); address != 0) return reinterpret_cast<void*>(address);
     std::size_t searched = 0;
     for (auto hole = holes_.begin(); hole != holes_.end() && searched < kMostSearched; ++hole, ++searched) {
       if (hole->second < bytes) continue;
@@ -42,6 +53,7 @@ class AddressSpace final : public DeviceMemory {
     return reinterpret_cast<void*>(end_ - bytes);
   }
   void release_memory(void* address, std::size_t bytes) override {
+    if (taken_.erase(reinterpret_cast<std::uintptr_t>(address)) > 0) return;
     auto hole = holes_.emplace(reinterpret_cast<std::uintptr_t>(address), bytes).first;
     if (const auto next = std::next(hole); next != holes_.end() && hole->first + hole->second == next->first) {
       hole->second += next->second;
@@ -58,9 +70,24 @@ class AddressSpace final : public DeviceMemory {
   static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
   static constexpr std::size_t kMostSearched = 4096;
 
+  // 0: none.
+  std::uintptr_t take_recorded(std::size_t bytes) {
+    const auto found = recorded_.find(bytes);
+    if (found == recorded_.end() || found->second.empty()) return 0;
+    const std::uintptr_t address = found->second.front();
+    found->second.pop_front();
+    const auto next = taken_.lower_bound(address);
+    if (next != taken_.end() && next->first - address < bytes) return 0;
+    if (next != taken_.begin() && address - std::prev(next)->first < std::prev(next)->second) return 0;
+    taken_.emplace(address, bytes);
+    return address;
+  }
+
   std::size_t total_bytes_;
-  std::uintptr_t end_ = std::uintptr_t{1} << 32;
-  std::map<std::uintptr_t, std::size_t> holes_;
+  std::map<std::size_t, std::deque<std::uintptr_t>> recorded_;  // addresses that were not given yet, by size
+  std::map<std::uintptr_t, std::size_t> taken_;                 // of these
+  std::uintptr_t end_ = std::uintptr_t{1} << 32;                // of all addresses, recorded or given
+  std::map<std::uintptr_t, std::size_t> holes_;                 // below it, of those that are not recorded
 };
 
 struct Outcome {
@@ -78,7 +105,7 @@ class Run {
   Run(const Snapshot& snapshot, const RecordedRequests& requests, const CachingRules& rules,
       std::optional<std::uint64_t> capacity_bytes)
       : requests_(requests),
-        memory_(capacity_bytes),
+        memory_(requests.segments, capacity_bytes),
         allocator_(memory_, capacity_bytes, rules),
         addresses_(requests.blocks) {
     for (std::size_t i = 1; i < snapshot.streams.size(); ++i) allocator_.add_stream(snapshot.streams[i].is_private());

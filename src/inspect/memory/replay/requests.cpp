@@ -67,6 +67,8 @@ class Reader {
     found_.recorded.reserved_bytes = std::max(found_.recorded.reserved_bytes, levels.reserved_bytes);
     found_.recorded.requested_bytes = std::max(found_.recorded.requested_bytes, levels.requested_bytes);
     note_emptying(moment, event);
+    if (event.kind == MemoryEventKind::segment_alloc)
+      found_.segments.push_back({history_.address(event.place), history_.request(event.request).size_bytes});
     if (step.replaced != kNoLife) end(moment, step.replaced, step.replaced_is_freed ? Kind::complete_free : Kind::free);
     if (event.kind == MemoryEventKind::oom) {
       const MemoryHistory::Request& request = history_.request(event.request);

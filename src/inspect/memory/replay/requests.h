@@ -23,8 +23,13 @@ struct RecordedRequest {
   Kind kind = Kind::allocate;
 };
 
+struct RecordedSegment {
+  std::uint64_t address = 0, bytes = 0;
+};
+
 struct RecordedRequests {
   std::vector<RecordedRequest> steps;
+  std::vector<RecordedSegment> segments;  // that the recorded allocator took from the device, in that order
   std::size_t blocks = 0;
   std::uint64_t allocations = 0;
   std::uint64_t largest_bytes = 0;  // of a request
