@@ -123,7 +123,6 @@ class SnapshotCommand : public Command {
       replay_.settings.push_back(parse_option("--allocator", setting, allocator_setting));
     if (!capacity_.empty())
       replay_.capacity_bytes = static_cast<std::uint64_t>(parse_option("--capacity", capacity_, parse_bytes));
-    replay_.finds_least_capacity = replays_;
   }
 
   // With --replay of each device with a history. Otherwise of a file in which a request failed, where a replay takes no
@@ -135,8 +134,11 @@ class SnapshotCommand : public Command {
     if (!replays_ && (files > 1 || report.out_of_memory.empty() || report.events > kMostEvents)) return {};
     const auto has_history = [&](std::int64_t device) { return history_of(snapshot, device).size() > 0; };
     if (!has_history(report.device) && std::ranges::any_of(chosen_devices(path, snapshot), has_history)) return {};
+    constexpr std::uint64_t kFewEvents = std::uint64_t{1} << 15;
+    ReplayOptions options = replay_;
+    options.finds_least_capacity = replays_ || report.events <= kFewEvents;
     try {
-      return replay_history(snapshot, report.device, analysis, replay_, stop_if_interrupted);
+      return replay_history(snapshot, report.device, analysis, options, stop_if_interrupted);
     } catch (const Error& error) {
       throw Error(fmt::format("'{}' cannot be replayed: {}", path, error.what()), error.kind());
     }

@@ -65,7 +65,11 @@ Table replay_table(const MemoryReplay& replay) {
   Table table;
   table.columns = {left("setting"),     right("reserved"),      right("allocated"), right("reserved, free", 2),
                    right("retries", 3), right("least capacity")};
-  if (replay.capacity_bytes) table.columns.push_back(left("fits"));
+  constexpr std::size_t kLeastFits = 24;
+  if (replay.capacity_bytes) {
+    table.columns.push_back(left("fits"));
+    table.least_last_columns = kLeastFits;
+  }
   for (const ReplayedSetting& setting : replay.settings) {
     const bool is_own = replay.begins_with_recorded && &setting == &replay.settings.front();
     Cells cells = {setting.setting + (is_own ? " (the file's)" : ""),
@@ -96,6 +100,11 @@ std::string avoidance_sentence(const MemoryReplay& replay) {
     const std::uint64_t needed = *replay.settings[*replay.least].least_capacity_bytes;
     return text + fmt::format(": the requests need {} even with {}, and {} were allowed.", format_bytes(needed),
                               replay.settings[*replay.least].setting, capacity);
+  }
+  if (fitting.front() == &replay.settings.front() && replay.omitted_blocks > 0) {
+    return fmt::format(
+        "Without the blocks that are left out, all requests fit into {} with {}, the failed ones included.", capacity,
+        fitting.front()->setting);
   }
   if (fitting.front() == &replay.settings.front()) {
     return fmt::format(

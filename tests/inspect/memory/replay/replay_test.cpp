@@ -386,6 +386,8 @@ TEST(replay, a_page_says_what_would_have_avoided_a_failure) {
                                             "allowed."));
   replay.settings[0].fits = true;
   EXPECT_THAT(page(replay, true), HasSubstr("what made the request fail is not in the history"));
+  replay.omitted_blocks = 2;
+  EXPECT_THAT(page(replay, true), HasSubstr("Without the blocks that are left out, all requests fit into 100.0 MiB"));
 }
 
 }  // namespace
