@@ -243,8 +243,9 @@ void check_values(CLI::App& app) {
     if (takes_value) {
       for (const std::string& value : values) check_value(*option, flag, value);
     }
-    const bool takes_several =
-        option->get_items_expected_max() > 1 || option->get_multi_option_policy() == CLI::MultiOptionPolicy::Join;
+    const CLI::MultiOptionPolicy policy = option->get_multi_option_policy();
+    const bool takes_several = option->get_items_expected_max() > 1 || policy == CLI::MultiOptionPolicy::Join ||
+                               policy == CLI::MultiOptionPolicy::TakeAll;
     if (values.size() < 2 || takes_several) continue;
     const bool takes_list = choices_of(*option).takes_list;
     const std::string list = takes_list ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";
@@ -253,8 +254,8 @@ void check_values(CLI::App& app) {
 }
 
 // The options whose files a command writes; it reads those of all others.
-constexpr std::string_view kWrittenFiles[] = {"--output", "--snapshot",     "--timeline",   "--trace",
-                                              "--dump",   "--save-weights", "--save-tokens"};
+constexpr std::string_view kWrittenFiles[] = {"--output",  "--snapshot", "--timeline",     "--trace",
+                                              "--picture", "--dump",     "--save-weights", "--save-tokens"};
 
 struct NamedFile {
   std::string flag;

@@ -11,11 +11,11 @@
 
 #include "memory/allocator.h"
 #include "memory/memory_trace.h"
+#include "memory/segment_sizes.h"
 
 namespace ridgepoint {
 
 // The records of a caching allocator: blocks, which divide segments, and the pool that owns the records.
-enum class SegmentPool : std::uint8_t { small, large };
 
 // A contiguous range of a segment. previous and next are its neighbours in the same segment, null at the ends.
 struct Block {
@@ -26,10 +26,14 @@ struct Block {
   Block* previous = nullptr;
   Block* next = nullptr;
   std::uint32_t node = kNoNode;
+  std::uint32_t searches_before = 0;  // of free blocks: the searches of the large pool before it became one
+  std::uint16_t stream = 0;
   MemoryCategory category = MemoryCategory::temporary;
   SegmentPool pool = SegmentPool::small;
   bool live = false;
+  bool is_mapped = true;  // false: addresses of an expandable segment that have no memory
 };
+static_assert(sizeof(void*) < 8 || sizeof(Block) == 64);  // of a cache line
 
 // Block records at stable addresses. take() and give() do not allocate.
 class BlockPool {
@@ -164,12 +168,13 @@ class FreeList {
   void insert(Block* block) { entries_.insert(place(key(*block)), {key(*block), block}); }
   void remove(const Block* block) { entries_.erase(place(key(*block))); }
 
-  // Removes and returns the smallest block of at least `bytes`, the first by position among equals; null when none.
-  Block* take_best_fit(std::size_t bytes) {
-    const auto best = place({bytes, 0});
-    if (best == entries_.end()) return nullptr;
-    Block* block = best->block;
-    entries_.erase(best);
+  std::size_t size() const { return entries_.size(); }
+  Block* operator[](std::size_t index) const { return entries_[index].block; }
+  // The index of the smallest block of at least `bytes`, the first by position among equals; size() when none.
+  std::size_t best_fit(std::size_t bytes) { return static_cast<std::size_t>(place({bytes, 0}) - entries_.begin()); }
+  Block* take(std::size_t index) {
+    Block* block = entries_[index].block;
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
     return block;
   }
 

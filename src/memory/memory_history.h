@@ -73,11 +73,12 @@ class MemoryHistory {
     std::uint32_t rounding_bytes = kUnknownRounding;  // what the block has beyond that
     std::uint32_t origin = kNoOrigin;
     std::uint8_t category = 0;  // index in Snapshot::categories
+    std::uint16_t stream = 0;   // index in Snapshot::streams
 
     bool operator==(const Request&) const = default;
     std::uint64_t hash() const {
       const std::uint64_t where = std::uint64_t{origin} << 32 | rounding_bytes;
-      return mix_hash(mix_hash(size_bytes, where), category);
+      return mix_hash(mix_hash(size_bytes, where), std::uint64_t{stream} << 8 | category);
     }
   };
   struct Event {

@@ -29,6 +29,12 @@ inline constexpr auto kMemoryEventKindNames =
     enum_names<MemoryEventKind>("alloc", "free", "segment_alloc", "segment_free", "oom", "free_requested",
                                 "free_completed", "segment_map", "segment_unmap");
 constexpr std::string_view name(MemoryEventKind kind) { return kMemoryEventKindNames[kind]; }
+constexpr bool takes_segment(MemoryEventKind kind) {
+  return kind == MemoryEventKind::segment_alloc || kind == MemoryEventKind::segment_map;
+}
+constexpr bool returns_segment(MemoryEventKind kind) {
+  return kind == MemoryEventKind::segment_free || kind == MemoryEventKind::segment_unmap;
+}
 
 struct MemoryEvent {
   std::int64_t time_ns = 0;         // since the construction of the trace

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/rounding.h"
 
 namespace ridgepoint {
+
+enum class SegmentPool : std::uint8_t { small, large };
 
 // A request up to this size, rounded to a block, uses the small pool. A block of the large pool is split only where
 // more than this would remain.
@@ -16,10 +19,14 @@ inline constexpr std::size_t kSharedLargeBytes = std::size_t{10} << 20;  // larg
 inline constexpr std::size_t kLargeSegmentBytes = std::size_t{20} << 20;  // ... of this size
 inline constexpr std::size_t kRoundLargeBytes = std::size_t{2} << 20;     // segments of one request are a multiple
 
+constexpr SegmentPool pool_of(std::size_t rounded_bytes) {
+  return rounded_bytes <= kLargestSmallBytes ? SegmentPool::small : SegmentPool::large;
+}
+
 // The segment that a request takes. `rounded_bytes` must be at most SIZE_MAX - kRoundLargeBytes.
-constexpr std::size_t segment_bytes(std::size_t rounded_bytes) {
-  if (rounded_bytes <= kLargestSmallBytes) return kSmallSegmentBytes;
-  return rounded_bytes < kSharedLargeBytes ? kLargeSegmentBytes : round_up(rounded_bytes, kRoundLargeBytes);
+constexpr std::size_t segment_bytes(std::size_t rounded_bytes, std::size_t shared_bytes = kLargeSegmentBytes) {
+  if (pool_of(rounded_bytes) == SegmentPool::small) return kSmallSegmentBytes;
+  return rounded_bytes < kSharedLargeBytes ? shared_bytes : round_up(rounded_bytes, kRoundLargeBytes);
 }
 
 // Whether a segment is of the large pool.

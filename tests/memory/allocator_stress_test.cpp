@@ -30,7 +30,7 @@ Sums check_segment(const SegmentState& segment, const Live& live) {
   Sums sums;
   std::uintptr_t expected_address = segment.address;
   bool previous_free = false;
-  for (const BlockState& block : segment.blocks) {
+  for (const SegmentBlock& block : segment.blocks) {
     EXPECT_EQ(block.address, expected_address) << "blocks must tile their segment";
     EXPECT_EQ(block.size_bytes % 512, 0u);
     EXPECT_GT(block.size_bytes, 0u);

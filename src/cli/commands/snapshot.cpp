@@ -6,16 +6,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/descriptions/command.h"
 #include "cli/options/output.h"
+#include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/width.h"
+#include "core/files/file.h"
+#include "core/text/units.h"
 #include "inspect/memory/analyse.h"
 #include "inspect/memory/pages/page.h"
+#include "inspect/memory/replay/replay.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "ridgepoint/error.h"
 
@@ -32,6 +37,9 @@ class SnapshotCommand : public Command {
     return "ridgepoint snapshot snapshot.pickle\n"
            "ridgepoint snapshot snapshot.pickle.gz --device 0 --top 30\n"
            "ridgepoint snapshot before.pickle --diff after.pickle\n"
+           "ridgepoint snapshot snapshot.pickle --picture memory.svg\n"
+           "ridgepoint snapshot snapshot.pickle --replay --capacity 80GiB\n"
+           "ridgepoint snapshot snapshot.pickle --replay --allocator expandable_segments:True --without logits\n"
            "ridgepoint snapshot snapshot.pickle --format json --output report.json";
   }
   std::string_view notes() const override {
@@ -52,6 +60,10 @@ class SnapshotCommand : public Command {
     app.add_option("--top", top_, "rows in the tables of frames, leaks and failures; 0 shows all [15]")
         ->type_name("N")
         ->group("Snapshot");
+    app.add_option("--picture", picture_, "write the timeline of the device as a picture (.svg)")
+        ->type_name("FILE")
+        ->group("Snapshot");
+    add_replay_options(app);
     output_options_.add_to(app);
   }
 
@@ -60,6 +72,8 @@ class SnapshotCommand : public Command {
     require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
     require(device_ >= 0, fmt::format("--device: {} is too small; the least is 0", device_));
     output_options_.resolved_format();
+    check_replay();
+    if (!picture_.empty()) check_writable(picture_);
     const auto top = static_cast<std::size_t>(top_);
     std::vector<std::string> paths = {file_};
     if (!diff_.empty()) paths.push_back(diff_);
@@ -73,6 +87,63 @@ class SnapshotCommand : public Command {
   }
 
  private:
+  void add_replay_options(CLI::App& app) {
+    constexpr const char* kReplay = "Replay";
+    app.add_flag("--replay", replays_,
+                 "ask PyTorch's allocator for the recorded requests again, with other settings: what it would reserve, "
+                 "whether it fits, and the least memory that suffices")
+        ->group(kReplay);
+    app.add_option("--allocator", settings_,
+                   "with --replay: only this setting, as PYTORCH_CUDA_ALLOC_CONF has it, such as "
+                   "expandable_segments:True,max_split_size_mb:128, or default; may be given several times [the file's "
+                   "own, and those that people try]")
+        ->type_name("SETTING")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->group(kReplay);
+    app.add_option(
+           "--capacity", capacity_,
+           "with --replay: the most that may be reserved, as set_per_process_memory_fraction limits it [what the "
+           "device allowed where a request failed; otherwise no limit]")
+        ->type_name("SIZE")
+        ->group(kReplay);
+    app.add_option("--without", replay_.without,
+                   "with --replay: leave out the blocks of this category, or those with a line of their stack that has "
+                   "this text")
+        ->type_name("TEXT")
+        ->group(kReplay);
+  }
+
+  void check_replay() {
+    const char* given = !settings_.empty() ? "--allocator" : !capacity_.empty() ? "--capacity" : "--without";
+    const bool has_options = !settings_.empty() || !capacity_.empty() || !replay_.without.empty();
+    require(replays_ || !has_options, fmt::format("{} is an option of --replay; add it", given));
+    require(!replays_ || diff_.empty(), "--replay: one file is replayed; leave --diff out");
+    for (const std::string& setting : settings_)
+      replay_.settings.push_back(parse_option("--allocator", setting, allocator_setting));
+    if (!capacity_.empty())
+      replay_.capacity_bytes = static_cast<std::uint64_t>(parse_option("--capacity", capacity_, parse_bytes));
+  }
+
+  // With --replay of each device with a history. Otherwise of a file in which a request failed, where a replay takes no
+  // more than about a second.
+  std::optional<MemoryReplay> replay_of(const std::string& path, const Snapshot& snapshot,
+                                        const MemoryAnalysis& analysis, std::size_t files) const {
+    constexpr std::uint64_t kMostEvents = std::uint64_t{1} << 18;
+    const MemoryReport& report = analysis.report;
+    if (!replays_ && (files > 1 || report.out_of_memory.empty() || report.events > kMostEvents)) return {};
+    const auto has_history = [&](std::int64_t device) { return history_of(snapshot, device).size() > 0; };
+    if (!has_history(report.device) && std::ranges::any_of(chosen_devices(path, snapshot), has_history)) return {};
+    constexpr std::uint64_t kFewEvents = std::uint64_t{1} << 15;
+    ReplayOptions options = replay_;
+    options.finds_least_capacity = replays_ || report.events <= kFewEvents;
+    try {
+      return replay_history(snapshot, report.device, analysis, options, stop_if_interrupted);
+    } catch (const Error& error) {
+      throw Error(fmt::format("'{}' cannot be replayed: {}", path, error.what()), error.kind());
+    }
+  }
+
   std::vector<tables::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
     const bool is_drawn = paths.size() == 1 && output_options_.resolved_format() == Format::table;
     const std::size_t width = page_width();
@@ -80,22 +151,36 @@ class SnapshotCommand : public Command {
     Progress progress(std::vector<double>(paths.size(), 1));
     for (const std::string& path : paths) {
       progress.start_row(files.size(), path);
-      const Snapshot snapshot = read_snapshot(path, [&](double share) {
-        stop_if_interrupted();
-        constexpr double kShareOfReading = 0.8;
-        progress.update("reading", kShareOfReading * share);
-      });
+      const Snapshot snapshot = read_snapshot(
+          path,
+          [&](double share) {
+            stop_if_interrupted();
+            constexpr double kShareOfReading = 0.8;
+            progress.update("reading", kShareOfReading * share);
+          },
+          replay_.without);
       files.push_back({path, snapshot.format, {}});
+      files.back().shows_replays = replays_;
       for (const std::int64_t device : chosen_devices(path, snapshot)) {
         MemoryAnalysis analysis = analyse_memory(snapshot, device, stop_if_interrupted);
         if (is_drawn) {
           files.back().timelines.push_back(make_timeline(snapshot, analysis, usual_axis(analysis.report),
                                                          tables::timeline_columns(width), stop_if_interrupted));
         }
+        if (!picture_.empty()) draw(path, snapshot, analysis);
+        files.back().replays.push_back(replay_of(path, snapshot, analysis, paths.size()));
         files.back().devices.push_back(std::move(analysis.report));
       }
     }
     return files;
+  }
+
+  void draw(const std::string& path, const Snapshot& snapshot, const MemoryAnalysis& analysis) const {
+    require(diff_.empty(), "--picture: one file is drawn; leave --diff out");
+    require(chosen_devices(path, snapshot).size() == 1,
+            fmt::format("--picture: '{}' has several devices; choose one with --device", path));
+    if (analysis.report.events == 0) throw Error(fmt::format("--picture: '{}' has no history to draw", path));
+    write_file(picture_, tables::timeline_svg(path, snapshot, analysis));
   }
 
   std::vector<std::int64_t> chosen_devices(const std::string& path, const Snapshot& snapshot) const {
@@ -116,7 +201,10 @@ class SnapshotCommand : public Command {
     if (!have_common) throw Error(fmt::format("'{}' and '{}' have no device in common", a.path, b.path));
   }
 
-  std::string file_, diff_;
+  std::string file_, diff_, picture_, capacity_;
+  std::vector<std::string> settings_;
+  bool replays_ = false;
+  ReplayOptions replay_;
   std::int64_t device_ = 0, top_ = 15;
   const CLI::Option* device_option_ = nullptr;
   OutputOptions output_options_;

@@ -116,7 +116,7 @@ MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, con
   const std::vector<MemoryCycle> cycles = cycles_of(snapshot, history, lifetimes, summary, repetitions, stop_point);
   if (repetitions.each.empty()) repetitions = repetitions_by_level(summary, cycles, lifetimes, history.size());
   MemoryReport& report = summary.report;
-  infer_categories(snapshot, repetitions, report.phases, history.size(), stop_point, lifetimes);
+  infer_categories(snapshot, repetitions, report, history.size(), stop_point, lifetimes);
   const auto fill_contents = [&](MemoryContents& contents) { fill(snapshot, lifetimes, stop_point, contents); };
 
   report.device = device;

@@ -23,11 +23,10 @@ bool may_be_workspace(const Snapshot& snapshot, const BlockLife& life) {
 
 class Judge {
  public:
-  Judge(const Snapshot& snapshot, const Repetitions& repetitions, const std::vector<MemoryPhase>& phases,
-        std::size_t events)
-      : snapshot_(snapshot), each_(repetitions.each) {
+  Judge(const Snapshot& snapshot, const Repetitions& repetitions, const MemoryReport& report, std::size_t events)
+      : snapshot_(snapshot), each_(repetitions.each), failures_(report.out_of_memory) {
     // In the order of their begins. PyTorch's threads of autograd have no Python frames.
-    for (const MemoryPhase& phase : phases) {
+    for (const MemoryPhase& phase : report.phases) {
       if (phase.name.find("backward") == std::string::npos && phase.name.find("Backward") == std::string::npos)
         continue;
       if (backwards_.empty() || phase.end.moment > backwards_.back().second)
@@ -39,7 +38,19 @@ class Judge {
     short_events_ = std::max(kLeastShort, length / 100);
   }
 
+  // What forward still holds when memory runs out was saved, though the exception frees it before any backward.
   InferredCategory judge(const BlockLife& life) const {
+    const InferredCategory category = judge_by_life(life);
+    const bool is_held = category == InferredCategory::temporary && !snapshot_.origins[life.origin].in_backward &&
+                         !is_marked_backward(life.begin) &&
+                         std::ranges::any_of(failures_, [&](const OutOfMemoryEvent& failure) {
+                           return life.is_allocated(failure.when.moment);
+                         });
+    return is_held ? InferredCategory::activation : category;
+  }
+
+ private:
+  InferredCategory judge_by_life(const BlockLife& life) const {
     const SnapshotOrigin& origin = snapshot_.origins[life.origin];
     if (life.freed == kNever && life.begin <= first_begin_ && !origin.in_optimizer) {
       return InferredCategory::parameter_or_state;
@@ -52,12 +63,12 @@ class Judge {
     }
     if (life.freed != kNever && life.freed - life.begin <= short_events_) return InferredCategory::temporary;
     if (repetition == nullptr) return life.freed == kNever ? InferredCategory::unknown : InferredCategory::temporary;
-    return judge(life, origin, *repetition);
+    return judge_long_life(life, origin, *repetition);
   }
 
- private:
   // A block that was allocated in a repetition and lives for some time.
-  InferredCategory judge(const BlockLife& life, const SnapshotOrigin& origin, const Repetition& repetition) const {
+  InferredCategory judge_long_life(const BlockLife& life, const SnapshotOrigin& origin,
+                                   const Repetition& repetition) const {
     const bool in_backward = origin.in_backward || life.begin > repetition.peak || is_marked_backward(life.begin);
     if (life.freed > repetition.end) {  // never, or later
       const bool is_first = &repetition == &each_.front();
@@ -85,6 +96,7 @@ class Judge {
 
   const Snapshot& snapshot_;
   const std::vector<Repetition>& each_;
+  const std::vector<OutOfMemoryEvent>& failures_;
   std::vector<std::pair<std::size_t, std::size_t>> backwards_;  // the moments of annotations of backward
   std::size_t first_begin_;
   std::size_t short_events_;
@@ -92,10 +104,10 @@ class Judge {
 
 }  // namespace
 
-void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions, const std::vector<MemoryPhase>& phases,
+void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions, const MemoryReport& report,
                       std::size_t events, const StopPoint& stop_point, Lifetimes& lifetimes) {
   if (snapshot.has_categories()) return;
-  const Judge judge(snapshot, repetitions, phases, events);
+  const Judge judge(snapshot, repetitions, report, events);
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<BlockLife*>> alike;  // by size and origin
   std::size_t index = 0;
   for (auto* lives : {&lifetimes.older, &lifetimes.recorded}) {

@@ -17,9 +17,10 @@ namespace {
 
 // The last two parts of a path.
 std::string_view short_path(std::string_view path) {
-  const std::size_t last = path.rfind('/');
+  constexpr std::string_view kSeparators = "/\\";
+  const std::size_t last = path.find_last_of(kSeparators);
   if (last == std::string_view::npos || last == 0) return path;
-  const std::size_t before = path.rfind('/', last - 1);
+  const std::size_t before = path.find_last_of(kSeparators, last - 1);
   return before == std::string_view::npos ? path : path.substr(before + 1);
 }
 

@@ -21,7 +21,8 @@ namespace ridgepoint {
 //   optimizer_state     its stack is in the optimizer, and it outlives its repetition
 //   gradient            allocated after the peak of a repetition or in backward (by its stack or by an annotation), and
 //                       freed in the next one; or never freed, and of the first or the last repetition
-//   activation          alive at the peak of its repetition, and freed in it
+//   activation          alive at the peak of its repetition, and freed in it; or of forward, and alive when a request
+//                       failed
 //   temporary           any other block that its repetition frees, and one that lives for few events
 //   workspace           as large as a workspace of cuBLAS, asked for in a forward or without frames, never freed, and
 //                       the only such block: one for each thread that calls cuBLAS
@@ -39,7 +40,8 @@ inline constexpr auto kInferredCategoryNames = enum_names<InferredCategory>(
     "unknown", "parameter_or_state", "optimizer_state", "gradient", "activation", "temporary", "workspace");
 
 // Sets the category of every life to an InferredCategory. Does nothing where the file names categories.
-void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions, const std::vector<MemoryPhase>& phases,
+// Of the report, phases and failures are there.
+void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions, const MemoryReport& report,
                       std::size_t events, const StopPoint& stop_point, Lifetimes& lifetimes);
 
 std::string_view category_name(const Snapshot& snapshot, std::uint8_t category);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "core/rounding.h"
 
@@ -19,6 +20,7 @@ BlockLife requested_life(const Request& request) {
   life.rounding_bytes = static_cast<std::uint32_t>(life.bytes - request.size_bytes);
   life.origin = request.origin;
   life.category = request.category;
+  life.stream = request.stream;
   return life;
 }
 
@@ -81,10 +83,10 @@ class Finder {
 
   // The segments at the end have the exact sizes of the blocks that are live there, and the blocks that no event names.
   void match_segments() {
-    std::unordered_map<std::uint64_t, const SnapshotBlock*> live;
+    std::unordered_map<std::uint64_t, std::pair<const SnapshotBlock*, std::uint16_t>> live;  // and its stream
     for (const SnapshotSegment* segment : segments_) {
       for (const SnapshotBlock& block : segment->blocks) {
-        if (block.state != BlockState::inactive) live.emplace(block.address, &block);
+        if (block.state != BlockState::inactive) live.emplace(block.address, std::pair(&block, segment->stream));
       }
     }
     for (std::uint32_t place = 0; place < history_.place_count(); ++place) {
@@ -92,28 +94,29 @@ class Finder {
       if (tracker_.life_at(place) == kNoLife) continue;
       const auto found = live.find(history_.address(place));
       if (tracker_.is_live(place) && found != live.end()) {
-        take_size(lives_[tracker_.life_at(place)], *found->second);
+        take_size(lives_[tracker_.life_at(place)], *found->second.first);
       } else if (tracker_.is_live(place)) {
         if (!segments_.empty()) ++lives_.missing_at_end;
       } else if (found != live.end()) {
         // Allocated after the last event.
-        add_silent(*found->second, static_cast<std::uint32_t>(history_.size()));
+        add_silent(*found->second.first, found->second.second, static_cast<std::uint32_t>(history_.size()));
       }
       if (found != live.end()) live.erase(found);
     }
     for (const SnapshotSegment* segment : segments_) {
       for (const SnapshotBlock& block : segment->blocks) {
-        if (block.state != BlockState::inactive && live.contains(block.address)) add_silent(block, 0);
+        if (block.state != BlockState::inactive && live.contains(block.address)) add_silent(block, segment->stream, 0);
       }
     }
   }
 
-  void add_silent(const SnapshotBlock& block, std::uint32_t begin) {
+  void add_silent(const SnapshotBlock& block, std::uint16_t stream, std::uint32_t begin) {
     BlockLife life;
     take_size(life, block);
     life.begin = begin;
     if (block.state == BlockState::active_pending_free) life.freed = begin;
     life.origin = block.origin;
+    life.stream = stream;
     life.category = block.category;
     lives_.older.push_back(life);
     lives_.older_addresses.push_back(block.address);

@@ -23,6 +23,7 @@ struct BlockLife {
   std::uint32_t freed = kNever;      // the moment at which the program freed it
   std::uint32_t end = kNever;        // the moment at which it could be given out again
   std::uint32_t origin = kNoOrigin;
+  std::uint16_t stream = 0;  // index in Snapshot::streams
   std::uint8_t category = 0;
   bool is_exact = false;  // the size is the file's; otherwise the allocator's rules give it
 

@@ -15,12 +15,6 @@ bool is_free(MemoryEventKind kind) {
   return kind == MemoryEventKind::free || kind == MemoryEventKind::free_requested ||
          kind == MemoryEventKind::free_completed;
 }
-bool takes_segment(MemoryEventKind kind) {
-  return kind == MemoryEventKind::segment_alloc || kind == MemoryEventKind::segment_map;
-}
-bool returns_segment(MemoryEventKind kind) {
-  return kind == MemoryEventKind::segment_free || kind == MemoryEventKind::segment_unmap;
-}
 
 // Follows the annotations of a device beside its events.
 class PhaseFollower {

@@ -79,9 +79,10 @@ struct SnapshotFrame {
 
 inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
 
-// What is kept of a stack: its first line that is not hidden, its first line that belongs neither to PyTorch nor to
-// Python, and what its lines say. Stacks that agree in these share one origin. `phase` and `formula` are numbers of
-// texts, of runs of ours alone, whose first frames are named "op of module", or "parameter name".
+// What is kept of a stack: its first line that is not hidden, of C++ where it has no other one, its first line that
+// belongs neither to PyTorch nor to Python, and what its lines say. Stacks that agree in these share one origin.
+// `phase` and `formula` are numbers of texts, of runs of ours alone, whose first frames are named "op of module", or
+// "parameter name".
 struct SnapshotOrigin {
   std::uint32_t frame = kNoFrame;
   std::uint32_t caller = kNoFrame;
@@ -91,6 +92,8 @@ struct SnapshotOrigin {
   bool in_optimizer = false;
   bool in_backward = false;
   bool in_forward = false;
+  bool empties_cache = false;  // the program called torch.cuda.empty_cache()
+  bool is_marked = false;      // a line has the text that the reader was asked for
   bool operator==(const SnapshotOrigin&) const = default;
 };
 
@@ -131,6 +134,16 @@ struct SnapshotBlock {
   std::uint8_t category = 0;
 };
 
+// A stream, whose blocks no other stream is given, or a stream in the private pool of a captured graph.
+struct SnapshotStream {
+  std::int64_t stream = 0;
+  std::uint32_t pool = kNoPool;  // a number of pool ids; they stand in no order
+
+  static constexpr std::uint32_t kNoPool = 0;
+  bool is_private() const { return pool != kNoPool; }
+  bool operator==(const SnapshotStream&) const = default;
+};
+
 struct SnapshotSegment {
   std::int64_t device = 0;
   std::uint64_t address = 0;
@@ -138,6 +151,7 @@ struct SnapshotSegment {
   std::uint32_t origin = kNoOrigin;
   bool is_large = false;
   bool is_expandable = false;
+  std::uint16_t stream = 0;                // index in Snapshot::streams
   std::vector<SnapshotBlock> blocks = {};  // in the order of their addresses
 };
 
@@ -180,8 +194,9 @@ struct Snapshot {
   std::vector<SnapshotOrigin> origins = {SnapshotOrigin{}};
   std::vector<std::vector<std::uint32_t>> stacks = {{}};  // numbers of frames, the innermost first
   std::vector<std::string> categories = {"unknown"};      // as the file names them; index 0 where it names none
-  std::vector<SnapshotSegment> segments;                  // by device
-  std::vector<MemoryHistory> histories;                   // by device
+  std::vector<SnapshotStream> streams = {SnapshotStream{}};
+  std::vector<SnapshotSegment> segments;  // by device
+  std::vector<MemoryHistory> histories;   // by device
   std::vector<SnapshotAnnotation> annotations;
   SnapshotSettings settings;
   SnapshotOmissions omissions;

@@ -134,9 +134,64 @@ TEST_F(SnapshotProgram, wrong_options_exit_2) {
   EXPECT_THAT(run({path("a.pickle"), "--device", "1"}).error, HasSubstr("it has 0"));
 }
 
+TEST_F(SnapshotProgram, replays_the_requests) {
+  const ProgramResult result = run({path("b.pickle"), "--replay", "--format", "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json replay = nlohmann::json::parse(result.output).at(0).at("replay");
+  EXPECT_EQ(replay["reserved_bytes"], 20 * kMiB);  // the file has a segment of 40 MiB, which no rule asks for
+  EXPECT_EQ(replay["allocated_bytes"], 14 * kMiB);
+  EXPECT_EQ(replay["least_capacity_bytes"], 20 * kMiB);
+  EXPECT_EQ(replay["fits"], nullptr);
+  EXPECT_EQ(replay["settings"][0]["setting"], "default");
+  EXPECT_GT(replay["settings"].size(), 4u);
+
+  const ProgramResult one = run({path("b.pickle"), "--replay", "--allocator", "expandable_segments:True", "--allocator",
+                                 "default", "--capacity", "19MiB", "--without", "ffn.w1"});
+  EXPECT_EQ(one.exit_code, 0) << one.error;
+  EXPECT_THAT(one.output, AllOf(HasSubstr("expandable_segments:True"), HasSubstr("Left out by --without 'ffn.w1'")));
+  EXPECT_THAT(run({path("b.pickle"), "--replay", "--capacity", "12MiB"}).output, HasSubstr("no: 8.00 MiB at event 2"));
+  EXPECT_THAT(run({path("b.pickle"), "--replay", "--capacity", "4MiB"}).output,
+              HasSubstr("The largest request has 8.00 MiB, more than the capacity."));
+  EXPECT_THAT(run({path("b.pickle"), "--replay", "--format", "csv"}).output,
+              AllOf(StartsWith("device,setting,reserved_bytes"), HasSubstr("0,default,")));
+}
+
+TEST_F(SnapshotProgram, a_replay_refuses_what_it_cannot_do) {
+  for (const auto& [arguments, reason] :
+       {std::pair(std::vector<std::string>{"--allocator", "default"}, "--allocator is an option of --replay"),
+        std::pair(std::vector<std::string>{"--capacity", "1GiB"}, "--capacity is an option of --replay"),
+        std::pair(std::vector<std::string>{"--without", "x"}, "--without is an option of --replay"),
+        std::pair(std::vector<std::string>{"--replay", "--diff", "b"}, "leave --diff out"),
+        std::pair(std::vector<std::string>{"--replay", "--capacity", "much"}, "--capacity: 'much' is not a size"),
+        std::pair(std::vector<std::string>{"--replay", "--allocator", "max_split:1"},
+                  "did you mean 'max_split_size_mb'"),
+        std::pair(std::vector<std::string>{"--replay", "--allocator", "max_split_size_mb:x"}, "--allocator: max_split"),
+        std::pair(std::vector<std::string>{"--replay", "--without", "nothing"}, "no block of device 0 has a frame")}) {
+    std::vector<std::string> all = {path("b.pickle")};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const ProgramResult result = run(all);
+    EXPECT_EQ(result.exit_code, 2) << reason;
+    EXPECT_THAT(result.error, HasSubstr(reason));
+  }
+  write_file(path("state.json"), R"([{"device": 0, "address": 4096, "total_size": 2097152, "blocks": []}])");
+  const ProgramResult result = run({path("state.json"), "--replay"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, AllOf(HasSubstr(path("state.json")), HasSubstr("_record_memory_history")));
+}
+
+TEST_F(SnapshotProgram, draws_the_timeline_of_a_file) {
+  ASSERT_EQ(run({path("a.pickle"), "--picture", path("a.svg")}).exit_code, 0);
+  EXPECT_THAT(read_file(path("a.svg"), kMiB), AllOf(StartsWith("<svg"), HasSubstr("a.pickle, device 0"),
+                                                    HasSubstr("peak 8.00 MiB allocated"), EndsWith("</svg>\n")));
+  EXPECT_THAT(run({path("a.pickle"), path("b.pickle"), "--picture", path("b.svg")}).error,
+              HasSubstr("one file is drawn"));
+  write_file(path("state.json"), R"([{"device": 0, "address": 4096, "total_size": 2097152, "blocks": []}])");
+  EXPECT_THAT(run({path("state.json"), "--picture", path("b.svg")}).error, HasSubstr("has no history to draw"));
+}
+
 TEST_F(SnapshotProgram, help_shows_the_file_as_an_argument) {
   EXPECT_THAT(run({"--help"}).output, AllOf(HasSubstr("Usage: ridgepoint snapshot FILE [OPTIONS]"),
-                                            HasSubstr("  FILE           the snapshot")));
+                                            HasSubstr("  FILE                 the snapshot")));
 }
 
 }  // namespace

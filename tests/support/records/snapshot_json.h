@@ -20,6 +20,9 @@ inline nlohmann::json frame_json(const std::string& filename, int line, const st
   return {{"filename", filename}, {"line", line}, {"name", name}};
 }
 
+// The innermost line first.
+inline nlohmann::json stack_json(const std::vector<nlohmann::json>& lines) { return lines; }
+
 // One device. Events are 10 us apart.
 class SnapshotJson {
  public:

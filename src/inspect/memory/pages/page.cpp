@@ -23,9 +23,10 @@ constexpr std::string_view kUsualColumns[] = {"peak_allocated", "peak_reserved",
 // The sections of a page for people. Those that have nothing to show are left out.
 class Sections {
  public:
-  // `run` is null for a file, and `timeline` where none is drawn.
-  Sections(const MemoryReport& report, const Timeline* timeline, const MemoryRun* run, std::size_t top)
-      : report_(report), timeline_(timeline), run_(run), top_(top == 0 ? SIZE_MAX : top) {}
+  // `run` is null for a file, `timeline` where none is drawn, and `replay` where none was made.
+  Sections(const MemoryReport& report, const Timeline* timeline, const MemoryRun* run, std::size_t top,
+           const MemoryReplay* replay = nullptr)
+      : report_(report), timeline_(timeline), run_(run), replay_(replay), top_(top == 0 ? SIZE_MAX : top) {}
 
   // What was held when requests failed.
   std::vector<Table> failures() {
@@ -135,13 +136,24 @@ class Sections {
 
   void of_file() {
     of_failures();
-    add("Growth between repetitions", report_.leaks.groups.empty() ? Table{} : leak_table(report_.leaks, top_));
-    tables_.back().remark = leak_sentence(report_.leaks);
+    if (!report_.out_of_memory.empty()) {
+      const std::string avoided = replay_ != nullptr ? avoidance_sentence(*replay_) : std::string();
+      remark("What would have avoided it",
+             avoided + (avoided.empty() ? "" : "\n") +
+                 "`ridgepoint snapshot FILE --replay` shows the figures of each setting of the allocator, and how much "
+                 "memory suffices.");
+    }
+    const MemoryLeaks& leaks = report_.leaks;
+    if (leaks.basis == MemoryLeaks::Basis::none) return;
+    add(leaks.basis == MemoryLeaks::Basis::window ? "Growth" : "Growth between repetitions",
+        leaks.groups.empty() ? Table{} : leak_table(leaks, top_));
+    tables_.back().remark = leak_sentence(leaks);
   }
 
   const MemoryReport& report_;
   const Timeline* timeline_;
   const MemoryRun* run_;
+  const MemoryReplay* replay_;
   std::size_t top_;
   std::vector<Table> tables_;
 };
@@ -158,6 +170,18 @@ std::string caption_of(const SnapshotFileView& file, const MemoryReport& report)
     text +=
         fmt::format("\nThe first {} events, those of the warm-up, do not count for peaks.", report.window.begin.moment);
   return text + '\n' + history_sentence(report);
+}
+
+Table replay_section(const MemoryReplay* replay) {
+  Table table;
+  if (replay == nullptr) {
+    table.remark = "This device has no history to replay.";
+    return table;
+  }
+  table = replay_table(*replay);
+  table.title = fmt::format("{} requests, asked of PyTorch's allocator again", replay->allocations);
+  table.remark = replay_sentences(*replay);
+  return table;
 }
 
 Page page_of_run(const MemoryRun& run, const MemoryViewOptions& options, Format format) {
@@ -204,17 +228,25 @@ Page snapshot_page(const SnapshotFileView& file, std::size_t top, Format format)
   Page page;
   page.shown_by = "A wider terminal or --format json";
   if (format == Format::csv) {
-    page.tables.push_back(snapshot_rows(file));
+    page.tables.push_back(file.shows_replays ? replay_rows(file) : snapshot_rows(file));
     return page;
   }
   for (std::size_t i = 0; i < file.devices.size(); ++i) {
     const MemoryReport& report = file.devices[i];
+    const MemoryReplay* replay = i < file.replays.size() && file.replays[i] ? &*file.replays[i] : nullptr;
     if (!is_for_people(format)) {
-      page.documents.push_back(dump_json(snapshot_json(file, report)));
+      Json json = snapshot_json(file, report);
+      if (file.shows_replays && replay != nullptr) json["replay"] = json_of(*replay);
+      page.documents.push_back(dump_json(json));
+      continue;
+    }
+    if (file.shows_replays) {
+      page.tables.push_back(replay_section(replay));
+      page.tables.back().caption = caption_of(file, report);
       continue;
     }
     const bool is_drawn = format == Format::table && i < file.timelines.size();
-    std::vector<Table> tables = Sections(report, is_drawn ? &file.timelines[i] : nullptr, nullptr, top).all();
+    std::vector<Table> tables = Sections(report, is_drawn ? &file.timelines[i] : nullptr, nullptr, top, replay).all();
     tables.front().caption = caption_of(file, report);
     std::ranges::move(tables, std::back_inserter(page.tables));
   }

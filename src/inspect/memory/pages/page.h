@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "inspect/memory/replay/replay.h"
 #include "inspect/memory/report.h"
 #include "inspect/memory/run/measure_memory.h"
 #include "inspect/memory/timeline.h"
@@ -33,7 +34,9 @@ struct SnapshotFileView {
   std::string path;
   std::string format;  // "pickle, protocol 4"
   std::vector<MemoryReport> devices;
-  std::vector<Timeline> timelines = {};  // of the devices, each as wide as it is drawn; may be empty
+  std::vector<Timeline> timelines = {};                   // of the devices, each as wide as it is drawn; may be empty
+  std::vector<std::optional<MemoryReplay>> replays = {};  // of the devices, or empty
+  bool shows_replays = false;                             // and nothing else; otherwise what avoids a failure
 };
 
 // `top`: lines of the tables by frame, of leaks and of failures; 0 shows all.
@@ -52,5 +55,7 @@ std::size_t timeline_columns(std::size_t width);
 // its events.
 std::string timeline_csv(const MemoryRun& run);
 std::string timeline_svg(const MemoryRun& run, TimelineAxis axis);
+// The same picture of a file with events.
+std::string timeline_svg(const std::string& path, const Snapshot& snapshot, const MemoryAnalysis& memory);
 
 }  // namespace ridgepoint::tables

@@ -31,6 +31,9 @@ Table request_table(const std::vector<MemoryRequest>& requests, std::size_t top)
 // A row a name of the annotations.
 Table annotation_table(const MemoryReport& report);
 Table leak_table(const MemoryLeaks& leaks, std::size_t top);
+// A row a setting; and the same of all devices as rows of CSV.
+Table replay_table(const MemoryReplay& replay);
+Table replay_rows(const SnapshotFileView& file);
 
 // Sentences; empty where there is nothing to say.
 std::string device_sentence(const Record& record);
@@ -45,12 +48,17 @@ std::string retry_sentence(const AllocatorRetries& retries);
 // `work_problem`: why the work of the device is not known, of a run.
 std::string sawtooth_sentence(const MemoryReport& report, bool is_run, const std::string& work_problem);
 
+std::string replay_sentences(const MemoryReplay& replay);
+// What would have avoided a failure of the file, with the replay as its proof.
+std::string avoidance_sentence(const MemoryReplay& replay);
+
 std::string_view name(MemoryLeaks::Basis basis);
 
 // All figures of a run, the fields of its record included.
 Json memory_json(const MemoryRun& run);
 // All figures of a device of a file, and the same as rows of one table.
 Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report);
+Json json_of(const MemoryReplay& replay);
 Table snapshot_rows(const SnapshotFileView& file);
 
 }  // namespace ridgepoint::tables

@@ -141,7 +141,7 @@ std::string fragmentation_sentence(const MemoryReport& report) {
 }
 
 std::string leak_sentence(const MemoryLeaks& leaks) {
-  if (leaks.basis == Basis::none) return "Nothing repeats in the history, so growth cannot be told from use.";
+  if (leaks.basis == Basis::none) return "";
   if (leaks.basis == Basis::window) {
     if (leaks.leaked_bytes == 0)
       return "Nothing repeats in the history; memory did not grow from its begin to its end.";

@@ -20,6 +20,8 @@ Cell percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? Cell() : Cell(100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
+constexpr std::size_t kLeastCaller = 24;  // characters of the line that called
+
 std::string name_of(const MemoryGroup& group) { return group.module.empty() ? "-" : group.module; }
 
 std::string plural(const std::string& category) {
@@ -176,8 +178,9 @@ Table group_table(const MemoryContents& contents, std::optional<std::string_view
 Table origin_table(const MemoryContents& contents, std::size_t top) {
   const std::uint64_t whole_bytes = contents.levels.allocated_bytes;
   Table table;
-  table.columns = {right("bytes"), {"share", "%", "{:.1f}"}, right("blocks"), left("frame"), left("called from", 1)};
+  table.columns = {right("bytes"), {"share", "%", "{:.1f}"}, right("blocks"), left("frame"), left("called from")};
   table.key_columns = 4;
+  table.least_last_columns = kLeastCaller;
   const std::size_t shown = std::min(contents.origins.size(), top);
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryShare& share = contents.origins[i];
@@ -236,8 +239,9 @@ Table annotation_table(const MemoryReport& report) {
 
 Table leak_table(const MemoryLeaks& leaks, std::size_t top) {
   Table table;
-  table.columns = {right("bytes"), right("blocks"), right("of size"), left("frame"), left("called from", 1)};
+  table.columns = {right("bytes"), right("blocks"), right("of size"), left("frame"), left("called from")};
   table.key_columns = 4;
+  table.least_last_columns = kLeastCaller;
   const std::size_t shown = std::min(leaks.groups.size(), top);
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryLeak& leak = leaks.groups[i];

@@ -45,10 +45,11 @@ std::vector<double> levels_of(const Timeline& timeline) {
 
 class Picture {
  public:
-  Picture(const MemoryRun& run, TimelineAxis axis)
-      : timeline_(make_timeline(run.snapshot, run.memory, axis, static_cast<std::size_t>(kPlotWidth))),
+  Picture(const Snapshot& snapshot, const MemoryAnalysis& memory, TimelineAxis axis, const std::string& title,
+          const std::string& subtitle)
+      : timeline_(make_timeline(snapshot, memory, axis, static_cast<std::size_t>(kPlotWidth))),
         y_(SvgAxis::linear(levels_of(timeline_), SvgUnit::bytes, true)),
-        canvas_(kWidth, kHeight, title_of(run.run), subtitle_of(run)) {}
+        canvas_(kWidth, kHeight, title, subtitle) {}
 
   std::string svg() {
     axes();
@@ -172,6 +173,16 @@ class Picture {
 
 }  // namespace
 
-std::string timeline_svg(const MemoryRun& run, TimelineAxis axis) { return Picture(run, axis).svg(); }
+std::string timeline_svg(const MemoryRun& run, TimelineAxis axis) {
+  return Picture(run.snapshot, run.memory, axis, title_of(run.run), subtitle_of(run)).svg();
+}
+
+std::string timeline_svg(const std::string& path, const Snapshot& snapshot, const MemoryAnalysis& memory) {
+  const MemoryReport& report = memory.report;
+  return Picture(snapshot, memory, usual_axis(report), fmt::format("Memory of {}, device {}", path, report.device),
+                 fmt::format("{} events; peak {} allocated, {} requested", report.events,
+                             format_bytes(report.peak.allocated_bytes), format_bytes(report.peak.requested_bytes)))
+      .svg();
+}
 
 }  // namespace ridgepoint::tables

@@ -30,10 +30,19 @@ std::size_t SnapshotCollector::FrameHash::operator()(const SnapshotFrame& frame)
 }
 
 std::size_t SnapshotCollector::OriginHash::operator()(const SnapshotOrigin& origin) const {
-  const unsigned flags =
-      (origin.in_optimizer ? 1U : 0U) | (origin.in_backward ? 2U : 0U) | (origin.in_forward ? 4U : 0);
+  unsigned flags = 0;
+  for (const bool flag :
+       {origin.in_optimizer, origin.in_backward, origin.in_forward, origin.empties_cache, origin.is_marked})
+    flags = flags << 1 | (flag ? 1 : 0);
   return mix_hash(mix_hash(mix_hash(origin.frame, origin.caller), origin.formula),
-                  std::uint64_t{origin.phase} << 3 | flags);
+                  std::uint64_t{origin.phase} << 5 | flags);
+}
+
+SnapshotValue SnapshotValue::pair_of(std::int64_t first, std::int64_t second) {
+  if (first == 0 && second == 0) return {Kind::pair, 0, 0};
+  const std::uint64_t hash =
+      mix_hash(mix_hash(1, static_cast<std::uint64_t>(first)), static_cast<std::uint64_t>(second));
+  return {Kind::pair, 0, static_cast<std::int64_t>(hash >> 1 | 1)};
 }
 
 void SnapshotCollector::check_open() const {
@@ -68,6 +77,7 @@ SnapshotValue SnapshotCollector::open_list() {
   list.origin = {};
   list.last_frame = kNoFrame;
   list.history = {};
+  list.integer_count = 0;
   list.traces.clear();
   return {Kind::list, id, 0};
 }
@@ -120,6 +130,8 @@ SnapshotValue SnapshotCollector::append(SnapshotValue list, SnapshotValue item) 
     load_event(item.id);
     item = {Kind::event, 0, 0};
   }
+  if (item.kind == Kind::integer && target.integer_count++ < target.integers.size())
+    target.integers[target.integer_count - 1] = item.number;
   if (!begin_item(target, item.kind)) return item;
   switch (item.kind) {
     case Kind::frame: add_frame(target, item.id); return item;
@@ -232,7 +244,9 @@ SnapshotValue SnapshotCollector::close_list(List& list) {
     case Kind::block: return {Kind::blocks, list.storage, 0};
     case Kind::segment: return {Kind::segments, 0, 0};
     case Kind::annotation: return {Kind::annotations, 0, 0};
-    default: return {Kind::other, 0, 0};
+    default:
+      return list.integer_count == 2 ? SnapshotValue::pair_of(list.integers[0], list.integers[1])
+                                     : SnapshotValue{Kind::other, 0, 0};
   }
 }
 
@@ -253,11 +267,16 @@ void SnapshotCollector::add_frame(List& list, std::uint32_t frame) {
   if (frame == list.last_frame) return;  // a recursion
   list.last_frame = frame;
   const FrameTraits& traits = frame_traits_[frame];
-  list.origin.in_optimizer |= traits.in_optimizer;
+  // The forward and the backward of a closure are not the optimizer's work.
+  list.origin.in_optimizer |= traits.in_optimizer && !list.origin.in_forward && !list.origin.in_backward;
   list.origin.in_backward |= traits.in_backward;
   list.origin.in_forward |= traits.in_forward;
+  list.origin.empties_cache |= traits.empties_cache;
+  list.origin.is_marked |= traits.is_marked;
   if (traits.is_hidden) return;
-  if (list.origin.frame == kNoFrame) list.origin.frame = frame;
+  // A line of C++ is shown where there is no other one.
+  const bool was_native = list.origin.frame != kNoFrame && frame_traits_[list.origin.frame].is_native;
+  if (list.origin.frame == kNoFrame || (was_native && !traits.is_native)) list.origin.frame = frame;
   if (list.origin.caller == kNoFrame && !traits.is_framework) list.origin.caller = frame;
 }
 

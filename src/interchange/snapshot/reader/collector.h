@@ -10,10 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/types/enum_names.h"
@@ -89,7 +92,8 @@ struct SnapshotValue {
     integer,
     real,
     text,
-    other,       // a value that has no meaning here: a tuple, bytes
+    other,       // a value that has no meaning here: another tuple, bytes
+    pair,        // a tuple of two integers, or a list of them: the id of a pool of memory
     spent,       // a block, segment or annotation that was added to what it belongs to
     past_event,  // the same of an event
     empty_list,
@@ -115,6 +119,8 @@ struct SnapshotValue {
   std::int64_t number = 0;  // a real is rounded towards zero
 
   bool is_open() const { return kind == Kind::dict || kind == Kind::list; }
+  // Its number is 0 of two zeros, and another one for any other pair.
+  static SnapshotValue pair_of(std::int64_t first, std::int64_t second);
 };
 
 class SnapshotCollector {
@@ -129,6 +135,10 @@ class SnapshotCollector {
   static constexpr std::size_t kMaxFrames = std::size_t{1} << 22;
   static constexpr std::size_t kMaxOrigins = std::size_t{1} << 18;
   static constexpr std::size_t kMaxDevices = 1024;
+  static constexpr std::size_t kMaxStreams = 4096;  // in all pools of memory
+
+  // Origins with a frame that has this text, as "name (file:line)", are marked; none where it is empty.
+  explicit SnapshotCollector(std::string_view marked = {}) : marked_(marked) {}
 
   SnapshotValue open_dict();
   SnapshotValue open_list();
@@ -165,7 +175,9 @@ class SnapshotCollector {
     std::uint32_t storage = kNoStorage;  // index in traces_ or block_lists_
     SnapshotOrigin origin;               // of the frames so far
     std::uint32_t last_frame = kNoFrame;
-    SnapshotValue history;              // the first entry
+    SnapshotValue history;                      // the first entry
+    std::array<std::int64_t, 2> integers = {};  // the first two
+    std::size_t integer_count = 0;
     std::vector<std::uint32_t> traces;  // indices in traces_; kNoStorage: one without events
   };
   struct TextTraits {
@@ -210,10 +222,13 @@ class SnapshotCollector {
   std::uint32_t intern_origin(const SnapshotOrigin& origin);
   std::uint32_t origin_for(std::uint32_t origin, SnapshotValue metadata);
   std::uint8_t category_of(SnapshotValue text);
+  std::uint16_t stream_of(SnapshotValue stream, SnapshotValue pool);
+  bool is_marked(const SnapshotFrame& frame) const;
   SnapshotValue incomplete();
   void count_unknown_fields(const Dict& dict);
 
   Snapshot snapshot_;
+  std::string marked_;
   std::vector<TextTraits> text_traits_;
   std::deque<Dict> dicts_;
   std::deque<List> lists_;
@@ -227,6 +242,9 @@ class SnapshotCollector {
   std::unordered_map<SnapshotFrame, std::uint32_t, FrameHash> frame_numbers_;
   std::unordered_map<SnapshotOrigin, std::uint32_t, OriginHash> origin_numbers_;
   std::unordered_map<std::uint32_t, std::uint8_t> category_numbers_;  // by text
+  std::unordered_map<std::int64_t, std::uint32_t> pool_numbers_ = {{0, SnapshotStream::kNoPool}};
+  std::map<std::pair<std::int64_t, std::uint32_t>, std::uint16_t> stream_numbers_ = {{{0, SnapshotStream::kNoPool}, 0}};
+  std::uint16_t last_stream_ = 0;
   // Where events lie, by their number in the file: one entry for those that follow one another in one history.
   struct EventRun {
     std::size_t first = 0;

@@ -91,6 +91,7 @@ SnapshotValue SnapshotCollector::event_of(const Dict& dict) {
   event_.address = unsigned_number(place);
   event_.request.origin = origin_for(origin_of(dict[SnapshotKey::frames]), dict[SnapshotKey::user_metadata]);
   event_.request.category = category_of(dict[SnapshotKey::category]);
+  event_.request.stream = stream_of(dict[SnapshotKey::stream], dict[SnapshotKey::pool_id]);
   const Value block = dict[SnapshotKey::block_size];
   if (is_size(block) && block.number >= size.number &&
       block.number - size.number < std::int64_t{MemoryHistory::Request::kUnknownRounding}) {
@@ -116,6 +117,7 @@ SnapshotValue SnapshotCollector::frame_of(const Dict& dict) {
     if (snapshot_.frames.size() >= kMaxFrames) throw Error(fmt::format("it has more than {} frames", kMaxFrames));
     snapshot_.frames.push_back(frame);
     frame_traits_.push_back(text_traits_[frame.filename].as_filename | text_traits_[frame.name].as_name);
+    frame_traits_.back().is_marked = is_marked(frame);
   }
   return {Kind::frame, found->second, 0};
 }
@@ -172,6 +174,7 @@ SnapshotValue SnapshotCollector::segment_of(const Dict& dict) {
   segment_.origin = origin_of(dict[SnapshotKey::frames]);
   segment_.is_large = type.kind != Kind::text || snapshot_.texts[type.id] != "small";
   segment_.is_expandable = is_true(dict[SnapshotKey::is_expandable]);
+  segment_.stream = stream_of(dict[SnapshotKey::stream], dict[SnapshotKey::segment_pool_id]);
   // Old files have no addresses of blocks; blocks cover their segment without a gap.
   std::uint64_t next = segment_.address;
   for (SnapshotBlock& block : segment_.blocks) {
@@ -252,6 +255,28 @@ std::uint8_t SnapshotCollector::category_of(SnapshotValue text) {
   const auto number = static_cast<std::uint8_t>(at == names.end() ? 0 : at - names.begin());
   if (category_numbers_.size() < kMostCategories) category_numbers_.emplace(text.id, number);
   return number;
+}
+
+// The number of a stream in a pool of memory. Old files name no pools, and the oldest no streams.
+std::uint16_t SnapshotCollector::stream_of(SnapshotValue stream, SnapshotValue pool) {
+  SnapshotStream found;
+  if (is_number(stream)) found.stream = stream.number;
+  if (pool.kind == Kind::pair && pool.number != 0)
+    found.pool = pool_numbers_.try_emplace(pool.number, static_cast<std::uint32_t>(pool_numbers_.size())).first->second;
+  std::vector<SnapshotStream>& streams = snapshot_.streams;
+  if (streams[last_stream_] == found) return last_stream_;
+  const auto [at, is_new] =
+      stream_numbers_.try_emplace({found.stream, found.pool}, static_cast<std::uint16_t>(streams.size()));
+  if (is_new && streams.size() == kMaxStreams) throw Error(fmt::format("it has more than {} streams", kMaxStreams));
+  if (is_new) streams.push_back(found);
+  return last_stream_ = at->second;
+}
+
+bool SnapshotCollector::is_marked(const SnapshotFrame& frame) const {
+  if (marked_.empty()) return false;
+  const std::string line =
+      fmt::format("{} ({}:{})", snapshot_.texts[frame.name], snapshot_.texts[frame.filename], frame.line);
+  return line.find(marked_) != std::string::npos;
 }
 
 void SnapshotCollector::count_unknown_fields(const Dict& dict) {

@@ -45,6 +45,8 @@ class PickleReader {
     number,
     text,
     other,
+    no_pool,  // the pair of two zeros, which most files have in each event
+    pair,
     spent,
     empty_list,
     frame,

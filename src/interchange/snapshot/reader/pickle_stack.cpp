@@ -51,8 +51,12 @@ void PickleReader::discard_from(std::size_t begin) {
 }
 
 void PickleReader::close_tuple(std::size_t begin) {
+  const bool is_pair =
+      stack_.size() - begin == 2 && stack_[begin].kind == Kind::integer && stack_[begin + 1].kind == Kind::integer;
+  const Value tuple =
+      is_pair ? Value::pair_of(stack_[begin].number, stack_[begin + 1].number) : Value{Kind::other, 0, 0};
   discard_from(begin);
-  push({Kind::other, 0, 0});
+  push(tuple);
 }
 
 void PickleReader::append_items(std::size_t begin) {
@@ -134,6 +138,10 @@ std::uint32_t PickleReader::compact(Value value) {
     case Kind::boolean: return tagged(Tag::boolean, static_cast<std::uint64_t>(value.number));
     case Kind::integer:
     case Kind::real: memo_numbers_.push_back(value.number); return tagged(Tag::number, memo_numbers_.size() - 1);
+    case Kind::pair:
+      if (value.number == 0) return tagged(Tag::no_pool);
+      memo_numbers_.push_back(value.number);
+      return tagged(Tag::pair, memo_numbers_.size() - 1);
     case Kind::text: return tagged(Tag::text, value.id);
     case Kind::empty_list: return tagged(Tag::empty_list);
     case Kind::frame: return tagged(Tag::frame, value.id);
@@ -181,6 +189,8 @@ void PickleReader::recall_other(std::size_t index) {
     case Tag::none: return push({Kind::none, 0, 0});
     case Tag::boolean: return push({Kind::boolean, 0, id});
     case Tag::number: return push_integer(memo_numbers_[id]);
+    case Tag::no_pool: return push({Kind::pair, 0, 0});
+    case Tag::pair: return push({Kind::pair, 0, memo_numbers_[id]});
     case Tag::text: return push({Kind::text, id, 0});
     case Tag::other: return push({Kind::other, 0, 0});
     case Tag::empty_list: return push({Kind::empty_list, 0, 0});

@@ -145,12 +145,12 @@ std::uint8_t first_significant(std::string_view begin) {
   return at == std::string_view::npos ? 0 : static_cast<std::uint8_t>(begin[at]);
 }
 
-Snapshot read_document(ByteStream& bytes) {
+Snapshot read_document(ByteStream& bytes, std::string_view marked) {
   constexpr std::size_t kLookedAt = 1024;
   const std::size_t available = bytes.request(kLookedAt);
   if (available == 0) throw Error("it is empty");
   const std::string_view begin(reinterpret_cast<const char*>(bytes.next()), std::min(available, kLookedAt));
-  SnapshotCollector collector;
+  SnapshotCollector collector(marked);
   Snapshot snapshot;
   if (static_cast<std::uint8_t>(begin.front()) == kPickleBegin) {
     PickleReader reader(bytes, collector);
@@ -170,10 +170,11 @@ Snapshot read_document(ByteStream& bytes) {
 
 }  // namespace
 
-Snapshot read_snapshot(const std::filesystem::path& path, const ByteStream::OnProgress& on_progress) {
+Snapshot read_snapshot(const std::filesystem::path& path, const ByteStream::OnProgress& on_progress,
+                       std::string_view marked) {
   ByteStream bytes(path, on_progress);
   try {
-    return read_document(bytes);
+    return read_document(bytes, marked);
   } catch (const Error& error) {
     throw Error(fmt::format("'{}' cannot be read as a memory snapshot: {}", path.string(), error.what()));
   }

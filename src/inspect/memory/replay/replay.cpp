@@ -1,0 +1,348 @@
+#include "inspect/memory/replay/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "core/text/text.h"
+#include "core/threads/parallel.h"
+#include "inspect/memory/contents.h"
+#include "inspect/memory/replay/requests.h"
+#include "memory/caching_allocator.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using Kind = RecordedRequest::Kind;
+
+// Addresses without memory behind them. A segment gets the address that the driver gave the next one of its size in the
+// recorded run, so that with the recorded setting equal blocks lie in the recorded order. If that is taken, or there
+// was no such segment, it gets the lowest address above all of these that is free.
+class AddressSpace final : public DeviceMemory {
+ public:
+  AddressSpace(const std::vector<RecordedSegment>& recorded, std::optional<std::uint64_t> capacity_bytes)
+      : total_bytes_(capacity_bytes.value_or(kMostBytes >> 10)) {
+    for (const RecordedSegment& segment : recorded) {
+      if (segment.address == 0 || segment.address % kBlockBytes != 0 || segment.address > kMostBytes / 2) continue;
+      recorded_[segment.bytes].push_back(segment.address);
+      end_ = std::max(end_, segment.address + segment.bytes);
+    }
+    end_ = round_up(end_, kRoundLargeBytes);
+  }
+
+  std::string name() const override { return "the replay"; }
+  std::size_t total_memory_bytes() const override { return total_bytes_; }
+
+  void* allocate_memory(std::size_t bytes) override {
+    if (const std::uintptr_t address = take_recorded(bytes); address != 0) return reinterpret_cast<void*>(address);
+    std::size_t searched = 0;
+    for (auto hole = holes_.begin(); hole != holes_.end() && searched < kMostSearched; ++hole, ++searched) {
+      if (hole->second < bytes) continue;
+      const auto [address, size] = *hole;
+      holes_.erase(hole);
+      if (size > bytes) holes_.emplace(address + bytes, size - bytes);
+      return reinterpret_cast<void*>(address);
+    }
+    if (bytes > kMostBytes - end_) return nullptr;
+    end_ += bytes;
+    return reinterpret_cast<void*>(end_ - bytes);
+  }
+  void release_memory(void* address, std::size_t bytes) override {
+    if (taken_.erase(reinterpret_cast<std::uintptr_t>(address)) > 0) return;
+    auto hole = holes_.emplace(reinterpret_cast<std::uintptr_t>(address), bytes).first;
+    if (const auto next = std::next(hole); next != holes_.end() && hole->first + hole->second == next->first) {
+      hole->second += next->second;
+      holes_.erase(next);
+    }
+    if (hole == holes_.begin()) return;
+    const auto before = std::prev(hole);
+    if (before->first + before->second != hole->first) return;
+    before->second += hole->second;
+    holes_.erase(hole);
+  }
+
+ private:
+  static constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+  static constexpr std::size_t kMostSearched = 4096;
+
+  // 0: none.
+  std::uintptr_t take_recorded(std::size_t bytes) {
+    const auto found = recorded_.find(bytes);
+    if (found == recorded_.end() || found->second.empty()) return 0;
+    const std::uintptr_t address = found->second.front();
+    found->second.pop_front();
+    const auto next = taken_.lower_bound(address);
+    if (next != taken_.end() && next->first - address < bytes) return 0;
+    if (next != taken_.begin() && address - std::prev(next)->first < std::prev(next)->second) return 0;
+    taken_.emplace(address, bytes);
+    return address;
+  }
+
+  std::size_t total_bytes_;
+  std::map<std::size_t, std::deque<std::uintptr_t>> recorded_;  // addresses that were not given yet, by size
+  std::map<std::uintptr_t, std::size_t> taken_;                 // of these
+  std::uintptr_t end_ = std::uintptr_t{1} << 32;                // of all addresses, recorded or given
+  std::map<std::uintptr_t, std::size_t> holes_;                 // below it, of those that are not recorded
+};
+
+struct Outcome {
+  MemoryUse use;
+  std::uint64_t unused_bytes = 0;  // at the peak of allocated bytes
+  std::uint64_t retries = 0;
+  const RecordedRequest* failed = nullptr;  // the first request that did not fit
+
+  bool fits() const { return failed == nullptr; }
+};
+
+// One run of the requests.
+class Run {
+ public:
+  Run(const Snapshot& snapshot, const RecordedRequests& requests, const CachingRules& rules,
+      std::optional<std::uint64_t> capacity_bytes)
+      : requests_(requests),
+        memory_(requests.segments, capacity_bytes),
+        allocator_(memory_, capacity_bytes, rules),
+        addresses_(requests.blocks) {
+    for (std::size_t i = 1; i < snapshot.streams.size(); ++i) allocator_.add_stream(snapshot.streams[i].is_private());
+  }
+
+  Outcome run(const StopPoint& stop_point) {
+    Outcome outcome;
+    for (std::size_t i = 0; i < requests_.steps.size(); ++i) {
+      stop_regularly(stop_point, i);
+      const RecordedRequest& step = requests_.steps[i];
+      try {
+        apply(step);
+      } catch (const OutOfMemory&) {
+        outcome.failed = &step;
+        break;
+      }
+    }
+    outcome.use = allocator_.use();
+    outcome.unused_bytes = unused_bytes_;
+    outcome.retries = allocator_.retries();
+    return outcome;
+  }
+
+ private:
+  void apply(const RecordedRequest& step) {
+    switch (step.kind) {
+      case Kind::allocate: addresses_[step.block] = allocate(step); return;
+      case Kind::attempt: allocator_.free(allocate(step)); return;
+      case Kind::free: allocator_.free(addresses_[step.block]); return;
+      case Kind::request_free:
+        allocator_.request_free(addresses_[step.block]);
+        requested_[step.block] = allocator_.waits();
+        return;
+      case Kind::complete_free:
+        // Since then the allocator may have waited for all streams.
+        if (const auto requested = requested_.extract(step.block);
+            !requested.empty() && requested.mapped() == allocator_.waits())
+          allocator_.complete_free(addresses_[step.block]);
+        return;
+      case Kind::empty_cache: allocator_.release_cached(); return;
+    }
+  }
+
+  void* allocate(const RecordedRequest& step) {
+    allocator_.set_stream(step.stream);
+    void* address = allocator_.allocate(step.bytes, MemoryCategory::temporary, kNoNode);
+    const MemoryUse use = allocator_.use();
+    if (use.allocated_bytes > highest_bytes_) {
+      highest_bytes_ = use.allocated_bytes;
+      unused_bytes_ = use.reserved_bytes - use.allocated_bytes;
+    }
+    return address;
+  }
+
+  const RecordedRequests& requests_;
+  AddressSpace memory_;
+  CachingAllocator allocator_;
+  std::vector<void*> addresses_;                                // of each block
+  std::unordered_map<std::uint32_t, std::uint64_t> requested_;  // blocks with a requested free: the waits before it
+  std::uint64_t highest_bytes_ = 0, unused_bytes_ = 0;
+};
+
+class Replayer {
+ public:
+  Replayer(const Snapshot& snapshot, const RecordedRequests& requests, const ReplayOptions& options,
+           std::optional<std::uint64_t> capacity_bytes, const StopPoint& stop_point)
+      : snapshot_(snapshot),
+        requests_(requests),
+        options_(options),
+        capacity_bytes_(capacity_bytes),
+        stop_point_(stop_point) {}
+
+  ReplayedSetting replay(const AllocatorSetting& setting) const {
+    CachingRules rules = setting.rules;
+    rules.orders_by_address = true;
+    ReplayedSetting found;
+    found.setting = setting.text;
+    const Outcome unlimited = run(rules, std::nullopt);
+    const Outcome limited = capacity_bytes_ ? run(rules, capacity_bytes_) : unlimited;
+    if (capacity_bytes_) found.fits = limited.fits();
+    const Outcome& shown = limited.fits() ? limited : unlimited;
+    found.reserved_bytes = shown.use.peak_reserved_bytes;
+    found.allocated_bytes = shown.use.peak_allocated_bytes;
+    found.unused_bytes = shown.unused_bytes;
+    found.retries = shown.retries;
+    if (!limited.fits()) {
+      found.failure = {limited.failed->event, limited.failed->bytes,
+                       origin_names(snapshot_, limited.failed->origin).name};
+    }
+    if (options_.finds_least_capacity && unlimited.fits())
+      found.least_capacity_bytes = least_capacity(rules, unlimited);
+    return found;
+  }
+
+ private:
+  Outcome run(const CachingRules& rules, std::optional<std::uint64_t> capacity_bytes) const {
+    return Run(snapshot_, requests_, rules, capacity_bytes).run(stop_point_);
+  }
+
+  // Halves the way between what does not fit and what does. Segments are multiples of 1 MiB.
+  std::optional<std::uint64_t> least_capacity(const CachingRules& rules, const Outcome& unlimited) const {
+    const auto fits = [&](std::uint64_t bytes) { return run(rules, bytes).fits(); };
+    const std::uint64_t step =
+        rules.large_segment_bytes % kRoundLargeBytes == 0 ? kRoundLargeBytes : kRoundLargeBytes / 2;
+    std::uint64_t most = round_up(unlimited.use.peak_reserved_bytes, step);
+    // Where a limit changes what the allocator does, the peak without one may be too little.
+    constexpr int kMostTries = 16;
+    for (int tries = 0; !fits(most); ++tries) {
+      if (tries == kMostTries) return std::nullopt;
+      most += round_up(std::max<std::uint64_t>(most / 16, rules.large_segment_bytes), step);
+    }
+    std::uint64_t least = unlimited.use.peak_requested_bytes / step * step;
+    if (least == unlimited.use.peak_requested_bytes && least > 0) least -= step;
+    while (most > least + step) {
+      const std::uint64_t middle = (least + (most - least) / 2) / step * step;
+      (fits(middle) ? most : least) = middle;
+    }
+    return most;
+  }
+
+  const Snapshot& snapshot_;
+  const RecordedRequests& requests_;
+  const ReplayOptions& options_;
+  std::optional<std::uint64_t> capacity_bytes_;
+  const StopPoint& stop_point_;
+};
+
+// What people try. A threshold for garbage collection counts only below a limit.
+constexpr const char* kUsualSettings[] = {"default",
+                                          "expandable_segments:True",
+                                          "max_split_size_mb:64",
+                                          "max_split_size_mb:256",
+                                          "roundup_power2_divisions:8",
+                                          "garbage_collection_threshold:0.8",
+                                          "max_split_size_mb:256,garbage_collection_threshold:0.8"};
+
+// That of the file; empty where it has one that is not known.
+std::optional<AllocatorSetting> recorded_setting(const SnapshotSettings& settings, std::vector<std::string>& remarks) {
+  try {
+    if (!settings.configuration.empty()) return allocator_setting(settings.configuration);
+  } catch (const Error& error) {
+    remarks.push_back(
+        fmt::format("The file's own setting '{}' is left out: {}.", printable(settings.configuration), error.what()));
+    return std::nullopt;
+  }
+  std::string text;
+  if (settings.expandable_segments) text = "expandable_segments:True";
+  if (settings.max_split_bytes)
+    text += fmt::format("{}max_split_size_mb:{}", text.empty() ? "" : ",", *settings.max_split_bytes >> 20);
+  return allocator_setting(text);
+}
+
+// How much the recorded run could reserve, where a request failed: what was free on the device, or, where a limit below
+// that refused the request, at least what was reserved before.
+void take_capacity(const MemoryReport& report, const RecordedRequests& requests, MemoryReplay& replay) {
+  for (const OutOfMemoryEvent& failure : report.out_of_memory) {
+    const std::uint64_t needed = segment_bytes(block_bytes(failure.requested_bytes));
+    const bool is_full = failure.device_free_bytes && *failure.device_free_bytes < needed;
+    if (!is_full) continue;
+    const std::uint64_t bytes = failure.held.levels.reserved_bytes + *failure.device_free_bytes;
+    if (bytes < requests.recorded.reserved_bytes || bytes > replay.capacity_bytes.value_or(UINT64_MAX)) continue;
+    replay.capacity_bytes = bytes;
+    replay.capacity_from = MemoryReplay::CapacityFrom::free_at_failure;
+  }
+  if (report.out_of_memory.empty() || replay.capacity_bytes) return;
+  replay.capacity_bytes = requests.recorded.reserved_bytes;
+  replay.capacity_from = MemoryReplay::CapacityFrom::peak_before_failure;
+}
+
+std::vector<AllocatorSetting> settings_of(const Snapshot& snapshot, const ReplayOptions& options,
+                                          MemoryReplay& replay) {
+  if (!options.settings.empty()) return options.settings;
+  std::vector<AllocatorSetting> settings;
+  if (auto recorded = recorded_setting(snapshot.settings, replay.remarks)) {
+    settings.push_back(std::move(*recorded));
+    replay.begins_with_recorded = true;
+  }
+  for (const char* usual : kUsualSettings) {
+    if (settings.empty() || settings.front().text != usual) settings.push_back(allocator_setting(usual));
+  }
+  return settings;
+}
+
+}  // namespace
+
+AllocatorSetting allocator_setting(std::string_view text) {
+  return {std::string(text.empty() ? "default" : text), parse_caching_rules(text)};
+}
+
+MemoryReplay replay_history(const Snapshot& snapshot, std::int64_t device, const MemoryAnalysis& analysis,
+                            const ReplayOptions& options, const StopPoint& stop_point) {
+  if (history_of(snapshot, device).size() == 0) {
+    throw Error(
+        fmt::format("device {} has no history to replay: the file has its last state alone. "
+                    "torch.cuda.memory._record_memory_history() before the first allocation records one",
+                    device));
+  }
+  const RecordedRequests requests = requests_of(snapshot, device, analysis.lifetimes, options.without, stop_point);
+  if (!options.without.empty() && requests.omitted_blocks == 0) {
+    std::string categories;
+    for (const MemoryShare& share : analysis.report.contents.categories)
+      categories += fmt::format("{}{}", categories.empty() ? "" : ", ", share.name);
+    throw Error(fmt::format("no block of device {} has a frame with '{}', or this category; those at the peak are: {}",
+                            device, printable(options.without), categories),
+                ErrorKind::usage);
+  }
+  MemoryReplay replay;
+  replay.allocations = requests.allocations;
+  replay.largest_bytes = requests.largest_bytes;
+  replay.older_blocks = requests.older_blocks;
+  replay.older_bytes = requests.older_bytes;
+  replay.without = options.without;
+  replay.omitted_blocks = requests.omitted_blocks;
+  replay.omitted_bytes = requests.omitted_bytes;
+  replay.recorded = requests.recorded;
+  replay.has_failure = !analysis.report.out_of_memory.empty();
+  if (options.capacity_bytes) {
+    replay.capacity_bytes = options.capacity_bytes;
+    replay.capacity_from = MemoryReplay::CapacityFrom::option;
+  } else {
+    take_capacity(analysis.report, requests, replay);
+  }
+  const std::vector<AllocatorSetting> settings = settings_of(snapshot, options, replay);
+  replay.settings.resize(settings.size());
+  const Replayer replayer(snapshot, requests, options, replay.capacity_bytes, stop_point);
+  const auto count = static_cast<std::int64_t>(settings.size());
+  parallel_for_workers(count, worker_count(count, 1), [&](int, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      replay.settings[index] = replayer.replay(settings[index]);
+    }
+  });
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const std::optional<std::uint64_t>& bytes = replay.settings[i].least_capacity_bytes;
+    if (bytes && (!replay.least || *bytes < *replay.settings[*replay.least].least_capacity_bytes)) replay.least = i;
+  }
+  return replay;
+}
+
+}  // namespace ridgepoint
