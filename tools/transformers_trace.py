@@ -5,7 +5,8 @@ tests of `ridgepoint plan --as torch`.
     tools/transformers_trace.py --output tests/golden/transformers_memory
 
 tools/torch_memory.py has the format of a file and its rules. All are in fp32 with eager attention, because autocast and
-scaled_dot_product_attention differ between the CPU and a GPU. Cases with `checkpoint` need PyTorch 2.6 or later.
+scaled_dot_product_attention differ between the CPU and a GPU. Cases with `checkpoint` need PyTorch 2.6 or later; of
+PyTorch 1.13 forward and loss are as in 2.6, while backward and the optimizer have temporaries of their own.
 """
 
 import argparse
@@ -42,6 +43,23 @@ class Softmax(torch.autograd.Function):
         return result
 
 
+class Mean(torch.autograd.Function):
+    """x.mean(-1, keepdim=True), which PyTorch 1.13 saves its argument of."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.sizes = x.shape
+        return x.mean(-1, keepdim=True)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient.expand(ctx.sizes) / ctx.sizes[-1]
+
+
+def mean(x):
+    return x.mean(-1, keepdim=True) if hasattr(torch, "compile") else Mean.apply(x)
+
+
 def linear(inputs, outputs, bias=False):
     return nn.Linear(inputs, outputs, bias=bias)
 
@@ -60,14 +78,40 @@ class RmsNorm(nn.Module):
             output = output * (1.0 + self.weight.float())
             return output.type_as(hidden_states)
         hidden_states = hidden_states.to(torch.float32)
-        variance = hidden_states.pow(2).mean(-1, keepdim=True)
+        variance = mean(hidden_states.pow(2))
         hidden_states = hidden_states * torch.rsqrt(variance + 1e-6)
         if self.kind == "olmo2":
             return (self.weight * hidden_states).to(dtype)
         return self.weight * hidden_states.to(dtype)
 
     def normalised(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return x * torch.rsqrt(mean(x.pow(2)) + 1e-6)
+
+
+class PlainLayerNorm(nn.Module):
+    """Cohere's."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, hidden_states):
+        input_dtype = hidden_states.dtype
+        hidden_states = hidden_states.to(torch.float32)
+        middle = mean(hidden_states)
+        variance = mean((hidden_states - middle).pow(2))
+        hidden_states = (hidden_states - middle) * torch.rsqrt(variance + 1e-5)
+        hidden_states = self.weight.to(torch.float32) * hidden_states
+        return hidden_states.to(input_dtype)
+
+
+def norm_of(c, width):
+    family = c["family"]
+    if family == "cohere":
+        return PlainLayerNorm(width)
+    if family in ("phi", "gpt_neox", "opt", "olmo"):
+        return nn.LayerNorm(width, elementwise_affine=family != "olmo")
+    return RmsNorm(width, {"gemma2": "gemma", "olmo2": "olmo2"}.get(family, "llama"))
 
 
 class Conv1D(nn.Module):
@@ -81,17 +125,31 @@ class Conv1D(nn.Module):
         return x.view(sizes)
 
 
+def rotate_pairs(x):
+    """Of elements side by side: Cohere and GLM."""
+    x1, x2 = x[..., 0::2], x[..., 1::2]
+    return torch.stack((-x2, x1), dim=-1).flatten(-2)
+
+
 def rotate_half(x):
     x1 = x[..., : x.shape[-1] // 2]
     x2 = x[..., x.shape[-1] // 2:]
     return torch.cat((-x2, x1), dim=-1)
 
 
-def rotate(q, k, cos, sin):
+def rotate(q, k, cos, sin, half=rotate_half):
     cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    q_embed = (q * cos) + (rotate_half(q) * sin)
-    k_embed = (k * cos) + (rotate_half(k) * sin)
+    q_embed = (q * cos) + (half(q) * sin)
+    k_embed = (k * cos) + (half(k) * sin)
     return q_embed, k_embed
+
+
+def rotate_part(q, k, cos, sin, half):
+    width = cos.shape[-1]
+    q_rot, q_pass = q[..., :width], q[..., width:]
+    k_rot, k_pass = k[..., :width], k[..., width:]
+    q_rot, k_rot = rotate(q_rot, k_rot, cos, sin, half)
+    return torch.cat((q_rot, q_pass), dim=-1), torch.cat((k_rot, k_pass), dim=-1)
 
 
 def repeat_kv(hidden_states, repeats):
@@ -129,10 +187,15 @@ class Attention(nn.Module):
         super().__init__()
         self.family, self.size = c["family"], c["head_size"]
         self.repeats = c["heads"] // c["kv_heads"]
-        q, kv, bias = c["heads"] * self.size, c["kv_heads"] * self.size, c["family"] == "qwen2"
-        self.q_proj, self.k_proj = linear(c["d_model"], q, bias), linear(c["d_model"], kv, bias)
-        self.v_proj, self.o_proj = linear(c["d_model"], kv, bias), linear(q, c["d_model"])
-        if c["family"] == "qwen3":
+        has_biases = c["family"] in ("phi", "gpt_neox", "opt")
+        q, kv, bias = c["heads"] * self.size, c["kv_heads"] * self.size, has_biases or c["family"] == "qwen2"
+        if c["family"] == "gpt_neox":
+            self.query_key_value = linear(c["d_model"], 3 * q, bias)
+        else:
+            self.q_proj, self.k_proj = linear(c["d_model"], q, bias), linear(c["d_model"], kv, bias)
+            self.v_proj = linear(c["d_model"], kv, bias)
+        self.o_proj = linear(q, c["d_model"], has_biases)
+        if c["family"] in ("qwen3", "hunyuan"):
             self.q_norm, self.k_norm = RmsNorm(self.size, "llama"), RmsNorm(self.size, "llama")
         if c["family"] == "olmo2":
             self.q_norm, self.k_norm = RmsNorm(q, "olmo2"), RmsNorm(kv, "olmo2")
@@ -146,14 +209,40 @@ class Attention(nn.Module):
         elif self.family == "olmo2":
             query = self.q_norm(q(hidden_states)).view(shape).transpose(1, 2)
             key = self.k_norm(k(hidden_states)).view(shape).transpose(1, 2)
+        elif self.family == "olmo":
+            query, key, value = q(hidden_states), k(hidden_states), self.v_proj(hidden_states)
+            query.clamp_(min=-8.0, max=8.0)
+            key.clamp_(min=-8.0, max=8.0)
+            value.clamp_(min=-8.0, max=8.0)
+            query, key = query.view(shape).transpose(1, 2), key.view(shape).transpose(1, 2)
+            return query, key, value.view(shape).transpose(1, 2)
+        elif self.family == "opt":
+            query = q(hidden_states) * self.size ** -0.5
+            query = query.view(shape).transpose(1, 2)
+            key = k(hidden_states).view(shape).transpose(1, 2)
         else:
             query = q(hidden_states).view(shape).transpose(1, 2)
             key = k(hidden_states).view(shape).transpose(1, 2)
         return query, key, self.v_proj(hidden_states).view(shape).transpose(1, 2)
 
+    def project_packed(self, hidden_states):
+        shape = (*hidden_states.shape[:-1], -1, 3 * self.size)
+        qkv = self.query_key_value(hidden_states).view(shape).transpose(1, 2)
+        return qkv.chunk(3, dim=-1)
+
+    def rotated(self, query, key, positions):
+        half = rotate_pairs if self.family in ("cohere", "glm") else rotate_half
+        if self.family in ("glm", "phi", "gpt_neox"):
+            return rotate_part(query, key, *positions, half)
+        return (query, key) if self.family == "opt" else rotate(query, key, *positions, half)
+
     def forward(self, hidden_states, positions, mask):
-        query, key, value = self.project(hidden_states)
-        query, key = rotate(query, key, *positions)
+        is_packed = self.family == "gpt_neox"
+        query, key, value = self.project_packed(hidden_states) if is_packed else self.project(hidden_states)
+        query, key = self.rotated(query, key, positions)
+        if self.family == "hunyuan":
+            query = self.q_norm(query)
+            key = self.k_norm(key)
         output, weights = eager(query, key, value, mask, self.repeats, 50.0 if self.family == "gemma2" else None)
         output = output.reshape(*hidden_states.shape[:-1], -1).contiguous()
         return self.o_proj(output), weights
@@ -172,19 +261,76 @@ class GatedFeedForward(nn.Module):
         return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
 
 
+class PackedFeedForward(nn.Module):
+    """GLM's."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.gate_up_proj, self.down_proj = linear(c["d_model"], 2 * c["d_ff"]), linear(c["d_ff"], c["d_model"])
+
+    def forward(self, hidden_states):
+        up_states = self.gate_up_proj(hidden_states)
+        gate, up_states = up_states.chunk(2, dim=-1)
+        up_states = up_states * functional.silu(gate)
+        return self.down_proj(up_states)
+
+
+class PlainFeedForward(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.fc1, self.fc2 = linear(c["d_model"], c["d_ff"], True), linear(c["d_ff"], c["d_model"], True)
+        self.family = c["family"]
+
+    def activation(self, x):
+        if self.family == "phi":
+            return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+        return functional.gelu(x) if self.family == "gpt_neox" else functional.relu(x)
+
+    def forward(self, hidden_states):
+        hidden_states = self.fc1(hidden_states)
+        hidden_states = self.activation(hidden_states)
+        return self.fc2(hidden_states)
+
+
 class Layer(nn.Module):
     def __init__(self, c):
         super().__init__()
-        family = c["family"]
-        kind = {"gemma2": "gemma", "olmo2": "olmo2"}.get(family, "llama")
-        self.attention, self.feed_forward = Attention(c), GatedFeedForward(c)
-        norms = {"olmo2": "ad", "gemma2": "abcd"}.get(family, "ac").replace("a", "b" if family == "olmo2" else "a")
-        self.norms = nn.ModuleDict({name: RmsNorm(c["d_model"], kind) for name in norms})
+        family = self.family = c["family"]
+        self.attention = Attention(c)
+        self.feed_forward = {"glm": PackedFeedForward, "phi": PlainFeedForward, "gpt_neox": PlainFeedForward,
+                             "opt": PlainFeedForward}.get(family, GatedFeedForward)(c)
+        norms = {"olmo2": "bd", "gemma2": "abcd", "cohere": "a", "phi": "a"}.get(family, "ac")
+        self.norms = nn.ModuleDict({name: norm_of(c, c["d_model"]) for name in norms})
 
     def norm(self, name, x):
         return self.norms[name](x) if name in self.norms else x
 
+    def side_by_side(self, hidden_states, positions, mask):
+        if self.family == "gpt_neox":
+            attn_output, _ = self.attention(self.norm("a", hidden_states), positions, mask)
+            mlp_output = self.feed_forward(self.norm("c", hidden_states))
+            return mlp_output + attn_output + hidden_states
+        residual = hidden_states
+        hidden_states = self.norm("a", hidden_states)
+        attn_output, _ = self.attention(hidden_states, positions, mask)
+        mlp_output = self.feed_forward(hidden_states)
+        return residual + attn_output + mlp_output if self.family == "cohere" else attn_output + mlp_output + residual
+
+    def granite(self, hidden_states, positions, mask):
+        residual = hidden_states
+        hidden_states = self.norm("a", hidden_states)
+        hidden_states, _ = self.attention(hidden_states, positions, mask)
+        hidden_states = residual + hidden_states * 0.3
+        residual = hidden_states
+        hidden_states = self.norm("c", hidden_states)
+        hidden_states = self.feed_forward(hidden_states)
+        return residual + hidden_states * 0.3
+
     def forward(self, hidden_states, positions, mask):
+        if self.family in ("cohere", "phi", "gpt_neox"):
+            return self.side_by_side(hidden_states, positions, mask)
+        if self.family == "granite":
+            return self.granite(hidden_states, positions, mask)
         residual = hidden_states
         hidden_states = self.norm("a", hidden_states)
         hidden_states, _ = self.attention(hidden_states, positions, mask)
@@ -239,27 +385,28 @@ class Model(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.c, self.is_gpt2 = c, c["family"] == "gpt2"
+        self.has_positions = c["family"] in ("gpt2", "opt")
         self.embeddings = nn.Embedding(c["vocab"], c["d_model"])
-        if self.is_gpt2:
-            self.wpe = nn.Embedding(c["max_context"], c["d_model"])
+        if self.has_positions:
+            self.wpe = nn.Embedding(c["max_context"] + (2 if c["family"] == "opt" else 0), c["d_model"])
             self.register_buffer("position_ids", torch.arange(c["context"])[None])
         self.layers = nn.ModuleList((Gpt2Layer if self.is_gpt2 else Layer)(c) for _ in range(c["layers"]))
-        kind = {"gemma2": "gemma", "olmo2": "olmo2"}.get(c["family"], "llama")
-        self.norm = nn.LayerNorm(c["d_model"]) if self.is_gpt2 else RmsNorm(c["d_model"], kind)
-        self.lm_head = linear(c["d_model"], c["vocab"])
+        self.norm = nn.LayerNorm(c["d_model"]) if self.is_gpt2 else norm_of(c, c["d_model"])
+        self.lm_head = linear(c["d_model"], c["vocab"], c["family"] == "phi")
         if c["tied"]:
             self.lm_head.weight = self.embeddings.weight
-        shape = (1, c["context"], c["head_size"])
+        is_partial = c["family"] in ("glm", "phi", "gpt_neox")
+        shape = (1, c["context"], c["head_size"] // (2 if is_partial else 1))
         self.register_buffer("cos", torch.ones(shape)), self.register_buffer("sin", torch.ones(shape))
         self.register_buffer("mask", torch.zeros(c["batch"], 1, c["context"], c["context"]))
 
     def hidden_states(self, tokens):
         inputs_embeds = self.embeddings(tokens)
-        if self.is_gpt2:
+        if self.has_positions:
             position_embeds = self.wpe(self.position_ids)
             hidden_states = inputs_embeds + position_embeds
         else:
-            hidden_states = inputs_embeds * 5.0 if self.c["family"] == "gemma2" else inputs_embeds
+            hidden_states = inputs_embeds * 5.0 if self.c["family"] in ("gemma2", "granite") else inputs_embeds
         for layer in self.layers:
             def run(x, layer=layer):
                 return layer(x, (self.cos, self.sin), self.mask)
@@ -273,6 +420,10 @@ class Model(nn.Module):
     def forward(self, tokens):
         hidden_states = self.hidden_states(tokens)
         logits = self.lm_head(hidden_states)
+        if self.c["family"] == "granite":
+            logits = logits / 8.0
+        if self.c["family"] == "cohere":
+            logits = logits * 0.0625
         if self.c["family"] == "gemma2":
             logits = logits / 30.0
             logits = torch.tanh(logits)
@@ -319,7 +470,10 @@ def without(roots, name):
 SIZES = dict(vocab=50, context=16, d_model=32, d_ff=72, layers=2, heads=4, kv_heads=2, head_size=8, batch=2,
              max_context=20, tied=False)
 FAMILIES = {"llama": {}, "qwen2": dict(tied=True), "qwen3": dict(head_size=12), "gemma2": dict(tied=True),
-            "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True)}
+            "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True), "cohere": dict(tied=True), "glm": {},
+            "granite": dict(tied=True), "hunyuan": {}, "phi": dict(kv_heads=4), "gpt_neox": dict(kv_heads=4),
+            "olmo": dict(kv_heads=4), "opt": dict(kv_heads=4, tied=True)}
+WITH_CHECKPOINTS = ("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2")
 
 
 def record(c, path):
@@ -346,11 +500,14 @@ def record(c, path):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", default="tests/golden/transformers_memory")
+    parser.add_argument("families", nargs="*", metavar="FAMILY", help="default: all")
     options = parser.parse_args()
     folder = pathlib.Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     for family, sizes in FAMILIES.items():
-        for checkpoints in (False, True):
+        if options.families and family not in options.families:
+            continue
+        for checkpoints in (False, True) if family in WITH_CHECKPOINTS else (False,):
             name = family + ("_checkpoint" if checkpoints else "") + ".txt"
             record({**SIZES, **sizes, "family": family, "checkpoint": checkpoints}, folder / name)
 

@@ -1,5 +1,6 @@
-// A family of docs/models.md as `transformers` 5 runs it in training: which ops its Python code calls, and which
-// tensors its local variables hold meanwhile. Dropout is off, and there is no cache of keys and values.
+// A family of docs/models.md as `transformers` 5 runs it in training, decoders and encoders of tokens: which ops its
+// Python code calls, and which tensors its local variables hold meanwhile. Dropout is off, and there is no cache of
+// keys and values.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +22,30 @@ class CausalLm final : public Module {
 
   const std::vector<Tensor>& parameters() const override { return parameters_; }
   Tensor forward(const Tensor& tokens) override;
-  // ForCausalLMLoss with the tokens as labels, shifted by one position. `targets` is not read.
+  // ForCausalLMLoss with the tokens as labels, shifted by one position; of an encoder the cross-entropy of all tokens.
+  // `targets` is not read.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const LossBegins& begin_loss) override;
 
  private:
   // Undefined tensors stand for what a family lacks.
   struct Weights {
     Tensor weight, bias;
+    bool is_defined = false;  // of a norm, which may have neither
   };
   struct Router {
     Tensor weight;
-    Tensor gate_up, down;  // of all experts: [E,2F,D] and [E,D,F]
+    Tensor bias;
+    Tensor gate_up, down;  // of all experts: [E,2F,D] and [E,D,F], or transposed
+    Tensor gate_up_bias, down_bias;
     Weights shared_gate, shared_up, shared_down, shared_switch;
   };
   struct Layer {
     bool has_window = false;
+    bool rotates = false;
     Weights first_norm, after_attention_norm, second_norm, after_feed_forward_norm;
     Weights packed, q, k, v, output;
     Weights q_norm, k_norm;
+    Tensor sinks;
     Weights gate, up, down;
     Router experts;
   };
@@ -58,9 +65,11 @@ class CausalLm final : public Module {
   bool is_eager() const { return config_.attention != AttentionVariant::flash; }
   Tensor parameter(const Sizes& sizes) { return parameters_.emplace_back(f_.parameter(sizes)); }
   Weights make_norm(std::int64_t width);
+  Weights make_norm(const Sizes& sizes, bool has_weight, bool has_bias);
   Weights make_linear(std::int64_t in, std::int64_t out, bool has_bias);
   void make_attention(Layer& layer);
-  void make_feed_forward(Layer& layer);
+  void make_feed_forward(std::int64_t index, Layer& layer);
+  void make_experts(Router& router);
   void make_norms(Layer& layer);
   Layer make_layer(std::int64_t index);
 
@@ -73,13 +82,19 @@ class CausalLm final : public Module {
   Tensor logits(const Tensor& hidden);
 
   Tensor decode(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor decode_side_by_side(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor scaled(const Tensor& branch);
   Tensor linear(const Tensor& x, const Weights& weights);
   Tensor norm(const Tensor& x, const Weights& weights);
+  Tensor plain_layer_norm(const Tensor& x, const Weights& weights);
   Heads project(const Tensor& x, const Layer& layer);
+  Tensor rotate_half(const Tensor& x);
   Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines);
-  Tensor rotate_part(const Tensor& x, const Tensor& cosines, const Tensor& sines);
   void rotate_heads(Heads& heads, const Layer& layer, const Context& context);
-  Attended eager_attention(const Heads& heads, const Tensor& mask);
+  void finish_heads(Heads& heads, const Layer& layer);
+  Tensor rotate_halves(const Tensor& x, const Tensor& cosines, const Tensor& sines);
+  Tensor shares_beside(const Tensor& scores, const Tensor& sinks);
+  Attended eager_attention(const Heads& heads, const Layer& layer, const Tensor& mask);
   Tensor sdpa_attention(const Heads& heads, const Tensor& mask);
   Attended attend(const Tensor& x, const Layer& layer, const Context& context);
   Tensor activate(const Tensor& x);
@@ -87,6 +102,7 @@ class CausalLm final : public Module {
   Tensor feed_forward(const Tensor& x, const Layer& layer);
   Tensor mixture(const Tensor& x, const Router& router);
   Tensor route(const Tensor& tokens, const Router& router);
+  Tensor gate_of_experts(const Tensor& gate_up);
   Tensor run_experts(const Tensor& tokens, const Tensor& weights, const Router& router);
 
   const TransformerConfig& config_;
@@ -95,9 +111,10 @@ class CausalLm final : public Module {
   bool checkpoints_;
   Functions& f_;
   std::vector<Tensor> parameters_, buffers_;
-  Tensor embeddings_, positions_;
+  Tensor embeddings_, positions_, token_types_;
   std::vector<Layer> layers_;
-  Weights final_norm_, head_;
+  Weights embedding_norm_, final_norm_;
+  Weights head_transform_, head_norm_, head_;
 };
 
 }  // namespace ridgepoint::torch
