@@ -193,7 +193,7 @@ def main():
     if options.log:
         options.log.write_text("\n".join(log), encoding="utf-8")
     errors = ", ".join(f"{column} {error:.2e}" for column, error in largest.items())
-    print(f"{len(names)} models, {options.steps} steps, {definition_of(options.definition).__name__}; largest errors: "
+    print(f"{len(names)} models, {options.steps} steps, {definition_of(options.definition).VERSION}; largest errors: "
           f"{errors}; {len(set(differing))} differ; {time.monotonic() - began:.0f} s")
     return 1 if differing else 0
 

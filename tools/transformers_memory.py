@@ -36,13 +36,13 @@ WARMUP, STEPS = 3, 3
 # Of the models of --families. Gradient checkpointing is planned with sdpa in bf16 alone.
 FAMILIES = {**GRID, "context": [512, 1024], "as": ["torch-fused"]}
 LAYERS, HEADS = 4, 8
-LARGER = {"vocab_size": 4096, "hidden_size": 1024, "n_embd": 1024, "intermediate_size": 2816, "n_inner": 2816,
-          "ffn_dim": 2816, "ffn_hidden_size": 2816, "moe_intermediate_size": 512, "shared_intermediate_size": 512,
+LARGER = {"vocab_size": 4096, "hidden_size": 1024, "n_embd": 1024, "word_embed_proj_dim": 1024,
+          "intermediate_size": 2816, "n_inner": 2816, "ffn_dim": 2816, "moe_intermediate_size": 512,
           "shared_expert_intermediate_size": 512, "num_hidden_layers": LAYERS, "n_layer": LAYERS, "num_layers": LAYERS,
-          "num_attention_heads": HEADS, "n_head": HEADS, "num_heads": HEADS, "head_dim": 128, "rotary_dim": 64,
-          "query_pre_attn_scalar": 128, "max_position_embeddings": 2048, "n_positions": 2048, "sliding_window": 256,
-          "window_size": 256, "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "moe_num_experts": 8,
-          "no_rope_layers": [1] * (LAYERS - 1) + [0], "partial_rotary_factor": 0.5, "rotary_pct": 0.5}
+          "num_attention_heads": HEADS, "n_head": HEADS, "head_dim": 128, "rotary_dim": 64, "rotary_pct": 0.5,
+          "partial_rotary_factor": 0.5, "query_pre_attn_scalar": 128, "max_position_embeddings": 2048,
+          "n_positions": 2048, "sliding_window": 256, "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8,
+          "moe_num_experts": 8, "no_rope_layers": [1] * (LAYERS - 1) + [0]}
 
 
 def catalogue():
