@@ -5,8 +5,7 @@ import torch
 
 def train_steps(parameters, loss_of, gradients_of, values_of, steps):
     """Results by name: `logits`, `loss` and `grad.NAME` of the first step, `loss.K` of each, `param.NAME` after the
-    last, and in `most.NAME` the largest magnitude of each element's gradients. `loss_of` returns (logits, loss);
-    `gradients_of` and `values_of` return tensors by name."""
+    last. `loss_of` returns (logits, loss); `gradients_of` and `values_of` return tensors by name."""
     parameters = list(parameters)
     optimizer = torch.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
     results = {}
@@ -18,9 +17,6 @@ def train_steps(parameters, loss_of, gradients_of, values_of, steps):
         if step == 0:
             results |= {"logits": logits.detach(), "loss": loss.detach()}
             results |= {name: gradient.clone() for name, gradient in gradients_of().items()}
-        for name, gradient in gradients_of().items():
-            most = name.replace("grad.", "most.", 1)
-            results[most] = torch.maximum(results.get(most, gradient.abs()), gradient.abs())
         results[f"loss.{step + 1}"] = loss.detach()
         optimizer.step()
     return results | {"param." + name: value.detach().clone() for name, value in values_of().items()}
