@@ -262,12 +262,8 @@ bool are_known(const Experts& experts) {
 std::string_view unknown_part(const TransformerConfig& model) {
   const Family& family = family_of(model);
   const Architecture& a = model.architecture;
-  const auto is_stretched = [](const Rotary& rotary) {
-    return rotary.scaling == RotaryScaling::longrope || rotary.scaling == RotaryScaling::dynamic;
-  };
   if (family.code.is_unknown) return "the code of the family";
   if (!are_known(a.experts)) return "its kind of experts";
-  if (is_stretched(a.rotary) || is_stretched(a.window_rotary)) return "its rotary embedding";
   if (family.names.head_norms_apart && a.projection_norm == ProjectionNorm::each_head) return "its norms of each head";
   return {};
 }

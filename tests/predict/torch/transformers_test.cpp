@@ -204,8 +204,7 @@ TEST(TorchTransformersPeak, exists_for_every_family_and_checkpoints_keep_less) {
       if (attention == AttentionVariant::flash && family_of(model).code.lacks_sdpa) continue;
       SCOPED_TRACE(model.name + ' ' + std::string(ridgepoint::name(attention)));
       model.attention = attention;
-      const std::string& name = model.name;
-      if (name == "phi3_longrope" || name == "llama_dynamic" || name == "stablelm_norms") continue;  // see below
+      if (model.name == "stablelm_norms") continue;  // see below
       seen.insert(model.architecture.family);
       const MemoryForecast kept = forecast_torch(config_of(model), {});
       EXPECT_GT(kept.use.peak_allocated_bytes, 12 * static_cast<std::size_t>(parameter_count(model)));
@@ -278,7 +277,6 @@ TEST(TorchTransformersPeak, is_refused_for_what_is_not_modelled) {
   for (const TransformerConfig& one : golden_models(false))
     expect_refused(config_of(one), "what the code of the family allocates in transformers is not modelled");
   for (const TransformerConfig& one : golden_models(true)) {
-    if (one.name == "phi3_longrope" || one.name == "llama_dynamic") expect_refused(config_of(one), "rotary embedding");
     if (one.name == "stablelm_norms") expect_refused(config_of(one), "its norms of each head");
   }
   model = known("mixtral-8x7b", 64);
