@@ -98,7 +98,7 @@ class Case:
                      self.options.attention, "--weights", self.folder / "model.safetensors", "--tokens",
                      self.work / "tokens.safetensors", "--optimizer-steps", self.options.steps, "--against",
                      self.work / "reference.safetensors", "--rtol", self.options.rtol, "--atol", self.options.atol,
-                     "--dump", dump)
+                     "--dump", dump, *(("--threads", 1) if device == "cpu" else ()))
         if not dump.exists():
             raise RuntimeError(run.stderr.strip())
         ours = make_golden.read(dump)

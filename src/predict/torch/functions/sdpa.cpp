@@ -66,9 +66,9 @@ Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor
 }
 
 // The result and the gradients are [B,S,H,D] in memory. A boolean mask is made one of 0 and -inf in the dtype of q,
-// with rows of a multiple of 16 elements.
+// with rows of a multiple of 16 elements. In 16 bits, backward sums the gradient of q in fp32, in tiles.
 Tensor Functions::memory_efficient_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-  constexpr std::int64_t kAlignmentOfRows = 32, kAlignmentOfMask = 16;
+  constexpr std::int64_t kAlignmentOfRows = 32, kAlignmentOfMask = 16, kTile = 64;
   const bool is_read = q.needs_gradient() || k.needs_gradient() || v.needs_gradient();
   Tensor bias;
   if (mask.is_defined()) {
@@ -94,6 +94,9 @@ Tensor Functions::memory_efficient_attention(const Tensor& q, const Tensor& k, c
         for (const Tensor* x : {&old_q, &old_k, &old_v})
           gradients.push_back(kernels_.empty(by_token(*x), x->dtype).transposed(1, 2));
         const Tensor row_sums = kernels_.empty(old_log_sum_exp.sizes, DType::fp32);
+        const Sizes& sizes = old_q.sizes;
+        const Sizes tiles = {sizes[0], sizes[1], round_up(sizes[2], kTile), round_up(sizes[3], kTile)};
+        const Tensor accumulator = is_low(old_q.dtype) ? kernels_.empty(tiles, DType::fp32) : Tensor{};
         return gradients;
       });
 }
