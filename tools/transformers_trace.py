@@ -23,6 +23,7 @@ import torch_memory
 
 
 NOT_COMPARED = "not compared"
+PER_LAYER = 5  # width of a layer's own inputs (Gemma 4)
 
 
 class Softmax(torch.autograd.Function):
@@ -252,7 +253,7 @@ class GatedFeedForward(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.gate_proj, self.up_proj = linear(c["d_model"], c["d_ff"]), linear(c["d_model"], c["d_ff"])
-        self.down_proj, self.is_gelu = linear(c["d_ff"], c["d_model"]), c["family"] == "gemma2"
+        self.down_proj, self.is_gelu = linear(c["d_ff"], c["d_model"]), c["family"] in ("gemma2", "gemma4")
 
     def activation(self, x):
         return functional.gelu(x, approximate="tanh") if self.is_gelu else functional.silu(x)
@@ -379,6 +380,135 @@ class Gpt2Layer(nn.Module):
         return residual + feed_forward_hidden_states
 
 
+class PowerNorm(nn.Module):
+    """Gemma 4's."""
+
+    def __init__(self, width, with_scale=True):
+        super().__init__()
+        self.with_scale = with_scale
+        if with_scale:
+            self.weight = nn.Parameter(torch.ones(width))
+
+    def normalised(self, hidden_states):
+        mean_squared = mean(hidden_states.pow(2)) + 1e-6
+        return hidden_states * torch.pow(mean_squared, -0.5)
+
+    def forward(self, hidden_states):
+        normed_output = self.normalised(hidden_states.float())
+        if self.with_scale:
+            normed_output = normed_output * self.weight.float()
+        return normed_output.type_as(hidden_states)
+
+
+def rotate_one(x, cos, sin):
+    cos, sin = cos.unsqueeze(2), sin.unsqueeze(2)
+    return (x * cos) + (rotate_half(x) * sin)
+
+
+class Gemma4Layer(nn.Module):
+    """The last two layers read the keys and values of the layers before them."""
+
+    def __init__(self, c, index):
+        super().__init__()
+        self.has_window, self.has_keys, width = index % 2 == 0, index < 2, c["d_model"]
+        self.size = c["head_size"] if self.has_window else 12
+        kv_heads = c["kv_heads"] if self.has_window else 1
+        self.repeats = c["heads"] // kv_heads
+        self.q_proj, self.o_proj = linear(width, c["heads"] * self.size), linear(c["heads"] * self.size, width)
+        self.q_norm = PowerNorm(self.size)
+        if self.has_keys:
+            self.k_norm, self.v_norm = PowerNorm(self.size), PowerNorm(self.size, False)
+            self.k_proj, self.v_proj = linear(width, kv_heads * self.size), linear(width, kv_heads * self.size)
+        self.feed_forward = GatedFeedForward({**c, "d_ff": c["d_ff"] * (1 if self.has_keys else 2)})
+        self.norms = nn.ModuleList(PowerNorm(width) for _ in range(5))
+        self.gate, self.projection = linear(width, PER_LAYER), linear(PER_LAYER, width)
+        self.register_buffer("layer_scalar", torch.ones(1))
+
+    def attend(self, hidden_states, positions, mask, shared):
+        shape = (*hidden_states.shape[:-1], -1, self.size)
+        query = self.q_proj(hidden_states).view(shape)
+        query = self.q_norm(query)
+        query = rotate_one(query, *positions)
+        query = query.transpose(1, 2)
+        if self.has_keys:
+            key = self.k_proj(hidden_states).view(shape)
+            value = self.v_proj(hidden_states).view(shape)
+            key = self.k_norm(key)
+            key = rotate_one(key, *positions)
+            key = key.transpose(1, 2)
+            value = self.v_norm(value)
+            value = value.transpose(1, 2)
+            shared[self.has_window] = key, value
+        else:
+            key, value = shared[self.has_window]
+        output, weights = eager(query, key, value, mask, self.repeats)
+        output = output.reshape(*hidden_states.shape[:-1], -1).contiguous()
+        return self.o_proj(output), weights
+
+    def forward(self, hidden_states, per_layer_input, positions, mask, shared):
+        residual = hidden_states
+        hidden_states = self.norms[0](hidden_states)
+        hidden_states, _ = self.attend(hidden_states, positions[self.has_window], mask, shared)
+        hidden_states = self.norms[1](hidden_states)
+        hidden_states = residual + hidden_states
+        residual = hidden_states
+        hidden_states = self.norms[2](hidden_states)
+        hidden_states = self.feed_forward(hidden_states)
+        hidden_states = self.norms[3](hidden_states)
+        hidden_states = residual + hidden_states
+        residual = hidden_states
+        hidden_states = self.gate(hidden_states)
+        hidden_states = functional.gelu(hidden_states, approximate="tanh")
+        hidden_states = hidden_states * per_layer_input
+        hidden_states = self.projection(hidden_states)
+        hidden_states = self.norms[4](hidden_states)
+        hidden_states = residual + hidden_states
+        hidden_states *= self.layer_scalar
+        return hidden_states
+
+
+class Gemma4(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.c = c
+        self.embeddings = nn.Embedding(c["vocab"], c["d_model"])
+        self.per_layer = nn.Embedding(c["vocab"], c["layers"] * PER_LAYER)
+        self.projection, self.projection_norm = linear(c["d_model"], c["layers"] * PER_LAYER), PowerNorm(PER_LAYER)
+        self.layers = nn.ModuleList(Gemma4Layer(c, i) for i in range(c["layers"]))
+        self.norm, self.lm_head = PowerNorm(c["d_model"]), linear(c["d_model"], c["vocab"])
+        self.lm_head.weight = self.embeddings.weight
+        for name, width in (("window", c["head_size"]), ("full", 12)):
+            self.register_buffer(name, torch.ones(1, c["context"], width))
+        self.register_buffer("mask", torch.zeros(c["batch"], 1, c["context"], c["context"]))
+
+    def inputs_of_layers(self, tokens, inputs_embeds):
+        shape = (*tokens.shape, self.c["layers"], PER_LAYER)
+        per_layer_inputs = (self.per_layer(tokens) * 2.0).reshape(shape)
+        projection = self.projection(inputs_embeds) * 0.5
+        projection = projection.reshape(shape)
+        projection = self.projection_norm(projection)
+        return (projection + per_layer_inputs) * 0.7
+
+    def hidden_states(self, tokens):
+        inputs_embeds = self.embeddings(tokens) * 5.0
+        per_layer_inputs = self.inputs_of_layers(tokens, inputs_embeds)
+        hidden_states, shared = inputs_embeds, {}
+        positions = {True: (self.window, self.window), False: (self.full, self.full)}
+        for i, layer in enumerate(self.layers):
+            per_layer_input = per_layer_inputs[:, :, i, :]
+            hidden_states = layer(hidden_states, per_layer_input, positions, self.mask, shared)
+        hidden_states = self.norm(hidden_states)
+        return hidden_states
+
+    def forward(self, tokens):
+        hidden_states = self.hidden_states(tokens)
+        logits = self.lm_head(hidden_states)
+        logits = logits / 30.0
+        logits = torch.tanh(logits)
+        logits = logits * 30.0
+        return causal_loss(logits, tokens, self.c["vocab"]), logits
+
+
 class Model(nn.Module):
     """The tables of positions and the mask are buffers: what depends on no parameter is not compared."""
 
@@ -470,7 +600,7 @@ def without(roots, name):
 SIZES = dict(vocab=50, context=16, d_model=32, d_ff=72, layers=2, heads=4, kv_heads=2, head_size=8, batch=2,
              max_context=20, tied=False)
 FAMILIES = {"llama": {}, "qwen2": dict(tied=True), "qwen3": dict(head_size=12), "gemma2": dict(tied=True),
-            "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True), "cohere": dict(tied=True), "glm": {},
+            "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True), "cohere": dict(tied=True), "gemma4": dict(layers=4, tied=True), "glm": {},
             "granite": dict(tied=True), "hunyuan": {}, "phi": dict(kv_heads=4), "gpt_neox": dict(kv_heads=4),
             "olmo": dict(kv_heads=4), "opt": dict(kv_heads=4, tied=True)}
 WITH_CHECKPOINTS = ("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2")
@@ -478,7 +608,7 @@ WITH_CHECKPOINTS = ("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2")
 
 def record(c, path):
     torch.manual_seed(0)
-    model = Model(c)
+    model = Gemma4(c) if c["family"] == "gemma4" else Model(c)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
     tokens = torch.randint(0, c["vocab"], (c["batch"], c["context"]))
 

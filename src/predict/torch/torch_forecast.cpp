@@ -287,11 +287,15 @@ void require_family(const RunConfig& config) {
           fmt::format("--as {}: transformers has no scaled_dot_product_attention for the family {}; give --attention "
                       "softmax, which is its attn_implementation=\"eager\"",
                       name(config.plan_as), a.family));
-  constexpr std::int64_t kMultiple = 8, kWidest = 256;
-  require(!is_sdpa || (model->head_size() % kMultiple == 0 && model->head_size() <= kWidest),
+  constexpr std::int64_t kMultiple = 8;
+  require(!is_sdpa || (model->head_size() % kMultiple == 0 && model->full_head_size() % kMultiple == 0),
           fmt::format("--as {}: scaled_dot_product_attention pads heads of {} elements or takes another kernel, which "
                       "is not modelled; give --attention softmax",
                       name(config.plan_as), model->head_size()));
+  require(a.layers_without_keys == 0 || config.compile.checkpoint == Checkpoint::none,
+          fmt::format("--as {}: gradient checkpointing of layers that share keys and values is not modelled; leave out "
+                      "--checkpoint {}",
+                      name(config.plan_as), name(config.compile.checkpoint)));
 }
 
 torch::Training training_of(const RunConfig& config, const std::optional<std::string>& card) {

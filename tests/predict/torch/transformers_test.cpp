@@ -42,6 +42,19 @@ Architecture architecture_of(const std::string& family) {
     a.logit_cap = 30;
     a.embedding_scale = 5;
   }
+  if (family == "gemma4_text") {
+    a.placement = NormPlacement::both;
+    a.projection_norm = ProjectionNorm::per_head;
+    a.activation = Activation::gelu_tanh;
+    a.value_norm = a.separate_rotary = a.layer_scalars = a.wide_without_keys = true;
+    a.embedding_scale = 5;
+    a.logit_cap = 30;
+    a.window = 4;
+    a.window_layers = {true, false};
+    a.full_heads = {.size = 12, .kv_heads = 1};
+    a.layers_without_keys = 2;
+    a.per_layer = {.width = 5, .vocab = 50};
+  }
   if (family == "gpt2") {
     a.norm = Norm::layer_norm;
     a.activation = Activation::gelu_tanh;
@@ -90,6 +103,7 @@ Training training_of_family(const Recording& recording) {
   const nlohmann::json& row = recording.configuration;
   std::string family = row["family"].get<std::string>();
   if (family == "hunyuan") family = "hunyuan_v1_dense";
+  if (family == "gemma4") family = "gemma4_text";
   Architecture architecture = architecture_of(family);
   architecture.kv_heads = recording.size("kv_heads");
   architecture.head_size = recording.size("head_size");
@@ -127,7 +141,13 @@ TEST_P(TorchTransformers, allocates_and_frees_what_pytorch_does) {
   mine = comparable(mine);
   ASSERT_GT(mine.size(), 70U);
   ASSERT_GT(recorded.size(), 2 * mine.size());
-  EXPECT_EQ(mine, comparable({recorded.begin(), recorded.begin() + static_cast<std::ptrdiff_t>(mine.size())}));
+  const std::vector<std::int64_t> theirs =
+      comparable({recorded.begin(), recorded.begin() + static_cast<std::ptrdiff_t>(mine.size())});
+  const auto first = std::ranges::mismatch(mine, theirs).in1 - mine.begin();
+  const auto from = [first](const std::vector<std::int64_t>& all) {  // Google Test shows no more
+    return std::vector(all.begin() + std::max<std::ptrdiff_t>(first - 8, 0), all.end());
+  };
+  EXPECT_EQ(from(mine), from(theirs)) << "event " << first;
   if (recording.configuration["torch"].get<std::string>().starts_with("1.")) return;  // has other temporaries
   EXPECT_EQ(peak_of(events), peak_of(recorded));
   if (name.starts_with("olmo2")) {
@@ -138,8 +158,8 @@ TEST_P(TorchTransformers, allocates_and_frees_what_pytorch_does) {
 INSTANTIATE_TEST_SUITE_P(Families, TorchTransformers,
                          ::testing::Values("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2", "llama_checkpoint",
                                            "qwen2_checkpoint", "qwen3_checkpoint", "gemma2_checkpoint",
-                                           "olmo2_checkpoint", "gpt2_checkpoint", "cohere", "glm", "granite", "hunyuan",
-                                           "phi", "gpt_neox", "olmo", "opt"));
+                                           "olmo2_checkpoint", "gpt2_checkpoint", "cohere", "gemma4", "glm", "granite",
+                                           "hunyuan", "phi", "gpt_neox", "olmo", "opt"));
 
 // outputs = model(tokens, labels=tokens)
 TEST(TorchTransformersPeak, has_the_logits_of_the_iteration_before_where_they_are_kept) {
@@ -204,10 +224,11 @@ TEST(TorchTransformersPeak, exists_for_every_family_and_checkpoints_keep_less) {
       if (attention == AttentionVariant::flash && family_of(model).code.lacks_sdpa) continue;
       SCOPED_TRACE(model.name + ' ' + std::string(ridgepoint::name(attention)));
       model.attention = attention;
-      if (model.name == "stablelm_norms") continue;  // see below
+      if (model.name == "stablelm_norms" || model.name == "gemma4_experts") continue;  // see below
       seen.insert(model.architecture.family);
       const MemoryForecast kept = forecast_torch(config_of(model), {});
       EXPECT_GT(kept.use.peak_allocated_bytes, 12 * static_cast<std::size_t>(parameter_count(model)));
+      if (model.architecture.layers_without_keys > 0) continue;
       const MemoryForecast again = forecast_torch(config_of(model, ridgepoint::Checkpoint::block), {});
       EXPECT_LT(again.before_backward_bytes, kept.before_backward_bytes);
     }
@@ -278,6 +299,9 @@ TEST(TorchTransformersPeak, is_refused_for_what_is_not_modelled) {
     expect_refused(config_of(one), "what the code of the family allocates in transformers is not modelled");
   for (const TransformerConfig& one : golden_models(true)) {
     if (one.name == "stablelm_norms") expect_refused(config_of(one), "its norms of each head");
+    if (one.name == "gemma4_experts") expect_refused(config_of(one), "its kind of experts");
+    if (one.name == "gemma4")
+      expect_refused(config_of(one, ridgepoint::Checkpoint::block), "layers that share keys and values");
   }
   model = known("mixtral-8x7b", 64);
   model.architecture.experts.rules.weighs_inputs = true;

@@ -63,11 +63,13 @@ struct TransformersCode {
   Joins joins = Joins::none;
   bool casts_rotated = false;          // rotary embedding computes in fp32, and its results are cast
   bool casts_before_rotation = false;  // it reads queries and keys in fp32
+  bool rotates_by_token = false;       // it rotates before heads and tokens change places (Gemma 4)
   bool rotates_halves = false;         // it multiplies the halves of a head apart (gpt-oss)
   bool rotates_wide = false;           // its products alone are in fp32, of what has been put in order before
   bool repeats_tables = false;         // each layer makes its cosines and sines of halves
   bool scales_queries = false;         // queries are scaled as they are projected
   bool sums_branches_first = false;    // side by side: attention + feed-forward + stream; otherwise the stream is first
+  bool norms_by_power = false;         // RMS norms in plain ops with a power of -1/2 (Gemma 4)
   bool scales_norms_wide = false;      // norms multiply by the weight before the cast
   bool routes_wide = false;            // the weights of experts stay fp32
   bool routes_without_autocast = false;

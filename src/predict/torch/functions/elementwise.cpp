@@ -42,6 +42,10 @@ Tensor Functions::add_in_place(const Tensor& a, const Tensor& b) {
   return record(a.detached(), {a, b}, [](const Tensor& gradient) { return std::vector{gradient, gradient}; });
 }
 
+Tensor Functions::mul_in_place(const Tensor& x) {
+  return record(x.detached(), {x}, [this](const Tensor& gradient) { return std::vector{kernels_.like(gradient)}; });
+}
+
 // The gradient passes where (x >= least).logical_and_(x <= most).
 Tensor Functions::clamped(Tensor result, const Tensor& x, const Saved& saved) {
   return record(std::move(result), {x}, [this, saved](const Tensor& gradient) {

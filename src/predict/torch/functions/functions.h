@@ -71,6 +71,8 @@ class Saved {
 
 class Functions {
  public:
+  static constexpr std::int64_t kWidestFlash = 256;  // heads that FlashAttention takes
+
   // `low`: the dtype of autocast; empty without autocast.
   Functions(Kernels& kernels, std::optional<DType> low) : kernels_(kernels), low_(low) {}
 
@@ -91,6 +93,7 @@ class Functions {
   Tensor transpose(const Tensor& x, int a, int b);
   Tensor every_other(const Tensor& x);               // x[..., 0::2]
   Tensor slice(const Tensor& x, std::int64_t size);  // x[..., :size], or as many others
+  Tensor select(const Tensor& x, int axis);          // one element of the axis, which disappears
   std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes);  // of the last axis
   // A parameter [H] as [batch,H,rows,1]: reshape() and expand().
   Tensor column_of_heads(const Tensor& x, std::int64_t batch, std::int64_t rows);
@@ -101,6 +104,7 @@ class Functions {
   // Elementwise, with broadcasting and the promotion of dtypes.
   Tensor add(const Tensor& a, const Tensor& b);
   Tensor add_in_place(const Tensor& a, const Tensor& b);      // a += b
+  Tensor mul_in_place(const Tensor& x);                       // x *= of what needs no gradient
   Tensor clamp(const Tensor& x);                              // x.clamp(number, number)
   Tensor clamp_in_place(const Tensor& x);                     // x.clamp_(number, number)
   Tensor mask_in_place(const Tensor& x, const Tensor& mask);  // x.masked_fill_(mask, number)

@@ -38,6 +38,12 @@ Tensor Functions::slice(const Tensor& x, std::int64_t size) {
   });
 }
 
+Tensor Functions::select(const Tensor& x, int axis) {
+  return record(x.selected(axis), {x}, [this, from = x.sizes](const Tensor& gradient) {
+    return std::vector{kernels_.empty(from, gradient.dtype)};
+  });
+}
+
 // One node with several results in PyTorch: here each result has a node that leaves its gradient to the shared one,
 // which joins them.
 std::vector<Tensor> Functions::split(const Tensor& x, const std::vector<std::int64_t>& sizes) {

@@ -45,6 +45,31 @@ CausalLm::Heads CausalLm::project(const Tensor& x, const Layer& layer) {
   return heads;
 }
 
+// Gemma 4 rotates tokens by head before they change places, and one after the other.
+CausalLm::Heads CausalLm::project_and_rotate(const Tensor& x, const Layer& layer, const Context& context) {
+  const Tensor cosines = (layer.has_window ? context.window_cosines : context.cosines).transposed(1, 2);
+  const Tensor sines = (layer.has_window ? context.window_sines : context.sines).transposed(1, 2);
+  const auto by_head = [&](const Tensor& projected) {
+    return f_.view(projected, {x.sizes[0], x.sizes[1], projected.sizes[2] / layer.head_size, layer.head_size});
+  };
+  Heads heads;
+  heads.q = by_head(linear(x, layer.q));
+  heads.q = norm(heads.q, layer.q_norm);
+  heads.q = rotate(heads.q, cosines, sines);
+  heads.q = f_.transpose(heads.q, 1, 2);
+  Heads& shared = shared_[layer.has_window ? 1 : 0];
+  if (!layer.has_keys) return {heads.q, shared.k, shared.v};
+  heads.k = by_head(linear(x, layer.k));
+  heads.v = layer.keys_are_values ? heads.k : by_head(linear(x, layer.v));
+  heads.k = norm(heads.k, layer.k_norm);
+  heads.k = rotate(heads.k, cosines, sines);
+  heads.k = f_.transpose(heads.k, 1, 2);
+  heads.v = norm(heads.v, {});
+  heads.v = f_.transpose(heads.v, 1, 2);
+  if (config_.architecture.layers_without_keys > 0) shared = {{}, heads.k, heads.v};
+  return heads;
+}
+
 // torch.cat((-x2, x1), -1) with the halves x1 and x2 of each row, or torch.stack((-x2, x1), -1).flatten(-2) with its
 // elements of even and odd number.
 Tensor CausalLm::rotate_half(const Tensor& x) {
@@ -142,7 +167,7 @@ Tensor CausalLm::shares_beside(const Tensor& scores, const Tensor& sinks) {
 }
 
 CausalLm::Attended CausalLm::eager_attention(const Heads& heads, const Layer& layer, const Tensor& mask) {
-  const std::int64_t repeats = config_.heads / config_.kv_heads();
+  const std::int64_t repeats = config_.heads / heads.k.sizes[1];
   const Tensor keys = f_.repeat_heads(heads.k, repeats);
   const Tensor values = f_.repeat_heads(heads.v, repeats);
   Tensor weights = f_.mul_number(f_.matmul(heads.q, f_.transpose(keys, 2, 3)));
@@ -158,9 +183,10 @@ CausalLm::Attended CausalLm::eager_attention(const Heads& heads, const Layer& la
   return {code_.gpt2_blocks ? output : f_.contiguous(output), weights};
 }
 
-// With a mask, keys and values are repeated; soft caps of scores are left out, as in `transformers`.
+// With a mask or wide heads, keys and values are repeated; soft caps of scores are left out, as in `transformers`.
 Tensor CausalLm::sdpa_attention(const Heads& heads, const Tensor& mask) {
-  const std::int64_t repeats = mask.is_defined() ? config_.heads / config_.kv_heads() : 1;
+  const bool is_repeated = mask.is_defined() || heads.k.sizes[3] > Functions::kWidestFlash;
+  const std::int64_t repeats = is_repeated ? config_.heads / heads.k.sizes[1] : 1;
   const Tensor keys = f_.repeat_heads(heads.k, repeats);
   const Tensor values = f_.repeat_heads(heads.v, repeats);
   const Tensor output = f_.scaled_dot_product_attention(heads.q, keys, values, mask);
@@ -168,12 +194,12 @@ Tensor CausalLm::sdpa_attention(const Heads& heads, const Tensor& mask) {
 }
 
 CausalLm::Attended CausalLm::attend(const Tensor& x, const Layer& layer, const Context& context) {
-  Heads heads = project(x, layer);
-  if (layer.rotates) rotate_heads(heads, layer, context);
+  Heads heads = code_.rotates_by_token ? project_and_rotate(x, layer, context) : project(x, layer);
+  if (layer.rotates && !code_.rotates_by_token) rotate_heads(heads, layer, context);
   finish_heads(heads, layer);
   const Tensor& mask = layer.has_window ? context.window_mask : context.mask;
   Attended attended = is_eager() ? eager_attention(heads, layer, mask) : Attended{sdpa_attention(heads, mask), {}};
-  attended.output = f_.view(attended.output, {x.sizes[0], x.sizes[1], config_.heads * config_.head_size()});
+  attended.output = f_.view(attended.output, {x.sizes[0], x.sizes[1], config_.heads * layer.head_size});
   attended.output = linear(attended.output, layer.output);
   return attended;
 }

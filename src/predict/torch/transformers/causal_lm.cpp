@@ -6,9 +6,11 @@
 namespace ridgepoint::torch {
 
 // The sum of the batch's cosines and sines is one matrix product and a few copies; nothing of it needs a gradient.
-void CausalLm::make_positions(const Rotary& rotary, std::int64_t context, Tensor& cosines, Tensor& sines) {
+void CausalLm::make_positions(const Rotary& rotary, std::int64_t head_size, std::int64_t context, Tensor& cosines,
+                              Tensor& sines) {
   Kernels& kernels = f_.kernels();
-  const auto width = static_cast<std::int64_t>(rotary.share * static_cast<double>(config_.head_size())) / 2 * 2;
+  const double share = rotary.scaling == RotaryScaling::proportional ? 1 : rotary.share;  // the others turn by 0
+  const auto width = static_cast<std::int64_t>(share * static_cast<double>(head_size)) / 2 * 2;
   const Tensor positions = kernels.empty({context}, DType::fp32);
   const Tensor frequencies = kernels.product({1, width / 2, context}, DType::fp32);
   const Tensor angles = kernels.empty({1, 1, context, code_.rotates_halves ? width / 2 : width}, DType::fp32);
@@ -39,8 +41,10 @@ CausalLm::Context CausalLm::make_context(const Tensor& tokens) {
   const bool has_others = !std::ranges::all_of(layers_, &Layer::has_window);
   context.mask = make_mask(tokens, is_eager() && has_others && a.is_causal);
   context.window_mask = make_mask(tokens, has_windows && (is_eager() || rows >= a.window));
-  if (a.positions == Positions::rotary) make_positions(a.rotary, rows, context.cosines, context.sines);
-  if (a.separate_rotary) make_positions(a.window_rotary, rows, context.window_cosines, context.window_sines);
+  if (a.positions == Positions::rotary)
+    make_positions(a.rotary, config_.full_head_size(), rows, context.cosines, context.sines);
+  if (a.separate_rotary)
+    make_positions(a.window_rotary, config_.head_size(), rows, context.window_cosines, context.window_sines);
   f_.kernels().enter(MemoryCategory::activation, Thread::python);
   return context;
 }
@@ -65,18 +69,37 @@ Tensor CausalLm::embed(const Tensor& tokens, std::vector<Tensor>& locals) {
     locals.push_back(f_.embedding(positions_, data({1, tokens.sizes[1]}, DType::int64)));
     return f_.add(embedded, locals.back());
   }
-  return config_.architecture.embedding_scale == 1 ? embedded : f_.mul_number(embedded);
+  if (config_.architecture.embedding_scale == 1) return embedded;
+  const Tensor scaled = f_.mul_number(embedded);
+  if (code_.rotates_by_token) locals.back() = scaled;  // its embedding returns scaled rows
+  return scaled;
+}
+
+// [B,S,L,P]: of each layer, its row of the second embedding and a projection of the first one.
+Tensor CausalLm::inputs_of_layers(const Tensor& tokens, const Tensor& embedded) {
+  const Sizes sizes = {tokens.sizes[0], tokens.sizes[1], config_.layers, config_.architecture.per_layer.width};
+  const Tensor rows = f_.view(f_.mul_number(f_.embedding(inputs_of_layers_, tokens)), sizes);
+  Tensor projected = f_.mul_number(linear(embedded, projection_of_inputs_));
+  projected = f_.view(projected, sizes);
+  projected = norm(projected, norm_of_inputs_);
+  return f_.mul_number(f_.add(projected, rows));
 }
 
 Tensor CausalLm::hidden_states(const Tensor& tokens) {
   std::vector<Tensor> locals;
   Tensor x = embed(tokens, locals);
+  const Tensor inputs = inputs_of_layers_.is_defined() ? inputs_of_layers(tokens, x) : Tensor{};
   const Context context = make_context(tokens);
   for (const Layer& layer : layers_) {
-    const auto decoded = [this, &layer, context](const Tensor& input) { return decode(input, layer, context); };
+    const Tensor own_input = inputs.is_defined() ? f_.select(inputs, 2) : Tensor{};
+    const auto decoded = [this, &layer, context, own_input](const Tensor& input) {
+      return decode(input, layer, context, own_input);
+    };
     x = checkpoints_ ? f_.checkpoint(decoded, x) : decoded(x);
   }
-  return final_norm_.is_defined ? norm(x, final_norm_) : x;
+  if (final_norm_.is_defined) x = norm(x, final_norm_);
+  for (Heads& heads : shared_) heads = {};
+  return x;
 }
 
 Tensor CausalLm::logits(const Tensor& hidden) {
@@ -116,7 +139,7 @@ Tensor CausalLm::scaled(const Tensor& branch) {
 }
 
 // Of the local variables, `hidden` is what the code calls hidden_states.
-Tensor CausalLm::decode(const Tensor& x, const Layer& layer, const Context& context) {
+Tensor CausalLm::decode(const Tensor& x, const Layer& layer, const Context& context, const Tensor& own_input) {
   if (config_.architecture.block != BlockOrder::in_turn) return decode_side_by_side(x, layer, context);
   Tensor hidden = layer.first_norm.is_defined ? norm(x, layer.first_norm) : x;
   Attended attended = attend(hidden, layer, context);
@@ -136,7 +159,18 @@ Tensor CausalLm::decode(const Tensor& x, const Layer& layer, const Context& cont
   hidden = feed_forward(hidden, layer);
   if (are_of_sums) return norm(f_.add(hidden, residual), layer.after_feed_forward_norm);
   if (layer.after_feed_forward_norm.is_defined) hidden = norm(hidden, layer.after_feed_forward_norm);
-  return f_.add(residual, scaled(hidden));
+  hidden = f_.add(residual, scaled(hidden));
+  if (own_input.is_defined()) hidden = add_own_input(hidden, layer, own_input);
+  return config_.architecture.layer_scalars ? f_.mul_in_place(hidden) : hidden;
+}
+
+Tensor CausalLm::add_own_input(const Tensor& x, const Layer& layer, const Tensor& own_input) {
+  Tensor hidden = linear(x, layer.input_gate);
+  hidden = activate(hidden);
+  hidden = f_.mul(hidden, own_input);
+  hidden = linear(hidden, layer.input_projection);
+  hidden = norm(hidden, layer.input_norm);
+  return f_.add(x, hidden);
 }
 
 // Attention and feed-forward read the same stream, of which the code may keep one norm.
@@ -156,6 +190,7 @@ Tensor CausalLm::linear(const Tensor& x, const Weights& weights) {
 // Llama: weight * normalised.to(dtype); OLMo 2: (weight * normalised).to(dtype);
 // Gemma: (normalised * (1 + weight)).to(dtype).
 Tensor CausalLm::norm(const Tensor& x, const Weights& weights) {
+  if (code_.norms_by_power) return norm_by_power(x, weights);
   if (code_.has_plain_layer_norm) return plain_layer_norm(x, weights);
   if (config_.architecture.norm == Norm::layer_norm) return f_.layer_norm(x, weights.weight, weights.bias);
   Tensor hidden = f_.to(x, DType::fp32);
@@ -169,6 +204,18 @@ Tensor CausalLm::norm(const Tensor& x, const Weights& weights) {
   if (config_.architecture.norm_adds_one) return f_.to(f_.mul(hidden, f_.add_number(weights.weight)), x.dtype);
   if (code_.scales_norms_wide) return f_.to(f_.mul(weights.weight, hidden), x.dtype);
   return f_.mul(weights.weight, f_.to(hidden, x.dtype));
+}
+
+// (x * (mean of squares + epsilon).pow(-0.5) * weight).to(dtype) of Gemma 4; norms of values have no weight.
+Tensor CausalLm::norm_by_power(const Tensor& x, const Weights& weights) {
+  const Tensor wide = f_.to(x, DType::fp32);
+  Tensor hidden = [&] {
+    Tensor mean = f_.mean(f_.power(wide));
+    mean = f_.add_number(mean);
+    return f_.mul(wide, f_.power(mean));
+  }();
+  if (weights.weight.is_defined()) hidden = f_.mul(hidden, weights.weight);
+  return f_.to(hidden, x.dtype);
 }
 
 // (weight * ((x - mean) * rsqrt(variance + epsilon))).to(dtype) of Cohere

@@ -42,12 +42,16 @@ class CausalLm final : public Module {
   struct Layer {
     bool has_window = false;
     bool rotates = false;
+    std::int64_t head_size = 0;
+    bool has_keys = true;  // otherwise those of the last layer of its kind that has
+    bool keys_are_values = false;
     Weights first_norm, after_attention_norm, second_norm, after_feed_forward_norm;
     Weights packed, q, k, v, output;
     Weights q_norm, k_norm;
     Tensor sinks;
     Weights gate, up, down;
     Router experts;
+    Weights input_gate, input_projection, input_norm;  // of its own inputs (Gemma 4)
   };
   // What the layers of a forward share.
   struct Context {
@@ -67,27 +71,32 @@ class CausalLm final : public Module {
   Weights make_norm(std::int64_t width);
   Weights make_norm(const Sizes& sizes, bool has_weight, bool has_bias);
   Weights make_linear(std::int64_t in, std::int64_t out, bool has_bias);
-  void make_attention(Layer& layer);
+  void make_attention(std::int64_t index, Layer& layer);
   void make_feed_forward(std::int64_t index, Layer& layer);
   void make_experts(Router& router);
   void make_norms(Layer& layer);
   Layer make_layer(std::int64_t index);
 
   Context make_context(const Tensor& tokens);
-  void make_positions(const Rotary& rotary, std::int64_t context, Tensor& cosines, Tensor& sines);
+  void make_positions(const Rotary& rotary, std::int64_t head_size, std::int64_t context, Tensor& cosines,
+                      Tensor& sines);
   Tensor make_mask(const Tensor& tokens, bool is_needed);
   Tensor data(const Sizes& sizes, DType dtype);  // what depends on no parameter
   Tensor embed(const Tensor& tokens, std::vector<Tensor>& locals);
+  Tensor inputs_of_layers(const Tensor& tokens, const Tensor& embedded);
   Tensor hidden_states(const Tensor& tokens);
   Tensor logits(const Tensor& hidden);
 
-  Tensor decode(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor decode(const Tensor& x, const Layer& layer, const Context& context, const Tensor& own_input);
+  Tensor add_own_input(const Tensor& x, const Layer& layer, const Tensor& own_input);
   Tensor decode_side_by_side(const Tensor& x, const Layer& layer, const Context& context);
   Tensor scaled(const Tensor& branch);
   Tensor linear(const Tensor& x, const Weights& weights);
   Tensor norm(const Tensor& x, const Weights& weights);
   Tensor plain_layer_norm(const Tensor& x, const Weights& weights);
+  Tensor norm_by_power(const Tensor& x, const Weights& weights);
   Heads project(const Tensor& x, const Layer& layer);
+  Heads project_and_rotate(const Tensor& x, const Layer& layer, const Context& context);
   Tensor rotate_half(const Tensor& x);
   Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines);
   void rotate_heads(Heads& heads, const Layer& layer, const Context& context);
@@ -111,7 +120,9 @@ class CausalLm final : public Module {
   bool checkpoints_;
   Functions& f_;
   std::vector<Tensor> parameters_, buffers_;
-  Tensor embeddings_, positions_, token_types_;
+  Tensor embeddings_, positions_, token_types_, inputs_of_layers_;
+  Weights projection_of_inputs_, norm_of_inputs_;
+  Heads shared_[2];  // keys and values of the last layer that has its own, without a window and with one
   std::vector<Layer> layers_;
   Weights embedding_norm_, final_norm_;
   Weights head_transform_, head_norm_, head_;

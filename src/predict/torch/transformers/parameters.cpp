@@ -14,6 +14,12 @@ CausalLm::CausalLm(const TransformerConfig& config, bool checkpoints, Functions&
   kernels.enter(MemoryCategory::parameter, Thread::python);
   embeddings_ = parameter({config.vocab, config.d_model});
   if (a.positions == Positions::learned) positions_ = parameter({a.max_context + a.unused_positions, config.d_model});
+  if (a.per_layer.width > 0) {
+    const std::int64_t width = config.layers * a.per_layer.width;
+    inputs_of_layers_ = parameter({a.per_layer.vocab, width});
+    projection_of_inputs_ = make_linear(config.d_model, width, false);
+    norm_of_inputs_ = make_norm(a.per_layer.width);
+  }
   if (a.token_types > 0) token_types_ = parameter({a.token_types, config.d_model});
   if (a.embedding_norm) embedding_norm_ = make_norm(config.d_model);
   for (std::int64_t i = 0; i < config.layers; ++i) layers_.push_back(make_layer(i));
@@ -52,22 +58,23 @@ CausalLm::Weights CausalLm::make_linear(std::int64_t in, std::int64_t out, bool 
   return {weight, has_bias ? parameter({out}) : Tensor{}};
 }
 
-void CausalLm::make_attention(Layer& layer) {
+void CausalLm::make_attention(std::int64_t index, Layer& layer) {
   const Architecture& a = config_.architecture;
   const std::int64_t width = config_.d_model;
-  const std::int64_t q = config_.heads * config_.head_size();
-  const std::int64_t kv = config_.kv_heads() * config_.head_size();
+  const std::int64_t size = layer.head_size;
+  const std::int64_t kv_heads = config_.kv_heads(index);
+  const std::int64_t q = config_.heads * size;
+  const std::int64_t kv = kv_heads * size;
   if (!names_.qkv.empty()) {
     layer.packed = make_linear(width, q + 2 * kv, a.projection_bias);
   } else {
     layer.q = make_linear(width, q, a.projection_bias);
-    layer.k = make_linear(width, kv, a.projection_bias);
-    layer.v = make_linear(width, kv, a.projection_bias);
+    if (layer.has_keys) layer.k = make_linear(width, kv, a.projection_bias);
+    if (layer.has_keys && !layer.keys_are_values) layer.v = make_linear(width, kv, a.projection_bias);
   }
   layer.output = make_linear(q, width, a.output_bias);
   if (a.sinks) layer.sinks = parameter({config_.heads});
   if (a.projection_norm == ProjectionNorm::none) return;
-  const std::int64_t size = config_.head_size();
   const auto make = [&](std::int64_t heads) {
     switch (a.projection_norm) {
       case ProjectionNorm::whole: return make_norm({heads * size}, true, false);
@@ -76,7 +83,7 @@ void CausalLm::make_attention(Layer& layer) {
     }
   };
   layer.q_norm = make(config_.heads);
-  layer.k_norm = make(config_.kv_heads());
+  if (layer.has_keys) layer.k_norm = make(kv_heads);
 }
 
 void CausalLm::make_experts(Router& router) {
@@ -102,7 +109,7 @@ void CausalLm::make_feed_forward(std::int64_t index, Layer& layer) {
   const Architecture& a = config_.architecture;
   if (a.has_experts(index)) return make_experts(layer.experts);
   const std::int64_t width = config_.d_model;
-  const std::int64_t inner = config_.dense_width();
+  const std::int64_t inner = config_.dense_width(index);
   const bool is_packed = !names_.gate_up.empty();
   if (a.gated) layer.gate = make_linear(width, is_packed ? 2 * inner : inner, a.feed_forward_bias);
   if (!is_packed) layer.up = make_linear(width, inner, a.feed_forward_bias);
@@ -124,9 +131,17 @@ CausalLm::Layer CausalLm::make_layer(std::int64_t index) {
   Layer layer;
   layer.has_window = config_.architecture.has_window(index);
   layer.rotates = config_.architecture.is_rotated(index);
-  make_attention(layer);
+  layer.head_size = config_.head_size(index);
+  layer.has_keys = config_.has_keys(index);
+  layer.keys_are_values = config_.keys_are_values(index);
+  make_attention(index, layer);
   make_feed_forward(index, layer);
   make_norms(layer);
+  if (const std::int64_t inputs = config_.architecture.per_layer.width; inputs > 0) {
+    layer.input_gate = make_linear(config_.d_model, inputs, false);
+    layer.input_projection = make_linear(inputs, config_.d_model, false);
+    layer.input_norm = make_norm(config_.d_model);
+  }
   return layer;
 }
 
