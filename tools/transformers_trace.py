@@ -110,9 +110,9 @@ def norm_of(c, width):
     family = c["family"]
     if family == "cohere":
         return PlainLayerNorm(width)
-    if family in ("phi", "gpt_neox", "opt", "olmo"):
+    if family in ("phi", "gpt_neox", "opt", "olmo", "bert"):
         return nn.LayerNorm(width, elementwise_affine=family != "olmo")
-    return RmsNorm(width, {"gemma2": "gemma", "olmo2": "olmo2"}.get(family, "llama"))
+    return RmsNorm(width, {"gemma2": "gemma", "olmo2": "olmo2", "gpt_oss": "olmo2"}.get(family, "llama"))
 
 
 class Conv1D(nn.Module):
@@ -145,6 +145,15 @@ def rotate(q, k, cos, sin, half=rotate_half):
     return q_embed, k_embed
 
 
+def rotate_halves(x, cos, sin):
+    """gpt-oss, whose experts are not recorded: layers have a network in their place."""
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    first_half, second_half = torch.chunk(x, 2, dim=-1)
+    first_ = first_half * cos - second_half * sin
+    second_ = second_half * cos + first_half * sin
+    return torch.cat((first_, second_), dim=-1)
+
+
 def rotate_part(q, k, cos, sin, half):
     width = cos.shape[-1]
     q_rot, q_pass = q[..., :width], q[..., width:]
@@ -161,15 +170,24 @@ def repeat_kv(hidden_states, repeats):
     return hidden_states.reshape(batch, heads * repeats, length, size)
 
 
-def eager(query, key, value, mask, repeats, cap=None):
+def eager(query, key, value, mask, repeats, cap=None, sinks=None):
     key_states, value_states = repeat_kv(key, repeats), repeat_kv(value, repeats)
     weights = torch.matmul(query, key_states.transpose(2, 3)) * query.shape[-1] ** -0.5
     if cap is not None:
         weights = weights / cap
         weights = torch.tanh(weights)
         weights = weights * cap
-    weights = weights + mask
-    weights = Softmax.apply(weights).to(query.dtype)
+    if mask is not None:
+        weights = weights + mask
+    if sinks is not None:
+        sinks = sinks.reshape(1, -1, 1, 1).expand(query.shape[0], -1, query.shape[-2], -1)
+        combined_logits = torch.cat([weights, sinks], dim=-1)
+        combined_logits = combined_logits - combined_logits.max(dim=-1, keepdim=True).values
+        probs = Softmax.apply(combined_logits)
+        scores = probs[..., :-1]
+        weights = scores.to(value_states.dtype)
+    else:
+        weights = Softmax.apply(weights).to(query.dtype)
     output = torch.matmul(weights, value_states)
     return output.transpose(1, 2).contiguous(), weights
 
@@ -188,7 +206,8 @@ class Attention(nn.Module):
         super().__init__()
         self.family, self.size = c["family"], c["head_size"]
         self.repeats = c["heads"] // c["kv_heads"]
-        has_biases = c["family"] in ("phi", "gpt_neox", "opt")
+        has_biases = c["family"] in ("phi", "gpt_neox", "opt", "gpt_oss", "bert")
+        self.sinks = nn.Parameter(torch.zeros(c["heads"])) if c["family"] == "gpt_oss" else None
         q, kv, bias = c["heads"] * self.size, c["kv_heads"] * self.size, has_biases or c["family"] == "qwen2"
         if c["family"] == "gpt_neox":
             self.query_key_value = linear(c["d_model"], 3 * q, bias)
@@ -235,7 +254,9 @@ class Attention(nn.Module):
         half = rotate_pairs if self.family in ("cohere", "glm") else rotate_half
         if self.family in ("glm", "phi", "gpt_neox"):
             return rotate_part(query, key, *positions, half)
-        return (query, key) if self.family == "opt" else rotate(query, key, *positions, half)
+        if self.family == "gpt_oss":
+            return rotate_halves(query, *positions), rotate_halves(key, *positions)
+        return (query, key) if self.family in ("opt", "bert") else rotate(query, key, *positions, half)
 
     def forward(self, hidden_states, positions, mask):
         is_packed = self.family == "gpt_neox"
@@ -244,7 +265,8 @@ class Attention(nn.Module):
         if self.family == "hunyuan":
             query = self.q_norm(query)
             key = self.k_norm(key)
-        output, weights = eager(query, key, value, mask, self.repeats, 50.0 if self.family == "gemma2" else None)
+        output, weights = eager(query, key, value, mask, self.repeats, 50.0 if self.family == "gemma2" else None,
+                                self.sinks)
         output = output.reshape(*hidden_states.shape[:-1], -1).contiguous()
         return self.o_proj(output), weights
 
@@ -285,7 +307,7 @@ class PlainFeedForward(nn.Module):
     def activation(self, x):
         if self.family == "phi":
             return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
-        return functional.gelu(x) if self.family == "gpt_neox" else functional.relu(x)
+        return functional.relu(x) if self.family == "opt" else functional.gelu(x)
 
     def forward(self, hidden_states):
         hidden_states = self.fc1(hidden_states)
@@ -299,7 +321,7 @@ class Layer(nn.Module):
         family = self.family = c["family"]
         self.attention = Attention(c)
         self.feed_forward = {"glm": PackedFeedForward, "phi": PlainFeedForward, "gpt_neox": PlainFeedForward,
-                             "opt": PlainFeedForward}.get(family, GatedFeedForward)(c)
+                             "opt": PlainFeedForward, "bert": PlainFeedForward}.get(family, GatedFeedForward)(c)
         norms = {"olmo2": "bd", "gemma2": "abcd", "cohere": "a", "phi": "a"}.get(family, "ac")
         self.norms = nn.ModuleDict({name: norm_of(c, c["d_model"]) for name in norms})
 
@@ -317,6 +339,10 @@ class Layer(nn.Module):
         mlp_output = self.feed_forward(hidden_states)
         return residual + attn_output + mlp_output if self.family == "cohere" else attn_output + mlp_output + residual
 
+    def sum_of(self, name, hidden_states, input_tensor):
+        hidden_states = self.norms[name](hidden_states + input_tensor)
+        return hidden_states
+
     def granite(self, hidden_states, positions, mask):
         residual = hidden_states
         hidden_states = self.norm("a", hidden_states)
@@ -330,6 +356,9 @@ class Layer(nn.Module):
     def forward(self, hidden_states, positions, mask):
         if self.family in ("cohere", "phi", "gpt_neox"):
             return self.side_by_side(hidden_states, positions, mask)
+        if self.family == "bert":
+            hidden_states = self.sum_of("a", self.attention(hidden_states, positions, None)[0], hidden_states)
+            return self.sum_of("c", self.feed_forward(hidden_states), hidden_states)
         if self.family == "granite":
             return self.granite(hidden_states, positions, mask)
         residual = hidden_states
@@ -378,6 +407,39 @@ class Gpt2Layer(nn.Module):
         hidden_states = self.ln_2(hidden_states)
         feed_forward_hidden_states = self.mlp(hidden_states)
         return residual + feed_forward_hidden_states
+
+
+class Bert(nn.Module):
+    """Labels are those of all tokens."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.c, width = c, c["d_model"]
+        self.embeddings, self.types = nn.Embedding(c["vocab"], width), nn.Embedding(2, width)
+        self.positions, self.norm = nn.Embedding(c["max_context"], width), nn.LayerNorm(width)
+        self.layers = nn.ModuleList(Layer(c) for _ in range(c["layers"]))
+        self.dense, self.head_norm = linear(width, width, True), nn.LayerNorm(width)
+        self.decoder = linear(width, c["vocab"], True)
+        self.decoder.weight = self.embeddings.weight
+        self.register_buffer("position_ids", torch.arange(c["context"])[None])
+        self.register_buffer("type_ids", torch.zeros(c["batch"], c["context"], dtype=torch.int64))
+
+    def hidden_states(self, tokens):
+        inputs_embeds = self.embeddings(tokens)
+        embeddings = inputs_embeds + self.types(self.type_ids)
+        embeddings = embeddings + self.positions(self.position_ids)
+        hidden_states = self.norm(embeddings)
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, None, None)
+        return hidden_states
+
+    def forward(self, tokens):
+        hidden_states = self.hidden_states(tokens)
+        hidden_states = self.dense(hidden_states)
+        hidden_states = functional.gelu(hidden_states)
+        hidden_states = self.head_norm(hidden_states)
+        logits = self.decoder(hidden_states)
+        return functional.cross_entropy(logits.view(-1, self.c["vocab"]), tokens.view(-1)), logits
 
 
 class PowerNorm(nn.Module):
@@ -525,7 +587,7 @@ class Model(nn.Module):
         self.lm_head = linear(c["d_model"], c["vocab"], c["family"] == "phi")
         if c["tied"]:
             self.lm_head.weight = self.embeddings.weight
-        is_partial = c["family"] in ("glm", "phi", "gpt_neox")
+        is_partial = c["family"] in ("glm", "phi", "gpt_neox", "gpt_oss")
         shape = (1, c["context"], c["head_size"] // (2 if is_partial else 1))
         self.register_buffer("cos", torch.ones(shape)), self.register_buffer("sin", torch.ones(shape))
         self.register_buffer("mask", torch.zeros(c["batch"], 1, c["context"], c["context"]))
@@ -600,15 +662,16 @@ def without(roots, name):
 SIZES = dict(vocab=50, context=16, d_model=32, d_ff=72, layers=2, heads=4, kv_heads=2, head_size=8, batch=2,
              max_context=20, tied=False)
 FAMILIES = {"llama": {}, "qwen2": dict(tied=True), "qwen3": dict(head_size=12), "gemma2": dict(tied=True),
-            "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True), "cohere": dict(tied=True), "gemma4": dict(layers=4, tied=True), "glm": {},
-            "granite": dict(tied=True), "hunyuan": {}, "phi": dict(kv_heads=4), "gpt_neox": dict(kv_heads=4),
-            "olmo": dict(kv_heads=4), "opt": dict(kv_heads=4, tied=True)}
+            "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True), "bert": dict(kv_heads=4, tied=True),
+            "cohere": dict(tied=True), "gemma4": dict(layers=4, tied=True), "glm": {}, "gpt_neox": dict(kv_heads=4),
+            "gpt_oss": {}, "granite": dict(tied=True), "hunyuan": {}, "olmo": dict(kv_heads=4),
+            "opt": dict(kv_heads=4, tied=True), "phi": dict(kv_heads=4)}
 WITH_CHECKPOINTS = ("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2")
 
 
 def record(c, path):
     torch.manual_seed(0)
-    model = Gemma4(c) if c["family"] == "gemma4" else Model(c)
+    model = {"bert": Bert, "gemma4": Gemma4}.get(c["family"], Model)(c)
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
     tokens = torch.randint(0, c["vocab"], (c["batch"], c["context"]))
 

@@ -42,6 +42,19 @@ Architecture architecture_of(const std::string& family) {
     a.logit_cap = 30;
     a.embedding_scale = 5;
   }
+  if (family == "bert") {
+    a.norm = Norm::layer_norm;
+    a.placement = NormPlacement::of_sums;
+    a.gated = a.is_causal = a.final_norm = false;
+    a.activation = Activation::gelu;
+    a.projection_bias = a.output_bias = a.feed_forward_bias = a.head_bias = true;
+    a.positions = Positions::learned;
+    a.token_types = 2;
+    a.embedding_norm = a.head_transform = true;
+  }
+  if (family == "gpt_oss") {
+    a.sinks = a.projection_bias = a.output_bias = true;
+  }
   if (family == "gemma4_text") {
     a.placement = NormPlacement::both;
     a.projection_norm = ProjectionNorm::per_head;
@@ -158,8 +171,8 @@ TEST_P(TorchTransformers, allocates_and_frees_what_pytorch_does) {
 INSTANTIATE_TEST_SUITE_P(Families, TorchTransformers,
                          ::testing::Values("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2", "llama_checkpoint",
                                            "qwen2_checkpoint", "qwen3_checkpoint", "gemma2_checkpoint",
-                                           "olmo2_checkpoint", "gpt2_checkpoint", "cohere", "gemma4", "glm", "granite",
-                                           "hunyuan", "phi", "gpt_neox", "olmo", "opt"));
+                                           "olmo2_checkpoint", "gpt2_checkpoint", "bert", "cohere", "gemma4", "glm",
+                                           "gpt_oss", "granite", "hunyuan", "phi", "gpt_neox", "olmo", "opt"));
 
 // outputs = model(tokens, labels=tokens)
 TEST(TorchTransformersPeak, has_the_logits_of_the_iteration_before_where_they_are_kept) {

@@ -159,9 +159,9 @@ void CausalLm::finish_heads(Heads& heads, const Layer& layer) {
     heads.q = f_.mul(heads.q, data({1, 1, heads.q.sizes[2], 1}, DType::fp32));
 }
 
-// Softmax of the scores and each head's sink, without the share of the sink.
-Tensor CausalLm::shares_beside(const Tensor& scores, const Tensor& sinks) {
-  Tensor combined = f_.cat_last(scores, f_.column_of_heads(sinks, scores.sizes[0], scores.sizes[2]));
+// Softmax of the scores and each head's sink, without the share of the sink. `combined` is a variable of the code.
+Tensor CausalLm::shares_beside(const Tensor& scores, const Tensor& sinks, Tensor& combined) {
+  combined = f_.cat_last(scores, f_.column_of_heads(sinks, scores.sizes[0], scores.sizes[2]));
   combined = f_.sub(combined, f_.max(combined));
   return f_.slice(f_.softmax(combined), scores.sizes.back());
 }
@@ -177,7 +177,8 @@ CausalLm::Attended CausalLm::eager_attention(const Heads& heads, const Layer& la
     weights = f_.mul_number(weights);
   }
   if (mask.is_defined()) weights = f_.add(weights, mask);
-  weights = layer.sinks.is_defined() ? shares_beside(weights, layer.sinks) : f_.softmax(weights);
+  Tensor combined;
+  weights = layer.sinks.is_defined() ? shares_beside(weights, layer.sinks, combined) : f_.softmax(weights);
   weights = f_.to(weights, code_.gpt2_blocks || layer.sinks.is_defined() ? heads.v.dtype : heads.q.dtype);
   const Tensor output = f_.transpose(f_.matmul(weights, values), 1, 2);
   return {code_.gpt2_blocks ? output : f_.contiguous(output), weights};

@@ -148,6 +148,7 @@ Tensor CausalLm::decode(const Tensor& x, const Layer& layer, const Context& cont
     hidden = f_.add(attended.output, x);
   } else if (are_of_sums) {
     hidden = norm(f_.add(attended.output, x), layer.after_attention_norm);
+    attended = {};
   } else {
     hidden = std::move(attended.output);
     if (layer.after_attention_norm.is_defined) hidden = norm(hidden, layer.after_attention_norm);

@@ -102,7 +102,7 @@ class CausalLm final : public Module {
   void rotate_heads(Heads& heads, const Layer& layer, const Context& context);
   void finish_heads(Heads& heads, const Layer& layer);
   Tensor rotate_halves(const Tensor& x, const Tensor& cosines, const Tensor& sines);
-  Tensor shares_beside(const Tensor& scores, const Tensor& sinks);
+  Tensor shares_beside(const Tensor& scores, const Tensor& sinks, Tensor& combined);
   Attended eager_attention(const Heads& heads, const Layer& layer, const Tensor& mask);
   Tensor sdpa_attention(const Heads& heads, const Tensor& mask);
   Attended attend(const Tensor& x, const Layer& layer, const Context& context);
