@@ -566,6 +566,10 @@ class Decoder:
         self.router_logits.append(logits.flatten(0, 1))
         shares, chosen = self.route(logits, name, count)
         expert = self.packed_experts(name, count, width) if traits.packed else None
+        model, latent, before = self.width, config.get("moe_latent_size"), x
+        if latent:  # Nemotron 3 Super: experts read and write a projection of the model's width
+            x = self.linear(x, name + "fc1_latent_proj", latent)
+            self.width = latent
         mixed = torch.zeros_like(x)
         for i in range(count):
             share = torch.where(chosen == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True)
@@ -574,6 +578,9 @@ class Decoder:
                 mixed = mixed + run(share * x, i)
             else:
                 mixed = mixed + share * (run(x, i) if expert else run(x))
+        if latent:
+            self.width, x = model, before
+            mixed = self.linear(mixed, name + "fc2_latent_proj", model)
         if traits.shared == "shared_mlp":  # of the layer
             name = name.removesuffix(traits.experts + ".")
         width_of_shared = self.field("shared_expert_intermediate_size", "shared_intermediate_size",

@@ -10,6 +10,7 @@ import transformers
 
 from family_cases import ENCODERS
 from family_decoders import BUFFERS, TRAITS
+from family_optimizer import train_steps
 from make_golden import read
 
 VERSION = f"transformers {transformers.__version__}, torch {torch.__version__}"
@@ -124,21 +125,45 @@ def outputs_of(model, inputs, config):
     return model(input_ids=inputs) if config["model_type"] in ENCODERS else model(input_ids=inputs, use_cache=False)
 
 
-def compute(config, weights, inputs, targets):
-    """(config.json as `transformers` writes it, results by name) of a model in double or fp32: `logits`, `loss`, and
-    `grad.NAME` of every weight."""
-    family = config["model_type"]
-    model = make_model(config)
-    load(model, weights, family)
+def loss_of(model, config, inputs, targets):
+    """(logits, loss) as compute() has them."""
     outputs = outputs_of(model, inputs, config)
     loss = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, -2), targets.flatten())
     if config.get("output_router_logits"):
         loss = loss + config["router_aux_loss_coef"] * outputs.aux_loss
-    loss.backward()
-    results = {"logits": outputs.logits.detach(), "loss": loss.detach()}
-    for name, parameter in model.named_parameters():
-        if name.endswith(BUFFERS):
-            continue
+    return outputs.logits, loss
+
+
+def trained(model):
+    return {name: parameter for name, parameter in model.named_parameters() if not name.endswith(BUFFERS)}
+
+
+def gradients_of(model, family):
+    gradients = {}
+    for name, parameter in trained(model).items():
         gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        results |= {f"grad.{part}": values for part, values in published(name, gradient, family).items()}
+        gradients |= {f"grad.{part}": values for part, values in published(name, gradient, family).items()}
+    return gradients
+
+
+def compute(config, weights, inputs, targets):
+    """(config.json as `transformers` writes it, results by name) of a model in fp32: `logits`, `loss`, and `grad.NAME`
+    of every weight."""
+    model = make_model(config)
+    load(model, weights, config["model_type"])
+    logits, loss = loss_of(model, config, inputs, targets)
+    loss.backward()
+    results = {"logits": logits.detach(), "loss": loss.detach()} | gradients_of(model, config["model_type"])
     return json.loads(model.config.to_json_string()), results
+
+
+def train(config, weights, inputs, targets, steps):
+    """compute()'s results of the first of `steps` steps of torch.optim.AdamW, `loss.K` of each, and `param.NAME` after
+    the last."""
+    family = config["model_type"]
+    model = make_model(config)
+    load(model, weights, family)
+    return train_steps(trained(model).values(), lambda: loss_of(model, config, inputs, targets),
+                       lambda: gradients_of(model, family),
+                       lambda: {part: values for name, parameter in trained(model).items()
+                                for part, values in published(name, parameter.data, family).items()}, steps)

@@ -43,6 +43,7 @@ import family_decoders
 import make_golden
 from family_models import FamilyModel
 from family_names import OWN_CODE
+from family_optimizer import train_steps
 
 TOLERANCE = 1e-5
 MOST_BYTES = 8_000_000
@@ -69,15 +70,33 @@ class Plain:
     VERSION = f"tools/family_models.py, torch {torch.__version__}"
 
     @staticmethod
-    def compute(config, weights, inputs, targets):
-        parameters = {name: weight.double().requires_grad_(is_parameter(name)) for name, weight in weights.items()}
+    def parameters_of(weights):
+        return {name: weight.double().requires_grad_(is_parameter(name)) for name, weight in weights.items()}
+
+    @staticmethod
+    def loss_of(config, parameters, inputs, targets):
         model = FamilyModel(config, parameters)
         logits = model.forward(inputs)
-        loss = model.loss(logits, targets)
+        return logits, model.loss(logits, targets)
+
+    @staticmethod
+    def gradients_of(parameters):
+        return {"grad." + name: torch.zeros_like(one) if one.grad is None else one.grad
+                for name, one in parameters.items() if is_parameter(name)}
+
+    @classmethod
+    def compute(cls, config, weights, inputs, targets):
+        parameters = cls.parameters_of(weights)
+        logits, loss = cls.loss_of(config, parameters, inputs, targets)
         loss.backward()
-        results = {"logits": logits.detach(), "loss": loss.detach()}
-        gradients = {"grad." + name: one.grad for name, one in parameters.items() if is_parameter(name)}
-        return config, results | gradients
+        return config, {"logits": logits.detach(), "loss": loss.detach()} | cls.gradients_of(parameters)
+
+    @classmethod
+    def train(cls, config, weights, inputs, targets, steps):
+        parameters = cls.parameters_of(weights)
+        trained = {name: one for name, one in parameters.items() if is_parameter(name)}
+        return train_steps(trained.values(), lambda: cls.loss_of(config, parameters, inputs, targets),
+                           lambda: cls.gradients_of(parameters), lambda: trained, steps)
 
 
 def definition_of(name):

@@ -19,12 +19,17 @@ class ExpertBuilder {
         routed_by_(routed_by.valid() ? routed_by : x),
         sizes_(sizes),
         tokens_(graph.type(x).shape.dim(0)),
-        model_(graph.type(x).shape.dim(1)) {}
+        model_(graph.type(x).shape.dim(1)),
+        width_(model_) {}
 
   Value build(std::vector<ExpertRouting>* routings) {
     route();
     if (routings != nullptr) routings->push_back({probabilities_, counts()});
-    const Value routed = combine(compute(embedding(graph_, x_, order_.rows)));
+    const bool is_latent = rules().latent_width > 0;
+    if (is_latent) width_ = Dim(rules().latent_width);
+    const Value read = is_latent ? linear(x_, rules().latent_width, "latent_in") : x_;
+    Value routed = combine(compute(embedding(graph_, read, order_.rows)));
+    if (is_latent) routed = linear(routed, model_.size, "latent_out");
     return sizes_.shared_d_ff == 0 ? routed : add(graph_, routed, shared());
   }
 
@@ -158,11 +163,11 @@ class ExpertBuilder {
       const Value made = grouped_matmul(graph_, x, parameter("w" + number, {experts, out, in}), order_.offsets, true);
       return rules().has_biases ? add(graph_, made, bias_of_rows(made, "b" + number)) : made;
     };
-    Value gate = product(rows, "1", inner, model_);
+    Value gate = product(rows, "1", inner, width_);
     if (rules().limit == 0) gate = activated(graph_, sizes_.activation, gate);
-    if (rules().squared_relu) return product(gate, "2", model_, inner);
-    const Value up = product(rows, "3", inner, model_);
-    return product(rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(gate, up), "2", model_, inner);
+    if (rules().squared_relu) return product(gate, "2", width_, inner);
+    const Value up = product(rows, "3", inner, width_);
+    return product(rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(gate, up), "2", width_, inner);
   }
 
   // The bias of each row's expert, which is the product of a column of ones with it.
@@ -216,6 +221,7 @@ class ExpertBuilder {
   Value x_, routed_by_;
   const ExpertSizes& sizes_;
   Dim tokens_, model_;
+  Dim width_;  // of what experts read and write
   Value probabilities_, weights_;
   ExpertOrder order_;
 };

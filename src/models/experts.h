@@ -36,6 +36,9 @@ struct ExpertRules {
   double slope = 1;  // in the sigmoid of that SwiGLU
   bool squared_relu = false;  // an expert is w2(relu(w1 x)^2), without a gate, and so is the shared one (Nemotron-H)
   double divisor_term = 0;    // is added to the sum that weights are divided by
+  // Experts read and write this many elements, which a layer before and one behind all of them project from and to the
+  // model's; the router and the shared expert read the model's (Nemotron 3 Super). 0: there are no such layers.
+  std::int64_t latent_width = 0;
 
   bool operator==(const ExpertRules&) const = default;
 };
@@ -63,7 +66,8 @@ inline constexpr std::string_view kCorrection = "router.correction";
 // x [T,D] -> [T,D]; the router reads `routed_by` [T,D], where it is given. Parameters under the current scope:
 // router.weight [E,D], with its norm router.scale [D], and where experts have factors router.expert_scale [E];
 // experts.w1 and experts.w3 [E,F,D] and experts.w2 [E,D,F], of which an expert computes w2(act(w1 x) * (w3 x)), unless
-// `squared_relu`; with biases also experts.b1, b3 [E,F] and b2 [E,D]; with a shared expert also
+// `squared_relu`; with a latent width L, D is L in these three, and there are latent_in.weight [L,D] and
+// latent_out.weight [D,L]; with biases also experts.b1, b3 [E,F] and b2 [E,D]; with a shared expert also
 // shared_expert.{w1,w3}.weight [S,D] and shared_expert.w2.weight [D,S], and with its gate shared_expert_gate.weight
 // [1,D], whose product with x gives the factor of its result through a sigmoid. A correction is the constant
 // router.correction [E]. The sums over the experts of a token have a fixed order. All T k rows that the experts compute

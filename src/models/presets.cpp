@@ -15,21 +15,23 @@ std::int64_t sum(std::initializer_list<std::int64_t> terms) { return checked_sum
 std::int64_t only_if(bool condition, std::int64_t count) { return condition ? count : 0; }
 
 // Of one layer of a feed-forward network of this width, with or without biases.
-std::int64_t network_parameters(const TransformerConfig& c, std::int64_t width, bool has_biases) {
+std::int64_t network_parameters(const TransformerConfig& c, std::int64_t model, std::int64_t width, bool has_biases) {
   const std::int64_t inner = c.architecture.gated ? 2 : 1;
-  const std::int64_t weights = product({inner + 1, c.d_model, width});
-  return has_biases ? sum({weights, product({inner, width}), c.d_model}) : weights;
+  const std::int64_t weights = product({inner + 1, model, width});
+  return has_biases ? sum({weights, product({inner, width}), model}) : weights;
 }
 
 // Of one layer with experts: the router, the experts, and the shared expert with its gate.
 std::int64_t expert_parameters(const TransformerConfig& c) {
   const Experts& experts = c.architecture.experts;
   const std::int64_t shared = experts.shared_width;
+  const std::int64_t latent = experts.rules.latent_width;
   return sum({product({experts.count, c.d_model + (experts.rules.has_router_bias ? 1 : 0)}),
               only_if(experts.rules.router_epsilon > 0, c.d_model),
               only_if(experts.rules.has_expert_scales, experts.count),
-              product({experts.count, network_parameters(c, c.d_ff, experts.rules.has_biases)}),
-              only_if(shared > 0, network_parameters(c, shared, false)),
+              product({experts.count,
+                       network_parameters(c, latent > 0 ? latent : c.d_model, c.d_ff, experts.rules.has_biases)}),
+              product({2, latent, c.d_model}), only_if(shared > 0, network_parameters(c, c.d_model, shared, false)),
               only_if(shared > 0 && experts.shared_gate, c.d_model)});
 }
 
@@ -100,7 +102,7 @@ std::int64_t layer_parameters(const TransformerConfig& c, std::int64_t layer) {
   if (!a.has_feed_forward(layer)) return count;
   const bool has_experts = a.has_experts(layer);
   const bool has_dense = !has_experts || a.experts.beside_dense;
-  return sum({count, only_if(has_dense, network_parameters(c, c.dense_width(layer), a.feed_forward_bias)),
+  return sum({count, only_if(has_dense, network_parameters(c, c.d_model, c.dense_width(layer), a.feed_forward_bias)),
               has_experts ? expert_parameters(c) : 0,
               only_if(has_experts && has_dense, product({kNormsBesideDense, norm_parameters(c)}))});
 }

@@ -36,7 +36,8 @@ struct Comparison {
 
 // Every result must be in the reference, except `loss.K` and `lse`, and except all `grad.NAME` together, all
 // `param.NAME`, and all of dq, dk and dv. For `param.NAME` the update is compared, the difference from initial(NAME),
-// with update_tolerance(). `known` are names that the reference may have without being results.
+// with update_tolerance(); elements whose gradient in the reference is 0 but for rounding do not count, and a note says
+// so. `known` are names that the reference may have without being results.
 Comparison compare_with_file(const std::map<std::string, HostTensor>& results, const SafetensorsFile& reference,
                              const Tolerance& tolerance,
                              const std::function<HostTensor(const std::string& parameter)>& initial,

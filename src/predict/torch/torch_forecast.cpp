@@ -241,31 +241,61 @@ void require_checkpoints(const RunConfig& config) {
                                                       : fmt::format("--checkpoint {}", name(checkpoint))));
 }
 
+// Experts that torch/transformers/feed_forward.cpp knows.
+bool are_known(const Experts& experts) {
+  const ExpertRules& rules = experts.rules;
+  const ExpertRules known{.scores = rules.scores,
+                          .has_correction = rules.has_correction,
+                          .groups = rules.groups,
+                          .groups_per_token = rules.groups_per_token,
+                          .group_has_best_two = rules.group_has_best_two,
+                          .scale = rules.scale,
+                          .has_router_bias = rules.has_router_bias,
+                          .has_biases = rules.has_biases,
+                          .limit = rules.limit,
+                          .slope = rules.slope,
+                          .divisor_term = rules.divisor_term};
+  return rules == known && rules.scores != RouterScores::sparse_mixer && !experts.beside_dense;
+}
+
+// The part of a model that is not modelled; empty if there is none.
+std::string_view unknown_part(const TransformerConfig& model) {
+  const Family& family = family_of(model);
+  const Architecture& a = model.architecture;
+  if (family.code.is_unknown) return "the code of the family";
+  if (!are_known(a.experts)) return "its kind of experts";
+  if (family.names.head_norms_apart && a.projection_norm == ProjectionNorm::each_head) return "its norms of each head";
+  return {};
+}
+
 // What transformers computes in a way that is not modelled.
 void require_family(const RunConfig& config) {
   const TransformerConfig* model = family_model(config);
   if (model == nullptr) return;
   const Architecture& a = model->architecture;
-  const Experts plain{.count = a.experts.count,
-                      .per_token = a.experts.per_token,
-                      .normalised = a.experts.normalised,
-                      .shared_width = a.experts.shared_width,
-                      .auxiliary_loss = a.experts.auxiliary_loss};
-  const bool is_known = !family_of(*model).code.is_unknown && a.experts == plain &&
-                        a.rotary.scaling != RotaryScaling::longrope && a.rotary.scaling != RotaryScaling::dynamic;
-  require(is_known, fmt::format("--as {}: what the modules of {} allocate in transformers is not modelled; --as "
-                                "ridgepoint predicts the model",
-                                name(config.plan_as), model->name));
+  const std::string_view unknown = unknown_part(*model);
+  require(unknown.empty(),
+          fmt::format("--as {}: what {} allocates in transformers is not modelled for {} (model_type {}); --as "
+                      "ridgepoint predicts the model, and 'ridgepoint snapshot' reads what PyTorch itself allocated",
+                      name(config.plan_as), unknown, model->name, a.family));
   require(a.experts.auxiliary_loss == 0,
           fmt::format("--as {}: the load-balancing loss of transformers is not modelled; give --config-override "
                       "output_router_logits=false",
                       name(config.plan_as)));
-  constexpr std::int64_t kMultiple = 8, kWidest = 256;
   const bool is_sdpa = model->attention == AttentionVariant::flash;
-  require(!is_sdpa || (model->head_size() % kMultiple == 0 && model->head_size() <= kWidest),
+  require(!is_sdpa || !family_of(*model).code.lacks_sdpa,
+          fmt::format("--as {}: transformers has no scaled_dot_product_attention for the family {}; give --attention "
+                      "softmax, which is its attn_implementation=\"eager\"",
+                      name(config.plan_as), a.family));
+  constexpr std::int64_t kMultiple = 8;
+  require(!is_sdpa || (model->head_size() % kMultiple == 0 && model->full_head_size() % kMultiple == 0),
           fmt::format("--as {}: scaled_dot_product_attention pads heads of {} elements or takes another kernel, which "
                       "is not modelled; give --attention softmax",
                       name(config.plan_as), model->head_size()));
+  require(a.layers_without_keys == 0 || config.compile.checkpoint == Checkpoint::none,
+          fmt::format("--as {}: gradient checkpointing of layers that share keys and values is not modelled; leave out "
+                      "--checkpoint {}",
+                      name(config.plan_as), name(config.compile.checkpoint)));
 }
 
 torch::Training training_of(const RunConfig& config, const std::optional<std::string>& card) {

@@ -113,9 +113,9 @@ TEST(ModelsCommand, of_weights_reads_the_numbers_that_correct_routing) {
 
 TEST(ModelsCommand, plans_as_torch_no_model_whose_modules_are_not_modelled) {
   const ProgramResult plan =
-      run_program({"plan", "--model", "gpt-oss-20b", "--as", "torch", "--compile", "off", "--card", "h200"});
+      run_program({"plan", "--model", "nemotron-h-8b", "--as", "torch", "--compile", "off", "--card", "h200"});
   EXPECT_EQ(plan.exit_code, 1);
-  EXPECT_THAT(plan.output, HasSubstr("what the modules of gpt-oss-20b allocate in transformers is not modelled"));
+  EXPECT_THAT(plan.output, HasSubstr("what the code of the family allocates in transformers is not modelled for nemotron-h-8b (model_type nemotron_h)"));
 }
 
 TEST_F(ModelFolder, saves_weights_that_verify_and_bench_read_again) {

@@ -399,6 +399,10 @@ TEST(ModelConfig, of_a_hybrid_says_what_mixes_the_tokens_of_a_layer) {
   EXPECT_THAT(nemotron.architecture.feed_forward_layers, ElementsAre(false, true));
   EXPECT_TRUE(nemotron.architecture.has_experts(1) && !nemotron.architecture.has_experts(3));
   EXPECT_EQ(nemotron.dense_width(), 21504);
+  EXPECT_EQ(nemotron.architecture.experts.rules.latent_width, 0);
+  const TransformerConfig super =
+      config_of(R"({"model_type": "nemotron_h", "hybrid_override_pattern": "ME", "moe_latent_size": 1024})");
+  EXPECT_EQ(super.architecture.experts.rules.latent_width, 1024);
   EXPECT_EQ(nemotron.architecture.state.least_step, 0.25);
   EXPECT_EQ(nemotron.architecture.state.most_step, 0);
   EXPECT_FALSE(nemotron.architecture.is_rotated(2));

@@ -51,14 +51,31 @@ struct WeightNames {
   bool delta_by_group = false;  // the projections of each head of keys lie together, in two tensors (Qwen3-Next)
 };
 
+// Whether rotary embedding joins the elements that it rotates with the others: of queries before it rotates keys
+// (Phi-3), or once both are rotated.
+enum class Joins : std::uint8_t { none, one_by_one, both_at_the_end };
+
 // What its Python code does in another way than Llama's, as far as PyTorch's allocations depend on it.
 struct TransformersCode {
-  bool gpt2_blocks = false;        // split(), sums, GELU and masks of scores as GPT2Block has them
-  bool joins_rotated = false;      // rotary embedding joins the elements that it rotates with the others
-  bool casts_rotated = false;      // rotary embedding computes in fp32, and its results are cast
-  bool scales_norms_wide = false;  // norms multiply by the weight before the cast
-  bool routes_wide = false;        // the weights of experts stay fp32
-  bool is_unknown = false;         // its allocations are not modelled, and plan --as torch says so
+  bool gpt2_blocks = false;           // split(), sums and masks of scores as GPT2Block has them
+  bool has_plain_gelu = false;        // "gelu_new", in plain ops
+  bool has_plain_layer_norm = false;  // layer norms in plain ops (Cohere)
+  Joins joins = Joins::none;
+  bool casts_rotated = false;          // rotary embedding computes in fp32, and its results are cast
+  bool casts_before_rotation = false;  // it reads queries and keys in fp32
+  bool rotates_by_token = false;       // it rotates before heads and tokens change places (Gemma 4)
+  bool rotates_halves = false;         // it multiplies the halves of a head apart (gpt-oss)
+  bool rotates_wide = false;           // its products alone are in fp32, of what has been put in order before
+  bool repeats_tables = false;         // each layer makes its cosines and sines of halves
+  bool scales_queries = false;         // queries are scaled as they are projected
+  bool sums_branches_first = false;    // side by side: attention + feed-forward + stream; otherwise the stream is first
+  bool norms_by_power = false;         // RMS norms in plain ops with a power of -1/2 (Gemma 4)
+  bool scales_norms_wide = false;      // norms multiply by the weight before the cast
+  bool routes_wide = false;            // the weights of experts stay fp32
+  bool routes_without_autocast = false;
+  bool lacks_sdpa = false;
+  bool keeps_mask = false;  // the model holds a boolean mask of its longest sequence
+  bool is_unknown = false;  // its allocations are not modelled, and plan --as torch says so
 };
 
 inline constexpr TransformersCode kNotModelled = {.is_unknown = true};

@@ -93,9 +93,12 @@ void chatglm(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_glm{
-    "glm",       "GlmForCausalLM", read_by<glm>, write_by<glm>, {.gate_up = "gate_up_proj", .adjacent_pairs = true},
-    kNotModelled};
+extern const Family family_glm{"glm",
+                               "GlmForCausalLM",
+                               read_by<glm>,
+                               write_by<glm>,
+                               {.gate_up = "gate_up_proj", .adjacent_pairs = true},
+                               {.joins = Joins::both_at_the_end, .repeats_tables = true}};
 extern const Family family_glm4{
     "glm4",
     "Glm4ForCausalLM",
@@ -104,10 +107,13 @@ extern const Family family_glm4{
     {.gate_up = "gate_up_proj",
      .norms = {"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"},
      .adjacent_pairs = true},
-    kNotModelled};
-extern const Family family_glm4_moe{
-    "glm4_moe",  "Glm4MoeForCausalLM", read_by<glm4_moe>, write_by<glm4_moe>, {.shared_expert = "shared_experts"},
-    kNotModelled};
+    {.joins = Joins::both_at_the_end, .repeats_tables = true}};
+extern const Family family_glm4_moe{"glm4_moe",
+                                    "Glm4MoeForCausalLM",
+                                    read_by<glm4_moe>,
+                                    write_by<glm4_moe>,
+                                    {.shared_expert = "shared_experts"},
+                                    {.joins = Joins::both_at_the_end}};
 extern const Family family_chatglm{"chatglm",
                                    "ChatGLMModel",
                                    read_by<chatglm>,

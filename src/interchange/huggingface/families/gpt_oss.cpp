@@ -47,6 +47,6 @@ extern const Family family_gpt_oss{"gpt_oss",
                                    read_by<gpt_oss>,
                                    write_by<gpt_oss>,
                                    {.router = "router", .stored_experts = StoredExperts::alternating},
-                                   kNotModelled};
+                                   {.rotates_halves = true, .scales_norms_wide = true, .lacks_sdpa = true}};
 
 }  // namespace ridgepoint

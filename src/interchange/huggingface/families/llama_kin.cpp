@@ -238,35 +238,35 @@ void minicpm_multipliers(FamilyFields& fields, TransformerConfig& c) {
   fields.skip({"pretraining_tp", "mup_denominator"});
 }
 
-extern const Family family_smollm3{"smollm3", "SmolLM3ForCausalLM", read_by<smollm3>, write_by<smollm3>,
-                                   {},        kNotModelled};
-extern const Family family_seed_oss{"seed_oss", "SeedOssForCausalLM", read_by<seed_oss>, write_by<seed_oss>,
-                                    {},         kNotModelled};
-extern const Family family_ernie4_5{"ernie4_5",         "Ernie4_5ForCausalLM",    read_by<ernie4_5>,
-                                    write_by<ernie4_5>, {.adjacent_pairs = true}, kNotModelled};
-extern const Family family_ernie4_5_moe{"ernie4_5_moe",
-                                        "Ernie4_5_MoeForCausalLM",
-                                        read_by<ernie4_5_moe>,
-                                        write_by<ernie4_5_moe>,
-                                        {.shared_expert = "shared_experts",
-                                         .correction = "moe_statics.e_score_correction_bias",
-                                         .correction_is_row = true,
-                                         .adjacent_pairs = true},
-                                        kNotModelled};
+extern const Family family_smollm3{"smollm3", "SmolLM3ForCausalLM", read_by<smollm3>, write_by<smollm3>};
+extern const Family family_seed_oss{"seed_oss", "SeedOssForCausalLM", read_by<seed_oss>, write_by<seed_oss>};
+extern const Family family_ernie4_5{"ernie4_5",
+                                    "Ernie4_5ForCausalLM",
+                                    read_by<ernie4_5>,
+                                    write_by<ernie4_5>,
+                                    {.adjacent_pairs = true},
+                                    {.casts_rotated = true, .rotates_wide = true, .repeats_tables = true}};
+extern const Family family_ernie4_5_moe{
+    "ernie4_5_moe",
+    "Ernie4_5_MoeForCausalLM",
+    read_by<ernie4_5_moe>,
+    write_by<ernie4_5_moe>,
+    {.shared_expert = "shared_experts",
+     .correction = "moe_statics.e_score_correction_bias",
+     .correction_is_row = true,
+     .adjacent_pairs = true},
+    {.casts_rotated = true, .rotates_wide = true, .repeats_tables = true, .routes_without_autocast = true}};
 extern const Family family_hunyuan_v1_dense{"hunyuan_v1_dense",
                                             "HunYuanDenseV1ForCausalLM",
                                             read_by<hunyuan>,
                                             write_by<hunyuan>,
-                                            {.q_norm = "query_layernorm", .k_norm = "key_layernorm"},
-                                            kNotModelled};
+                                            {.q_norm = "query_layernorm", .k_norm = "key_layernorm"}};
 extern const Family family_exaone4{"exaone4",
                                    "Exaone4ForCausalLM",
                                    read_by<exaone4>,
                                    write_by<exaone4>,
-                                   {.norms = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"}},
-                                   kNotModelled};
-extern const Family family_granite{"granite", "GraniteForCausalLM", read_by<granite>, write_by<granite>,
-                                   {},        kNotModelled};
+                                   {.norms = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"}}};
+extern const Family family_granite{"granite", "GraniteForCausalLM", read_by<granite>, write_by<granite>};
 extern const Family family_granitemoe{"granitemoe",
                                       "GraniteMoeForCausalLM",
                                       read_by<granitemoe>,
@@ -275,8 +275,7 @@ extern const Family family_granitemoe{"granitemoe",
                                        .router = "router.layer",
                                        .stored_experts = StoredExperts::halves,
                                        .expert_gate_up = "input_linear.weight",
-                                       .experts_down = "output_linear.weight"},
-                                      kNotModelled};
+                                       .experts_down = "output_linear.weight"}};
 extern const Family family_minicpm{"minicpm", "MiniCPMForCausalLM", read_by<minicpm>, write_by<minicpm>,
                                    {},        kNotModelled};
 

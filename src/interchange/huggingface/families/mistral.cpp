@@ -111,8 +111,7 @@ extern const Family family_mixtral{
     write_mixtral,
     {.experts = "block_sparse_moe", .expert_gate = "w1", .expert_up = "w3", .expert_down = "w2"},
     {.routes_wide = true}};
-extern const Family family_ministral3{
-    "ministral3", "Ministral3ForCausalLM", read_by<ministral3>, write_by<ministral3>, {}, kNotModelled};
+extern const Family family_ministral3{"ministral3", "Ministral3ForCausalLM", read_by<ministral3>, write_by<ministral3>};
 extern const Family family_minimax_m2{"minimax_m2",
                                       "MiniMaxM2ForCausalLM",
                                       read_by<minimax_m2>,
@@ -122,6 +121,6 @@ extern const Family family_minimax_m2{"minimax_m2",
                                        .expert_up = "w3",
                                        .expert_down = "w2",
                                        .correction = "e_score_correction_bias"},
-                                      kNotModelled};
+                                      {.joins = Joins::both_at_the_end, .routes_wide = true}};
 
 }  // namespace ridgepoint

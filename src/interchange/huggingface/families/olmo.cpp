@@ -79,14 +79,13 @@ void olmoe(FamilyFields& fields, TransformerConfig& c) {
 }
 
 constexpr WeightNames kNormsAfter = {.norms = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"}};
+constexpr TransformersCode kOlmo2Code = {.casts_rotated = true, .scales_norms_wide = true};
 
 }  // namespace
 
-extern const Family family_olmo2{"olmo2",     "Olmo2ForCausalLM", read_olmo2,
-                                 write_olmo2, kNormsAfter,        {.casts_rotated = true, .scales_norms_wide = true}};
-extern const Family family_olmo{"olmo", "OlmoForCausalLM", read_by<olmo>, write_by<olmo>, {}, kNotModelled};
-extern const Family family_olmo3{"olmo3",         "Olmo3ForCausalLM", read_by<olmo3>,
-                                 write_by<olmo3>, kNormsAfter,        kNotModelled};
-extern const Family family_olmoe{"olmoe", "OlmoeForCausalLM", read_by<olmoe>, write_by<olmoe>, {}, kNotModelled};
+extern const Family family_olmo2{"olmo2", "Olmo2ForCausalLM", read_olmo2, write_olmo2, kNormsAfter, kOlmo2Code};
+extern const Family family_olmo{"olmo", "OlmoForCausalLM", read_by<olmo>, write_by<olmo>, {}, {.casts_rotated = true}};
+extern const Family family_olmo3{"olmo3", "Olmo3ForCausalLM", read_by<olmo3>, write_by<olmo3>, kNormsAfter, kOlmo2Code};
+extern const Family family_olmoe{"olmoe", "OlmoeForCausalLM", read_by<olmoe>, write_by<olmoe>};
 
 }  // namespace ridgepoint

@@ -81,6 +81,6 @@ extern const Family family_phi3{"phi3",
                                 read_phi3,
                                 write_phi3,
                                 {.qkv = "qkv_proj", .gate_up = "gate_up_proj"},
-                                {.joins_rotated = true}};
+                                {.joins = Joins::one_by_one}};
 
 }  // namespace ridgepoint

@@ -383,6 +383,10 @@ class WeightList {
     } else {
       add_packed_experts(file, layer + ".experts.");
     }
+    if (const std::int64_t latent = experts.rules.latent_width; latent > 0) {
+      matrix(joined(file, "fc1_latent_proj.weight"), c_.d_model, {{layer + ".latent_in.weight", latent}});
+      matrix(joined(file, "fc2_latent_proj.weight"), latent, {{layer + ".latent_out.weight", c_.d_model}});
+    }
     if (experts.shared_width == 0) return;
     const std::string shared(names_.shared_expert);
     add_feed_forward(names_.shared_expert_in_layer ? of_layer + shared : joined(file, shared), layer + ".shared_expert",
@@ -397,9 +401,11 @@ class WeightList {
              {{.parameter = fmt::format("{}.experts.{}", layer, parameter), .rows = out, .expert = i}});
     };
     const bool is_gated = c_.architecture.gated;
-    add(is_gated ? names_.expert_gate : names_.expert_up, "w1", c_.d_model, c_.d_ff);
-    if (is_gated) add(names_.expert_up, "w3", c_.d_model, c_.d_ff);
-    add(names_.expert_down, "w2", c_.d_ff, c_.d_model);
+    const std::int64_t latent = c_.architecture.experts.rules.latent_width;
+    const std::int64_t width = latent > 0 ? latent : c_.d_model;
+    add(is_gated ? names_.expert_gate : names_.expert_up, "w1", width, c_.d_ff);
+    if (is_gated) add(names_.expert_up, "w3", width, c_.d_ff);
+    add(names_.expert_down, "w2", c_.d_ff, width);
   }
 
   void add_stacked_experts(const std::string& file, const std::string& layer) {

@@ -143,10 +143,9 @@ Tensor Kernels::elementwise(const Tensor& a, const Tensor& b) const {
   return result;
 }
 
-Tensor Kernels::like(const Tensor& x, std::int64_t last) const {
-  const Sizes sizes = last < 0 ? x.sizes : with_last(x.sizes, last);
-  Tensor result = empty(sizes, x.dtype);
-  result.strides = ordered_strides(sizes, x);
+Tensor Kernels::like(const Tensor& x) const {
+  Tensor result = empty(x.sizes, x.dtype);
+  result.strides = ordered_strides(x.sizes, x);
   return result;
 }
 

@@ -39,8 +39,8 @@ class Kernels {
   Tensor cast(const Tensor& x, DType dtype) const;
   // The sum over the axes that broadcasting to x.sizes repeated; `x` itself if there are none.
   Tensor sum_to(const Tensor& x, const Sizes& sizes) const;
-  // An elementwise result of one operand; with another size of the last axis if `last` is not negative.
-  Tensor like(const Tensor& x, std::int64_t last = -1) const;
+  // An elementwise result of one operand.
+  Tensor like(const Tensor& x) const;
   // The broadcast shape and the wider dtype of both.
   Tensor elementwise(const Tensor& a, const Tensor& b) const;
   // A product [..., rows, columns] by cuBLAS.

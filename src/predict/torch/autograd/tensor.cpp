@@ -115,10 +115,10 @@ Tensor Tensor::sliced_in_two() const {
   return view;
 }
 
-Tensor Tensor::selected_last() const {
+Tensor Tensor::selected(int axis) const {
   Tensor view = viewed();
-  view.sizes.pop_back();
-  view.strides.pop_back();
+  view.sizes.erase(view.sizes.begin() + axis);
+  view.strides.erase(view.strides.begin() + axis);
   return view;
 }
 

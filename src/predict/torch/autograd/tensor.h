@@ -57,11 +57,12 @@ class Tensor {
   Tensor detached() const;
   // Views of the same storage, without a node.
   Tensor transposed(int a, int b) const;
-  Tensor expanded(const Sizes& to) const;                  // axes of size 1 are repeated
-  Tensor unsqueezed(int axis) const;                       // with one more axis, of size 1
-  Tensor narrowed(std::int64_t size) const;                // that many elements of the last axis
-  Tensor sliced_in_two() const;                            // every other element of the last axis
-  Tensor selected_last() const;                            // one element of the last axis, which disappears
+  Tensor expanded(const Sizes& to) const;    // axes of size 1 are repeated
+  Tensor unsqueezed(int axis) const;         // with one more axis, of size 1
+  Tensor narrowed(std::int64_t size) const;  // that many elements of the last axis
+  Tensor sliced_in_two() const;              // every other element of the last axis
+  Tensor selected(int axis) const;           // one element of the axis, which disappears
+  Tensor selected_last() const { return selected(static_cast<int>(sizes.size()) - 1); }
   std::optional<Tensor> viewed_as(const Sizes& to) const;  // empty if the strides allow no view
 
  private:

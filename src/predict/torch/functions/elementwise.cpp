@@ -42,6 +42,38 @@ Tensor Functions::add_in_place(const Tensor& a, const Tensor& b) {
   return record(a.detached(), {a, b}, [](const Tensor& gradient) { return std::vector{gradient, gradient}; });
 }
 
+Tensor Functions::mul_in_place(const Tensor& x) {
+  return record(x.detached(), {x}, [this](const Tensor& gradient) { return std::vector{kernels_.like(gradient)}; });
+}
+
+// The gradient passes where (x >= least).logical_and_(x <= most).
+Tensor Functions::clamped(Tensor result, const Tensor& x, const Saved& saved) {
+  return record(std::move(result), {x}, [this, saved](const Tensor& gradient) {
+    const Tensor old_x = saved.take();
+    const Tensor is_above = kernels_.empty(old_x.sizes, DType::boolean);
+    const Tensor is_below = kernels_.empty(old_x.sizes, DType::boolean);
+    return std::vector{kernels_.like(gradient)};
+  });
+}
+
+Tensor Functions::clamp(const Tensor& x) {
+  const Saved saved = save(x, x.needs_gradient());
+  return clamped(kernels_.like(x), x, saved);
+}
+
+// Autograd saves a copy of what is overwritten.
+Tensor Functions::clamp_in_place(const Tensor& x) {
+  const Saved saved = x.needs_gradient() ? save(kernels_.copy(x), true) : Saved{};
+  return clamped(x.detached(), x, saved);
+}
+
+Tensor Functions::mask_in_place(const Tensor& x, const Tensor& mask) {
+  return record(x.detached(), {x}, [this, saved = save(mask, x.needs_gradient())](const Tensor& gradient) {
+    const Tensor old_mask = saved.take();
+    return std::vector{kernels_.like(gradient)};
+  });
+}
+
 Tensor Functions::sub(const Tensor& a, const Tensor& b) {
   return record(kernels_.elementwise(a, b), {a, b}, [this, negates = b.needs_gradient()](const Tensor& gradient) {
     return std::vector{gradient, negates ? kernels_.like(gradient) : Tensor{}};

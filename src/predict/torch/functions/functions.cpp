@@ -107,26 +107,39 @@ Tensor Functions::amax(const Tensor& x) {
   });
 }
 
+// The gradient is scattered to the places of the maxima.
+Tensor Functions::max(const Tensor& x) {
+  const Sizes sizes = with_last(x.sizes, 1);
+  Tensor values = kernels_.empty(sizes, x.dtype);
+  const Tensor indices = kernels_.empty(sizes, DType::int64);
+  return record(std::move(values), {x},
+                [this, saved = save(indices, x.needs_gradient()), from = x.sizes](const Tensor& gradient) {
+                  const Tensor old_indices = saved.take();
+                  return std::vector{kernels_.empty(from, gradient.dtype)};
+                });
+}
+
 // native_layer_norm: also the mean and the reciprocal standard deviation of each row.
 Tensor Functions::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const Tensor argument = fp32(x);
   const Saved saved = save(argument, true);
-  const Saved saved_weight = save(weight, true);
+  const Saved saved_weight = save(weight, weight.is_defined());
   const Tensor result = kernels_.copy(argument);
   const Tensor mean = kernels_.empty(with_last(argument.sizes, 1), DType::fp32);
   const Tensor deviation = kernels_.copy(mean);
   const Saved saved_mean = save(mean, true);
   const Saved saved_deviation = save(deviation, true);
-  return record(result, {argument, weight, bias},
-                [this, saved, saved_weight, saved_mean, saved_deviation](const Tensor& /*gradient*/) {
-                  const Tensor old_x = saved.take();
-                  const Tensor old_weight = saved_weight.take();
-                  const Tensor old_mean = saved_mean.take();
-                  const Tensor old_deviation = saved_deviation.take();
-                  Tensor to_x = kernels_.copy(old_x);
-                  Tensor to_weight = kernels_.copy(old_weight);
-                  return std::vector{std::move(to_x), std::move(to_weight), kernels_.copy(old_weight)};
-                });
+  return record(
+      result, {argument, weight, bias},
+      [this, saved, saved_weight, saved_mean, saved_deviation, has_bias = bias.is_defined()](const Tensor&) {
+        const Tensor old_x = saved.take();
+        const Tensor old_weight = saved_weight.take();
+        const Tensor old_mean = saved_mean.take();
+        const Tensor old_deviation = saved_deviation.take();
+        Tensor to_x = kernels_.copy(old_x);
+        Tensor to_weight = old_weight.is_defined() ? kernels_.copy(old_weight) : Tensor{};
+        return std::vector{std::move(to_x), std::move(to_weight), has_bias ? kernels_.copy(old_weight) : Tensor{}};
+      });
 }
 
 }  // namespace ridgepoint::torch

@@ -71,6 +71,8 @@ class Saved {
 
 class Functions {
  public:
+  static constexpr std::int64_t kWidestFlash = 256;  // heads that FlashAttention takes
+
   // `low`: the dtype of autocast; empty without autocast.
   Functions(Kernels& kernels, std::optional<DType> low) : kernels_(kernels), low_(low) {}
 
@@ -91,14 +93,21 @@ class Functions {
   Tensor transpose(const Tensor& x, int a, int b);
   Tensor every_other(const Tensor& x);               // x[..., 0::2]
   Tensor slice(const Tensor& x, std::int64_t size);  // x[..., :size], or as many others
+  Tensor select(const Tensor& x, int axis);          // one element of the axis, which disappears
   std::vector<Tensor> split(const Tensor& x, const std::vector<std::int64_t>& sizes);  // of the last axis
+  // A parameter [H] as [batch,H,rows,1]: reshape() and expand().
+  Tensor column_of_heads(const Tensor& x, std::int64_t batch, std::int64_t rows);
   // [B,H,S,D] -> [B,H*repeats,S,D]: expand() and reshape(), which copies; x itself for one repeat.
   Tensor repeat_heads(const Tensor& x, std::int64_t repeats);
   Tensor contiguous(const Tensor& x);
 
   // Elementwise, with broadcasting and the promotion of dtypes.
   Tensor add(const Tensor& a, const Tensor& b);
-  Tensor add_in_place(const Tensor& a, const Tensor& b);  // a += b
+  Tensor add_in_place(const Tensor& a, const Tensor& b);      // a += b
+  Tensor mul_in_place(const Tensor& x);                       // x *= of what needs no gradient
+  Tensor clamp(const Tensor& x);                              // x.clamp(number, number)
+  Tensor clamp_in_place(const Tensor& x);                     // x.clamp_(number, number)
+  Tensor mask_in_place(const Tensor& x, const Tensor& mask);  // x.masked_fill_(mask, number)
   Tensor sub(const Tensor& a, const Tensor& b);
   Tensor mul(const Tensor& a, const Tensor& b);
   Tensor div(const Tensor& a, const Tensor& b);
@@ -121,8 +130,9 @@ class Functions {
   Tensor mean(const Tensor& x);
   Tensor sum(const Tensor& x);
   Tensor amax(const Tensor& x);
+  Tensor max(const Tensor& x);  // the values of x.max(-1, keepdim=True)
   Tensor softmax(const Tensor& x);
-  Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias);
+  Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias);  // weight and bias may be undefined
 
   Tensor stack_last(const Tensor& a, const Tensor& b);  // torch.stack((a, b), -1)
   Tensor cat_last(const Tensor& a, const Tensor& b);    // torch.cat((a, b), -1)
@@ -131,10 +141,12 @@ class Functions {
   Tensor top_k(const Tensor& x, std::int64_t k);             // the values of torch.topk(x, k); [N,E] -> [N,k]
   Tensor sum_of_groups(const Tensor& x, std::int64_t size);  // x.view(N, size, D).sum(1) of [N*size,D]
   Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
+  Tensor wide_linear(const Tensor& x, const Tensor& weight);                 // the same without autocast, of fp32
   Tensor conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias);  // addmm(bias, x, weight), as GPT-2
   Tensor matmul(const Tensor& a, const Tensor& b);                           // [B,H,n,m] and [B,H,m,p]
-  // grouped_mm(x, weight.transpose(1, 2)) of [P,in] and [E,out,in]; autocast does not know it.
-  Tensor grouped_linear(const Tensor& x, const Tensor& weight);
+  // grouped_mm(x, weight.transpose(1, 2)) of [P,in] and [E,out,in], or grouped_mm(x, weight) of [E,in,out]; autocast
+  // does not know it.
+  Tensor grouped_linear(const Tensor& x, const Tensor& weight, bool is_transposed = false);
   // Causal without a mask, [B,H,S,D] each; k and v may have fewer heads (enable_gqa). `mask` is boolean [B,1,S,S].
   Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {});
   Tensor cross_entropy(const Tensor& logits, const Tensor& targets);  // [N,V] and [N]; the mean
@@ -152,6 +164,8 @@ class Functions {
   Tensor activation(const Tensor& x);
   // The same of one that saves its result.
   Tensor activation_by_result(const Tensor& x);
+  // The result of a clamp of x, whichever storage it has.
+  Tensor clamped(Tensor result, const Tensor& x, const Saved& saved);
   // What autocast makes of an argument of an op in low precision, or in fp32.
   Tensor low(const Tensor& x);
   Tensor fp32(const Tensor& x);

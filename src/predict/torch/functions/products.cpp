@@ -69,6 +69,13 @@ Tensor Functions::linear(const Tensor& x, const Tensor& weight, const Tensor& bi
   return view(product, with_last(x.sizes, weight.sizes[0]));
 }
 
+Tensor Functions::wide_linear(const Tensor& x, const Tensor& weight) {
+  const bool in_autocast = std::exchange(in_autocast_, false);
+  const Tensor result = linear(x, weight);
+  in_autocast_ = in_autocast;
+  return result;
+}
+
 Tensor Functions::conv1d(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const std::int64_t in = x.sizes.back();
   const Tensor rows = view(x, {x.elements() / in, in});
@@ -77,11 +84,11 @@ Tensor Functions::conv1d(const Tensor& x, const Tensor& weight, const Tensor& bi
   return view(addmm(low(bias), low_rows, low_weight), with_last(x.sizes, weight.sizes[1]));
 }
 
-Tensor Functions::grouped_linear(const Tensor& x, const Tensor& weight) {
+Tensor Functions::grouped_linear(const Tensor& x, const Tensor& weight, bool is_transposed) {
   const Tensor rows = to(x, weight.dtype);
   const Saved saved_x = save(rows, true);
   const Saved saved_weight = save(weight, true);
-  return record(kernels_.product({rows.sizes[0], weight.sizes[1]}, rows.dtype), {rows, weight},
+  return record(kernels_.product({rows.sizes[0], weight.sizes[is_transposed ? 2 : 1]}, rows.dtype), {rows, weight},
                 [this, saved_x, saved_weight](const Tensor& gradient) {
                   const Tensor old_x = saved_x.take();
                   const Tensor old_weight = saved_weight.take();

@@ -23,7 +23,8 @@ Tensor Functions::scaled_dot_product_attention(const Tensor& q, const Tensor& k,
   const Tensor low_q = low(q);
   const Tensor low_k = low(k);
   const Tensor low_v = low(v);
-  if (!mask.is_defined() && low_q.dtype != DType::fp32) return flash_attention(low_q, low_k, low_v);
+  const bool is_narrow = q.sizes[3] <= kWidestFlash;
+  if (!mask.is_defined() && is_narrow && low_q.dtype != DType::fp32) return flash_attention(low_q, low_k, low_v);
   return q.sizes[1] == k.sizes[1] ? memory_efficient_attention(low_q, low_k, low_v, mask)
                                   : math_attention(low_q, low_k, low_v);
 }
@@ -66,9 +67,10 @@ Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor
 }
 
 // The result and the gradients are [B,S,H,D] in memory. A boolean mask is made one of 0 and -inf in the dtype of q,
-// with rows of a multiple of 16 elements.
+// with rows of a multiple of 16 elements. In 16 bits, backward sums the gradient of q in fp32, in tiles,
+// and of wide heads those of k and v, too.
 Tensor Functions::memory_efficient_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-  constexpr std::int64_t kAlignmentOfRows = 32, kAlignmentOfMask = 16;
+  constexpr std::int64_t kAlignmentOfRows = 32, kAlignmentOfMask = 16, kTile = 64, kWidestInRegisters = 128;
   const bool is_read = q.needs_gradient() || k.needs_gradient() || v.needs_gradient();
   Tensor bias;
   if (mask.is_defined()) {
@@ -94,6 +96,13 @@ Tensor Functions::memory_efficient_attention(const Tensor& q, const Tensor& k, c
         for (const Tensor* x : {&old_q, &old_k, &old_v})
           gradients.push_back(kernels_.empty(by_token(*x), x->dtype).transposed(1, 2));
         const Tensor row_sums = kernels_.empty(old_log_sum_exp.sizes, DType::fp32);
+        const Sizes& sizes = old_q.sizes;
+        const Sizes tiles = {sizes[0], sizes[1], round_up(sizes[2], kTile), round_up(sizes[3], kTile)};
+        const bool is_low_dtype = is_low(old_q.dtype);
+        const bool is_wide = sizes[3] > kWidestInRegisters;
+        const Tensor accumulator = is_low_dtype ? kernels_.empty(tiles, DType::fp32) : Tensor{};
+        const Tensor of_k = is_low_dtype && is_wide ? kernels_.empty(tiles, DType::fp32) : Tensor{};
+        const Tensor of_v = is_low_dtype && is_wide ? kernels_.empty(tiles, DType::fp32) : Tensor{};
         return gradients;
       });
 }

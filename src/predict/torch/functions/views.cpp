@@ -38,6 +38,12 @@ Tensor Functions::slice(const Tensor& x, std::int64_t size) {
   });
 }
 
+Tensor Functions::select(const Tensor& x, int axis) {
+  return record(x.selected(axis), {x}, [this, from = x.sizes](const Tensor& gradient) {
+    return std::vector{kernels_.empty(from, gradient.dtype)};
+  });
+}
+
 // One node with several results in PyTorch: here each result has a node that leaves its gradient to the shared one,
 // which joins them.
 std::vector<Tensor> Functions::split(const Tensor& x, const std::vector<std::int64_t>& sizes) {
@@ -54,6 +60,13 @@ std::vector<Tensor> Functions::split(const Tensor& x, const std::vector<std::int
     }));
   }
   return parts;
+}
+
+Tensor Functions::column_of_heads(const Tensor& x, std::int64_t batch, std::int64_t rows) {
+  const Tensor column = view(x, {1, x.sizes[0], 1, 1});
+  return record(
+      column.expanded({batch, x.sizes[0], rows, 1}), {column},
+      [this, from = column.sizes](const Tensor& gradient) { return std::vector{kernels_.sum_to(gradient, from)}; });
 }
 
 Tensor Functions::repeat_heads(const Tensor& x, std::int64_t repeats) {
@@ -77,12 +90,12 @@ Tensor Functions::stack_last(const Tensor& a, const Tensor& b) {
   });
 }
 
+// The result is contiguous, whatever the strides (cat_compute_output_memory_format() of aten/src/ATen/native).
 Tensor Functions::cat_last(const Tensor& a, const Tensor& b) {
   const DType dtype = widest(a.dtype, b.dtype);
   const Tensor left = to(a, dtype);
   const Tensor right = to(b, dtype);
-  Tensor result = kernels_.like(left, a.sizes.back() + b.sizes.back());
-  return record(std::move(result), {left, right},
+  return record(kernels_.empty(with_last(a.sizes, a.sizes.back() + b.sizes.back()), dtype), {left, right},
                 [sizes = std::pair{a.sizes.back(), b.sizes.back()}](const Tensor& gradient) {
                   return std::vector{gradient.narrowed(sizes.first), gradient.narrowed(sizes.second)};
                 });

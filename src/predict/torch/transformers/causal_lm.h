@@ -1,5 +1,6 @@
-// A family of docs/models.md as `transformers` 5 runs it in training: which ops its Python code calls, and which
-// tensors its local variables hold meanwhile. Dropout is off, and there is no cache of keys and values.
+// A family of docs/models.md as `transformers` 5 runs it in training, decoders and encoders of tokens: which ops its
+// Python code calls, and which tensors its local variables hold meanwhile. Dropout is off, and there is no cache of
+// keys and values.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +22,36 @@ class CausalLm final : public Module {
 
   const std::vector<Tensor>& parameters() const override { return parameters_; }
   Tensor forward(const Tensor& tokens) override;
-  // ForCausalLMLoss with the tokens as labels, shifted by one position. `targets` is not read.
+  // ForCausalLMLoss with the tokens as labels, shifted by one position; of an encoder the cross-entropy of all tokens.
+  // `targets` is not read.
   Tensor loss(const Tensor& tokens, const Tensor& targets, const LossBegins& begin_loss) override;
 
  private:
   // Undefined tensors stand for what a family lacks.
   struct Weights {
     Tensor weight, bias;
+    bool is_defined = false;  // of a norm, which may have neither
   };
   struct Router {
     Tensor weight;
-    Tensor gate_up, down;  // of all experts: [E,2F,D] and [E,D,F]
+    Tensor bias;
+    Tensor gate_up, down;  // of all experts: [E,2F,D] and [E,D,F], or transposed
+    Tensor gate_up_bias, down_bias;
     Weights shared_gate, shared_up, shared_down, shared_switch;
   };
   struct Layer {
     bool has_window = false;
+    bool rotates = false;
+    std::int64_t head_size = 0;
+    bool has_keys = true;  // otherwise those of the last layer of its kind that has
+    bool keys_are_values = false;
     Weights first_norm, after_attention_norm, second_norm, after_feed_forward_norm;
     Weights packed, q, k, v, output;
     Weights q_norm, k_norm;
+    Tensor sinks;
     Weights gate, up, down;
     Router experts;
+    Weights input_gate, input_projection, input_norm;  // of its own inputs (Gemma 4)
   };
   // What the layers of a forward share.
   struct Context {
@@ -58,28 +69,41 @@ class CausalLm final : public Module {
   bool is_eager() const { return config_.attention != AttentionVariant::flash; }
   Tensor parameter(const Sizes& sizes) { return parameters_.emplace_back(f_.parameter(sizes)); }
   Weights make_norm(std::int64_t width);
+  Weights make_norm(const Sizes& sizes, bool has_weight, bool has_bias);
   Weights make_linear(std::int64_t in, std::int64_t out, bool has_bias);
-  void make_attention(Layer& layer);
-  void make_feed_forward(Layer& layer);
+  void make_attention(std::int64_t index, Layer& layer);
+  void make_feed_forward(std::int64_t index, Layer& layer);
+  void make_experts(Router& router);
   void make_norms(Layer& layer);
   Layer make_layer(std::int64_t index);
 
   Context make_context(const Tensor& tokens);
-  void make_positions(const Rotary& rotary, std::int64_t context, Tensor& cosines, Tensor& sines);
+  void make_positions(const Rotary& rotary, std::int64_t head_size, std::int64_t context, Tensor& cosines,
+                      Tensor& sines);
   Tensor make_mask(const Tensor& tokens, bool is_needed);
   Tensor data(const Sizes& sizes, DType dtype);  // what depends on no parameter
   Tensor embed(const Tensor& tokens, std::vector<Tensor>& locals);
+  Tensor inputs_of_layers(const Tensor& tokens, const Tensor& embedded);
   Tensor hidden_states(const Tensor& tokens);
   Tensor logits(const Tensor& hidden);
 
-  Tensor decode(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor decode(const Tensor& x, const Layer& layer, const Context& context, const Tensor& own_input);
+  Tensor add_own_input(const Tensor& x, const Layer& layer, const Tensor& own_input);
+  Tensor decode_side_by_side(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor scaled(const Tensor& branch);
   Tensor linear(const Tensor& x, const Weights& weights);
   Tensor norm(const Tensor& x, const Weights& weights);
+  Tensor plain_layer_norm(const Tensor& x, const Weights& weights);
+  Tensor norm_by_power(const Tensor& x, const Weights& weights);
   Heads project(const Tensor& x, const Layer& layer);
+  Heads project_and_rotate(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor rotate_half(const Tensor& x);
   Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines);
-  Tensor rotate_part(const Tensor& x, const Tensor& cosines, const Tensor& sines);
   void rotate_heads(Heads& heads, const Layer& layer, const Context& context);
-  Attended eager_attention(const Heads& heads, const Tensor& mask);
+  void finish_heads(Heads& heads, const Layer& layer);
+  Tensor rotate_halves(const Tensor& x, const Tensor& cosines, const Tensor& sines);
+  Tensor shares_beside(const Tensor& scores, const Tensor& sinks, Tensor& combined);
+  Attended eager_attention(const Heads& heads, const Layer& layer, const Tensor& mask);
   Tensor sdpa_attention(const Heads& heads, const Tensor& mask);
   Attended attend(const Tensor& x, const Layer& layer, const Context& context);
   Tensor activate(const Tensor& x);
@@ -87,6 +111,7 @@ class CausalLm final : public Module {
   Tensor feed_forward(const Tensor& x, const Layer& layer);
   Tensor mixture(const Tensor& x, const Router& router);
   Tensor route(const Tensor& tokens, const Router& router);
+  Tensor gate_of_experts(const Tensor& gate_up);
   Tensor run_experts(const Tensor& tokens, const Tensor& weights, const Router& router);
 
   const TransformerConfig& config_;
@@ -95,9 +120,12 @@ class CausalLm final : public Module {
   bool checkpoints_;
   Functions& f_;
   std::vector<Tensor> parameters_, buffers_;
-  Tensor embeddings_, positions_;
+  Tensor embeddings_, positions_, token_types_, inputs_of_layers_;
+  Weights projection_of_inputs_, norm_of_inputs_;
+  Heads shared_[2];  // keys and values of the last layer that has its own, without a window and with one
   std::vector<Layer> layers_;
-  Weights final_norm_, head_;
+  Weights embedding_norm_, final_norm_;
+  Weights head_transform_, head_norm_, head_;
 };
 
 }  // namespace ridgepoint::torch

@@ -98,7 +98,7 @@ extern const Family family_bert{
     read_by<bert>,
     write_by<bert>,
     names_of_encoder("bert."),
-    kNotModelled,
+    {},
     {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.predictions.decoder.weight",
      "cls.predictions.decoder.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias"}};
 extern const Family family_roberta{"roberta",
@@ -106,7 +106,7 @@ extern const Family family_roberta{"roberta",
                                    read_by<roberta>,
                                    write_by<roberta>,
                                    of_roberta(names_of_encoder("roberta.")),
-                                   kNotModelled,
+                                   {},
                                    {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias",
                                     "lm_head.decoder.weight", "lm_head.decoder.bias"}};
 

@@ -112,7 +112,7 @@ constexpr WeightNames kGemmaNames = {.norms = {"input_layernorm", "post_attentio
 
 }  // namespace
 
-extern const Family family_gemma{"gemma", "GemmaForCausalLM", read_by<gemma>, write_by<gemma>, {}, kNotModelled};
+extern const Family family_gemma{"gemma", "GemmaForCausalLM", read_by<gemma>, write_by<gemma>};
 extern const Family family_gemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma, kGemmaNames};
 extern const Family family_gemma3{"gemma3_text", "Gemma3ForCausalLM", read_gemma3, write_gemma3, kGemmaNames};
 

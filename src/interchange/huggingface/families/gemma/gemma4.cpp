@@ -275,7 +275,8 @@ constexpr WeightNames kGemma4Names = {.experts = "",
 
 extern const Family family_gemma3n{"gemma3n_text",    "Gemma3nForCausalLM",          read_by<gemma3n>,
                                    write_by<gemma3n>, {.norms = kGemma4Names.norms}, kNotModelled};
-extern const Family family_gemma4{"gemma4_text",    "Gemma4ForCausalLM", read_by<gemma4>,
-                                  write_by<gemma4>, kGemma4Names,        kNotModelled};
+extern const Family family_gemma4{"gemma4_text",   "Gemma4ForCausalLM",
+                                  read_by<gemma4>, write_by<gemma4>,
+                                  kGemma4Names,    {.rotates_by_token = true, .norms_by_power = true}};
 
 }  // namespace ridgepoint

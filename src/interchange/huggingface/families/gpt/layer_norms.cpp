@@ -260,22 +260,25 @@ constexpr WeightNames kGptJNames = {.model = "transformer.",
                                     .norms = {"ln_1", "", "ln_2", ""},
                                     .adjacent_pairs = true};
 
+constexpr TransformersCode kCohereCode = {
+    .has_plain_layer_norm = true, .casts_rotated = true, .casts_before_rotation = true};
+
 }  // namespace
 
-extern const Family family_starcoder2{"starcoder2",         "Starcoder2ForCausalLM",          read_by<starcoder2>,
-                                      write_by<starcoder2>, {.up = "c_fc", .down = "c_proj"}, kNotModelled};
+extern const Family family_starcoder2{
+    "starcoder2", "Starcoder2ForCausalLM", read_by<starcoder2>, write_by<starcoder2>, {.up = "c_fc", .down = "c_proj"}};
 extern const Family family_stablelm{"stablelm",
                                     "StableLmForCausalLM",
                                     read_by<stablelm>,
                                     write_by<stablelm>,
                                     {.q_norm = "q_layernorm", .k_norm = "k_layernorm", .head_norms_apart = true},
-                                    kNotModelled};
+                                    {.joins = Joins::both_at_the_end}};
 extern const Family family_phi{"phi",
                                "PhiForCausalLM",
                                read_by<phi>,
                                write_by<phi>,
                                {.final_norm = "final_layernorm", .output = "dense", .up = "fc1", .down = "fc2"},
-                               kNotModelled};
+                               {.has_plain_gelu = true, .joins = Joins::both_at_the_end, .sums_branches_first = true}};
 extern const Family family_gpt_neox{"gpt_neox",
                                     "GPTNeoXForCausalLM",
                                     read_by<gpt_neox>,
@@ -290,7 +293,7 @@ extern const Family family_gpt_neox{"gpt_neox",
                                      .up = "dense_h_to_4h",
                                      .down = "dense_4h_to_h",
                                      .qkv_by_group = true},
-                                    kNotModelled,
+                                    {.joins = Joins::both_at_the_end, .sums_branches_first = true},
                                     {".attention.bias", ".attention.masked_bias"}};  // masks
 extern const Family family_gptj{"gptj",
                                 "GPTJForCausalLM",
@@ -300,9 +303,9 @@ extern const Family family_gptj{"gptj",
                                 kNotModelled,
                                 {".attn.bias", ".attn.masked_bias"}};
 extern const Family family_cohere{"cohere",         "CohereForCausalLM",      read_by<cohere>,
-                                  write_by<cohere>, {.adjacent_pairs = true}, kNotModelled};
+                                  write_by<cohere>, {.adjacent_pairs = true}, kCohereCode};
 extern const Family family_cohere2{"cohere2",         "Cohere2ForCausalLM",     read_by<cohere2>,
-                                   write_by<cohere2>, {.adjacent_pairs = true}, kNotModelled};
+                                   write_by<cohere2>, {.adjacent_pairs = true}, kCohereCode};
 extern const Family family_falcon{"falcon",
                                   "FalconForCausalLM",
                                   read_by<falcon>,

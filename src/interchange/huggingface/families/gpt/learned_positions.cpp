@@ -213,8 +213,9 @@ constexpr WeightNames by_group(WeightNames names) {
 
 }  // namespace
 
-extern const Family family_gpt2{
-    "gpt2", "GPT2LMHeadModel", read_gpt2, write_gpt2, transposed(kGptNames), {.gpt2_blocks = true}, kMasks};
+extern const Family family_gpt2{"gpt2",     "GPT2LMHeadModel",     read_gpt2,
+                                write_gpt2, transposed(kGptNames), {.gpt2_blocks = true, .has_plain_gelu = true},
+                                kMasks};
 extern const Family family_opt{"opt",
                                "OPTForCausalLM",
                                read_by<opt>,
@@ -227,13 +228,13 @@ extern const Family family_opt{"opt",
                                 .up = "fc1",
                                 .down = "fc2",
                                 .norms = {"self_attn_layer_norm", "", "final_layer_norm", ""}},
-                               kNotModelled};
+                               {.scales_queries = true}};
 extern const Family family_gpt_bigcode{"gpt_bigcode",
                                        "GPTBigCodeForCausalLM",
                                        read_by<gpt_bigcode>,
                                        write_by<gpt_bigcode>,
                                        by_group(kGptNames),
-                                       kNotModelled,
+                                       {.keeps_mask = true},
                                        kMasks};
 extern const Family family_gpt_neo{"gpt_neo",
                                    "GPTNeoForCausalLM",

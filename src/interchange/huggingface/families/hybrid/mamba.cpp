@@ -88,7 +88,6 @@ void nemotron_experts(FamilyFields& fields, TransformerConfig& c, bool has_netwo
   fields.flag("norm_topk_prob", experts.normalised, true);
   fields.positive("routed_scaling_factor", rules.scale, 1);
   fields.size("moe_shared_expert_intermediate_size", experts.shared_width, 7688);
-  fields.refuse("moe_latent_size", "experts that read fewer elements than the model has are not supported");
   experts.shared_gate = false;
   rules.scores = RouterScores::sigmoid;
   rules.has_correction = rules.squared_relu = true;
@@ -96,10 +95,12 @@ void nemotron_experts(FamilyFields& fields, TransformerConfig& c, bool has_netwo
   if (ConfigFields* in = fields.in()) {
     if (in->size("n_shared_experts", 1) != 1)
       in->fail("n_shared_experts", "is not 1, as all models of this family have");
+    rules.latent_width = in->optional_size("moe_latent_size", std::nullopt).value_or(0);
     experts.dense_width = has_networks ? c.d_ff : 0;
     c.d_ff = in->size("moe_intermediate_size", 7688);
     return;
   }
+  fields.write("moe_latent_size", rules.latent_width > 0 ? Json(rules.latent_width) : Json(nullptr));
   fields.write("n_shared_experts", 1);
   fields.write("moe_intermediate_size", c.d_ff);
   fields.write("intermediate_size", has_networks ? experts.dense_width : c.d_ff);
