@@ -127,7 +127,7 @@ def decoding(seed):
         blocks = [block_class()(width, width // 64).to(torch.bfloat16) for _ in range(layers)]
     requests = []
     with torch.no_grad():
-        for _ in range(90):
+        for _ in range(60):
             if len(requests) < 6 and numbers.below(3) > 0:
                 prompt = numbers.between(100, 3000)
                 x = torch.zeros(1 + numbers.below(4), prompt, width, dtype=torch.bfloat16, device="cuda")

@@ -75,8 +75,7 @@ std::string fragmented(std::uint64_t inactive, const SnapshotSettings& settings)
   if (settings.expandable_segments) {
     return found + " Expandable segments are on, so the free memory belongs to other streams or pools.";
   }
-  return found +
-         " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True would have avoided it; max_split_size_mb also helps.";
+  return found + " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True or max_split_size_mb may avoid it.";
 }
 
 }  // namespace
@@ -168,7 +167,7 @@ std::string advice_for(const OutOfMemoryEvent& failure, const SnapshotSettings& 
     return fmt::format(
         "The segment of {} lacks {}, and {} is reserved and not active: expandable segments, or "
         "torch.cuda.empty_cache() "
-        "before it, would have avoided it.{}",
+        "before it, may avoid it.{}",
         format_bytes(needed), format_bytes(missing), format_bytes(inactive), largest);
   }
   return fmt::format(

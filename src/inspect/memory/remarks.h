@@ -1,4 +1,4 @@
-// What a person must know to trust the figures, and what would have avoided an allocation that failed.
+// What a person must know to trust the figures, and what may avoid a failure of an allocation.
 #pragma once
 
 #include <string>

@@ -112,7 +112,7 @@ struct OutOfMemoryEvent {
   std::optional<std::uint64_t> device_free_bytes;
   std::string origin;  // what asked
   MemoryContents held;
-  std::string advice;  // what would have avoided it
+  std::string advice;  // what may avoid it
 };
 
 // Segments that were given back to the device immediately before it was asked for another one.

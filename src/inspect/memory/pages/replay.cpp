@@ -52,6 +52,9 @@ std::string least_sentence(const MemoryReplay& replay) {
   const ReplayedSetting& least = replay.settings[*replay.least];
   const std::uint64_t needed = *least.least_capacity_bytes;
   if (replay.settings.size() == 1) return fmt::format("{} suffice with {}.", format_bytes(needed), least.setting);
+  const bool is_same = std::ranges::all_of(
+      replay.settings, [&](const ReplayedSetting& setting) { return setting.least_capacity_bytes == needed; });
+  if (is_same) return fmt::format("Every setting needs the same: {}.", format_bytes(needed));
   const std::optional<std::uint64_t>& own = replay.settings.front().least_capacity_bytes;
   std::string text = fmt::format("{} needs least: {}", printable(least.setting), format_bytes(needed));
   if (own && *own > needed)

@@ -378,6 +378,8 @@ TEST(replay, a_page_says_what_would_have_avoided_a_failure) {
                       "MiB. Replayed with default, 60.0 MiB at event 12 do not fit."),
             HasSubstr("expandable_segments:True needs least: 80.0 MiB, 60.0 MiB less than default.")));
 
+  replay.settings[1].least_capacity_bytes = own.least_capacity_bytes;
+  EXPECT_THAT(page(replay, true), HasSubstr("Every setting needs the same: 140.0 MiB."));
   replay.settings[1].fits = false;
   replay.settings[1].failure = own.failure;
   replay.settings[1].least_capacity_bytes = 120 * kMiB;

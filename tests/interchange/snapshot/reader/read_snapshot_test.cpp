@@ -229,6 +229,34 @@ TEST(ReadSnapshot, a_state_between_events_is_no_event_and_ours_say_what_counts_a
   EXPECT_TRUE(SnapshotJson().read().settings.has_clock);
 }
 
+// PyTorch's pickles name a pool as a tuple of two numbers, and one that occurs again by a reference.
+TEST(ReadSnapshot, streams_are_apart_and_so_are_the_pools_of_captured_graphs) {
+  const std::string tuple = "\x86";
+  const auto in_pool = [](std::uint64_t stream, const std::string& pool) {
+    return dict(text("action") + text("alloc") + text("addr") + integer(512) + text("size") + integer(100) +
+                text("stream") + integer(stream) + text("pool_id") + pool);
+  };
+  const std::string none = integer(0) + integer(0) + tuple, graph = integer(0) + integer(3) + tuple;
+  const Snapshot found = read(snapshot(in_pool(0, none + kMemoize) + in_pool(0, graph + kMemoize) + in_pool(7, get(0)) +
+                                       in_pool(0, get(1)) + in_pool(0, integer(3) + integer(0) + tuple)));
+  std::vector<std::uint16_t> streams;
+  found.histories.at(0).walk([&](std::size_t, const MemoryHistory::Event& event) {
+    streams.push_back(found.histories[0].request(event.request).stream);
+  });
+  EXPECT_THAT(streams, ElementsAre(0, 1, 2, 1, 3));
+  EXPECT_FALSE(found.streams.at(0).is_private());
+  EXPECT_TRUE(found.streams.at(1).is_private());
+  EXPECT_FALSE(found.streams.at(2).is_private());
+  EXPECT_EQ(found.streams.at(2).stream, 7);
+  EXPECT_NE(found.streams.at(3).pool, found.streams.at(1).pool);
+}
+
+TEST(ReadSnapshot, more_streams_than_a_program_has_are_refused) {
+  SnapshotJson json;
+  for (int stream = 0; stream < 5000; ++stream) json.event("alloc", 512, 100)["stream"] = stream;
+  EXPECT_THAT([&] { json.read(); }, ThrowsMessage<Error>(HasSubstr("more than 4096 streams")));
+}
+
 TEST(ReadSnapshot, an_old_list_of_segments_has_sizes_and_frames_in_its_block_history) {
   const nlohmann::json frames = nlohmann::json::array({frame_json("a.py", 1, "f")});
   const nlohmann::json history = nlohmann::json::array({{{"addr", 512}, {"real_size", 700}, {"frames", frames}}});
