@@ -31,6 +31,10 @@ class Reader {
     walk_levels(history_, lifetimes_, stop_point,
                 [this](std::size_t moment, const Event& event, const LifeTracker::Step& step,
                        const MemoryLevels& levels) { follow(moment, event, step, levels); });
+    for (auto emptying = doubtful_.rbegin(); emptying != doubtful_.rend(); ++emptying) {
+      if (emptying->needed_bytes <= found_.recorded.reserved_bytes) continue;
+      found_.steps.erase(found_.steps.begin() + static_cast<std::ptrdiff_t>(emptying->step));
+    }
     return std::move(found_);
   }
 
@@ -66,7 +70,7 @@ class Reader {
     found_.recorded.active_bytes = std::max(found_.recorded.active_bytes, levels.active_bytes);
     found_.recorded.reserved_bytes = std::max(found_.recorded.reserved_bytes, levels.reserved_bytes);
     found_.recorded.requested_bytes = std::max(found_.recorded.requested_bytes, levels.requested_bytes);
-    note_emptying(moment, event);
+    note_emptying(moment, event, levels);
     if (event.kind == MemoryEventKind::segment_alloc)
       found_.segments.push_back({history_.address(event.place), history_.request(event.request).size_bytes});
     if (step.replaced != kNoLife) end(moment, step.replaced, step.replaced_is_freed ? Kind::complete_free : Kind::free);
@@ -91,16 +95,22 @@ class Reader {
   }
 
   // The program emptied the cache where its frames say so. In a file whose frames do not, it did where segments are
-  // given back and the next event does not take another one: otherwise the allocator looked for room.
-  void note_emptying(std::size_t moment, const Event& event) {
+  // given back and the next event takes none. Where it takes one, the allocator may have looked for room, if all of
+  // them together were more than the run ever had.
+  void note_emptying(std::size_t moment, const Event& event, const MemoryLevels& levels) {
     if (returns_segment(event.kind)) {
-      const bool is_said = snapshot_.origins[history_.request(event.request).origin].empties_cache;
-      if (!emptied_at_ && (is_said || !says_who_empties_)) emptied_at_ = moment;
+      const MemoryHistory::Request& request = history_.request(event.request);
+      const bool is_said = snapshot_.origins[request.origin].empties_cache;
+      if (emptied_at_ || (!is_said && says_who_empties_)) return;
+      emptied_at_ = moment;
+      reserved_before_ = levels.reserved_bytes + request.size_bytes;
       return;
     }
     if (!emptied_at_) return;
-    const bool looked_for_room = takes_segment(event.kind) || event.kind == MemoryEventKind::oom;
-    if (says_who_empties_ || !looked_for_room)
+    const bool may_look_for_room = !says_who_empties_ && takes_segment(event.kind);
+    if (may_look_for_room)
+      doubtful_.push_back({found_.steps.size(), reserved_before_ + history_.request(event.request).size_bytes});
+    if (says_who_empties_ || event.kind != MemoryEventKind::oom)
       add({.event = static_cast<std::uint32_t>(*emptied_at_), .kind = Kind::empty_cache});
     emptied_at_.reset();
   }
@@ -156,7 +166,15 @@ class Reader {
   std::optional<std::uint8_t> category_;  // that is left out
   bool says_who_empties_ = false;
   std::vector<const SnapshotSegment*> private_;
-  std::optional<std::size_t> emptied_at_;  // the moment at which segments began to be given back
+  // The moment at which segments began to be given back, and what was reserved before.
+  std::optional<std::size_t> emptied_at_;
+  std::uint64_t reserved_before_ = 0;
+  // Steps that stand for an emptied cache, unless the run never had as many bytes.
+  struct Doubtful {
+    std::size_t step;
+    std::uint64_t needed_bytes;
+  };
+  std::vector<Doubtful> doubtful_;
   std::uint64_t omitted_now_ = 0;
   RecordedRequests found_;
 };
