@@ -178,6 +178,7 @@ def main():
     options = parse_options()
     names = options.cases or [name for name in CASES
                               if options.definition == "plain" or CASES[name]["model_type"] not in OWN_CODE]
+    version = definition_of(options.definition).VERSION  # imports it before the pool forks
     began, differing, largest, log = time.monotonic(), [], dict.fromkeys(COLUMNS, 0.0), []
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         for name, rows in zip(names, pool.map(rows_of, [options] * len(names), names)):
@@ -192,7 +193,7 @@ def main():
     if options.log:
         options.log.write_text("\n".join(log), encoding="utf-8")
     errors = ", ".join(f"{column} {error:.2e}" for column, error in largest.items())
-    print(f"{len(names)} models, {options.steps} steps, {definition_of(options.definition).VERSION}; largest errors: "
+    print(f"{len(names)} models, {options.steps} steps, {version}; largest errors: "
           f"{errors}; {len(set(differing))} differ; {time.monotonic() - began:.0f} s")
     return 1 if differing else 0
 

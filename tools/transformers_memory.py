@@ -43,6 +43,7 @@ LARGER = {"vocab_size": 4096, "hidden_size": 1024, "n_embd": 1024, "word_embed_p
           "partial_rotary_factor": 0.5, "query_pre_attn_scalar": 128, "max_position_embeddings": 2048,
           "n_positions": 2048, "sliding_window": 256, "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8,
           "moe_num_experts": 8, "no_rope_layers": [1] * (LAYERS - 1) + [0],
+          "num_heads": HEADS, "window_size": 256, "attention_types": [[["global", "local"], LAYERS // 2]],
           "global_head_dim": 256, "vocab_size_per_layer_input": 4096, "hidden_size_per_layer_input": 64,
           "short_factor": [1.0] * 64, "long_factor": [1.0] * 64}
 

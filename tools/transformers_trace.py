@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Allocations of small models on the CPU, in plain modules of PyTorch whose code follows that of transformers 5, for the
-tests of `ridgepoint plan --as torch`.
+"""Allocations of small models on the CPU, in plain modules of PyTorch whose code follows that of transformers 5, for
+the tests of `ridgepoint plan --as torch`.
 
     tools/transformers_trace.py --output tests/golden/transformers_memory
 
@@ -110,7 +110,7 @@ def norm_of(c, width):
     family = c["family"]
     if family == "cohere":
         return PlainLayerNorm(width)
-    if family in ("phi", "gpt_neox", "opt", "olmo", "bert"):
+    if family in ("phi", "gpt_neox", "opt", "olmo", "bert", "gptj", "gpt_neo"):
         return nn.LayerNorm(width, elementwise_affine=family != "olmo")
     return RmsNorm(width, {"gemma2": "gemma", "olmo2": "olmo2", "gpt_oss": "olmo2"}.get(family, "llama"))
 
@@ -199,6 +199,62 @@ def gpt2_eager(query, key, value, mask):
     weights = weights.type(value.dtype)
     output = torch.matmul(weights, value)
     return output.transpose(1, 2), weights
+
+
+def wide_eager(query, key, value, mask, own_mask):
+    """GPT-J's, or with a mask of its own GPT-Neo's."""
+    query, key = query.to(torch.float32), key.to(torch.float32)
+    weights = torch.matmul(query, key.transpose(-1, -2))
+    if own_mask is None:
+        weights = weights / 2.8
+    else:
+        length = query.size(-2)
+        weights = torch.where(own_mask[:, :, :length, :length], weights, torch.tensor(-1e30))
+    weights = weights + mask
+    weights = Softmax.apply(weights)
+    weights = weights.to(value.dtype)
+    output = torch.matmul(weights, value)
+    return output, weights
+
+
+class GptAttention(nn.Module):
+    """GPT-J's and GPT-Neo's."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.size, width, self.rotates = c["head_size"], c["d_model"], c["family"] == "gptj"
+        self.k_proj, self.v_proj, self.q_proj = (linear(width, width) for _ in range(3))
+        self.out_proj = linear(width, width, not self.rotates)
+        longest = (1, 1, c["max_context"], c["max_context"])
+        self.register_buffer("bias", None if self.rotates else torch.ones(longest, dtype=torch.bool))
+
+    def rotated(self, query, key, positions):
+        def apply(tensor):
+            with torch.profiler.record_function(NOT_COMPARED):
+                sin, cos = (table.unsqueeze(2).clone() for table in positions)
+            return (tensor * cos) + (rotate_pairs(tensor) * sin)
+
+        width = positions[0].shape[-1]
+        k_rot, k_pass = key[..., :width], key[..., width:]
+        q_rot, q_pass = query[..., :width], query[..., width:]
+        k_rot = apply(k_rot)
+        q_rot = apply(q_rot)
+        key = torch.cat([k_rot, k_pass], dim=-1)
+        query = torch.cat([q_rot, q_pass], dim=-1)
+        return query, key
+
+    def forward(self, hidden_states, positions, mask):
+        query, key, value = self.q_proj(hidden_states), self.k_proj(hidden_states), self.v_proj(hidden_states)
+        shape = (*hidden_states.shape[:-1], -1, self.size)
+        query, key, value = query.view(shape), key.view(shape), value.view(shape).permute(0, 2, 1, 3)
+        if self.rotates:
+            query, key = self.rotated(query, key, positions)
+        query, key = query.permute(0, 2, 1, 3), key.permute(0, 2, 1, 3)
+        output, weights = wide_eager(query, key, value, mask, self.bias)
+        output = output.permute(0, 2, 1, 3).contiguous()
+        output = output.view(*hidden_states.shape[:-1], -1)
+        output = self.out_proj(output)
+        return output, weights
 
 
 class Attention(nn.Module):
@@ -305,7 +361,7 @@ class PlainFeedForward(nn.Module):
         self.family = c["family"]
 
     def activation(self, x):
-        if self.family == "phi":
+        if self.family in ("phi", "gptj", "gpt_neo"):
             return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
         return functional.relu(x) if self.family == "opt" else functional.gelu(x)
 
@@ -319,10 +375,11 @@ class Layer(nn.Module):
     def __init__(self, c):
         super().__init__()
         family = self.family = c["family"]
-        self.attention = Attention(c)
-        self.feed_forward = {"glm": PackedFeedForward, "phi": PlainFeedForward, "gpt_neox": PlainFeedForward,
-                             "opt": PlainFeedForward, "bert": PlainFeedForward}.get(family, GatedFeedForward)(c)
-        norms = {"olmo2": "bd", "gemma2": "abcd", "cohere": "a", "phi": "a"}.get(family, "ac")
+        self.attention = (GptAttention if family in ("gptj", "gpt_neo") else Attention)(c)
+        is_plain = family in ("phi", "gpt_neox", "opt", "bert", "gptj", "gpt_neo")
+        self.feed_forward = (PackedFeedForward if family == "glm" else
+                             PlainFeedForward if is_plain else GatedFeedForward)(c)
+        norms = {"olmo2": "bd", "gemma2": "abcd", "cohere": "a", "phi": "a", "gptj": "a"}.get(family, "ac")
         self.norms = nn.ModuleDict({name: norm_of(c, c["d_model"]) for name in norms})
 
     def norm(self, name, x):
@@ -343,6 +400,16 @@ class Layer(nn.Module):
         hidden_states = self.norms[name](hidden_states + input_tensor)
         return hidden_states
 
+    def gpt_neo(self, hidden_states, positions, mask):
+        residual = hidden_states
+        hidden_states = self.norm("a", hidden_states)
+        attn_output, attn_weights = self.attention(hidden_states, positions, mask)
+        hidden_states = attn_output + residual
+        residual = hidden_states
+        hidden_states = self.norm("c", hidden_states)
+        feed_forward_hidden_states = self.feed_forward(hidden_states)
+        return residual + feed_forward_hidden_states
+
     def granite(self, hidden_states, positions, mask):
         residual = hidden_states
         hidden_states = self.norm("a", hidden_states)
@@ -354,7 +421,9 @@ class Layer(nn.Module):
         return residual + hidden_states * 0.3
 
     def forward(self, hidden_states, positions, mask):
-        if self.family in ("cohere", "phi", "gpt_neox"):
+        if self.family == "gpt_neo":
+            return self.gpt_neo(hidden_states, positions, mask)
+        if self.family in ("cohere", "phi", "gpt_neox", "gptj"):
             return self.side_by_side(hidden_states, positions, mask)
         if self.family == "bert":
             hidden_states = self.sum_of("a", self.attention(hidden_states, positions, None)[0], hidden_states)
@@ -577,17 +646,17 @@ class Model(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.c, self.is_gpt2 = c, c["family"] == "gpt2"
-        self.has_positions = c["family"] in ("gpt2", "opt")
+        self.has_positions = c["family"] in ("gpt2", "opt", "gpt_neo")
         self.embeddings = nn.Embedding(c["vocab"], c["d_model"])
         if self.has_positions:
             self.wpe = nn.Embedding(c["max_context"] + (2 if c["family"] == "opt" else 0), c["d_model"])
             self.register_buffer("position_ids", torch.arange(c["context"])[None])
         self.layers = nn.ModuleList((Gpt2Layer if self.is_gpt2 else Layer)(c) for _ in range(c["layers"]))
         self.norm = nn.LayerNorm(c["d_model"]) if self.is_gpt2 else norm_of(c, c["d_model"])
-        self.lm_head = linear(c["d_model"], c["vocab"], c["family"] == "phi")
+        self.lm_head = linear(c["d_model"], c["vocab"], c["family"] in ("phi", "gptj"))
         if c["tied"]:
             self.lm_head.weight = self.embeddings.weight
-        is_partial = c["family"] in ("glm", "phi", "gpt_neox", "gpt_oss")
+        is_partial = c["family"] in ("glm", "phi", "gpt_neox", "gpt_oss", "gptj")
         shape = (1, c["context"], c["head_size"] // (2 if is_partial else 1))
         self.register_buffer("cos", torch.ones(shape)), self.register_buffer("sin", torch.ones(shape))
         self.register_buffer("mask", torch.zeros(c["batch"], 1, c["context"], c["context"]))
@@ -663,8 +732,9 @@ SIZES = dict(vocab=50, context=16, d_model=32, d_ff=72, layers=2, heads=4, kv_he
              max_context=20, tied=False)
 FAMILIES = {"llama": {}, "qwen2": dict(tied=True), "qwen3": dict(head_size=12), "gemma2": dict(tied=True),
             "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True), "bert": dict(kv_heads=4, tied=True),
-            "cohere": dict(tied=True), "gemma4": dict(layers=4, tied=True), "glm": {}, "gpt_neox": dict(kv_heads=4),
-            "gpt_oss": {}, "granite": dict(tied=True), "hunyuan": {}, "olmo": dict(kv_heads=4),
+            "cohere": dict(tied=True), "gemma4": dict(layers=4, tied=True), "glm": {},
+            "gpt_neo": dict(kv_heads=4, tied=True), "gpt_neox": dict(kv_heads=4), "gpt_oss": {},
+            "gptj": dict(kv_heads=4), "granite": dict(tied=True), "hunyuan": {}, "olmo": dict(kv_heads=4),
             "opt": dict(kv_heads=4, tied=True), "phi": dict(kv_heads=4)}
 WITH_CHECKPOINTS = ("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2")
 

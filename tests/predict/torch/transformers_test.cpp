@@ -52,6 +52,21 @@ Architecture architecture_of(const std::string& family) {
     a.token_types = 2;
     a.embedding_norm = a.head_transform = true;
   }
+  if (family == "gptj" || family == "gpt_neo") {
+    a.norm = Norm::layer_norm;
+    a.gated = false;
+    a.activation = Activation::gelu_tanh;
+    a.feed_forward_bias = true;
+    a.rotary.share = 0.5;
+  }
+  if (family == "gptj") {
+    a.block = BlockOrder::side_by_side_one_norm;
+    a.head_bias = true;
+  }
+  if (family == "gpt_neo") {
+    a.output_bias = true;
+    a.positions = Positions::learned;
+  }
   if (family == "gpt_oss") {
     a.sinks = a.projection_bias = a.output_bias = true;
   }
@@ -172,7 +187,8 @@ INSTANTIATE_TEST_SUITE_P(Families, TorchTransformers,
                          ::testing::Values("llama", "qwen2", "qwen3", "gemma2", "olmo2", "gpt2", "llama_checkpoint",
                                            "qwen2_checkpoint", "qwen3_checkpoint", "gemma2_checkpoint",
                                            "olmo2_checkpoint", "gpt2_checkpoint", "bert", "cohere", "gemma4", "glm",
-                                           "gpt_oss", "granite", "hunyuan", "phi", "gpt_neox", "olmo", "opt"));
+                                           "gpt_neo", "gpt_oss", "gptj", "granite", "hunyuan", "phi", "gpt_neox",
+                                           "olmo", "opt"));
 
 // outputs = model(tokens, labels=tokens)
 TEST(TorchTransformersPeak, has_the_logits_of_the_iteration_before_where_they_are_kept) {

@@ -55,6 +55,10 @@ struct WeightNames {
 // (Phi-3), or once both are rotated.
 enum class Joins : std::uint8_t { none, one_by_one, both_at_the_end };
 
+// What becomes of the products of queries and keys: they are multiplied by the factor of the scores; or queries and
+// keys are cast to fp32 before, and the products are divided by it (GPT-J), or have a mask of their own (GPT-Neo).
+enum class ScoresCode : std::uint8_t { multiplied, wide_divided, wide_masked };
+
 // What its Python code does in another way than Llama's, as far as PyTorch's allocations depend on it.
 struct TransformersCode {
   bool gpt2_blocks = false;           // split(), sums and masks of scores as GPT2Block has them
@@ -67,11 +71,13 @@ struct TransformersCode {
   bool rotates_halves = false;         // it multiplies the halves of a head apart (gpt-oss)
   bool rotates_wide = false;           // its products alone are in fp32, of what has been put in order before
   bool repeats_tables = false;         // each layer makes its cosines and sines of halves
-  bool scales_queries = false;         // queries are scaled as they are projected
-  bool sums_branches_first = false;    // side by side: attention + feed-forward + stream; otherwise the stream is first
-  bool norms_by_power = false;         // RMS norms in plain ops with a power of -1/2 (Gemma 4)
-  bool scales_norms_wide = false;      // norms multiply by the weight before the cast
-  bool routes_wide = false;            // the weights of experts stay fp32
+  ScoresCode scores = ScoresCode::multiplied;
+  bool rotates_keys_first = false;   // by token, in the dtype of the keys (GPT-J)
+  bool scales_queries = false;       // queries are scaled as they are projected
+  bool sums_branches_first = false;  // side by side: attention + feed-forward + stream; otherwise the stream is first
+  bool norms_by_power = false;       // RMS norms in plain ops with a power of -1/2 (Gemma 4)
+  bool scales_norms_wide = false;    // norms multiply by the weight before the cast
+  bool routes_wide = false;          // the weights of experts stay fp32
   bool routes_without_autocast = false;
   bool lacks_sdpa = false;
   bool keeps_mask = false;  // the model holds a boolean mask of its longest sequence

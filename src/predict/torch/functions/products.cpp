@@ -71,7 +71,7 @@ Tensor Functions::linear(const Tensor& x, const Tensor& weight, const Tensor& bi
 
 Tensor Functions::wide_linear(const Tensor& x, const Tensor& weight) {
   const bool in_autocast = std::exchange(in_autocast_, false);
-  const Tensor result = linear(x, weight);
+  Tensor result = linear(x, weight);
   in_autocast_ = in_autocast;
   return result;
 }

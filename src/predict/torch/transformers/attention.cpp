@@ -70,6 +70,35 @@ CausalLm::Heads CausalLm::project_and_rotate(const Tensor& x, const Layer& layer
   return heads;
 }
 
+CausalLm::Heads CausalLm::project_and_rotate_keys_first(const Tensor& x, const Layer& layer, const Context& context) {
+  const std::int64_t size = layer.head_size;
+  const std::int64_t rotated = context.cosines.sizes.back();
+  const auto by_head = [&](const Tensor& projected) {
+    return f_.view(projected, {x.sizes[0], x.sizes[1], projected.sizes[2] / size, size});
+  };
+  const Tensor q = linear(x, layer.q);
+  const Tensor k = linear(x, layer.k);
+  const Tensor v = linear(x, layer.v);
+  const Tensor queries = by_head(q);
+  const Tensor keys = by_head(k);
+  Heads heads;
+  heads.v = f_.transpose(by_head(v), 1, 2);
+  const auto rotate_first = [&](const Tensor& part) {
+    const Tensor sines = data({1, x.sizes[1], 1, rotated}, part.dtype);
+    const Tensor cosines = data({1, x.sizes[1], 1, rotated}, part.dtype);
+    return rotate(part, cosines, sines);
+  };
+  const Tensor first_keys = f_.slice(keys, rotated), other_keys = f_.slice(keys, size - rotated);
+  const Tensor first_queries = f_.slice(queries, rotated), other_queries = f_.slice(queries, size - rotated);
+  const Tensor rotated_keys = rotate_first(first_keys);
+  const Tensor rotated_queries = rotate_first(first_queries);
+  heads.k = f_.cat_last(rotated_keys, other_keys);
+  heads.q = f_.cat_last(rotated_queries, other_queries);
+  heads.k = f_.transpose(heads.k, 1, 2);
+  heads.q = f_.transpose(heads.q, 1, 2);
+  return heads;
+}
+
 // torch.cat((-x2, x1), -1) with the halves x1 and x2 of each row, or torch.stack((-x2, x1), -1).flatten(-2) with its
 // elements of even and odd number.
 Tensor CausalLm::rotate_half(const Tensor& x) {
@@ -166,11 +195,19 @@ Tensor CausalLm::shares_beside(const Tensor& scores, const Tensor& sinks, Tensor
   return f_.slice(f_.softmax(combined), scores.sizes.back());
 }
 
+Tensor CausalLm::scores(const Heads& heads, const Tensor& keys, const Layer& layer) {
+  if (code_.scores == ScoresCode::multiplied) return f_.mul_number(f_.matmul(heads.q, f_.transpose(keys, 2, 3)));
+  const Tensor wide_q = f_.to(heads.q, DType::fp32);
+  const Tensor wide_k = f_.to(keys, DType::fp32);
+  const Tensor products = f_.matmul(wide_q, f_.transpose(wide_k, 2, 3));
+  return code_.scores == ScoresCode::wide_divided ? f_.div_number(products) : f_.where(layer.own_mask, products);
+}
+
 CausalLm::Attended CausalLm::eager_attention(const Heads& heads, const Layer& layer, const Tensor& mask) {
   const std::int64_t repeats = config_.heads / heads.k.sizes[1];
   const Tensor keys = f_.repeat_heads(heads.k, repeats);
   const Tensor values = f_.repeat_heads(heads.v, repeats);
-  Tensor weights = f_.mul_number(f_.matmul(heads.q, f_.transpose(keys, 2, 3)));
+  Tensor weights = scores(heads, keys, layer);
   if (config_.architecture.score_cap > 0) {
     weights = f_.div_number(weights);
     weights = f_.tanh(weights);
@@ -195,8 +232,10 @@ Tensor CausalLm::sdpa_attention(const Heads& heads, const Tensor& mask) {
 }
 
 CausalLm::Attended CausalLm::attend(const Tensor& x, const Layer& layer, const Context& context) {
-  Heads heads = code_.rotates_by_token ? project_and_rotate(x, layer, context) : project(x, layer);
-  if (layer.rotates && !code_.rotates_by_token) rotate_heads(heads, layer, context);
+  Heads heads = code_.rotates_by_token     ? project_and_rotate(x, layer, context)
+                : code_.rotates_keys_first ? project_and_rotate_keys_first(x, layer, context)
+                                           : project(x, layer);
+  if (layer.rotates && !code_.rotates_by_token && !code_.rotates_keys_first) rotate_heads(heads, layer, context);
   finish_heads(heads, layer);
   const Tensor& mask = layer.has_window ? context.window_mask : context.mask;
   Attended attended = is_eager() ? eager_attention(heads, layer, mask) : Attended{sdpa_attention(heads, mask), {}};

@@ -58,7 +58,7 @@ Tensor CausalLm::data(const Sizes& sizes, DType dtype) {
 
 // `locals`: what variables of the model's forward hold until it ends.
 Tensor CausalLm::embed(const Tensor& tokens, std::vector<Tensor>& locals) {
-  const Tensor embedded = f_.embedding(embeddings_, tokens);
+  Tensor embedded = f_.embedding(embeddings_, tokens);
   locals.push_back(embedded);
   if (token_types_.is_defined()) {
     Tensor sum = f_.add(embedded, f_.embedding(token_types_, data(tokens.sizes, DType::int64)));
@@ -70,7 +70,7 @@ Tensor CausalLm::embed(const Tensor& tokens, std::vector<Tensor>& locals) {
     return f_.add(embedded, locals.back());
   }
   if (config_.architecture.embedding_scale == 1) return embedded;
-  const Tensor scaled = f_.mul_number(embedded);
+  Tensor scaled = f_.mul_number(embedded);
   if (code_.rotates_by_token) locals.back() = scaled;  // its embedding returns scaled rows
   return scaled;
 }

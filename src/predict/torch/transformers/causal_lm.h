@@ -49,6 +49,7 @@ class CausalLm final : public Module {
     Weights packed, q, k, v, output;
     Weights q_norm, k_norm;
     Tensor sinks;
+    Tensor own_mask;  // boolean, of the longest sequence
     Weights gate, up, down;
     Router experts;
     Weights input_gate, input_projection, input_norm;  // of its own inputs (Gemma 4)
@@ -96,6 +97,7 @@ class CausalLm final : public Module {
   Tensor plain_layer_norm(const Tensor& x, const Weights& weights);
   Tensor norm_by_power(const Tensor& x, const Weights& weights);
   Heads project(const Tensor& x, const Layer& layer);
+  Heads project_and_rotate_keys_first(const Tensor& x, const Layer& layer, const Context& context);
   Heads project_and_rotate(const Tensor& x, const Layer& layer, const Context& context);
   Tensor rotate_half(const Tensor& x);
   Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines);
@@ -103,6 +105,7 @@ class CausalLm final : public Module {
   void finish_heads(Heads& heads, const Layer& layer);
   Tensor rotate_halves(const Tensor& x, const Tensor& cosines, const Tensor& sines);
   Tensor shares_beside(const Tensor& scores, const Tensor& sinks, Tensor& combined);
+  Tensor scores(const Heads& heads, const Tensor& keys, const Layer& layer);
   Attended eager_attention(const Heads& heads, const Layer& layer, const Tensor& mask);
   Tensor sdpa_attention(const Heads& heads, const Tensor& mask);
   Attended attend(const Tensor& x, const Layer& layer, const Context& context);

@@ -74,6 +74,11 @@ void CausalLm::make_attention(std::int64_t index, Layer& layer) {
   }
   layer.output = make_linear(q, width, a.output_bias);
   if (a.sinks) layer.sinks = parameter({config_.heads});
+  if (code_.scores == ScoresCode::wide_masked) {
+    f_.kernels().enter(MemoryCategory::data, Thread::python);
+    layer.own_mask = f_.kernels().empty({1, 1, a.max_context, a.max_context}, DType::boolean);
+    f_.kernels().enter(MemoryCategory::parameter, Thread::python);
+  }
   if (a.projection_norm == ProjectionNorm::none) return;
   const auto make = [&](std::int64_t heads) {
     switch (a.projection_norm) {

@@ -300,7 +300,11 @@ extern const Family family_gptj{"gptj",
                                 read_by<gptj>,
                                 write_by<gptj>,
                                 kGptJNames,
-                                kNotModelled,
+                                {.has_plain_gelu = true,
+                                 .scores = ScoresCode::wide_divided,
+                                 .rotates_keys_first = true,
+                                 .sums_branches_first = true,
+                                 .lacks_sdpa = true},
                                 {".attn.bias", ".attn.masked_bias"}};
 extern const Family family_cohere{"cohere",         "CohereForCausalLM",      read_by<cohere>,
                                   write_by<cohere>, {.adjacent_pairs = true}, kCohereCode};
