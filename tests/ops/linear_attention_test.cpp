@@ -53,6 +53,27 @@ TEST(LinearAttention, counts_the_products_of_chunks) {
   EXPECT_EQ(cost(graph, graph.producer_node(o)).flops, of_chunk(64) + of_chunk(1));
 }
 
+// Of the states alone, whose products are the only ones with the widths of keys and of values: in backward those of
+// forward but for the one with q, and those of the gradients.
+TEST(LinearAttention, counts_the_products_of_states_in_backward) {
+  constexpr std::int64_t kTokens = 3, kHeads = 2;
+  const auto flops = [&](std::int64_t keys, std::int64_t values, bool delta) {
+    Graph graph;
+    const auto in = [&](const char* name, const Shape& shape) {
+      return input(graph, name, {DType::fp32, shape}, Role::data);
+    };
+    const Shape q{kHeads, kTokens, keys}, v{kHeads, kTokens, values}, rows{kHeads, kTokens};
+    const std::vector<Value> operands = {in("d_o", v), in("q", q),    in("k", q),
+                                         in("v", v),   in("g", rows), in("beta", rows)};
+    const NodeId made = make_node(graph, Op::linear_attention_backward, operands, {{"delta", delta}, {"scale", 1.0}});
+    return cost(graph, graph.node(made)).flops;
+  };
+  for (const bool delta : {false, true}) {
+    const std::int64_t of_states = flops(8, 4, delta) - flops(8, 2, delta) - flops(4, 4, delta) + flops(4, 2, delta);
+    EXPECT_EQ(of_states, kHeads * (delta ? 8 : 5) * 2 * kTokens * (8 - 4) * (4 - 2)) << delta;
+  }
+}
+
 TEST(LinearAttention, is_attention_without_softmax_where_nothing_decays) {
   Graph graph;
   const auto in = [&](const char* name, const Shape& shape) {

@@ -180,6 +180,22 @@ TEST_P(ChooseCheckpoints, knows_the_live_bytes_of_every_assignment) {
   }
 }
 
+// Of the block before the one that runs only what it keeps is sure to be live: its result may have been read already.
+TEST(LiveBytes, are_the_most_of_any_moment_in_a_block_or_outside) {
+  BlockMemory memory{.saved_bytes = {14, 25, 36},
+                     .kept_bytes = {10, 20, 30},
+                     .running_bytes = {50, 60, 70},
+                     .outside_bytes = {5, 6, 7, 8}};
+  const auto live = [&] { return live_bytes({&memory, 1}, std::vector<std::uint8_t>(3)); };
+  EXPECT_EQ(live(), 14U + 20U + 70U) << "in the last block";
+  memory.outside_bytes[2] = 200;
+  EXPECT_EQ(live(), 14U + 20U + 200U) << "behind the second block";
+  memory.outside_bytes[3] = 300;
+  EXPECT_EQ(live(), 14U + 25U + 30U + 300U) << "behind the last one";
+  memory.outside_bytes[0] = 1000;
+  EXPECT_EQ(live(), 1000U) << "before the first one";
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, ChooseCheckpoints, ::testing::ValuesIn(kCases), case_name);
 
 TEST(ChooseCheckpointsOf, a_run_with_ample_memory_saves_everything) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "ridgepoint/ops.h"
@@ -118,6 +120,33 @@ TEST_P(PhaseTimesOn, are_those_of_the_last_run_from_the_call_on) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Hosts, PhaseTimesOn, ::testing::Values("reference", "cpu"));
+
+class CapturingDevice : public CountingDevice {
+ public:
+  std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
+    struct Launches : CapturedLaunches {
+      void run() override {}
+    };
+    ++captures;
+    body();
+    return std::make_unique<Launches>();
+  }
+
+  int captures = 0;
+};
+
+TEST(PhaseTimes, have_a_captured_run_be_captured_anew_with_marks) {
+  const auto device = std::make_shared<CapturingDevice>();
+  Program program(long_forward(), device, {.compile = {.level = Compile::full}});
+  for (int i = 0; i < 3; ++i) program.run();
+  EXPECT_TRUE(program.is_captured());
+  EXPECT_EQ(device->captures, 1);
+  EXPECT_TRUE(device->marks.empty());
+  program.time_phases();
+  for (int i = 0; i < 2; ++i) program.run();
+  EXPECT_EQ(device->captures, 2);
+  EXPECT_EQ(device->marks, (std::vector<std::size_t>{0, 1, 2}));
+}
 
 TEST(PhaseTimes, are_zero_on_a_device_that_computes_nothing) {
   Program program(long_forward(), open_device("null"));

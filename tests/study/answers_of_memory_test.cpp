@@ -128,11 +128,12 @@ TEST(Answers, hold_copies_of_weights_apart_from_activations) {
   const auto cast = [](std::string_view category, std::string_view formula, double size) {
     return Json{{"category", category}, {"op", "cast"}, {"formula", formula}, {"bytes", size}};
   };
-  low["memory"]["phases"] = {{{"allocated_bytes", 900}, {"groups", {cast("activation", "2 F D", 100)}}},
-                             {{"allocated_bytes", 1200},
-                              {"groups",
-                               {cast("activation", "2 F D", 300), cast("activation", "2 D^2", 100),
-                                cast("activation", "2 B S D", 70), cast("gradient", "4 D F", 50)}}}};
+  low["memory"]["phases"] = {
+      {{"allocated_bytes", 900}, {"groups", {cast("activation", "2 F D", 100)}}},
+      {{"allocated_bytes", 1200},
+       {"groups",
+        {cast("activation", "2 F D", 300), cast("activation", "2 D^2", 100), cast("activation", "2 B S D", 70),
+         cast("gradient", "4 D F", 50), cast("gradient", "2 D F", 30)}}}};
   EXPECT_EQ(sentence({{StudyPart::memory_peaks, {full, low}}}, "What does mixed precision"),
             "bf16 raises every peak, by 20 % to 20 % (small x 128, training_forward: low-precision copies of weights "
             "+400 B, activation -200 B).")

@@ -53,6 +53,20 @@ TEST(CpuLinearAttention, agrees_with_the_recurrence_in_every_type) {
   }
 }
 
+TEST(CpuLinearAttention, has_no_gradient_of_the_first_decay_where_there_is_no_state) {
+  for (const bool delta : {false, true}) {
+    const testing::Tensors found = gradients(open_device("cpu"), DType::fp64, delta);
+    constexpr std::int64_t kHeads = 6, kTokens = 150;
+    int of_rows = 0;
+    for (const auto& [name, tensor] : found) {
+      if (tensor.type.shape != Shape{kHeads, kTokens} || of_rows++ > 0) continue;  // of g, before that of beta
+      for (std::int64_t head = 0; head < kHeads; ++head)
+        EXPECT_EQ(tensor.as<double>()[static_cast<std::size_t>(head * kTokens)], 0) << delta;
+    }
+    EXPECT_EQ(of_rows, 2);
+  }
+}
+
 TEST(CpuLinearAttention, has_the_same_bits_whatever_the_threads) {
   const testing::Tensors expected = gradients(testing::cpu_with_threads(1), DType::bf16, true);
   for (const int threads : {2, 5}) {

@@ -78,6 +78,21 @@ const Case kCases[] = {{"normal", normal_times(0.01)},         {"wide normal", n
                        {"heavy-tailed", heavy_tailed_time},    {"bimodal, half", bimodal_times(0.5)},
                        {"bimodal, 65 %", bimodal_times(0.65)}, {"bimodal, 80 %", bimodal_times(0.8)}};
 
+// Where one of the two does not vary, the ratio is as uncertain as the other: the slowest baseline gives the least
+// ratio.
+TEST(Ratio, of_medians_is_least_where_the_baseline_is_most) {
+  const std::vector<double> skewed = {10, 13, 11, 19, 10.5, 16, 10.2, 12, 10.1, 14, 10.8, 18, 10.4};
+  const std::vector<double> steady(skewed.size(), 20);
+  const MedianInterval of_skewed = median_interval(skewed, kConfidence).value();
+  ASSERT_GT(of_skewed.high / of_skewed.median, 1.1 * of_skewed.median / of_skewed.low);
+  const TimeRatio by_skewed = ratio_of_medians(skewed, steady, kConfidence);
+  EXPECT_NEAR(by_skewed.interval->low, 20 / of_skewed.high, 1e-12);
+  EXPECT_NEAR(by_skewed.interval->high, 20 / of_skewed.low, 1e-12);
+  const TimeRatio of_steady = ratio_of_medians(steady, skewed, kConfidence);
+  EXPECT_NEAR(of_steady.interval->low, of_skewed.low / 20, 1e-12);
+  EXPECT_NEAR(of_steady.interval->high, of_skewed.high / 20, 1e-12);
+}
+
 // Fewer than 5 % of 200, even if no difference is small enough to be called the same.
 TEST(Verdict, identical_times_are_rarely_called_different) {
   for (const Case& each : kCases) {

@@ -63,6 +63,16 @@ TEST(ModelConfig, of_llama_3_1_has_grouped_heads_and_the_scaling_of_its_rotary_e
   EXPECT_EQ(parameter_count(c), 8'030'261'248);
 }
 
+// The models that it is for were pretrained with so many tokens; the longer context is what scaling makes of them.
+TEST(ModelConfig, of_llama_3_has_the_usual_scaling_where_the_file_does_not_say_it) {
+  const TransformerConfig c = config_of(
+      R"({"model_type": "llama", "max_position_embeddings": 131072,
+          "rope_scaling": {"rope_type": "llama3", "factor": 8.0}})");
+  EXPECT_EQ(c.architecture.rotary.original_context, 8192);
+  EXPECT_EQ(c.architecture.rotary.low_frequency_factor, 1);
+  EXPECT_EQ(c.architecture.rotary.high_frequency_factor, 4);
+}
+
 TEST(ModelConfig, reads_the_fields_that_transformers_5_renamed) {
   const TransformerConfig c = config_of(
       R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5000.0}})");

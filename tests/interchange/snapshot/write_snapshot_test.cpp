@@ -118,6 +118,25 @@ TEST(WriteSnapshot, the_metadata_of_an_event_says_what_it_is_for) {
   EXPECT_THAT(json, HasSubstr(R"("user_metadata":"forward, phase: loss, category: temporary, formula: 4 B S V")"));
 }
 
+// The temporary is allocated 5 us after the annotation begins, and freed 1 us before that ends.
+TEST(WriteSnapshot, an_event_is_in_the_annotation_that_begins_at_its_time_and_in_none_that_ends_then) {
+  const auto events_in_forward = [](std::int64_t begins_later_us, std::int64_t ends_earlier_us) {
+    Snapshot snapshot = small_snapshot(1);
+    snapshot.origins[1].phase = snapshot.texts.intern("loss");
+    snapshot.annotations.at(0).time_us += begins_later_us;
+    snapshot.annotations.at(1).time_us -= ends_earlier_us;
+    const std::string json = written(snapshot, "s.json");
+    constexpr std::string_view kForward = R"("user_metadata":"forward, phase)";
+    int count = 0;
+    for (std::size_t at = json.find(kForward); at != std::string::npos; at = json.find(kForward, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(events_in_forward(0, 0), 3) << "an allocation, and a free that is requested and completed";
+  EXPECT_EQ(events_in_forward(5, 0), 3);
+  EXPECT_EQ(events_in_forward(6, 0), 2);
+  EXPECT_EQ(events_in_forward(0, 1), 1);
+}
+
 TEST(WriteSnapshot, frames_stand_within_one_another_and_have_a_line) {
   Snapshot snapshot = small_snapshot(1);
   const auto frame = [&](const char* name) {

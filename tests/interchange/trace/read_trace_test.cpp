@@ -68,6 +68,16 @@ TEST(ReadTrace, keeps_times_to_the_nanosecond) {
   EXPECT_EQ(trace.names[trace.activities[0].name], "gemm");
 }
 
+TEST(ReadTrace, rounds_times_to_the_nearest_nanosecond) {
+  const auto ns = [](std::string_view start, std::string_view duration) {
+    const Trace trace = read_text(document(kernel_at(start, duration)));
+    return std::pair(trace.activities.at(0).start_ns, trace.activities.at(0).duration_ns);
+  };
+  EXPECT_EQ(ns("7.0004999", "2.0004"), std::pair(std::int64_t{7000}, std::int64_t{2000}));
+  EXPECT_EQ(ns("7.0005", "2.0015000"), std::pair(std::int64_t{7001}, std::int64_t{2002}));
+  EXPECT_EQ(ns("7.9995", "2.9999"), std::pair(std::int64_t{8000}, std::int64_t{3000}));
+}
+
 TEST(ReadTrace, takes_times_that_can_only_be_nanoseconds_as_nanoseconds) {
   const Trace trace = read_text(document(kernel_at("1682725898082228000", "500")));
   EXPECT_EQ(trace.activities.at(0).start_ns, 1682725898082228000);

@@ -127,6 +127,22 @@ output "b" %5
   EXPECT_EQ(names_of_bodies(before), std::vector<std::string>{"fused_mul_exp"});
 }
 
+// One kernel of both would keep both sums until the later one is made.
+TEST(FuseElementwise, leaves_sums_over_micro_batches_apart) {
+  expect_left(fuse_elementwise, with_inputs(R"(%4:fp32[4,6] = add(%0, %1) {accumulates=true}
+%5:fp32[4,6] = add(%4, %1) {accumulates=true}
+%6:fp32[4,6] = add(%1, %0) {accumulates=true}
+output "a" %5
+output "b" %6
+)"));
+  const std::string one = with_inputs(R"(%4:fp32[4,6] = add(%0, %1) {accumulates=true}
+%5:fp32[4,6] = exp(%0)
+output "a" %4
+output "b" %5
+)");
+  EXPECT_EQ(names_of_bodies(one), std::vector<std::string>{"fused_add_exp"});
+}
+
 TEST(FuseElementwise, leaves_nodes_apart_that_share_only_a_small_operand) {
   expect_left(fuse_elementwise, with_inputs(R"(%4:fp32[4,6] = mul(%0, %2)
 %5:fp32[4,6] = mul(%1, %2)

@@ -67,6 +67,29 @@ output "g" %13
 )") << "%7 is a result, so it is there anyway";
 }
 
+// The loss needs the value until the end of the forward phase in any case.
+TEST(RecomputeActivations, of_blocks_saves_what_the_loss_reads) {
+  const std::string before = R"(
+%0:fp32[4,4] = input() {name="x", role="data"}
+%1:fp32[4,4] = input() {name="w", role="parameter"}
+%2:fp32[4,4] = tanh(%0) @forward "layers.0.ln" ""
+%3:fp32[4,4] = matmul(%2, %1) @forward "layers.0.router" ""
+%4:fp32[4,4] = exp(%3) @forward "layers.0.router" ""
+%5:fp32[] = reduce_sum(%4) {axes=[0,1], keep_dims=false} @loss "loss" ""
+)";
+  Graph graph = recomputed(before + R"(%6:fp32[4,4] = mul(%4, %3) @backward "layers.0.router" ""
+output "loss" %5 loss
+output "g" %6
+)",
+                           Checkpoint::block);
+  EXPECT_EQ(testing::lines_of(graph), before + R"(%6:fp32[4,4] = tanh(%0) @recompute "layers.0.ln" ""
+%7:fp32[4,4] = matmul(%6, %1) @recompute "layers.0.router" ""
+%8:fp32[4,4] = mul(%4, %7) @backward "layers.0.router" ""
+output "loss" %5 loss
+output "g" %8
+)");
+}
+
 constexpr const char* kForwardOfBlocks = R"(
 %0:fp32[4,4] = input() {name="x", role="data"}
 %1:fp32[4,4] = input() {name="w", role="parameter"}

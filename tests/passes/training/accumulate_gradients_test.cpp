@@ -162,6 +162,24 @@ TEST(AccumulateGradients, takes_the_mean_of_every_scalar) {
   EXPECT_EQ(program.read_output("sum").as<float>()[0], 5);
 }
 
+// The loss is sum(w x) + sum(v): the gradient of v is 1, whatever the data.
+TEST(AccumulateGradients, counts_a_gradient_that_does_not_depend_on_data_for_each_micro_batch) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, Role::data);
+  const Value w = input(graph, "w", {DType::fp32, {2}}, Role::parameter);
+  const Value v = input(graph, "v", {DType::fp32, {3}}, Role::parameter);
+  graph.add_output("loss", add(graph, reduce_sum(graph, mul(graph, x, w), {0}), reduce_sum(graph, v, {0})),
+                   OutputRole::loss);
+  const CompileOptions options{.mode = Mode::forward_backward, .accumulate = 4};
+  Program program(std::move(graph), open_device("reference"), {.compile = options});
+  HostTensor data({DType::fp32, {8}});
+  std::ranges::fill(data.as<float>(), 3.0F);
+  program.write_input("x", data);
+  program.run();
+  EXPECT_THAT(program.read_output("grad.w").as<float>(), ::testing::Each(3.0F));
+  EXPECT_THAT(program.read_output("grad.v").as<float>(), ::testing::Each(1.0F));
+}
+
 TEST(AccumulateGradients, refuses_a_state_that_each_micro_batch_and_rank_would_change) {
   const auto problem_of = [](const CompileOptions& options) {
     try {

@@ -317,6 +317,17 @@ TEST(ForecastTime, charges_attention_for_the_multiprocessors_that_few_blocks_lea
   EXPECT_LT(seconds(108, true), 0.65 * seconds(108, false));
 }
 
+TEST(ForecastTime, has_no_longer_block_of_a_few_than_a_window_allows) {
+  for (const bool is_backward : {false, true}) {
+    const auto seconds = [&](std::int64_t window) {
+      return seconds_of(
+          "a100",
+          {.batch = 1, .tokens = 1920, .width = 64, .causal = true, .window = window, .is_backward = is_backward});
+    };
+    EXPECT_LT(seconds(256), 0.5 * seconds(0));
+  }
+}
+
 // Of one head, multiprocessors share the blocks that see most keys.
 TEST(ForecastTime, divides_the_blocks_of_few_heads_on_hopper) {
   const auto of_causal = [](std::string_view card, Call call) {

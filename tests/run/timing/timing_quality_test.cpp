@@ -59,6 +59,13 @@ TEST(TimingQuality, finds_times_that_drift) {
   EXPECT_LT(*timing.drift_z, -3);
 }
 
+// Of 15 pairs 12 rise; the variance of their sum is (6 5 17 - 3 (2 1 9)) / 18 with three pairs of equal values.
+TEST(TimingQuality, counts_equal_values_in_the_variance_of_a_trend) {
+  const std::vector<double> samples = {1, 1, 2, 2, 3, 3};
+  EXPECT_NEAR(find_drift(samples).z, (12 - 1) / std::sqrt((6 * 5 * 17 - 3 * 2 * 9) / 18.0), 1e-12);
+  EXPECT_EQ(find_drift(std::vector<double>(6, 1.0)).z, 0);
+}
+
 TEST(TimingQuality, finds_a_drift_in_many_samples) {
   std::mt19937_64 random(1);
   const Shape rise = [](std::size_t i, auto&) { return 10 + 0.0001 * static_cast<double>(i); };

@@ -245,6 +245,15 @@ TEST_F(CpuMatmul, a_sum_over_nothing_is_zero) {
   EXPECT_EQ(multiply(random({2, 3, 5}), random({2, 5, 0})).output.data.size(), 0U);
 }
 
+TEST_F(CpuMatmul, a_sum_over_nothing_and_an_addend_is_the_addend) {
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
+    const Operand addend = random({3, 4}, {}, accumulator(dtype));
+    KernelRun run(*device_, Op::matmul_add, {random({3, 0}, {}, dtype), random({0, 4}, {}, dtype), addend});
+    run.launch();
+    for (std::int64_t i = 0; i < 12; ++i) EXPECT_EQ(run.at(i), addend.at(std::array{i / 4, i % 4})) << name(dtype);
+  }
+}
+
 TEST_F(CpuMatmul, repeats_bit_for_bit) {
   const Operand a = random({300, 257});
   const Operand b = random({257, 290}, {.storage_order = {1, 0}});

@@ -82,6 +82,13 @@ void add_norms(OpCases& cases) {
                    const std::array<Value, 3> made = layer_norm(g, x[0], x[1], x[2], 1e-5);
                    return Values{made.begin(), made.end()};
                  }));
+  for (const auto& [name, saved] : {std::pair{"with_mean", std::size_t{1}}, {"with_reciprocal", std::size_t{2}}}) {
+    cases.add_case(Op::layer_norm, name,
+                   graph_of({Shape{3, 7}, Shape{7}, Shape{7}}, [saved = saved](Graph& g, const Values& x) {
+                     const std::array<Value, 3> made = layer_norm(g, x[0], x[1], x[2], 1e-5);
+                     return Values{made[0], made[saved]};
+                   }));
+  }
   cases.add_case(
       Op::layer_norm_backward, "",
       graph_of({Shape{4, 3, 19}, Shape{4, 3, 19}, Shape{19}, Shape{4, 3, 1}, Shape{4, 3, 1}},
