@@ -115,7 +115,8 @@ TEST(ModelsCommand, plans_as_torch_no_model_whose_modules_are_not_modelled) {
   const ProgramResult plan =
       run_program({"plan", "--model", "nemotron-h-8b", "--as", "torch", "--compile", "off", "--card", "h200"});
   EXPECT_EQ(plan.exit_code, 1);
-  EXPECT_THAT(plan.output, HasSubstr("what the code of the family allocates in transformers is not modelled for nemotron-h-8b (model_type nemotron_h)"));
+  EXPECT_THAT(plan.output, HasSubstr("what the code of the family allocates in transformers is not modelled for "
+                                     "nemotron-h-8b (model_type nemotron_h)"));
 }
 
 TEST_F(ModelFolder, saves_weights_that_verify_and_bench_read_again) {

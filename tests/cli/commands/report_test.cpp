@@ -104,8 +104,10 @@ TEST_F(Report, has_a_section_for_each_device_of_a_trace) {
     if (shown["part"].is_object())
       found.push_back(shown["part"]["id"].get<std::string>() + ": " + shown["caption"].get<std::string>());
   EXPECT_THAT(found, IsSupersetOf({"trace-1: Kernels by phase and class", "trace-1: Kernels", "trace-2: Kernels"}));
-  for (const Json& shown : data["files"])
-    if (shown["caption"] == "Kernels" && shown["part"]["id"] == "trace-2") EXPECT_EQ(shown["rows"][0]["name"], "add");
+  for (const Json& shown : data["files"]) {
+    if (shown["caption"] != "Kernels" || shown["part"]["id"] != "trace-2") continue;
+    EXPECT_EQ(shown["rows"][0]["name"], "add");
+  }
   EXPECT_EQ(data["files"].back()["records"].size(), 1);
 }
 

@@ -128,7 +128,7 @@ class AddressSpace final : public DeviceMemory {
       const bool is_last = below == chunks_.rend() || searched == kMostSearched;
       if (is_last || chunk->first - below->second >= size) end = is_last ? chunks_.begin()->first : chunk->first;
     }
-    if (end < size + kChunkBytes) return 0;
+    if (end - size < kOrigin - kMostBytes) return 0;
     chunks_.emplace(end - size, end);
     if (size > bytes) holes_.emplace(end - size + bytes, size - bytes);
     return end - size;

@@ -178,9 +178,10 @@ Table roofline_table(const TraceLane& lane, const TimelineFigures& figures) {
   Table table;
   table.title = fmt::format("Roofline (datasheet of {}, {}B/s; of kernels whose work the file tells)",
                             lane.roofline->card, format_count(lane.roofline->bytes_per_second));
-  table.columns = {left("class"),          right("ms"),      right("known ms"),       right("Gflop/s", 1),
-                   right("of rate %"),     right("GB/s", 1), right("of bandwidth %"), right("floor ms"),
-                   right("of ceiling %", 1), left("bound by")};
+  table.columns = {left("class"),           right("ms"),        right("known ms"),
+                   right("Gflop/s", 1),     right("of rate %"), right("GB/s", 1),
+                   right("of bandwidth %"), right("floor ms"),  right("of ceiling %", 1),
+                   left("bound by")};
   const auto rate = [](std::int64_t work, std::int64_t ns) {  // a unit a nanosecond is 10^9 a second
     return work > 0
                ? fmt::format("{:.1f}", static_cast<double>(work) / static_cast<double>(std::max<std::int64_t>(ns, 1)))

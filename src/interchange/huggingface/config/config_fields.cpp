@@ -41,6 +41,8 @@ void ConfigFields::fail(std::string_view key, std::string_view problem) const {
   throw Error(fmt::format("{} {}", quote_name(fmt::format("{}{}", prefix_, key)), problem));
 }
 
+void ConfigFields::note(std::string sentence) { notes_.push_back(std::move(sentence)); }
+
 std::int64_t ConfigFields::size(std::string_view key, std::int64_t absent, std::int64_t most) {
   const Json* value = find(key);
   if (value == nullptr && !contains(key)) return absent;

@@ -52,7 +52,7 @@ class ConfigFields {
   std::vector<std::string> unread() const;
 
   // Sentences for the user: what is off, what is ignored.
-  void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
+  void note(std::string sentence);
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

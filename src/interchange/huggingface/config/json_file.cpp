@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/files/file.h"
 #include "ridgepoint/error.h"
 
@@ -22,7 +24,7 @@ std::string with_infinities_as_strings(std::string_view text) {
     } else if (json[i] == '"') {
       is_in_string = !is_in_string;
     } else if (!is_in_string && json.compare(i, kWord.size(), kWord) == 0) {
-      json.replace(i, kWord.size(), kString);
+      std::ranges::copy(kString, json.begin() + static_cast<std::ptrdiff_t>(i));
       i += kWord.size() - 1;
     }
   }

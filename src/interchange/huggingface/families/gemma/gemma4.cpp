@@ -22,8 +22,9 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
   FullHeads& heads = c.architecture.full_heads;
   heads.keys_are_values = fields.flag("attention_k_eq_v", false);
   std::optional<std::int64_t> size = fields.optional_size("global_head_dim", 512);
-  std::optional<std::int64_t> kv_heads = fields.optional_size("num_global_key_value_heads", std::nullopt);
-  if (!heads.keys_are_values) kv_heads = std::nullopt;
+  // 0: those of the other layers
+  std::int64_t kv_heads = fields.optional_size("num_global_key_value_heads", std::nullopt).value_or(0);
+  if (!heads.keys_are_values) kv_heads = 0;
   if (std::optional<ConfigFields> layers = fields.object("per_layer_config")) {
     bool is_first = true;
     for (std::int64_t layer = 0; layer < c.layers; ++layer) {
@@ -31,8 +32,7 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
       const bool has_window = c.architecture.has_window(layer);
       if (has_window && !own) continue;
       const std::optional<std::int64_t> own_size = own ? own->optional_size("head_dim", c.head_size()) : std::nullopt;
-      const std::optional<std::int64_t> own_heads =
-          own ? own->optional_size("num_key_value_heads", std::nullopt) : std::nullopt;
+      const std::int64_t own_heads = own ? own->optional_size("num_key_value_heads", std::nullopt).value_or(0) : 0;
       if (has_window || (!is_first && (own_size != size || own_heads != kv_heads)))
         fields.fail(
             "per_layer_config",
@@ -46,7 +46,7 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
   }
   const std::int64_t usual = c.head_size();
   heads.size = size.value_or(usual) == usual ? 0 : *size;
-  heads.kv_heads = kv_heads.value_or(c.kv_heads()) == c.kv_heads() ? 0 : *kv_heads;
+  heads.kv_heads = kv_heads == c.kv_heads() ? 0 : kv_heads;
   if (c.heads % std::max<std::int64_t>(heads.kv_heads, 1) != 0)
     fields.fail("num_global_key_value_heads",
                 fmt::format("is {} and does not divide the {} heads", heads.kv_heads, c.heads));
