@@ -87,10 +87,18 @@ class AddressSpace final : public DeviceMemory {
 
   void stop_following() {
     follows_ = false;
-    for (const auto& [address, bytes] : given_) {
+    // What the recorded run took later, above the lowest address so far, was free already.
+    std::map<std::uintptr_t, std::size_t> known = given_;
+    for (std::size_t i = next_; i < recorded_.size() && !given_.empty(); ++i) {
+      const std::uint64_t address = recorded_[i].address;
+      if (address <= kMostBytes / 2 && recorded_[i].bytes <= kMostBytes / 2 &&
+          kOrigin + address > given_.begin()->first)
+        known.emplace(kOrigin + address, recorded_[i].bytes);
+    }
+    for (const auto& [address, bytes] : known) {
       const std::uintptr_t begin = address / kChunkBytes * kChunkBytes;
       const std::uintptr_t end = round_up(address + bytes, kChunkBytes);
-      if (!chunks_.empty() && begin < chunks_.rbegin()->second) {
+      if (!chunks_.empty() && begin <= chunks_.rbegin()->second) {
         chunks_.rbegin()->second = std::max(chunks_.rbegin()->second, end);
       } else {
         chunks_.emplace(begin, end);
