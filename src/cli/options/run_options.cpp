@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "cli/options/card.h"
@@ -43,6 +44,7 @@ bool is_preset_name(std::string_view name) {
 // Of a network with a gate: as many parameters as 4 d_model have without one, in whole tiles.
 std::int64_t usual_d_ff(std::int64_t d_model) {
   constexpr std::int64_t kTile = 64;
+  d_model = std::min(d_model, std::numeric_limits<std::int64_t>::max() / 16);  // larger ones are refused later
   const std::int64_t tiles = (d_model / 3 * 8 + d_model % 3 * 8 / 3 + kTile / 2) / kTile;
   return std::max<std::int64_t>(tiles, 1) * kTile;
 }

@@ -28,8 +28,8 @@ std::int64_t number_of(const TraceStep& step, std::size_t place) {
   return number;
 }
 
-// Busy time of events that come in order of their start.
-BusyTime from_first() { return {INT64_MIN, INT64_MAX}; }
+// Busy time of events that come in order of their start; within half of all times, so that no difference overflows.
+BusyTime from_first() { return {INT64_MIN / 2, INT64_MAX / 2}; }
 
 class TraceAnalysis {
  public:
