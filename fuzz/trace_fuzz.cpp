@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const ridgepoint::Trace trace = ridgepoint::read_trace(file.path());
     check(trace, trace.activities, trace.notes.size());
     check(trace, trace.calls, trace.notes.size());
-    check(trace, trace.marks, trace.products.size());
+    check(trace, trace.marks, trace.works.size());
     check(trace, trace.flow_begins, trace.notes.size());
     check(trace, trace.flow_ends, trace.notes.size());
   } catch (const ridgepoint::Error&) {
