@@ -278,7 +278,9 @@ TEST(RecordJson, has_the_sections_of_its_experiment_only) {
     record.training_step.emplace().parallel.shard = "optimizer";
     const Record read = record_from_json(to_json(record));
     EXPECT_EQ(read.training_step.has_value(), experiment != Experiment::attention) << name(experiment);
-    if (read.training_step) EXPECT_EQ(read.training_step->parallel.shard, "optimizer") << name(experiment);
+    if (read.training_step) {
+      EXPECT_EQ(read.training_step->parallel.shard, "optimizer") << name(experiment);
+    }
     EXPECT_EQ(read.attention_call.has_value(), experiment == Experiment::attention) << name(experiment);
     EXPECT_EQ(read.plan.has_value(), experiment == Experiment::plan) << name(experiment);
     const bool has_peaks = experiment == Experiment::plan || experiment == Experiment::memory;
