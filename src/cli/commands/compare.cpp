@@ -71,9 +71,8 @@ class Compare : public Command {
            "for any distribution of noise. The verdict is faster, slower or same only if the whole interval says so, "
            "and otherwise 'cannot tell'. Files of plan and memory are compared by their peaks, and plans for a card by "
            "their predicted times, which have no noise. Exit code: 0; with --fail-if-slower 3 if a row is slower "
-           "beyond "
-           "doubt; with --fail-if-more-memory 5 if the peak of a row is higher; 1 if a run failed or nothing was "
-           "comparable; 2 for a wrong command line; 130 after Ctrl-C, which prints the "
+           "beyond doubt; with --fail-if-more-memory 5 if the peak of a row is higher; 1 if a run failed or nothing "
+           "was comparable; 2 for a wrong command line; 130 after Ctrl-C, which prints the "
            "finished rounds. docs/compare.md explains the figures.";
   }
 
@@ -192,11 +191,16 @@ class Compare : public Command {
 
   // With --fail-if-slower and --fail-if-more-memory: says which rows are worse. Empty if none is.
   std::optional<int> judged(const RecordComparison& comparison) const {
-    const bool is_slower = time_limit_ && is_any_slower(comparison),
-               needs_more = memory_limit_ && needs_any_more(comparison);
+    const bool is_slower = time_limit_ && is_any_slower(comparison);
+    const bool needs_more = memory_limit_ && needs_any_more(comparison);
     if (is_slower) return kExitSlower;
     if (needs_more) return kExitMoreMemory;
     return std::nullopt;
+  }
+
+  static void say_undecided(std::string_view flag, std::size_t rows, std::string_view missing) {
+    if (rows == 0) return;
+    print_error(fmt::format("{} says nothing about {} row{} without {}", flag, rows, rows == 1 ? "" : "s", missing));
   }
 
   bool is_any_slower(const RecordComparison& comparison) const {
@@ -209,10 +213,7 @@ class Compare : public Command {
       print_error(fmt::format("{} is slower than its baseline by more than {}: the ratio is {}",
                               tables::row_name(comparison, row), fail_if_slower_, tables::ratio_text(row)));
     }
-    if (undecided > 0) {
-      print_error(fmt::format("--fail-if-slower says nothing about {} row{} without an interval", undecided,
-                              undecided == 1 ? "" : "s"));
-    }
+    say_undecided("--fail-if-slower", undecided, "an interval");
     return found;
   }
 
@@ -237,10 +238,7 @@ class Compare : public Command {
                               format_bytes(static_cast<std::uint64_t>(*row.record.memory_bytes.peak_allocated)), before,
                               *row.memory_ratio));
     }
-    if (undecided > 0) {
-      print_error(fmt::format("--fail-if-more-memory says nothing about {} row{} without a peak", undecided,
-                              undecided == 1 ? "" : "s"));
-    }
+    say_undecided("--fail-if-more-memory", undecided, "a peak");
     return needs_any;
   }
 

@@ -167,8 +167,7 @@ std::string note_of(const RecordComparison& comparison) {
         return row.time == ComparedTime::predicted || row.has_only_memory();
       }))
     return "Plans have no noise: ratio is that of the predicted times, above 1 is slower, and the memory ratio is of "
-           "peaks "
-           "to the byte.";
+           "peaks to the byte.";
   const auto& [confidence, same_within] = comparison.options;
   std::string note = fmt::format(
       "ratio: {}, above 1 is slower. The interval has the true ratio with {} confidence; the verdict holds for the "

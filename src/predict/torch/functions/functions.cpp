@@ -108,16 +108,7 @@ Tensor Functions::amax(const Tensor& x) {
 }
 
 // The gradient is scattered to the places of the maxima.
-Tensor Functions::max(const Tensor& x) {
-  const Sizes sizes = with_last(x.sizes, 1);
-  Tensor values = kernels_.empty(sizes, x.dtype);
-  const Tensor indices = kernels_.empty(sizes, DType::int64);
-  return record(std::move(values), {x},
-                [this, saved = save(indices, x.needs_gradient()), from = x.sizes](const Tensor& gradient) {
-                  const Tensor old_indices = saved.take();
-                  return std::vector{kernels_.empty(from, gradient.dtype)};
-                });
-}
+Tensor Functions::max(const Tensor& x) { return top_k(x, 1); }
 
 // native_layer_norm: also the mean and the reciprocal standard deviation of each row.
 Tensor Functions::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
