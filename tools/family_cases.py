@@ -53,6 +53,10 @@ NEMOTRON = {"model_type": "nemotron_h", **TOKENS, "vocab_size": 29, "hidden_size
             "layer_norm_epsilon": 1e-2, "tie_word_embeddings": False}
 CONVOLUTION = dict(layer_types=["conv", "full_attention"], conv_L_cache=3, norm_eps=1e-5, tie_word_embeddings=True)
 
+MOLMO = dict(embedding_size=29, vocab_size=27, hidden_size=24, num_hidden_layers=2, intermediate_size=38,
+             max_position_embeddings=64, rope_theta=10000.0, layer_norm_eps=1e-6, layer_norm_type="rms",
+             tie_word_embeddings=False)
+
 
 def gpt(family, **fields):
     sizes = dict(vocab_size=29, n_embd=24, n_layer=2, n_head=4, n_positions=17, n_inner=19)
@@ -302,6 +306,11 @@ CASES = {
     "hf_olmo": {"model_type": "hf_olmo", "embedding_size": 29, "vocab_size": 27, "d_model": 24, "n_heads": 3,
                 "n_layers": 2, "mlp_hidden_size": 38, "max_sequence_length": 17, "rope": False, "alibi": False,
                 "include_bias": True, "weight_tying": True, "layer_norm_with_affine": True},
+    "molmo": {"model_type": "molmo", **MOLMO, "num_attention_heads": 4, "num_key_value_heads": 2, "qkv_bias": True},
+    "molmo_after": {"model_type": "molmo", **MOLMO, "num_attention_heads": 3, "num_key_value_heads": 3,
+                    "qkv_bias": False, "norm_after": True, "attention_layer_norm": True},
+    "openmoe": decoder("openmoe", num_key_value_heads=4, num_hidden_layers=3, head_dim=8, intermediate_size=9,
+                       hidden_act="swiglu", mlp_gated=True, num_experts=5, router_topk=2, moe_layer_interval=2),
     "chatglm": {"model_type": "chatglm", "padded_vocab_size": 29, "hidden_size": 24, "ffn_hidden_size": 19,
                 "num_layers": 2, "num_attention_heads": 3, "multi_query_attention": True, "multi_query_group_num": 1,
                 "kv_channels": 8, "seq_length": 64, "rope_ratio": 3, "add_qkv_bias": True, "add_bias_linear": False,

@@ -156,6 +156,10 @@ TRAITS = {
                       head="model.transformer.ff_out", attention="", qkv=("att_proj",), output="attn_out", ffn="",
                       matrices=("|ff_proj", "ff_out"), norms=("attn_norm", "", "ff_norm", ""), norm="layer", tied=True,
                       bias=dict(qkv="include_bias", output="include_bias", ffn="include_bias")),
+    "molmo": Traits(model="model.transformer.", embedding="wte", layers="blocks", final_norm="ln_f",
+                    head="model.transformer.ff_out", attention="", qkv=("att_proj",), output="attn_out", ffn="",
+                    matrices=("|ff_proj", "ff_out"), norms=("attn_norm", "", "ff_norm", ""), bias=dict(qkv="qkv_bias")),
+    "openmoe": Traits(experts="mlp"),
     "chatglm": Traits(model="transformer.", embedding="embedding.word_embeddings", layers="encoder.layers",
                       final_norm="encoder.final_layernorm", head="transformer.output_layer",
                       attention="self_attention", qkv=("query_key_value",), output="dense",
@@ -241,7 +245,7 @@ class Decoder:
         config, traits = self.config, self.traits
         self.router_logits = []
         vocab = self.field("embedding_size", "vocab_size", "padded_vocab_size")
-        table = self.take(f"{traits.model}{traits.embedding}.weight", vocab, self.width)
+        table = self.table(vocab)
         x = table[inputs] * self.embedding_scale()
         if traits.embedding_norm:
             x = self.norm(x, traits.model + traits.embedding_norm)
@@ -259,6 +263,9 @@ class Decoder:
         if self.has_bias("head"):
             logits = logits + self.take(traits.head + ".bias", vocab)
         return logits * self.logit_scale()
+
+    def table(self, vocab):
+        return self.take(f"{self.traits.model}{self.traits.embedding}.weight", vocab, self.width)
 
     def embedding_scale(self):
         return self.width**0.5 if self.family == "gemma" else self.field("embedding_multiplier", "scale_emb", default=1)
@@ -521,7 +528,7 @@ class Decoder:
             return self.experts(x, name + self.traits.experts + ".")
         width = self.field("intermediate_size_mlp", "ffn_hidden_size", "ffn_dim", "n_inner", "mlp_hidden_size", "intermediate_size",
                            default=4 * self.width)
-        if self.family in ("qwen", "hf_olmo"):  # gate and up share it
+        if self.family in ("qwen", "hf_olmo", "molmo"):  # gate and up share it
             width //= 2
         if self.family == "granitemoehybrid":
             width = config["shared_intermediate_size"]

@@ -258,7 +258,59 @@ class Vit(Decoder):
         return self.linear(attend(q, k, v, self.size**-0.5, causal=False), name + "output.dense", self.width, True)
 
 
-CLASSES = {"vit": Vit, "gemma3n_text": Gemma3n, "bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
+class Molmo(Decoder):
+    """The text model of Molmo (Deitke et al., arXiv 2409.17146), after its code: tokens of images have embeddings that
+    the head lacks; norms may stand after attention and feed-forward, and queries and keys may have norms."""
+
+    def table(self, vocab):
+        first, more = (self.take(f"model.transformer.wte.{which}", rows, self.width)
+                       for which, rows in (("embedding", vocab), ("new_embedding", 128)))
+        return torch.cat([first, more])
+
+    def names_of_norms(self):
+        return ("", "attn_norm", "", "ff_norm") if self.config.get("norm_after") else super().names_of_norms()
+
+    def norms_of_heads(self):
+        return (("q_norm", "k_norm"), "whole") if self.config.get("attention_layer_norm") else ((), "")
+
+
+class OpenMoe(Decoder):
+    """OpenMoE (Xue et al., arXiv 2402.01739), after its code: the gate of a network is twice as wide, and its halves
+    are multiplied before they are the gate; layers with experts have a network behind them. Without limits of the
+    tokens of an expert."""
+
+    def score_scale(self):
+        return 1.0
+
+    def layer(self, x, index):
+        name, width = f"model.layers.{index}.", self.config["intermediate_size"]
+        x = x + self.attention(self.norm(x, name + "input_layernorm"), name + "self_attn.", index)
+        read = self.norm(x, name + "post_attention_layernorm")
+        if (index + 1) % self.config["moe_layer_interval"] != 0:
+            return x + self.three_factors(read, name + "mlp.", width)
+        x = x + self.mixture(read, name + "mlp.", width)
+        return x + self.three_factors(self.norm(x, name + "pre_extra_mlp_layernorm"), name + "extra_mlp.", width)
+
+    def three_factors(self, x, name, width):
+        first, second = self.linear(x, name + "gate_proj", 2 * width).chunk(2, -1)
+        inner = first * (second * torch.sigmoid(second)) * self.linear(x, name + "up_proj", width)
+        return self.linear(inner, name + "down_proj", self.width)
+
+    def mixture(self, x, name, width):
+        count, chosen = self.config["num_experts"], self.config["router_topk"]
+        shares, best = (x @ self.take(name + "gate_weight", count, self.width).T).softmax(-1).topk(chosen, -1)
+        gates, ups = (self.take(f"{name}experts.{which}", count, self.width, columns)
+                      for which, columns in (("wi_gate", 2 * width), ("wi_up", width)))
+        downs = self.take(name + "experts.wo", count, width, self.width)
+        mixed = torch.zeros_like(x)
+        for i in range(count):
+            first, second = (x @ gates[i]).chunk(2, -1)
+            made = (first * (second * torch.sigmoid(second)) * (x @ ups[i])) @ downs[i]
+            mixed = mixed + torch.where(best == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True) * made
+        return mixed
+
+
+CLASSES = {"vit": Vit, "molmo": Molmo, "openmoe": OpenMoe, "gemma3n_text": Gemma3n, "bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
 
 
 def decoder_of(config, weights=None):

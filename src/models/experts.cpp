@@ -166,7 +166,8 @@ class ExpertBuilder {
     Value gate = product(rows, "1", inner, width_);
     if (rules().limit == 0) gate = activated(graph_, sizes_.activation, gate);
     if (rules().squared_relu) return product(gate, "2", width_, inner);
-    const Value up = product(rows, "3", inner, width_);
+    Value up = product(rows, "3", inner, width_);
+    if (sizes_.third_factor) up = mul(graph_, up, product(rows, "4", inner, width_));
     return product(rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(gate, up), "2", width_, inner);
   }
 

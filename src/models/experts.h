@@ -51,6 +51,7 @@ struct ExpertSizes {
   std::int64_t shared_d_ff = 0;   // the inner width of an expert that every token has; 0: there is none
   bool shared_gate = true;        // it stands behind a gate
   Activation activation = {};     // silu
+  bool third_factor = false;      // of an expert, beside those of w1 and w3: w4 x, with experts.w4 [E,F,D]
   ExpertRules rules = {};
 };
 

@@ -16,7 +16,7 @@ std::int64_t only_if(bool condition, std::int64_t count) { return condition ? co
 
 // Of one layer of a feed-forward network of this width, with or without biases.
 std::int64_t network_parameters(const TransformerConfig& c, std::int64_t model, std::int64_t width, bool has_biases) {
-  const std::int64_t inner = c.architecture.gated ? 2 : 1;
+  const std::int64_t inner = (c.architecture.gated ? 2 : 1) + (c.architecture.third_factor ? 1 : 0);
   const std::int64_t weights = product({inner + 1, model, width});
   return has_biases ? sum({weights, product({inner, width}), model}) : weights;
 }
@@ -101,10 +101,10 @@ std::int64_t layer_parameters(const TransformerConfig& c, std::int64_t layer) {
   if (has_state(mixer)) count = sum({count, mixer_parameters(state_mixer_of(mixer), a.state, c.d_model)});
   if (!a.has_feed_forward(layer)) return count;
   const bool has_experts = a.has_experts(layer);
-  const bool has_dense = !has_experts || a.experts.beside_dense;
-  return sum({count, only_if(has_dense, network_parameters(c, c.d_model, c.dense_width(layer), a.feed_forward_bias)),
-              has_experts ? expert_parameters(c) : 0,
-              only_if(has_experts && has_dense, product({kNormsBesideDense, norm_parameters(c)}))});
+  const std::int64_t norms = a.experts.beside_dense ? kNormsBesideDense : a.experts.before_dense ? 1 : 0;
+  return sum({count,
+              only_if(a.has_dense(layer), network_parameters(c, c.d_model, c.dense_width(layer), a.feed_forward_bias)),
+              has_experts ? expert_parameters(c) : 0, only_if(has_experts, product({norms, norm_parameters(c)}))});
 }
 
 // The second embedding, the projection of the first one, and their norm.
@@ -142,6 +142,7 @@ std::int64_t parameter_count(const TransformerConfig& c) {
   for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer)});
   return sum({layers, stream_projections(c), only_if(a.per_layer.width > 0, per_layer_parameters(c)),
               product({a.tied_head || a.images.size > 0 ? 1 : 2, c.vocab, c.d_model}),
+              product({a.unpredicted_tokens, c.d_model}),
               only_if(a.images.size > 0, product({c.d_model, a.images.values() + 2})), only_if(a.head_bias, c.vocab),
               product({(a.final_norm ? 1 : 0) + (a.embedding_norm ? 1 : 0) + (a.head_transform ? 1 : 0), norm}),
               only_if(a.head_transform, product({c.d_model, sum({c.d_model, 1})})), product({a.token_types, c.d_model}),
@@ -204,7 +205,7 @@ void validate_experts(const TransformerConfig& c) {
                 ErrorKind::usage);
   }
   for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    if (a.has_feed_forward(layer) && (!a.has_experts(layer) || a.experts.beside_dense) && a.experts.dense_width < 1)
+    if (a.has_dense(layer) && a.experts.dense_width < 1)
       throw Error("layer " + std::to_string(layer) + " has no experts and no width of its own", ErrorKind::usage);
   }
 }

@@ -82,6 +82,8 @@ struct Experts {
   // A layer with experts also has a layer of the dense width, beside them. Each has norms of its own, and the router
   // reads the residual stream (Gemma 4).
   bool beside_dense = false;
+  // A layer with experts has a layer of the dense width, too, after them, with a norm of its own (OpenMoE).
+  bool before_dense = false;
 
   bool operator==(const Experts&) const = default;
 };
@@ -169,11 +171,13 @@ struct Architecture {
   BlockOrder block = BlockOrder::in_turn;
   Activation activation = Activation::silu;
   bool gated = true;             // feed-forward: w2(act(w1 x) * w3 x); otherwise w2(act(w1 x))
+  bool third_factor = false;     // w2(act(w1 x) * w3 x * w4 x), as it is with a gate that is gated itself (OpenMoE)
   bool projection_bias = false;  // of q, k and v
   bool output_bias = false;      // of the output projection
   bool feed_forward_bias = false;
   bool tied_head = false;  // the head is the embedding
   bool head_bias = false;
+  std::int64_t unpredicted_tokens = 0;  // rows of the embedding after those of the vocabulary, which the head lacks
   Positions positions = Positions::rotary;
   std::int64_t max_context = 0;  // rows of learned positions; for rotary ones what the model was trained for, 0 unknown
   std::int64_t unused_positions = 0;  // rows of learned positions before that of the first token (OPT)
@@ -240,6 +244,11 @@ struct Architecture {
   }
   bool has_experts(std::int64_t layer) const {
     return experts.count > 0 && has_feed_forward(layer) && is_one_of(experts.layers, layer, true);
+  }
+
+  // Whether the layer has a feed-forward network that all tokens run, alone or with experts.
+  bool has_dense(std::int64_t layer) const {
+    return has_feed_forward(layer) && (!has_experts(layer) || experts.beside_dense || experts.before_dense);
   }
 
   static bool is_one_of(const std::vector<bool>& layers, std::int64_t layer, bool if_empty) {

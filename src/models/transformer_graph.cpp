@@ -131,7 +131,7 @@ class TransformerBuilder {
     Value x;
     {
       const ScopeGuard scope(graph_, "token_embeddings");
-      embedding_ = weight_here({{config_.vocab, 'V'}, model_});
+      embedding_ = weight_here({{config_.vocab + made_of_.unpredicted_tokens, 'V'}, model_});
       x = embedding(graph_, embedding_, reshape(graph_, indices, {tokens_}));
       if (made_of_.embedding_scale != 1) x = scale(graph_, x, made_of_.embedding_scale);
     }
@@ -190,6 +190,8 @@ class TransformerBuilder {
     if (after) transformed = stream_norm(transformed, "ln2_after");
     Value result = add(graph_, joined, scaled(transformed, made_of_.residual_scale));
     if (of_sums) result = stream_norm(result, "ln2");
+    if (made_of_.experts.before_dense && made_of_.has_experts(index))
+      result = add(graph_, result, dense_network(stream_norm(result, "ln2_dense"), index));
     if (made_of_.per_layer.width > 0) result = add(graph_, result, from_per_layer_input(result, index));
     if (!made_of_.layer_scalars) return result;
     return mul(graph_, result,
@@ -499,8 +501,13 @@ class TransformerBuilder {
   Value activate(Value x) { return activated(graph_, made_of_.activation, x); }
 
   Value feed_forward(Value x, std::int64_t layer) {
+    if (!made_of_.has_experts(layer) || made_of_.experts.beside_dense) return dense_network(x, layer);
     const ScopeGuard scope(graph_, "ffn");
-    if (made_of_.has_experts(layer) && !made_of_.experts.beside_dense) return experts(x);
+    return experts(x);
+  }
+
+  Value dense_network(Value x, std::int64_t layer) {
+    const ScopeGuard scope(graph_, "ffn");
     const bool has_bias = made_of_.feed_forward_bias;
     const std::int64_t width = config_.dense_width(layer);
     Value gate = scaled(linear(x, width, 'F', "w1", has_bias), made_of_.part_scales.gate);
@@ -508,6 +515,7 @@ class TransformerBuilder {
       gate = above_quantile(gate, made_of_.sparsity[static_cast<std::size_t>(layer)]);
     Value inner = activate(gate);
     if (made_of_.gated) inner = mul(graph_, inner, linear(x, width, 'F', "w3", has_bias));
+    if (made_of_.third_factor) inner = mul(graph_, inner, linear(x, width, 'F', "w4", has_bias));
     return scaled(linear(inner, config_.d_model, 'D', "w2", has_bias), made_of_.part_scales.feed_forward);
   }
 
@@ -522,6 +530,7 @@ class TransformerBuilder {
                           .shared_d_ff = experts.shared_width,
                           .shared_gate = experts.shared_gate,
                           .activation = made_of_.activation,
+                          .third_factor = made_of_.third_factor,
                           .rules = experts.rules},
                          &routings_, routed_by);
   }

@@ -39,7 +39,8 @@ TEST(BadModelConfig, an_unknown_family_is_named_with_what_is_missing_and_the_nea
   EXPECT_THAT(refusal(R"({"model_type": "rwkv"})"),
               AllOf(HasSubstr("'rwkv', a family that is not supported: it has recurrent layers"),
                     HasSubstr("docs/models.md lists the ")));
-  EXPECT_THAT(refusal(R"({"model_type": "molmo"})"), HasSubstr("it has code of its own; docs/models.md lists"));
+  EXPECT_THAT(refusal(R"({"model_type": "falcon_mamba"})"),
+              HasSubstr("it has state-space layers of the first Mamba; docs/models.md lists"));
   EXPECT_THAT(refusal(R"({"model_type": "lama"})"), HasSubstr("the nearest is 'llama'"));
   EXPECT_THAT(refusal(R"({"hidden_size": 64})"), HasSubstr("is missing, and 'architectures', too"));
   EXPECT_THAT(refusal(R"({"model_type": "bart"})"), HasSubstr("it has a decoder that attends to an encoder"));

@@ -182,6 +182,11 @@ inline std::vector<TransformerConfig> architectures() {
                                      .rules = {.router_epsilon = 1e-6, .has_expert_scales = true},
                                      .dense_width = 14,
                                      .beside_dense = true}});
+  add("experts_before_dense",
+      {.third_factor = true,
+       .unpredicted_tokens = 3,
+       .experts = {
+           .count = 5, .per_token = 2, .layers = {true, false, false}, .dense_width = 14, .before_dense = true}});
   add("sparse_mixer",
       {.experts = {.count = 5, .per_token = 2, .rules = {.scores = RouterScores::sparse_mixer, .jitter = 0.4}}});
   add("linear_bias", {.norm = Norm::layer_norm,

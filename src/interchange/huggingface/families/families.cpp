@@ -21,7 +21,7 @@ namespace ridgepoint {
   EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) EACH(bloom) EACH(mpt) EACH(bert) EACH(roberta) EACH(vit) EACH(minicpm) \
   EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion) EACH(chatglm) EACH(hf_olmo) \
   EACH(qwen3_next) EACH(qwen3_5_text) EACH(qwen3_5_moe_text) EACH(nemotron_h) EACH(granitemoehybrid) EACH(falcon_h1) \
-  EACH(mamba2) EACH(lfm2) EACH(lfm2_moe)
+  EACH(mamba2) EACH(lfm2) EACH(lfm2_moe) EACH(openmoe) EACH(molmo)
 // clang-format on
 #define DECLARE(name) extern const Family family_##name;
 RIDGEPOINT_FAMILIES(DECLARE)
@@ -38,7 +38,6 @@ constexpr Lacking kLacking[] = {
     {"t5", "a decoder that attends to an encoder, and relative positions"},
     {"bart", "a decoder that attends to an encoder"},
     {"whisper", "a decoder that attends to an encoder"},
-    {"molmo", "code of its own"},
     {"deepseek_v32", "attention to keys that an indexer chooses"},
     {"glm_moe_dsa", "attention to keys that an indexer chooses"},
     {"deepseek_v4", "attention to keys that an indexer chooses, and several streams"},

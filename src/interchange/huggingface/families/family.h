@@ -24,6 +24,8 @@ enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, altern
 // The modules of the files. Empty: the family has no such module.
 struct WeightNames {
   std::string_view model = "model.", embedding = "embed_tokens", positions = {}, layers = "layers", final_norm = "norm";
+  std::string_view more_embeddings =
+      {};  // the tensor of Architecture::unpredicted_tokens; `embedding` is then one, too
   std::string_view embedding_norm = {}, token_types = {};
   std::string_view head = "lm_head", head_transform = {}, head_norm = {};
   // Of a layer. `qkv` and `gate_up` pack several projections into one weight.
@@ -34,6 +36,7 @@ struct WeightNames {
   bool up_before_gate = false;  // in gate_up
   std::string_view down = "down_proj";
   std::string_view experts = "mlp", expert_gate = gate, expert_up = up, expert_down = down;
+  std::string_view router_tensor = {};  // in place of the weight of the module `router`
   std::string_view router = "gate", shared_expert = "shared_expert", correction = "gate.e_score_correction_bias";
   bool shared_expert_in_layer = false;  // a module of the layer, not of the experts
   bool correction_is_row = false;       // [1, experts]

@@ -42,7 +42,12 @@ class WeightList {
     if (a.images.size > 0) {
       add_patches(model);
     } else {
-      matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
+      const bool has_more = !names_.more_embeddings.empty();  // modules of their own, whose weights are the tensors
+      matrix(fmt::format("{}{}{}", model, names_.embedding, has_more ? "" : ".weight"), c_.d_model,
+             {{"token_embeddings.weight", c_.vocab}});
+      if (a.unpredicted_tokens > 0)
+        matrix(fmt::format("{}{}", model, names_.more_embeddings), c_.d_model,
+               {{.parameter = "token_embeddings.weight", .rows = a.unpredicted_tokens, .first = c_.vocab}});
     }
     if (a.embedding_norm) norm(fmt::format("{}{}", model, names_.embedding_norm), "ln_embeddings");
     add_stream_projections(model);
@@ -109,13 +114,15 @@ class WeightList {
     }
     if (has_state(mixer)) add_mixer(file + std::string(names_.mixer), layer + "mixer.", state_mixer_of(mixer));
     if (names_.norms_in_between) add_norms(file, layer, 2, last);
-    const bool is_beside = a.experts.beside_dense && a.has_experts(index);
-    if (a.has_experts(index)) add_experts(file, file + std::string(names_.experts), layer + "ffn");
-    if (is_beside || (a.has_feed_forward(index) && !a.has_experts(index)))
-      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.dense_width(index),
-                       a.feed_forward_bias);
+    const bool has_experts = a.has_experts(index);
+    const bool is_behind = a.experts.before_dense && has_experts;
+    if (has_experts) add_experts(file, file + std::string(names_.experts), layer + "ffn");
+    if (a.has_dense(index))
+      add_feed_forward(file + std::string(is_behind ? "extra_mlp" : names_.feed_forward), layer + "ffn",
+                       c_.dense_width(index), a.feed_forward_bias);
     if (!names_.norms_in_between) add_norms(file, layer, first, last);
-    if (is_beside) {
+    if (is_behind) norm(file + "pre_extra_mlp_layernorm", layer + "ln2_dense");
+    if (a.experts.beside_dense && has_experts) {
       norm(file + "post_feedforward_layernorm_1", layer + "ln2_dense_after");
       norm(file + "pre_feedforward_layernorm_2", layer + "ln2_experts");
       norm(file + "post_feedforward_layernorm_2", layer + "ln2_experts_after");
@@ -182,9 +189,12 @@ class WeightList {
     constexpr std::array kParameters = {"ln1", "ln1_after", "ln2", "ln2_after"};
     const bool are_others = c_.architecture.block == BlockOrder::side_by_side && !names_.side_by_side_norms[0].empty();
     const auto& norms = are_others ? names_.side_by_side_norms : names_.norms;
+    // Norms that may stand before or after have the same name.
+    const bool are_after = c_.architecture.placement == NormPlacement::after && norms[1].empty();
     for (std::size_t i = begin; i < end; ++i) {
       const bool is_shared = i == 2 && c_.architecture.block == BlockOrder::side_by_side_one_norm;
-      if (!norms[i].empty() && !is_shared) norm(file + std::string(norms[i]), layer + kParameters[i]);
+      if (!norms[i].empty() && !is_shared)
+        norm(file + std::string(norms[i]), layer + kParameters[are_after ? i + 1 : i]);
     }
   }
 
@@ -353,7 +363,9 @@ class WeightList {
       const bool is_up_first = names_.up_before_gate;
       linear(file, names_.gate_up, c_.d_model, {is_up_first ? up : first, is_up_first ? first : up}, has_bias);
     } else {
-      linear(file, names_.gate, c_.d_model, {first}, has_bias);
+      std::vector<WeightPart> gate = {first};
+      if (c_.architecture.third_factor) gate.insert(gate.begin(), {layer + ".w4", width});
+      linear(file, names_.gate, c_.d_model, gate, has_bias);
       linear(file, names_.up, c_.d_model, {up}, has_bias);
     }
     linear(file, names_.down, width, {{layer + ".w2", c_.d_model}}, has_bias);
@@ -363,7 +375,8 @@ class WeightList {
   void add_experts(const std::string& of_layer, const std::string& file, const std::string& layer) {
     const Experts& experts = c_.architecture.experts;
     const std::string router = joined(file, names_.router);
-    matrix(router + ".weight", c_.d_model, {{layer + ".router.weight", experts.count}});
+    matrix(names_.router_tensor.empty() ? router + ".weight" : joined(file, names_.router_tensor), c_.d_model,
+           {{layer + ".router.weight", experts.count}});
     if (experts.rules.has_router_bias) vector(router + ".bias", {{layer + ".router.bias", experts.count}});
     if (experts.rules.router_epsilon > 0) vector(joined(file, "router.scale"), {{layer + ".router.scale", c_.d_model}});
     if (experts.rules.has_expert_scales)
@@ -442,7 +455,12 @@ class WeightList {
       }
       add(name, in, {gate, up});
     };
-    gate_up(names_.expert_gate_up, c_.d_model, "w");
+    if (c_.architecture.third_factor) {
+      add(names_.expert_gate, c_.d_model, {{layer + "w4", c_.d_ff}, {layer + "w1", c_.d_ff}});
+      add(names_.expert_up, c_.d_model, {{layer + "w3", c_.d_ff}});
+    } else {
+      gate_up(names_.expert_gate_up, c_.d_model, "w");
+    }
     if (experts.rules.has_biases) gate_up(fmt::format("{}_bias", names_.expert_gate_up), 0, "b");
     add(names_.experts_down, c_.d_ff, {{layer + "w2", c_.d_model}});
     if (experts.rules.has_biases) add(fmt::format("{}_bias", names_.experts_down), 0, {{layer + "b2", c_.d_model}});
