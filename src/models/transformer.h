@@ -7,10 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "models/alternating_updates.h"
 #include "models/attention.h"
+#include "models/compressed_attention.h"
 #include "models/experts.h"
+#include "models/key_selection.h"
 #include "models/mixers.h"
+#include "models/streams/alternating_updates.h"
+#include "models/streams/hyper_connections.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/workload.h"
@@ -84,6 +87,7 @@ struct Experts {
   bool beside_dense = false;
   // A layer with experts has a layer of the dense width, too, after them, with a norm of its own (OpenMoE).
   bool before_dense = false;
+  std::int64_t hashed_layers = 0;  // the first layers, where a table says the experts of each token (DeepSeek V4)
 
   bool operator==(const Experts&) const = default;
 };
@@ -196,6 +200,8 @@ struct Architecture {
   double logit_scale = 1;
   bool sinks = false;  // each head has a score of its own that no value belongs to (gpt-oss)
   LatentAttention latent = {};
+  KeySelection selection = {};
+  CompressedAttention compressed = {};  // layers with a window are those without compressed keys
   QueryGrowth query_growth = {};
   FullHeads full_heads = {};
   bool value_norm = false;  // heads of values have an RMS norm without weight (Gemma 4)
@@ -210,6 +216,7 @@ struct Architecture {
   bool final_norm = true;
   bool head_transform = false;  // a linear layer of the width, the activation and a norm stand before the head
   Images images = {};
+  HyperConnections connections = {};
   AlternatingUpdates updates = {};  // with them, layers are those of Gemma 3n
   std::int64_t low_rank = 0;        // LAuReL: attention stands beside its input plus a projection through this rank
   // Of each layer, the share of the gate's normal distribution that becomes 0 (Gemma 3n); empty: none.
@@ -312,6 +319,8 @@ void validate(const TransformerConfig& config, std::int64_t batch);
 void validate_layers(const TransformerConfig& config);
 // Throws Error (usage) when the count overflows.
 std::int64_t parameter_count(const TransformerConfig& config);
+// Of these, those of indexers, which have no gradient.
+std::int64_t frozen_parameter_count(const TransformerConfig& config);
 
 // The forward graph. Inputs: "inputs" and "targets" int64 [B,S], the parameters by name, and the rotary tables.
 // Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. Of a model of masked tokens, negative targets

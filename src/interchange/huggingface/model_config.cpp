@@ -253,7 +253,7 @@ Json text_model_of(Json fields, std::string_view what, std::vector<std::string>&
       continue;
     }
     Json found = *inner;
-    if (!found.contains("model_type")) found["model_type"] = outer->family;
+    if (!found.contains("model_type") || outer->is_always) found["model_type"] = outer->family;
     const auto quantised = fields.find("quantization_config");
     if (quantised != fields.end() && !found.contains("quantization_config")) found["quantization_config"] = *quantised;
     fields = std::move(found);

@@ -49,6 +49,7 @@ struct WeightNames {
   bool is_transposed = false;     // linear layers are [in, out]: Conv1D
   bool qkv_by_group = false;      // `qkv` has the queries, the key and the value of a head of keys together
   bool adjacent_pairs = false;    // rotary embedding turns elements 2i and 2i + 1, as this program does
+  bool indexer_adjacent_pairs = false;  // and that of an indexer
   // Of a layer whose tokens are mixed otherwise than by attention (models/mixers.h).
   std::string_view mixer = {}, convolution = "conv1d";
   bool delta_by_group = false;  // the projections of each head of keys lie together, in two tensors (Qwen3-Next)
@@ -114,6 +115,7 @@ struct OuterModel {
   std::string_view place = {};
   std::string_view family = {};  // of the text model, where its own model_type does not say it
   bool is_name = false;          // another name alone: there is nothing beside the text model
+  bool is_always = false;        // the text model's own model_type is not what it is
 };
 const OuterModel* find_outer_model(std::string_view model_type);  // null for others
 // The modules of such models that hold the text model, and those that hold the other parts.
