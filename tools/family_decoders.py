@@ -197,6 +197,7 @@ TRAITS = {
                        correction="expert_bias"),
 }
 BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar", "gate.bias", "gate.tid2eid")  # ends of the names of what is no parameter
+INDEXER = ".indexer."  # in the names of parameters that never have a gradient, which an optimizer leaves alone
 LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps", "norm_eps")
 
 

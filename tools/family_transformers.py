@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from family_cases import ENCODERS
-from family_decoders import BUFFERS, TRAITS
+from family_decoders import BUFFERS, INDEXER, TRAITS
 from family_optimizer import train_steps
 from make_golden import read
 
@@ -177,7 +177,8 @@ def train(config, weights, inputs, targets, steps):
     family = config["model_type"]
     model = make_model(config)
     load(model, weights, family)
-    return train_steps(trained(model).values(), lambda: loss_of(model, config, inputs, targets),
+    moved = [parameter for name, parameter in trained(model).items() if INDEXER not in name]
+    return train_steps(moved, lambda: loss_of(model, config, inputs, targets),
                        lambda: gradients_of(model, family),
                        lambda: {part: values for name, parameter in trained(model).items()
                                 for part, values in published(name, parameter.data, family).items()}, steps)
