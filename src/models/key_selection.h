@@ -15,15 +15,14 @@ struct KeySelection {
   std::int64_t head_size = 0;
   std::int64_t rotated = 0;  // the first elements of a head
   std::int64_t kept = 0;     // keys of a query, or blocks
-  // Keys of a block. A block's score is that of its best key, each head of keys has the blocks of a head of the
-  // indexer, and the indexer's queries and keys have RMS norms. 0: keys are chosen one by one, by the sum over heads of
-  // what is positive of a score times a weight of the query and the head; the indexer's keys have a layer norm.
+  // The keys of a block. Its score is that of its best key, and each head of the indexer chooses for a head of keys of
+  // attention. The indexer's queries and keys have RMS norms. 0: keys are chosen one by one. The score of a key is the
+  // sum, over heads, of ReLU of a product times a weight of query and head. The indexer's keys have a layer norm.
   std::int64_t block = 0;
   std::int64_t local = 0;  // blocks that are kept always: the query's own, and those before it
-  // Which layers have an indexer: layer i has entry i modulo the size. Empty: all. The others attend to what the one
-  // before them has chosen, or to everything.
+  // Which layers have an indexer: layer i has entry i modulo the size. Empty: all.
   std::vector<bool> layers = {};
-  bool others_share = false;
+  bool others_share = false;  // the other layers attend to what the last indexer has chosen; otherwise to everything
 
   bool has_indexer(std::int64_t layer) const {
     return heads > 0 && (layers.empty() || layers[static_cast<std::size_t>(layer) % layers.size()]);
@@ -47,10 +46,11 @@ struct IndexerInputs {
   bool norm_adds_one = false;
 };
 
-// 1 for the keys that each query attends to and 0 for others, [B,heads,S,K] with one head or one for each of keys; of
-// keys after the query's own either. No value where every key is kept; the parameters are declared anyway. They are,
-// under the current scope: queries.weight [H d,R], keys.weight [d,D] and, with blocks, queries_norm.weight and
-// keys_norm.weight [d]; without, keys_norm.weight and keys_norm.bias [d] and head_weights.weight [H,D].
+// [B,1,S,K], with blocks [B,heads,S,K]: 1 for the keys that an indexer chooses for each query, 0 for others. Keys after
+// the query may have either number. No value where every key is kept: the parameters are declared, and nothing reads
+// them. They stand under the current scope: queries.weight [H d,R], keys.weight [d,D] and, with blocks,
+// queries_norm.weight and keys_norm.weight [d]; without, keys_norm.weight and keys_norm.bias [d] and
+// head_weights.weight [H,D].
 Value build_key_selection(Graph& graph, const KeySelection& selection, const IndexerInputs& inputs);
 
 }  // namespace ridgepoint

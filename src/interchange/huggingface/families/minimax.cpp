@@ -2,6 +2,8 @@
 // has limits in experts, in the shared one and in layers without experts.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "interchange/huggingface/families/decoder.h"

@@ -105,9 +105,8 @@ void rotaries(FamilyFields& fields, TransformerConfig& c) {
   std::optional<ConfigFields> object = rotary_object(in);
   const bool is_by_kind = object && object->has("main") && object->has("compress");
   if (is_by_kind) {
-    std::optional<ConfigFields> main = object->object("main");
-    a.window_rotary = read_rotary_object(*main, c, theta);
-    std::optional<ConfigFields> compressed = object->object("compress");
+    std::optional<ConfigFields> plain = object->object("main"), compressed = object->object("compress");
+    a.window_rotary = read_rotary_object(*plain, c, theta);
     object = std::move(compressed);
   }
   if (object) {
