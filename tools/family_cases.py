@@ -53,6 +53,10 @@ NEMOTRON = {"model_type": "nemotron_h", **TOKENS, "vocab_size": 29, "hidden_size
             "layer_norm_epsilon": 1e-2, "tie_word_embeddings": False}
 CONVOLUTION = dict(layer_types=["conv", "full_attention"], conv_L_cache=3, norm_eps=1e-5, tie_word_embeddings=True)
 
+MOLMO = dict(embedding_size=29, vocab_size=27, hidden_size=24, num_hidden_layers=2, intermediate_size=38,
+             max_position_embeddings=64, rope_theta=10000.0, layer_norm_eps=1e-6, layer_norm_type="rms",
+             tie_word_embeddings=False)
+
 
 def gpt(family, **fields):
     sizes = dict(vocab_size=29, n_embd=24, n_layer=2, n_head=4, n_positions=17, n_inner=19)
@@ -224,6 +228,33 @@ CASES = {
     "deepseek_v3": decoder("deepseek_v3", **MIXTURE, **MLA, q_lora_rank=11, n_shared_experts=1, n_group=4, topk_group=2,
                            routed_scaling_factor=2.5, norm_topk_prob=True, attention_bias=True,
                            **rope(1e4, "yarn", **YARN, mscale=1.0, mscale_all_dim=1.0)),
+    # A query of 13 tokens keeps 5 of its keys.
+    "deepseek_v32": decoder("deepseek_v32", **MIXTURE, **MLA, q_lora_rank=11, n_shared_experts=1, n_group=4, topk_group=2,
+                            routed_scaling_factor=2.5, norm_topk_prob=True, index_n_heads=6, index_head_dim=7,
+                            index_topk=5, **rope(1e4, "yarn", **YARN, mscale=1.0, mscale_all_dim=1.0)),
+    "glm_moe_dsa": decoder("glm_moe_dsa", **MIXTURE, **MLA, q_lora_rank=11, n_shared_experts=1, n_group=1, topk_group=1,
+                           routed_scaling_factor=1.7, norm_topk_prob=True, index_n_heads=6, index_head_dim=7,
+                           index_topk=5, indexer_types=["full", "shared"], **rope()),
+    # A query keeps two of five blocks, its own among them.
+    "minimax_m3": decoder("minimax_m3_vl_text", head_dim=8, rotary_dim=4, intermediate_size=9, dense_intermediate_size=11,
+                          shared_intermediate_size=7, num_local_experts=5, num_experts_per_tok=2,
+                          routed_scaling_factor=1.7, swiglu_alpha=1.702, swiglu_limit=1.0, output_router_logits=False,
+                          mlp_layer_types=["dense", "sparse"], layer_types=["minimax_m3_sparse", "full_attention"],
+                          index_n_heads=2, index_head_dim=6, index_block_size=3, index_topk_blocks=2,
+                          index_local_blocks=1, **rope(5e6, partial_rotary_factor=0.5)),
+    # Windows of 4 tokens, entries of 2 and 5 tokens, of which a query keeps 3 of at most 6.
+    "deepseek_v4": decoder("deepseek_v4", rms_norm_eps=1e-2, num_hidden_layers=3, num_key_value_heads=1, head_dim=8, moe_intermediate_size=7,
+                           n_routed_experts=5, num_experts_per_tok=2, n_shared_experts=1, routed_scaling_factor=1.5,
+                           swiglu_limit=1.0, scoring_func="sqrtsoftplus", q_lora_rank=11, qk_rope_head_dim=4,
+                           sliding_window=4, o_groups=2, o_lora_rank=10, index_n_heads=6, index_head_dim=6, index_topk=3,
+                           hc_mult=3, hc_sinkhorn_iters=4, hc_eps=1e-6, output_router_logits=False,
+                           layer_types=["sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention"],
+                           mlp_layer_types=["hash_moe", "moe", "moe"],
+                           compress_rates=dict(compressed_sparse_attention=2, heavily_compressed_attention=5),
+                           rope_parameters=dict(
+                               main=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5),
+                               compress=dict(YARN, rope_type="yarn", rope_theta=160000.0, partial_rotary_factor=0.5,
+                                             attention_factor=1.0))),
     "minicpm3": decoder("minicpm3", **MLA, q_lora_rank=11, scale_emb=5, scale_depth=1.4, dim_model_base=8,
                         tie_word_embeddings=True,
                         **scaled("longrope", short_factor=[1.0, 1.2], long_factor=[1.0, 3.0],
@@ -302,6 +333,11 @@ CASES = {
     "hf_olmo": {"model_type": "hf_olmo", "embedding_size": 29, "vocab_size": 27, "d_model": 24, "n_heads": 3,
                 "n_layers": 2, "mlp_hidden_size": 38, "max_sequence_length": 17, "rope": False, "alibi": False,
                 "include_bias": True, "weight_tying": True, "layer_norm_with_affine": True},
+    "molmo": {"model_type": "molmo", **MOLMO, "num_attention_heads": 4, "num_key_value_heads": 2, "qkv_bias": True},
+    "molmo_after": {"model_type": "molmo", **MOLMO, "num_attention_heads": 3, "num_key_value_heads": 3,
+                    "qkv_bias": False, "norm_after": True, "attention_layer_norm": True},
+    "openmoe": decoder("openmoe", num_key_value_heads=4, num_hidden_layers=3, head_dim=8, intermediate_size=9,
+                       hidden_act="swiglu", mlp_gated=True, num_experts=5, router_topk=2, moe_layer_interval=2),
     "chatglm": {"model_type": "chatglm", "padded_vocab_size": 29, "hidden_size": 24, "ffn_hidden_size": 19,
                 "num_layers": 2, "num_attention_heads": 3, "multi_query_attention": True, "multi_query_group_num": 1,
                 "kv_channels": 8, "seq_length": 64, "rope_ratio": 3, "add_qkv_bias": True, "add_bias_linear": False,
@@ -434,6 +470,8 @@ def expert_shapes(config, prefix):
 
 def random_weight(name, shape, family, generator):
     """At the scale of its inputs. Norms are moved off their usual value, where a missing factor would not show."""
+    if name.endswith("tid2eid"):  # experts of each token of the vocabulary, each once
+        return torch.stack([torch.randperm(5, generator=generator)[: shape[1]] for _ in range(shape[0])])
     values = torch.randn(shape, generator=generator)
     if name.endswith(family_decoders.BUFFERS):
         return (1 if name.endswith("scalar") else 0) + 0.1 * values
@@ -441,10 +479,13 @@ def random_weight(name, shape, family, generator):
         is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight") or name.endswith((".D", "scale"))
         if family in ("gemma3n_text", "gemma4_text") and ("q_norm" in name or "k_norm" in name):
             return 0.4 + 0.1 * values  # scores are not divided by the root of the size: larger ones make softmax sharp
-        adds_one = (family in (*GEMMA, "gemma") or family.startswith("qwen3_5") or family == "qwen3_next")
+        adds_one = (family in (*GEMMA, "gemma") or family.startswith("qwen3_5") or
+                    family in ("qwen3_next", "minimax_m3_vl_text"))
         return (1 if is_factor and (not adds_one or ".linear_attn." in name) else 0) + 0.2 * values
     if "embed" in name.replace("embed_out", "") or ".wte." in name or ".wpe." in name:
         return 0.4 * values
+    if name.endswith("_fn"):  # streams that are alike would make gradients small sums of large terms
+        return 2 * values / shape[-1] ** 0.5
     if "_coefs" in name:  # of streams: large ones make each other larger from layer to layer
         return 0.2 * values / shape[-1] ** 0.5
     if "per_layer_input_gate" in name:  # where GELU is far below 0 it has few digits, which the norm after it makes large

@@ -105,6 +105,15 @@ TRAITS = {
     "deepseek_v2": Traits(**DEEPSEEK, latent=True, adjacent=True),
     "deepseek_v3": Traits(**DEEPSEEK, latent=True, adjacent=True, scores="sigmoid",
                           correction="gate.e_score_correction_bias"),
+    "deepseek_v32": Traits(**DEEPSEEK, latent=True, adjacent=True, scores="sigmoid",
+                           correction="gate.e_score_correction_bias"),
+    "glm_moe_dsa": Traits(**DEEPSEEK, epsilon=1e-5, latent=True, adjacent=True, scores="sigmoid",
+                          correction="gate.e_score_correction_bias"),
+    "minimax_m3_vl_text": Traits(norm="gemma", head_norms=("q_norm", "k_norm"), matrices=("gate_up_proj|", "down_proj"),
+                                 experts="mlp", expert_names=("experts.gate_up_proj", "experts.down_proj"),
+                                 packed="halves", shared="shared_experts", scores="sigmoid",
+                                 correction="gate.e_score_correction_bias"),
+    "deepseek_v4": Traits(),
     "minicpm3": Traits(latent=True, tied=True),
     "gpt_oss": Traits(epsilon=1e-5, bias=BOTH, experts="mlp", scores="chosen", router="router", packed="alternating",
                       expert_names=("experts.gate_up_proj", "experts.down_proj")),
@@ -156,6 +165,10 @@ TRAITS = {
                       head="model.transformer.ff_out", attention="", qkv=("att_proj",), output="attn_out", ffn="",
                       matrices=("|ff_proj", "ff_out"), norms=("attn_norm", "", "ff_norm", ""), norm="layer", tied=True,
                       bias=dict(qkv="include_bias", output="include_bias", ffn="include_bias")),
+    "molmo": Traits(model="model.transformer.", embedding="wte", layers="blocks", final_norm="ln_f",
+                    head="model.transformer.ff_out", attention="", qkv=("att_proj",), output="attn_out", ffn="",
+                    matrices=("|ff_proj", "ff_out"), norms=("attn_norm", "", "ff_norm", ""), bias=dict(qkv="qkv_bias")),
+    "openmoe": Traits(experts="mlp"),
     "chatglm": Traits(model="transformer.", embedding="embedding.word_embeddings", layers="encoder.layers",
                       final_norm="encoder.final_layernorm", head="transformer.output_layer",
                       attention="self_attention", qkv=("query_key_value",), output="dense",
@@ -183,7 +196,8 @@ TRAITS = {
     "lfm2_moe": Traits(**LFM2, experts="feed_forward", expert_names=("w1", "w3", "w2"), scores="sigmoid",
                        correction="expert_bias"),
 }
-BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar")  # ends of the names of what is no parameter
+BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar", "gate.bias", "gate.tid2eid")  # ends of the names of what is no parameter
+INDEXER = ".indexer."  # in the names of parameters that never have a gradient, which an optimizer leaves alone
 LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps", "norm_eps")
 
 
@@ -241,7 +255,7 @@ class Decoder:
         config, traits = self.config, self.traits
         self.router_logits = []
         vocab = self.field("embedding_size", "vocab_size", "padded_vocab_size")
-        table = self.take(f"{traits.model}{traits.embedding}.weight", vocab, self.width)
+        table = self.table(vocab)
         x = table[inputs] * self.embedding_scale()
         if traits.embedding_norm:
             x = self.norm(x, traits.model + traits.embedding_norm)
@@ -259,6 +273,9 @@ class Decoder:
         if self.has_bias("head"):
             logits = logits + self.take(traits.head + ".bias", vocab)
         return logits * self.logit_scale()
+
+    def table(self, vocab):
+        return self.take(f"{self.traits.model}{self.traits.embedding}.weight", vocab, self.width)
 
     def embedding_scale(self):
         return self.width**0.5 if self.family == "gemma" else self.field("embedding_multiplier", "scale_emb", default=1)
@@ -347,10 +364,14 @@ class Decoder:
             q = q * self.growth(x.shape[1]).to(q.dtype)
         sinks = self.take(name + "sinks", self.heads) if self.family == "gpt_oss" else None
         window, chunk = self.limits(layer)
-        mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks, bias=self.bias(x.shape[1]))
+        mixed = attend(q, k, v, self.score_scale(), window, chunk=chunk, sinks=sinks, bias=self.bias(x.shape[1]),
+                       kept=self.kept(x, name, layer))
         if self.traits.gated:
             mixed = mixed * torch.sigmoid(self.gate)
         return self.linear(mixed, name + self.traits.output, self.width, self.has_bias("output"))
+
+    def kept(self, x, name, layer):
+        """The keys that queries attend to, where these are not all before them."""
 
     def bias(self, sequence):
         """Falcon scales it as scores; the models of Baichuan of 13B have no field of positions."""
@@ -425,7 +446,8 @@ class Decoder:
         bias, rank = self.has_bias("qkv"), config["kv_lora_rank"]
         if config.get("q_lora_rank"):
             low = self.linear(x, name + "q_a_proj", config["q_lora_rank"], bias)
-            q = self.linear(self.norm(low, name + "q_a_layernorm", 1e-6), name + "q_b_proj", self.heads * self.size)
+            self.low = self.norm(low, name + "q_a_layernorm", 1e-6)
+            q = self.linear(self.low, name + "q_b_proj", self.heads * self.size)
         else:
             q = self.linear(x, name + "q_proj", self.heads * self.size)
         q = q.unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -504,7 +526,7 @@ class Decoder:
             return 1.0
         scale = self.config.get("attention_multiplier", self.size**-0.5)
         scale = self.config.get("attn_config", {}).get("softmax_scale") or scale
-        rope = self.rope() if self.family in ("deepseek_v2", "deepseek_v3") else {}
+        rope = self.rope() if self.family in ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm_moe_dsa") else {}
         if rope.get("rope_type", "default") != "default" and rope.get("mscale_all_dim"):
             scale *= (0.1 * rope["mscale_all_dim"] * math.log(rope["factor"]) + 1) ** 2
         return scale
@@ -521,7 +543,7 @@ class Decoder:
             return self.experts(x, name + self.traits.experts + ".")
         width = self.field("intermediate_size_mlp", "ffn_hidden_size", "ffn_dim", "n_inner", "mlp_hidden_size", "intermediate_size",
                            default=4 * self.width)
-        if self.family in ("qwen", "hf_olmo"):  # gate and up share it
+        if self.family in ("qwen", "hf_olmo", "molmo"):  # gate and up share it
             width //= 2
         if self.family == "granitemoehybrid":
             width = config["shared_intermediate_size"]

@@ -130,14 +130,15 @@ def linear_bias(heads, sequence, rounded=False):
     return (rates.bfloat16().double() * positions).bfloat16().double() if rounded else rates * positions
 
 
-def attend(q, k, v, scale, window=None, cap=None, chunk=None, sinks=None, bias=None, causal=True):
+def attend(q, k, v, scale, window=None, cap=None, chunk=None, sinks=None, bias=None, causal=True, kept=None):
     """Causal attention: q [batch, heads, sequence, width], k and v with a divisor of its heads; gives [batch, sequence,
     heads * width].
 
     Adjacent heads of q share one of k and v (Ainslie et al., "GQA", arXiv 2305.13245). With a window, a token sees
     itself and the window - 1 tokens before it (Mistral 7B, arXiv 2310.06825, section 2); with a chunk, only tokens of
     its own chunk (Llama 4). A sink of each head is a score without a value (Xiao et al., arXiv 2309.17453; gpt-oss). A
-    bias [heads, keys] is added to the scores. Not causal: a token sees all."""
+    bias [heads, keys] is added to the scores. Not causal: a token sees all. Kept [batch, heads or 1, sequence, keys]: a
+    token sees those of its keys alone."""
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     scores = soft_cap(q @ k.transpose(-1, -2) * scale, cap)
@@ -148,6 +149,8 @@ def attend(q, k, v, scale, window=None, cap=None, chunk=None, sinks=None, bias=N
     unseen = (distance < 0) & causal | (distance >= (window or q.shape[2]))
     if chunk:
         unseen = unseen | (positions[:, None] // chunk != positions // chunk)
+    if kept is not None:
+        unseen = unseen | ~kept
     scores = scores.masked_fill(unseen, float("-inf"))
     if sinks is not None:
         column = sinks[:, None, None].expand(*scores.shape[:-1], 1)

@@ -6,10 +6,11 @@ parts in place of its own. decoder_of() finds the class of a config.
 """
 
 import torch
+from torch.nn import functional
 
 import family_decoders
 from family_decoders import Decoder
-from family_operations import attend, rms_norm, rotary_tables, rotate, soft_cap
+from family_operations import attend, rms_norm, rotary_tables, rotate, rotate_adjacent, soft_cap
 
 
 class Gemma4(Decoder):
@@ -258,7 +259,271 @@ class Vit(Decoder):
         return self.linear(attend(q, k, v, self.size**-0.5, causal=False), name + "output.dense", self.width, True)
 
 
-CLASSES = {"vit": Vit, "gemma3n_text": Gemma3n, "bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
+def largest(scores, count):
+    """True at the `count` largest of each row. Which these are must not depend on rounding."""
+    best = scores.topk(min(count + 1, scores.shape[-1]), -1)
+    if best.values.shape[-1] > count:
+        gap = best.values[..., count - 1] - best.values[..., count]  # of less than `count` that are not -inf, nan
+        if (gap < 1e-4).any():
+            raise ValueError("two scores around the last one that is kept differ by less than 1e-4")
+    chosen = best.indices[..., :count]
+    return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, chosen, True)
+
+
+def before(scores):
+    """-inf at keys after the query, in the last two dimensions."""
+    queries, keys = (torch.arange(size) for size in scores.shape[-2:])
+    return scores.masked_fill(keys > queries[:, None], float("-inf"))
+
+
+class IndexedKeys(Decoder):
+    """DeepSeek-V3.2 (arXiv 2512.02556), section 2.1: the lightning indexer's score of a query and a key is the sum over
+    its heads of a weight times ReLU of their product; a query attends to its best keys. In GLM 5 layers may take the
+    choice of the one before them. No gradient passes through the choice."""
+
+    def kept(self, x, name, layer):
+        config, name = self.config, name + "indexer."
+        if config.get("indexer_types") and config["indexer_types"][layer] == "shared":
+            return self.choice
+        heads, size, turned = config["index_n_heads"], config["index_head_dim"], config["qk_rope_head_dim"]
+        turn = rotate_adjacent if self.family == "glm_moe_dsa" else rotate
+        tables = rotary_tables(self.rope(), turned, x.shape[1], x.dtype)
+        q = self.linear(self.low.detach(), name + "wq_b", heads * size).unflatten(-1, (heads, size)).transpose(1, 2)
+        k = self.linear(x.detach(), name + "wk", size)
+        k = functional.layer_norm(k, (size,), self.take(name + "k_norm.weight", size),
+                                  self.take(name + "k_norm.bias", size), 1e-6)
+        products = turn(q, *tables) @ turn(k.unsqueeze(1), *tables).transpose(-1, -2) * size**-0.5
+        weights = self.linear(x.detach(), name + "weights_proj", heads) * heads**-0.5
+        scores = (products.relu() * weights.transpose(1, 2).unsqueeze(-1)).sum(1, keepdim=True)
+        self.choice = largest(before(scores.detach()), config["index_topk"])
+        return self.choice
+
+
+class MinimaxM3(Decoder):
+    """The text model of MiniMax M3, after its code in `transformers`: in some layers a query attends to its best blocks
+    of keys, those with the keys of the largest products in small heads of their own; SwiGLU in limits everywhere."""
+
+    def kept(self, x, name, layer):
+        config, name = self.config, name + "indexer."
+        if config["layer_types"][layer] != "minimax_m3_sparse":
+            return None
+        heads, size, block = config["index_n_heads"], config["index_head_dim"], config["index_block_size"]
+        q = self.linear(x.detach(), name + "q_proj", heads * size).unflatten(-1, (heads, size))
+        k = self.linear(x.detach(), name + "k_proj", size).unflatten(-1, (1, size))
+        q, k = (self.rotated(self.norm(t, f"{name}{which}_norm").transpose(1, 2)) for t, which in ((q, "q"), (k, "k")))
+        scores = before((q @ k.transpose(-1, -2)).detach())
+        blocks = -(-scores.shape[-1] // block)
+        padded = functional.pad(scores, (0, blocks * block - scores.shape[-1]), value=float("-inf"))
+        of_blocks = padded.unflatten(-1, (blocks, block)).amax(-1)
+        own = torch.arange(scores.shape[-2])[:, None] // block
+        distance = own - torch.arange(blocks)
+        local = (distance >= 0) & (distance < config["index_local_blocks"])
+        chosen = largest(of_blocks.masked_fill(local, 1e30), config["index_topk_blocks"])
+        chosen = chosen.repeat_interleave(block, -1)[..., : scores.shape[-1]]
+        return chosen.repeat_interleave(self.heads // heads, 1)
+
+    def has_experts(self, layer):
+        return self.config["mlp_layer_types"][layer] == "sparse"
+
+    def feed_forward(self, x, name, layer):
+        if self.has_experts(layer):
+            return self.experts(x, name + "mlp.")
+        return self.network(x, name + "mlp.", self.config["dense_intermediate_size"])
+
+    def limited(self, both):
+        gate, up = both.chunk(2, -1)
+        limit, slope = self.config["swiglu_limit"], self.config["swiglu_alpha"]
+        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        return (up + 1) * gate * torch.sigmoid(slope * gate)
+
+    def network(self, x, module, width, bias=False, names=None):
+        return self.linear(self.limited(self.linear(x, module + "gate_up_proj", 2 * width)), module + "down_proj", self.width)
+
+    def packed_experts(self, name, count, width):
+        first = self.take(name + "experts.gate_up_proj", count, 2 * width, self.width)
+        second = self.take(name + "experts.down_proj", count, self.width, width)
+        return lambda x, i: self.limited(x @ first[i].T) @ second[i].T
+
+
+class DeepseekV4(Decoder):
+    """DeepSeek-V4, after its code in `transformers` and under the names of its published files: manifold-constrained
+    hyper-connections between several streams; one head of keys that are values, too, of a window and of compressed
+    tokens; experts by a table of tokens in the first layers."""
+
+    def forward(self, inputs):
+        config, n = self.config, self.config["hc_mult"]
+        self.inputs = inputs
+        x = self.take("embed.weight", config["vocab_size"], self.width)[inputs]
+        x = x.unsqueeze(2).expand(-1, -1, n, -1)
+        for layer in range(config["num_hidden_layers"]):
+            name = f"layers.{layer}."
+            x = self.through(x, name + "hc_attn", lambda y: self.attention(self.norm(y, name + "attn_norm"), name + "attn.", layer))
+            x = self.through(x, name + "hc_ffn", lambda y: self.mixture(self.norm(y, name + "ffn_norm"), name + "ffn.", layer))
+        (weights,) = self.products(x, "hc_head", [n])
+        x = ((torch.sigmoid(weights) + config["hc_eps"]).unsqueeze(-1) * x).sum(2)
+        return self.norm(x, "norm") @ self.take("head.weight", config["vocab_size"], self.width).T
+
+    def products(self, x, name, sizes):
+        """Products of all streams together with parts of a matrix, each times a factor and plus its biases."""
+        flat = rms_norm(x.flatten(2), 1, self.epsilon())
+        rows = sum(sizes)
+        made = (flat @ self.take(name + "_fn", rows, flat.shape[-1]).T).split(sizes, -1)
+        factors, biases = self.take(name + "_scale", len(sizes)), self.take(name + "_base", rows).split(sizes)
+        return [one * factors[i] + biases[i] for i, one in enumerate(made)]
+
+    def through(self, x, name, part):
+        n, tiny = self.config["hc_mult"], self.config["hc_eps"]
+        weights, placing, mixing = self.products(x, name, [n, n, n * n])
+        mixing = mixing.unflatten(-1, (n, n)).softmax(-1) + tiny
+        mixing = mixing / (mixing.sum(-2, keepdim=True) + tiny)
+        for _ in range(self.config["hc_sinkhorn_iters"] - 1):
+            for axis in (-1, -2):
+                mixing = mixing / (mixing.sum(axis, keepdim=True) + tiny)
+        made = part(((torch.sigmoid(weights) + tiny).unsqueeze(-1) * x).sum(2))
+        return 2 * torch.sigmoid(placing).unsqueeze(-1) * made.unsqueeze(2) + mixing.transpose(-1, -2) @ x
+
+    def turned(self, x, rope, inverse=False, positions=None):
+        """x [batch, heads, places, size], the last elements by the angles of their places."""
+        turned = self.config["qk_rope_head_dim"]
+        places = torch.arange(x.shape[2]) if positions is None else positions
+        cosines, sines = (t[places] for t in rotary_tables(rope, turned, int(places.max()) + 1, x.dtype))
+        rest, last = x.split([x.shape[-1] - turned, turned], -1)
+        return torch.cat([rest, rotate_adjacent(last, cosines, -sines if inverse else sines)], -1)
+
+    def entries(self, x, name, rate, size, rope, overlap):
+        """Compressed tokens [batch, 1, entries, size]."""
+        config, wide = self.config, size * (2 if overlap else 1)
+        whole = x.shape[1] // rate * rate
+        values, gates = (self.linear(x, name + which, wide)[:, :whole].unflatten(1, (-1, rate)) for which in ("wkv", "wgate"))
+        gates = gates + self.take(name + "ape", rate, wide)
+        norm = self.take(name + "norm.weight", size)
+        if whole == 0:
+            return x.new_zeros(len(x), 1, 0, size)
+        if overlap:
+            def both(t, fill):
+                before = torch.cat([torch.full_like(t[:, :1, :, :size], fill), t[:, :-1, :, :size]], 1)
+                return torch.cat([before, t[..., size:]], 2)
+
+            values, gates = both(values, 0.0), both(gates, float("-inf"))
+        made = rms_norm((values * gates.softmax(2)).sum(2), norm, self.epsilon()).unsqueeze(1)
+        return self.turned(made, rope, positions=torch.arange(made.shape[2]) * rate)
+
+    def attention(self, x, name, layer):
+        config, size, kind = self.config, self.size, self.config["layer_types"][layer]
+        rope = dict(config["rope_parameters"]["main" if kind == "sliding_attention" else "compress"])
+        low = self.norm(self.linear(x, name + "wq_a", config["q_lora_rank"]), name + "q_norm")
+        q = self.linear(low, name + "wq_b", self.heads * size).unflatten(-1, (self.heads, size)).transpose(1, 2)
+        q = self.turned(rms_norm(q, 1, self.epsilon()), rope)
+        keys = self.turned(self.norm(self.linear(x, name + "wkv", size), name + "kv_norm").unsqueeze(1), rope)
+        places = torch.arange(x.shape[1])
+        distance = places[:, None] - places
+        seen = ((distance >= 0) & (distance < config["sliding_window"])).expand(len(x), 1, -1, -1)
+        if kind != "sliding_attention":
+            rate, overlap = config["compress_rates"][kind], kind == "compressed_sparse_attention"
+            more = self.entries(x, name + "compressor.", rate, size, rope, overlap)
+            ready = (places[:, None] + 1) // rate > torch.arange(more.shape[2])
+            if overlap:
+                ready = ready & self.chosen(x, low, name + "indexer.", rate, rope, ready)
+            keys = torch.cat([keys, more], 2)
+            seen = torch.cat([seen, ready.expand(len(x), 1, -1, -1)], -1)
+        scores = (q @ keys.transpose(-1, -2) * size**-0.5).masked_fill(~seen, float("-inf"))
+        sinks = self.take(name + "attn_sink", self.heads)[:, None, None].expand(*scores.shape[:-1], 1)
+        mixed = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1] @ keys
+        groups, rank = config["o_groups"], config["o_lora_rank"]
+        mixed = self.turned(mixed, rope, inverse=True).transpose(1, 2).flatten(2).unflatten(-1, (groups, -1))
+        first = self.take(name + "wo_a.weight", groups * rank, mixed.shape[-1]).unflatten(0, (groups, rank))
+        return self.linear(torch.einsum("bsgi,gri->bsgr", mixed, first).flatten(2), name + "wo_b", self.width)
+
+    def chosen(self, x, low, name, rate, rope, ready):
+        config = self.config
+        heads, size = config["index_n_heads"], config["index_head_dim"]
+        keys = self.entries(x.detach(), name + "compressor.", rate, size, rope, True)
+        q = self.linear(low.detach(), name + "wq_b", heads * size).unflatten(-1, (heads, size)).transpose(1, 2)
+        products = (self.turned(q, rope) @ keys.transpose(-1, -2)).relu() * size**-0.5
+        weights = self.linear(x.detach(), name + "weights_proj", heads) * heads**-0.5
+        scores = (products * weights.transpose(1, 2).unsqueeze(-1)).sum(1, keepdim=True).detach()
+        return largest(scores.masked_fill(~ready, float("-inf")), min(config["index_topk"], scores.shape[-1]))
+
+    def mixture(self, x, name, layer):
+        config, width = self.config, self.config["moe_intermediate_size"]
+        count, k = config["n_routed_experts"], config["num_experts_per_tok"]
+        logits = self.linear(x, name + "gate", count)
+        scores = torch.sqrt(functional.softplus(logits))
+        if config["mlp_layer_types"][layer] == "hash_moe":
+            chosen = self.take(name + "gate.tid2eid", config["vocab_size"], k).long()[self.inputs]
+        else:
+            chosen = (scores + self.take(name + "gate.bias", count)).detach().topk(k, -1).indices
+        shares = scores.gather(-1, chosen)
+        shares = shares / shares.sum(-1, keepdim=True) * config["routed_scaling_factor"]
+        limit = config["swiglu_limit"]
+        mixed = self.three(x, name + "shared_experts.", width)
+        for i in range(count):
+            share = torch.where(chosen == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True)
+            mixed = mixed + share * self.three(x, f"{name}experts.{i}.", width, limit)
+        return mixed
+
+    def three(self, x, name, width, limit=None):
+        gate, up = (self.linear(x, name + which, width) for which in ("w1", "w3"))
+        if limit:
+            gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+        return self.linear(functional.silu(gate) * up, name + "w2", self.width)
+
+
+class Molmo(Decoder):
+    """The text model of Molmo (Deitke et al., arXiv 2409.17146), after its code: tokens of images have embeddings that
+    the head lacks; norms may stand after attention and feed-forward, and queries and keys may have norms."""
+
+    def table(self, vocab):
+        first, more = (self.take(f"model.transformer.wte.{which}", rows, self.width)
+                       for which, rows in (("embedding", vocab), ("new_embedding", 128)))
+        return torch.cat([first, more])
+
+    def names_of_norms(self):
+        return ("", "attn_norm", "", "ff_norm") if self.config.get("norm_after") else super().names_of_norms()
+
+    def norms_of_heads(self):
+        return (("q_norm", "k_norm"), "whole") if self.config.get("attention_layer_norm") else ((), "")
+
+
+class OpenMoe(Decoder):
+    """OpenMoE (Xue et al., arXiv 2402.01739), after its code: the gate of a network is twice as wide, and its halves
+    are multiplied before they are the gate; layers with experts have a network behind them. Without limits of the
+    tokens of an expert."""
+
+    def score_scale(self):
+        return 1.0
+
+    def layer(self, x, index):
+        name, width = f"model.layers.{index}.", self.config["intermediate_size"]
+        x = x + self.attention(self.norm(x, name + "input_layernorm"), name + "self_attn.", index)
+        read = self.norm(x, name + "post_attention_layernorm")
+        if (index + 1) % self.config["moe_layer_interval"] != 0:
+            return x + self.three_factors(read, name + "mlp.", width)
+        x = x + self.mixture(read, name + "mlp.", width)
+        return x + self.three_factors(self.norm(x, name + "pre_extra_mlp_layernorm"), name + "extra_mlp.", width)
+
+    def three_factors(self, x, name, width):
+        first, second = self.linear(x, name + "gate_proj", 2 * width).chunk(2, -1)
+        inner = first * (second * torch.sigmoid(second)) * self.linear(x, name + "up_proj", width)
+        return self.linear(inner, name + "down_proj", self.width)
+
+    def mixture(self, x, name, width):
+        count, chosen = self.config["num_experts"], self.config["router_topk"]
+        shares, best = (x @ self.take(name + "gate_weight", count, self.width).T).softmax(-1).topk(chosen, -1)
+        gates, ups = (self.take(f"{name}experts.{which}", count, self.width, columns)
+                      for which, columns in (("wi_gate", 2 * width), ("wi_up", width)))
+        downs = self.take(name + "experts.wo", count, width, self.width)
+        mixed = torch.zeros_like(x)
+        for i in range(count):
+            first, second = (x @ gates[i]).chunk(2, -1)
+            made = (first * (second * torch.sigmoid(second)) * (x @ ups[i])) @ downs[i]
+            mixed = mixed + torch.where(best == i, shares, torch.zeros_like(shares)).sum(-1, keepdim=True) * made
+        return mixed
+
+
+CLASSES = {"vit": Vit, "deepseek_v32": IndexedKeys, "glm_moe_dsa": IndexedKeys, "minimax_m3_vl_text": MinimaxM3,
+           "deepseek_v4": DeepseekV4,
+           "molmo": Molmo, "openmoe": OpenMoe, "gemma3n_text": Gemma3n, "bert": Bert, "roberta": Bert, "gemma4_text": Gemma4, "phimoe": Phimoe, "dbrx": Dbrx}
 
 
 def decoder_of(config, weights=None):

@@ -9,7 +9,7 @@ import torch
 import transformers
 
 from family_cases import ENCODERS
-from family_decoders import BUFFERS, TRAITS
+from family_decoders import BUFFERS, INDEXER, TRAITS
 from family_optimizer import train_steps
 from make_golden import read
 
@@ -44,6 +44,17 @@ VIT = (("vit.layers.", "vit.encoder.layer."), (".attention.q_proj.", ".attention
        (".attention.k_proj.", ".attention.attention.key."), (".attention.v_proj.", ".attention.attention.value."),
        (".attention.o_proj.", ".attention.output.dense."), (".mlp.fc1.", ".intermediate.dense."),
        (".mlp.fc2.", ".output.dense."))
+# The names of DeepSeek V4 in `transformers`, and in its published files, as save_pretrained() turns them back.
+DEEPSEEK_V4 = ((r"^model\.embed_tokens\.", "embed."), (r"^lm_head\.", "head."), (r"^model\.hc_head\.hc_", "hc_head_"),
+               (r"^model\.", ""), (r"\.input_layernorm\.", ".attn_norm."), (r"\.post_attention_layernorm\.", ".ffn_norm."),
+               (r"\.(attn|ffn)_hc\.", r".hc_\1_"), (r"\.self_attn\.", ".attn."), (r"\.mlp\.", ".ffn."),
+               (r"\.attn\.sinks$", ".attn.attn_sink"), (r"\.q_a_norm\.", ".q_norm."),
+               (r"\.compressor\.indexer\.(kv_norm|position_bias|kv_proj|gate_proj)", r".indexer.compressor.\1"),
+               (r"\.compressor\.indexer\.", ".indexer."), (r"\.compressor\.kv_norm\.", ".compressor.norm."),
+               (r"\.position_bias$", ".ape"), (r"(\.attn\..*)gate_proj\.", r"\1wgate."), (r"\.kv_proj\.", ".wkv."),
+               (r"\.(q|o)_(a|b)_proj\.", r".w\1_\2."), (r"\.gate\.e_score_correction_bias$", ".gate.bias"),
+               (r"\.shared_experts\.gate_proj\.", ".shared_experts.w1."), (r"\.shared_experts\.up_proj\.", ".shared_experts.w3."),
+               (r"\.shared_experts\.down_proj\.", ".shared_experts.w2."))
 MIXTRAL = ("mixtral", "minimax_m2", "phimoe")
 
 
@@ -64,7 +75,10 @@ def published(name, tensor, family, unpacks=False):
     if family == "vit":
         for ours, theirs in VIT:
             name = name.replace(ours, theirs)
-    has_numbers = family in (*MIXTRAL, "lfm2_moe")
+    if family == "deepseek_v4":
+        for theirs, ours in DEEPSEEK_V4:
+            name = re.sub(theirs, ours, name)
+    has_numbers = family in (*MIXTRAL, "lfm2_moe", "deepseek_v4")
     gate, up, down = ("w1", "w3", "w2") if has_numbers else ("gate_proj", "up_proj", "down_proj")
     found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)(?:\.weight)?", name)
     is_packed = family in TRAITS and TRAITS[family].packed
@@ -163,7 +177,8 @@ def train(config, weights, inputs, targets, steps):
     family = config["model_type"]
     model = make_model(config)
     load(model, weights, family)
-    return train_steps(trained(model).values(), lambda: loss_of(model, config, inputs, targets),
+    moved = [parameter for name, parameter in trained(model).items() if INDEXER not in name]
+    return train_steps(moved, lambda: loss_of(model, config, inputs, targets),
                        lambda: gradients_of(model, family),
                        lambda: {part: values for name, parameter in trained(model).items()
                                 for part, values in published(name, parameter.data, family).items()}, steps)

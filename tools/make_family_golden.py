@@ -95,7 +95,8 @@ class Plain:
     def train(cls, config, weights, inputs, targets, steps):
         parameters = cls.parameters_of(weights)
         trained = {name: one for name, one in parameters.items() if is_parameter(name)}
-        return train_steps(trained.values(), lambda: cls.loss_of(config, parameters, inputs, targets),
+        moved = [one for name, one in trained.items() if family_decoders.INDEXER not in name]
+        return train_steps(moved, lambda: cls.loss_of(config, parameters, inputs, targets),
                            lambda: cls.gradients_of(parameters), lambda: trained, steps)
 
 

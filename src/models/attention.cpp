@@ -59,6 +59,19 @@ Value bias_of_scores(Graph& graph, Value bias, std::int64_t group) {
   return reshape(graph, bias, {Dim(heads.size / group), Dim(group), Dim(1), keys});
 }
 
+// The scores [...,H,S,K] or [...,N,G,S,K] of keys that are kept, and -inf at others.
+Value only_kept(Graph& graph, Value scores, Value kept, std::int64_t group) {
+  if (group > 1) {
+    const Shape shape = graph.type(kept).shape;
+    std::vector<Dim> dims(shape.dims().begin(), shape.dims().end() - 2);
+    for (const Dim dim : {Dim(1), shape.dim(-2), shape.dim(-1)}) dims.push_back(dim);
+    kept = reshape(graph, kept, Shape(dims));
+  }
+  const Value is_kept = less(graph, constant(graph, 0, graph.type(kept).dtype), kept);
+  const double none = -std::numeric_limits<double>::infinity();
+  return where(graph, is_kept, scores, constant(graph, none, graph.type(scores).dtype));
+}
+
 // The op, with sinks if there are any; `is_plain`: computed as its decomposition on every device.
 const Node& attention_node(Graph& graph, std::vector<Value> operands, const AttentionForm& form, bool is_plain) {
   Attributes attributes = attributes_of(form);
@@ -151,7 +164,7 @@ BiasedHeads with_bias_columns(Graph& graph, Value q, Value k, Value bias, double
 }
 
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
-                      Value sinks, Value bias) {
+                      Value sinks, Value bias, Value kept) {
   if (variant == AttentionVariant::flash || variant == AttentionVariant::recompute) {
     std::vector<Value> operands = {q, k, v};
     if (sinks.valid()) operands.push_back(sinks);
@@ -171,6 +184,10 @@ Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, 
   if (form.causal) {
     const ScopeGuard scope(graph, "mask");
     scores = causal_mask(graph, scores, -std::numeric_limits<double>::infinity(), form.window);
+  }
+  if (kept.valid()) {
+    const ScopeGuard scope(graph, "mask");
+    scores = only_kept(graph, scores, kept, group);
   }
   const Value weights =
       sinks.valid() ? weights_beside_sinks(graph, scores, sinks, group) : weights_of(graph, variant, scores);

@@ -25,9 +25,11 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
 // softmax(scores) v for q [...,S,D], k and v [...,K,D] -> [...,S,D], as the op attention() computes it: with its forms
 // of scores, and heads that share keys and values. `sinks` [H], if there are any, are scores of no value beside those
 // of the keys: they take their part of the softmax. `bias` [H,K], if there is any, is added to the scores of each key,
-// but not by flash and recompute: they are one op, which knows none (with_bias_columns() is for it).
+// but not by flash and recompute: they are one op, which knows none (with_bias_columns() is for it). `kept`
+// [...,H or N or 1,S,K], if there is any, is 0 at further keys that a query does not attend to, and 1 at others: flash
+// and recompute know none.
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form,
-                      Value sinks = {}, Value bias = {});
+                      Value sinks = {}, Value bias = {}, Value kept = {});
 
 // Queries and keys [B,S,H,d] with columns more whose products are the terms of a linear bias [S,H] of each key, for a
 // kernel that knows no bias: `scale` times the product of a row of q and one of k has the term to 24 bits, in low

@@ -13,10 +13,11 @@ namespace {
 
 class ExpertBuilder {
  public:
-  ExpertBuilder(Graph& graph, Value x, Value routed_by, const ExpertSizes& sizes)
+  ExpertBuilder(Graph& graph, Value x, Value routed_by, Value choices, const ExpertSizes& sizes)
       : graph_(graph),
         x_(x),
         routed_by_(routed_by.valid() ? routed_by : x),
+        choices_(choices),
         sizes_(sizes),
         tokens_(graph.type(x).shape.dim(0)),
         model_(graph.type(x).shape.dim(1)),
@@ -77,12 +78,21 @@ class ExpertBuilder {
       return {softmax(graph_, chosen), choices};
     }
     if (rules().scores == RouterScores::sparse_mixer) return mixed_sparsely(logits);
-    const Value scores = rules().scores == RouterScores::sigmoid ? sigmoid(graph_, logits) : probabilities_;
+    const Value scores = scores_of(logits);
+    if (choices_.valid()) return divided(top_k(graph_, of_choices(scores, choices_), sizes_.chosen));
     if (rules().has_correction || rules().groups != rules().groups_per_token) {
       const Value choices = top_k(graph_, of_best_groups(scores), sizes_.chosen).second;
       return divided(top_k(graph_, of_choices(scores, choices), sizes_.chosen));
     }
     return divided(top_k(graph_, scores, sizes_.chosen));
+  }
+
+  Value scores_of(Value logits) {
+    switch (rules().scores) {
+      case RouterScores::sigmoid: return sigmoid(graph_, logits);
+      case RouterScores::sqrt_softplus: return sqrt(graph_, softplus(graph_, logits));
+      default: return probabilities_;
+    }
   }
 
   // The best expert, then the best of the others.
@@ -166,8 +176,10 @@ class ExpertBuilder {
     Value gate = product(rows, "1", inner, width_);
     if (rules().limit == 0) gate = activated(graph_, sizes_.activation, gate);
     if (rules().squared_relu) return product(gate, "2", width_, inner);
-    const Value up = product(rows, "3", inner, width_);
-    return product(rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(gate, up), "2", width_, inner);
+    Value up = product(rows, "3", inner, width_);
+    if (sizes_.third_factor) up = mul(graph_, up, product(rows, "4", inner, width_));
+    const Value joined = rules().limit == 0 ? mul(graph_, gate, up) : limited_swiglu(graph_, gate, up, rules());
+    return product(joined, "2", width_, inner);
   }
 
   // The bias of each row's expert, which is the product of a column of ones with it.
@@ -177,15 +189,6 @@ class ExpertBuilder {
     const Value column = reshape(graph_, bias, {Dim(sizes_.experts), type.shape.dim(1), Dim(1)});
     const Value ones = broadcast(graph_, constant(graph_, 1, type.dtype), {type.shape.dim(0), Dim(1)});
     return grouped_matmul(graph_, ones, column, order_.offsets, true);
-  }
-
-  Value limited_swiglu(Value gate, Value up) {
-    const DType dtype = graph_.type(gate).dtype;
-    const auto at_most = [&](Value x) { return minimum(graph_, x, constant(graph_, rules().limit, dtype)); };
-    gate = at_most(gate);
-    up = maximum(graph_, at_most(up), constant(graph_, -rules().limit, dtype));
-    const Value gated = mul(graph_, gate, sigmoid(graph_, scale(graph_, gate, rules().slope)));
-    return mul(graph_, shift(graph_, up, 1), gated);
   }
 
   // The rows, in the order of experts, times the weight of each.
@@ -211,14 +214,20 @@ class ExpertBuilder {
   Value shared() {
     const Value factor = sizes_.shared_gate ? sigmoid(graph_, linear(x_, 1, "shared_expert_gate")) : Value();
     const ScopeGuard scope(graph_, "shared_expert");
-    Value inner = activated(graph_, sizes_.activation, linear(x_, sizes_.shared_d_ff, "w1"));
-    if (!rules().squared_relu) inner = mul(graph_, inner, linear(x_, sizes_.shared_d_ff, "w3"));
+    const Value gate = linear(x_, sizes_.shared_d_ff, "w1");
+    Value inner;
+    if (rules().limits_all) {
+      inner = limited_swiglu(graph_, gate, linear(x_, sizes_.shared_d_ff, "w3"), rules());
+    } else {
+      inner = activated(graph_, sizes_.activation, gate);
+      if (!rules().squared_relu) inner = mul(graph_, inner, linear(x_, sizes_.shared_d_ff, "w3"));
+    }
     const Value made = linear(inner, model_.size, "w2");
     return sizes_.shared_gate ? mul(graph_, factor, made) : made;
   }
 
   Graph& graph_;
-  Value x_, routed_by_;
+  Value x_, routed_by_, choices_;
   const ExpertSizes& sizes_;
   Dim tokens_, model_;
   Dim width_;  // of what experts read and write
@@ -244,10 +253,19 @@ void validate(const ExpertSizes& sizes, const TensorType& x) {
 
 }  // namespace
 
+Value limited_swiglu(Graph& graph, Value gate, Value up, const ExpertRules& rules) {
+  const DType dtype = graph.type(gate).dtype;
+  const auto at_most = [&](Value x) { return minimum(graph, x, constant(graph, rules.limit, dtype)); };
+  gate = at_most(gate);
+  up = maximum(graph, at_most(up), constant(graph, -rules.limit, dtype));
+  const Value gated = mul(graph, gate, sigmoid(graph, scale(graph, gate, rules.slope)));
+  return mul(graph, rules.limit_adds_one ? shift(graph, up, 1) : up, gated);
+}
+
 Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings,
-                    Value routed_by) {
+                    Value routed_by, Value choices) {
   validate(sizes, graph.type(x));
-  return ExpertBuilder(graph, x, routed_by, sizes).build(routings);
+  return ExpertBuilder(graph, x, routed_by, choices, sizes).build(routings);
 }
 
 Value load_balancing_loss(Graph& graph, std::span<const ExpertRouting> routings) {

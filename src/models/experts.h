@@ -14,8 +14,9 @@ namespace ridgepoint {
 
 // What the weights of experts are made of. softmax: over all experts; softmax_of_chosen: over the logits of the chosen
 // ones; sigmoid: of each logit by itself; sparse_mixer: two experts, each with its softmax over those near its logit,
-// which is what SparseMixer (Liu et al. 2023, arXiv:2310.00811) evaluates to: it samples in training.
-enum class RouterScores : std::uint8_t { softmax, softmax_of_chosen, sigmoid, sparse_mixer };
+// which is what SparseMixer (Liu et al. 2023, arXiv:2310.00811) evaluates to: it samples in training; sqrt_softplus:
+// the root of softplus of each logit (DeepSeek V4).
+enum class RouterScores : std::uint8_t { softmax, softmax_of_chosen, sigmoid, sparse_mixer, sqrt_softplus };
 enum class Activation : std::uint8_t;
 
 // How the experts of a token are chosen and computed, apart from sizes.
@@ -34,8 +35,10 @@ struct ExpertRules {
   bool has_biases = false;         // of the layers of routed experts
   double limit = 0;  // SwiGLU in limits: gate up to it, the other factor 1 + x with x in [-limit, limit]; 0: none
   double slope = 1;  // in the sigmoid of that SwiGLU
-  bool squared_relu = false;  // an expert is w2(relu(w1 x)^2), without a gate, and so is the shared one (Nemotron-H)
-  double divisor_term = 0;    // is added to the sum that weights are divided by
+  bool limit_adds_one = true;  // otherwise that other factor is x
+  bool limits_all = false;     // of the shared expert, too, and of the networks of layers without experts (MiniMax M3)
+  bool squared_relu = false;   // an expert is w2(relu(w1 x)^2), without a gate, and so is the shared one (Nemotron-H)
+  double divisor_term = 0;     // is added to the sum that weights are divided by
   // Experts read and write this many elements, which a layer before and one behind all of them project from and to the
   // model's; the router and the shared expert read the model's (Nemotron 3 Super). 0: there are no such layers.
   std::int64_t latent_width = 0;
@@ -51,6 +54,7 @@ struct ExpertSizes {
   std::int64_t shared_d_ff = 0;   // the inner width of an expert that every token has; 0: there is none
   bool shared_gate = true;        // it stands behind a gate
   Activation activation = {};     // silu
+  bool third_factor = false;      // of an expert, beside those of w1 and w3: w4 x, with experts.w4 [E,F,D]
   ExpertRules rules = {};
 };
 
@@ -60,8 +64,14 @@ struct ExpertRouting {
   Value counts;         // fp32 [E]: the number of times that each expert was chosen; without a derivative
 };
 
+// SwiGLU in the limits of the rules, of products with w1 and w3.
+Value limited_swiglu(Graph& graph, Value gate, Value up, const ExpertRules& rules);
+
 // The end of the name of a correction, a constant of the graph that a workload writes.
 inline constexpr std::string_view kCorrection = "router.correction";
+
+// The end of the name of a table [V,k] of the experts of each token of the vocabulary, a constant of the graph in fp32.
+inline constexpr std::string_view kExpertTable = "router.table";
 
 // x [T,D] -> [T,D]; the router reads `routed_by` [T,D], where it is given. Parameters under the current scope:
 // router.weight [E,D], with its norm router.scale [D], and where experts have factors router.expert_scale [E];
@@ -72,9 +82,10 @@ inline constexpr std::string_view kCorrection = "router.correction";
 // [1,D], whose product with x gives the factor of its result through a sigmoid. A correction is the constant
 // router.correction [E]. The sums over the experts of a token have a fixed order. All T k rows that the experts compute
 // are counted and stored, wherever they are routed. Appends to `routings` unless it is null. Throws Error (usage)
-// unless 1 <= k <= E, the widths are positive, and the groups divide the experts and hold k.
+// unless 1 <= k <= E, the widths are positive, and the groups divide the experts and hold k. `choices` int64 [T,k],
+// where they are given, are the experts of each token, which then has no correction: the router weighs them alone.
 Value build_experts(Graph& graph, Value x, const ExpertSizes& sizes, std::vector<ExpertRouting>* routings = nullptr,
-                    Value routed_by = {});
+                    Value routed_by = {}, Value choices = {});
 
 // The auxiliary loss of Switch Transformers (Fedus et al. 2021, arXiv:2101.03961) over the tokens of all layers, as
 // load_balancing_loss_func() of `transformers` has it: E times the sum over experts of their share of choices (a token

@@ -16,7 +16,7 @@ std::int64_t only_if(bool condition, std::int64_t count) { return condition ? co
 
 // Of one layer of a feed-forward network of this width, with or without biases.
 std::int64_t network_parameters(const TransformerConfig& c, std::int64_t model, std::int64_t width, bool has_biases) {
-  const std::int64_t inner = c.architecture.gated ? 2 : 1;
+  const std::int64_t inner = (c.architecture.gated ? 2 : 1) + (c.architecture.third_factor ? 1 : 0);
   const std::int64_t weights = product({inner + 1, model, width});
   return has_biases ? sum({weights, product({inner, width}), model}) : weights;
 }
@@ -50,7 +50,13 @@ std::int64_t latent_parameters(const TransformerConfig& c) {
 
 std::int64_t attention_parameters(const TransformerConfig& c, std::int64_t layer) {
   const Architecture& a = c.architecture;
-  if (a.latent.kv_rank > 0) return latent_parameters(c);
+  if (a.compressed.q_rank > 0)
+    return compressed_attention_parameters(a.compressed, a.compressed.compression(layer), c.d_model, c.heads,
+                                           c.head_size());
+  const std::int64_t low_rank = a.latent.q_rank > 0 ? a.latent.q_rank : c.d_model;
+  const std::int64_t indexer =
+      a.selection.has_indexer(layer) ? indexer_parameters(a.selection, c.d_model, low_rank) : 0;
+  if (a.latent.kv_rank > 0) return sum({latent_parameters(c), indexer});
   const std::int64_t size = c.head_size(layer);
   const std::int64_t queries = product({c.heads, size});
   const bool has_keys = c.has_keys(layer);
@@ -64,7 +70,7 @@ std::int64_t attention_parameters(const TransformerConfig& c, std::int64_t layer
               only_if(a.output_bias, c.d_model), only_if(has_norm_of_head, (has_keys ? 2 : 1) * size),
               only_if(a.projection_norm == ProjectionNorm::whole || a.projection_norm == ProjectionNorm::each_head,
                       sum({queries, keys})),
-              only_if(a.sinks, c.heads)});
+              only_if(a.sinks, c.heads), indexer});
 }
 
 // Of one layer of several streams, and of the projections before and after all layers.
@@ -96,15 +102,16 @@ std::int64_t layer_parameters(const TransformerConfig& c, std::int64_t layer) {
   const Architecture& a = c.architecture;
   const Mixer mixer = a.mixer(layer);
   std::int64_t count = sum({product({norms_of_layer(a, layer), norm_parameters(c)}),
-                            product({2, sum({a.per_layer.width, a.low_rank}), c.d_model}), updates_of_layer(c)});
+                            product({2, sum({a.per_layer.width, a.low_rank}), c.d_model}), updates_of_layer(c),
+                            product({2, connection_parameters(a.connections, c.d_model)})});
   if (attends(mixer)) count = sum({count, attention_parameters(c, layer)});
   if (has_state(mixer)) count = sum({count, mixer_parameters(state_mixer_of(mixer), a.state, c.d_model)});
   if (!a.has_feed_forward(layer)) return count;
   const bool has_experts = a.has_experts(layer);
-  const bool has_dense = !has_experts || a.experts.beside_dense;
-  return sum({count, only_if(has_dense, network_parameters(c, c.d_model, c.dense_width(layer), a.feed_forward_bias)),
-              has_experts ? expert_parameters(c) : 0,
-              only_if(has_experts && has_dense, product({kNormsBesideDense, norm_parameters(c)}))});
+  const std::int64_t norms = a.experts.beside_dense ? kNormsBesideDense : a.experts.before_dense ? 1 : 0;
+  return sum({count,
+              only_if(a.has_dense(layer), network_parameters(c, c.d_model, c.dense_width(layer), a.feed_forward_bias)),
+              has_experts ? expert_parameters(c) : 0, only_if(has_experts, product({norms, norm_parameters(c)}))});
 }
 
 // The second embedding, the projection of the first one, and their norm.
@@ -140,12 +147,26 @@ std::int64_t parameter_count(const TransformerConfig& c) {
   const std::int64_t norm = norm_parameters(c);
   std::int64_t layers = 0;
   for (std::int64_t layer = 0; layer < c.layers; ++layer) layers = sum({layers, layer_parameters(c, layer)});
-  return sum({layers, stream_projections(c), only_if(a.per_layer.width > 0, per_layer_parameters(c)),
+  return sum({layers, stream_projections(c), last_connection_parameters(a.connections, c.d_model),
+              only_if(a.per_layer.width > 0, per_layer_parameters(c)),
               product({a.tied_head || a.images.size > 0 ? 1 : 2, c.vocab, c.d_model}),
+              product({a.unpredicted_tokens, c.d_model}),
               only_if(a.images.size > 0, product({c.d_model, a.images.values() + 2})), only_if(a.head_bias, c.vocab),
               product({(a.final_norm ? 1 : 0) + (a.embedding_norm ? 1 : 0) + (a.head_transform ? 1 : 0), norm}),
               only_if(a.head_transform, product({c.d_model, sum({c.d_model, 1})})), product({a.token_types, c.d_model}),
               only_if(a.positions == Positions::learned, product({a.unused_positions + a.max_context, c.d_model}))});
+}
+
+std::int64_t frozen_parameter_count(const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  const std::int64_t low_rank = a.latent.q_rank > 0 ? a.latent.q_rank : c.d_model;
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
+    if (a.selection.has_indexer(layer)) count = sum({count, indexer_parameters(a.selection, c.d_model, low_rank)});
+    if (a.compressed.compression(layer) == Compression::overlapping)
+      count = sum({count, compressed_indexer_parameters(a.compressed, c.d_model)});
+  }
+  return count;
 }
 
 namespace {
@@ -204,7 +225,7 @@ void validate_experts(const TransformerConfig& c) {
                 ErrorKind::usage);
   }
   for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    if (a.has_feed_forward(layer) && (!a.has_experts(layer) || a.experts.beside_dense) && a.experts.dense_width < 1)
+    if (a.has_dense(layer) && a.experts.dense_width < 1)
       throw Error("layer " + std::to_string(layer) + " has no experts and no width of its own", ErrorKind::usage);
   }
 }
@@ -219,6 +240,37 @@ void validate_latent(const TransformerConfig& c) {
                     std::to_string(latent.value_size),
                 ErrorKind::usage);
   }
+}
+
+void validate_selection(const TransformerConfig& c) {
+  const KeySelection& s = c.architecture.selection;
+  if (s.heads == 0) return;
+  const auto require = [](bool holds, const std::string& what) {
+    if (!holds) throw Error("the keys that an indexer chooses: " + what, ErrorKind::usage);
+  };
+  require(s.head_size > 0 && s.rotated >= 2 && s.rotated % 2 == 0 && s.rotated <= s.head_size,
+          "it rotates an even part of its heads, of " + std::to_string(s.head_size) + " elements; here are " +
+              std::to_string(s.rotated));
+  require(s.kept >= 1 && s.block >= 0 && s.local >= 0 && s.local <= s.kept,
+          "a query keeps one or more, with " + std::to_string(s.local) + " blocks that are kept always among " +
+              std::to_string(s.kept));
+  require(s.block == 0 || s.heads == 1 || s.heads == c.kv_heads(),
+          "its " + std::to_string(s.heads) + " heads are neither one nor a head for each of the " +
+              std::to_string(c.kv_heads()) + " of keys");
+  require(s.block > 0 || c.architecture.latent.q_rank > 0, "it reads the low rank of queries, which this model lacks");
+  require(!s.others_share || s.has_indexer(0), "the first layer has no layer before it whose choice it could take");
+}
+
+void validate_compressed(const TransformerConfig& c) {
+  const CompressedAttention& a = c.architecture.compressed;
+  if (a.q_rank == 0) return;
+  if (a.rotated < 2 || a.rotated % 2 != 0 || a.rotated > std::min(c.head_size(), a.index_size) || a.groups < 1 ||
+      c.heads % a.groups != 0 || a.group_rank < 1 || a.overlapping_rate < 1 || a.heavy_rate < 1 || a.index_heads < 1 ||
+      a.index_kept < 1 || a.layers.empty() || c.architecture.window < 1)
+    throw Error(
+        "attention to compressed keys rotates an even part of its heads and of its indexer's, has groups that "
+        "divide the heads, a window, and positive sizes",
+        ErrorKind::usage);
 }
 
 void validate_mixers(const TransformerConfig& c) {
@@ -278,6 +330,8 @@ void validate_layers(const TransformerConfig& c) {
   validate_mixers(c);
   validate_experts(c);
   validate_latent(c);
+  validate_selection(c);
+  validate_compressed(c);
   validate_shared_keys(c);
   validate_linear_bias(c);
   validate_encoder(c);

@@ -7,10 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "models/alternating_updates.h"
 #include "models/attention.h"
+#include "models/compressed_attention.h"
 #include "models/experts.h"
+#include "models/key_selection.h"
 #include "models/mixers.h"
+#include "models/streams/alternating_updates.h"
+#include "models/streams/hyper_connections.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/workload.h"
@@ -82,6 +85,9 @@ struct Experts {
   // A layer with experts also has a layer of the dense width, beside them. Each has norms of its own, and the router
   // reads the residual stream (Gemma 4).
   bool beside_dense = false;
+  // A layer with experts has a layer of the dense width, too, after them, with a norm of its own (OpenMoE).
+  bool before_dense = false;
+  std::int64_t hashed_layers = 0;  // the first layers, where a table says the experts of each token (DeepSeek V4)
 
   bool operator==(const Experts&) const = default;
 };
@@ -169,11 +175,13 @@ struct Architecture {
   BlockOrder block = BlockOrder::in_turn;
   Activation activation = Activation::silu;
   bool gated = true;             // feed-forward: w2(act(w1 x) * w3 x); otherwise w2(act(w1 x))
+  bool third_factor = false;     // w2(act(w1 x) * w3 x * w4 x), as it is with a gate that is gated itself (OpenMoE)
   bool projection_bias = false;  // of q, k and v
   bool output_bias = false;      // of the output projection
   bool feed_forward_bias = false;
   bool tied_head = false;  // the head is the embedding
   bool head_bias = false;
+  std::int64_t unpredicted_tokens = 0;  // rows of the embedding after those of the vocabulary, which the head lacks
   Positions positions = Positions::rotary;
   std::int64_t max_context = 0;  // rows of learned positions; for rotary ones what the model was trained for, 0 unknown
   std::int64_t unused_positions = 0;  // rows of learned positions before that of the first token (OPT)
@@ -192,6 +200,8 @@ struct Architecture {
   double logit_scale = 1;
   bool sinks = false;  // each head has a score of its own that no value belongs to (gpt-oss)
   LatentAttention latent = {};
+  KeySelection selection = {};
+  CompressedAttention compressed = {};  // layers with a window are those without compressed keys
   QueryGrowth query_growth = {};
   FullHeads full_heads = {};
   bool value_norm = false;  // heads of values have an RMS norm without weight (Gemma 4)
@@ -206,6 +216,7 @@ struct Architecture {
   bool final_norm = true;
   bool head_transform = false;  // a linear layer of the width, the activation and a norm stand before the head
   Images images = {};
+  HyperConnections connections = {};
   AlternatingUpdates updates = {};  // with them, layers are those of Gemma 3n
   std::int64_t low_rank = 0;        // LAuReL: attention stands beside its input plus a projection through this rank
   // Of each layer, the share of the gate's normal distribution that becomes 0 (Gemma 3n); empty: none.
@@ -240,6 +251,11 @@ struct Architecture {
   }
   bool has_experts(std::int64_t layer) const {
     return experts.count > 0 && has_feed_forward(layer) && is_one_of(experts.layers, layer, true);
+  }
+
+  // Whether the layer has a feed-forward network that all tokens run, alone or with experts.
+  bool has_dense(std::int64_t layer) const {
+    return has_feed_forward(layer) && (!has_experts(layer) || experts.beside_dense || experts.before_dense);
   }
 
   static bool is_one_of(const std::vector<bool>& layers, std::int64_t layer, bool if_empty) {
@@ -303,6 +319,8 @@ void validate(const TransformerConfig& config, std::int64_t batch);
 void validate_layers(const TransformerConfig& config);
 // Throws Error (usage) when the count overflows.
 std::int64_t parameter_count(const TransformerConfig& config);
+// Of these, those of indexers, which have no gradient.
+std::int64_t frozen_parameter_count(const TransformerConfig& config);
 
 // The forward graph. Inputs: "inputs" and "targets" int64 [B,S], the parameters by name, and the rotary tables.
 // Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. Of a model of masked tokens, negative targets

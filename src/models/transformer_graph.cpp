@@ -4,6 +4,7 @@
 #include <numbers>
 #include <optional>
 
+#include "core/warning.h"
 #include "models/experts.h"
 #include "models/mixers.h"
 #include "models/transformer.h"
@@ -71,11 +72,19 @@ class TransformerBuilder {
     if (made_of_.per_layer.width > 0) per_layer_inputs_ = per_layer_inputs(x, inputs_);
     const bool has_streams = made_of_.updates.streams > 0;
     if (has_streams) x = updates_.begin(x);
+    const std::int64_t connected = made_of_.connections.streams;
+    const bool has_connections = connected > 0;
+    if (has_connections)
+      x = broadcast(graph_, reshape(graph_, x, {tokens_, Dim(1), model_}), {tokens_, Dim(connected), model_});
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       const ScopeGuard scope(graph_, "layers." + std::to_string(i));
-      x = has_streams ? layer_of_streams(x, i) : layer(x, i);
+      x = has_streams ? layer_of_streams(x, i) : has_connections ? layer_of_connections(x, i) : layer(x, i);
     }
     if (has_streams) x = updates_.end(x);
+    if (has_connections) {
+      const ScopeGuard scope(graph_, "head_streams");
+      x = last_sum(graph_, x, made_of_.connections, made_of_.norm_epsilon);
+    }
     if (has_images()) x = class_states(x);
     return head(made_of_.final_norm ? stream_norm(x, "ln_final") : x);
   }
@@ -131,7 +140,7 @@ class TransformerBuilder {
     Value x;
     {
       const ScopeGuard scope(graph_, "token_embeddings");
-      embedding_ = weight_here({{config_.vocab, 'V'}, model_});
+      embedding_ = weight_here({{config_.vocab + made_of_.unpredicted_tokens, 'V'}, model_});
       x = embedding(graph_, embedding_, reshape(graph_, indices, {tokens_}));
       if (made_of_.embedding_scale != 1) x = scale(graph_, x, made_of_.embedding_scale);
     }
@@ -190,6 +199,8 @@ class TransformerBuilder {
     if (after) transformed = stream_norm(transformed, "ln2_after");
     Value result = add(graph_, joined, scaled(transformed, made_of_.residual_scale));
     if (of_sums) result = stream_norm(result, "ln2");
+    if (made_of_.experts.before_dense && made_of_.has_experts(index))
+      result = add(graph_, result, dense_network(stream_norm(result, "ln2_dense"), index));
     if (made_of_.per_layer.width > 0) result = add(graph_, result, from_per_layer_input(result, index));
     if (!made_of_.layer_scalars) return result;
     return mul(graph_, result,
@@ -210,6 +221,24 @@ class TransformerBuilder {
     const Value made = add(graph_, joined, stream_norm(transformed, "ln2_after"));
     const Value corrected = updates_.corrected(predicted, made);
     return updates_.with_term(corrected, from_per_layer_input(updates_.scaled_active(corrected), index));
+  }
+
+  // Streams [T,n,D], of which attention and the feed-forward network read sums.
+  Value layer_of_connections(Value streams, std::int64_t index) {
+    if (stop_point_) stop_point_();
+    const auto through = [&](const char* name, const auto& part) {
+      Connection connection;
+      {
+        const ScopeGuard scope(graph_, name);
+        connection = connect(graph_, streams, made_of_.connections, made_of_.norm_epsilon);
+      }
+      const Value made = part(connection.read);
+      const ScopeGuard scope(graph_, name);
+      streams = with_made(graph_, streams, connection, made);
+    };
+    through("attn_streams", [&](Value x) { return attention(stream_norm(x, "ln1"), index); });
+    through("ffn_streams", [&](Value x) { return feed_forward(stream_norm(x, "ln2"), index); });
+    return streams;
   }
 
   // LAuReL (Menghani et al. 2024, arXiv:2411.07501).
@@ -361,7 +390,8 @@ class TransformerBuilder {
   }
 
   struct Heads {
-    Value q, k, v;  // [B,S,heads,width]
+    Value q, k, v;   // [B,S,heads,width]
+    Value low = {};  // what queries are projected from, in latent attention
   };
 
   Heads heads_of(Value x, std::int64_t layer) {
@@ -414,7 +444,7 @@ class TransformerBuilder {
     const Value turned_k = rotate(by_head(low_parts[1], Dim(1), latent.rotated), layer);
     const Value for_all = broadcast(graph_, turned_k, {batch_, sequence_, heads, {latent.rotated, 'd'}});
     return {grown(concat(graph_, {q_parts[0], turned_q}, -1), layer), concat(graph_, {kv_parts[0], for_all}, -1),
-            kv_parts[1]};
+            kv_parts[1], low};
   }
 
   // x [B,S,heads,width], with zeros up to the width.
@@ -427,9 +457,12 @@ class TransformerBuilder {
 
   // The heads [B,S,H,value size] of attention. The op attention has one size for all heads: those of values get zeros,
   // which come out again.
-  Value attend(Heads heads, std::int64_t layer) {
+  Value attend(Heads heads, std::int64_t layer, Value kept = {}) {
     const auto by_head = [&](Value v) { return transpose(graph_, v, {0, 2, 1, 3}); };
-    const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
+    bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
+    const AttentionVariant variant = is_op && kept.valid() ? AttentionVariant::composite : config_.attention;
+    if (variant != config_.attention) warn_of_chosen_keys();
+    is_op = variant == config_.attention && is_op;
     const std::int64_t values = config_.value_size(layer);
     if (is_op && linear_bias_.valid()) {
       const BiasedHeads biased = with_bias_columns(graph_, heads.q, heads.k, linear_bias_, form(layer).scale);
@@ -441,7 +474,7 @@ class TransformerBuilder {
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);
     const Value bias = linear_bias_.valid() && !is_op ? transpose(graph_, linear_bias_, {1, 0}) : Value();
-    const Value mixed = by_head(build_attention(graph_, config_.attention, q, k, v, form(layer), sinks(), bias));
+    const Value mixed = by_head(build_attention(graph_, variant, q, k, v, form(layer), sinks(), bias, kept));
     const std::int64_t wide = graph_.type(mixed).shape[-1];
     return wide == values ? mixed : split(graph_, mixed, -1, {values, wide - values})[0];
   }
@@ -451,8 +484,10 @@ class TransformerBuilder {
 
   Value attention(Value x, std::int64_t layer) {
     const ScopeGuard scope(graph_, "attn");
+    if (made_of_.compressed.q_rank > 0) return compressed_attention(x, layer);
     const Heads heads = heads_of(x, layer);
-    const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer);
+    const Value kept = kept_keys(x, heads.low.valid() ? heads.low : x, layer);
+    const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer, kept);
     const Dim width(config_.heads * config_.value_size(layer), 'D');
     Value joined = reshape(graph_, mixed, {tokens_, width});
     if (made_of_.output_gate) {
@@ -460,6 +495,47 @@ class TransformerBuilder {
       joined = mul(graph_, joined, sigmoid(graph_, gate));
     }
     return linear(joined, config_.d_model, 'D', "output_proj", made_of_.output_bias);
+  }
+
+  Value compressed_attention(Value x, std::int64_t layer) {
+    const Compression kind = made_of_.compressed.compression(layer);
+    const Tables& tables = made_of_.has_window(layer) ? *window_rotary_ : *rotary_;
+    const bool is_op = config_.attention == AttentionVariant::flash || config_.attention == AttentionVariant::recompute;
+    if (is_op && kind != Compression::none) warn_of_chosen_keys();
+    return build_compressed_attention(graph_, made_of_.compressed, kind,
+                                      {.x = x,
+                                       .cosines = tables.cosines,
+                                       .sines = tables.sines,
+                                       .batch = batch_,
+                                       .sequence = sequence_,
+                                       .heads = config_.heads,
+                                       .size = config_.head_size(),
+                                       .window = made_of_.window,
+                                       .norm_epsilon = made_of_.norm_epsilon,
+                                       .variant = config_.attention});
+  }
+
+  // 1 at the keys that an indexer keeps, for the layer's queries; no value where these are all.
+  Value kept_keys(Value x, Value low, std::int64_t layer) {
+    const KeySelection& selection = made_of_.selection;
+    if (!selection.has_indexer(layer)) return selection.others_share ? kept_ : Value();
+    const ScopeGuard scope(graph_, "indexer");
+    kept_ = build_key_selection(graph_, selection,
+                                {.x = x,
+                                 .low = low,
+                                 .cosines = rotary_->cosines,
+                                 .sines = rotary_->sines,
+                                 .batch = batch_,
+                                 .sequence = sequence_,
+                                 .norm_epsilon = made_of_.norm_epsilon,
+                                 .norm_adds_one = made_of_.norm_adds_one});
+    return kept_;
+  }
+
+  void warn_of_chosen_keys() const {
+    warn_once("attention to chosen keys",
+              "no tiled kernel attends to keys that an indexer chooses, or to compressed ones: such layers run the "
+              "variant 'composite', with temporaries of size S x S");
   }
 
   bool has_chunks(std::int64_t layer) const {
@@ -499,20 +575,38 @@ class TransformerBuilder {
   Value activate(Value x) { return activated(graph_, made_of_.activation, x); }
 
   Value feed_forward(Value x, std::int64_t layer) {
+    if (!made_of_.has_experts(layer) || made_of_.experts.beside_dense) return dense_network(x, layer);
     const ScopeGuard scope(graph_, "ffn");
-    if (made_of_.has_experts(layer) && !made_of_.experts.beside_dense) return experts(x);
+    return experts(x, {}, layer < made_of_.experts.hashed_layers ? choices_of_table() : Value());
+  }
+
+  Value dense_network(Value x, std::int64_t layer) {
+    const ScopeGuard scope(graph_, "ffn");
     const bool has_bias = made_of_.feed_forward_bias;
     const std::int64_t width = config_.dense_width(layer);
     Value gate = scaled(linear(x, width, 'F', "w1", has_bias), made_of_.part_scales.gate);
     if (!made_of_.sparsity.empty() && made_of_.sparsity[static_cast<std::size_t>(layer)] > 0)
       gate = above_quantile(gate, made_of_.sparsity[static_cast<std::size_t>(layer)]);
+    if (const ExpertRules& rules = made_of_.experts.rules; rules.limits_all) {
+      const Value joined = limited_swiglu(graph_, gate, linear(x, width, 'F', "w3", has_bias), rules);
+      return linear(joined, config_.d_model, 'D', "w2", has_bias);
+    }
     Value inner = activate(gate);
     if (made_of_.gated) inner = mul(graph_, inner, linear(x, width, 'F', "w3", has_bias));
+    if (made_of_.third_factor) inner = mul(graph_, inner, linear(x, width, 'F', "w4", has_bias));
     return scaled(linear(inner, config_.d_model, 'D', "w2", has_bias), made_of_.part_scales.feed_forward);
   }
 
+  // The experts [T,k] of each token, from the layer's table.
+  Value choices_of_table() {
+    const std::int64_t chosen = made_of_.experts.per_token;
+    const TensorType type{DType::fp32, {{config_.vocab, 'V'}, Dim(chosen)}};
+    const Value table = input(graph_, graph_.scope() + "." + std::string(kExpertTable), type, Role::constant);
+    return cast(graph_, embedding(graph_, table, reshape(graph_, inputs_, {tokens_})), DType::int64);
+  }
+
   // The router reads `routed_by`, or x.
-  Value experts(Value x, Value routed_by = {}) {
+  Value experts(Value x, Value routed_by = {}, Value choices = {}) {
     const Experts& experts = made_of_.experts;
     return build_experts(graph_, x,
                          {.experts = experts.count,
@@ -522,8 +616,9 @@ class TransformerBuilder {
                           .shared_d_ff = experts.shared_width,
                           .shared_gate = experts.shared_gate,
                           .activation = made_of_.activation,
+                          .third_factor = made_of_.third_factor,
                           .rules = experts.rules},
-                         &routings_, routed_by);
+                         &routings_, routed_by, choices);
   }
 
   Value experts_beside(Value stream) {
@@ -587,6 +682,7 @@ class TransformerBuilder {
   Value inputs_, embedding_, linear_bias_;
   std::optional<Tables> rotary_, window_rotary_;
   std::optional<Value> query_growth_;
+  Value kept_;                                    // of the last layer with an indexer
   std::optional<Heads> full_keys_, window_keys_;  // of the last layer of the kind that has its own
   std::vector<Value> per_layer_inputs_;
   StreamUpdates updates_{graph_, made_of_.updates, made_of_.norm_epsilon};

@@ -77,6 +77,30 @@ TEST(Architectures, hold_the_parameters_that_are_counted) {
   }
 }
 
+TEST(Architectures, freeze_the_parameters_of_indexers_alone) {
+  for (const TransformerConfig& config : testing::architectures()) {
+    const ParameterCounts counts = count_parameters(build_transformer(config, 1), {.mode = Mode::forward_backward});
+    EXPECT_EQ(counts.all, parameter_count(config)) << config.name;
+    EXPECT_EQ(counts.all - counts.trainable, frozen_parameter_count(config)) << config.name;
+    const bool has_indexer =
+        config.name == "chosen_keys" || config.name == "chosen_blocks" || config.name == "compressed_keys";
+    EXPECT_EQ(frozen_parameter_count(config) > 0, has_indexer) << config.name;
+  }
+}
+
+// With the values that both have, in a context of 13 keys.
+TEST(Architectures, attend_to_everything_where_an_indexer_keeps_all) {
+  TransformerConfig config = testing::small_transformer("chosen", {});
+  config.architecture.head_size = 10;
+  config.architecture.rotary.share = 0.4;
+  config.architecture.latent = {.kv_rank = 9, .q_rank = 11, .rotated = 4, .value_size = 7};
+  const HostTensor plain = results(config, "cpu").at("loss");
+  config.architecture.selection = {.heads = 2, .head_size = 6, .rotated = 4, .kept = 13};
+  EXPECT_EQ(results(config, "cpu").at("loss").data, plain.data);
+  config.architecture.selection.kept = 3;
+  EXPECT_NE(results(config, "cpu").at("loss").data, plain.data);
+}
+
 TEST(Architectures, agree_with_the_double_precision_reference_eager_and_compiled) {
   for (TransformerConfig config : testing::architectures()) {
     const Tensors expected = results(config, "reference");

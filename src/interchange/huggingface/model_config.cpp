@@ -191,11 +191,14 @@ void name_by_class(Json& fields) {
   // The first files of OLMo's own code have the model_type that transformers took later.
   const bool is_old_olmo = type != fields.end() && *type == "olmo" && fields.contains("d_model");
   if (is_old_olmo) fields["model_type"] = "hf_olmo";
-  if (type != fields.end() && !(type->is_string() && type->get<std::string>().empty())) return;
   const auto classes = fields.find("architectures");
   if (classes == fields.end() || !classes->is_array() || classes->empty() || !(*classes)[0].is_string()) return;
   const auto family = std::ranges::find(families(), (*classes)[0].get<std::string>(), &Family::class_name);
-  if (family != families().end()) fields["model_type"] = (*family)->model_type;
+  if (family == families().end()) return;
+  // OpenMoE's own code has the fields of Llama's class, and its files have Llama's model_type.
+  const bool is_borrowed = type != fields.end() && *type == "llama" && (*family)->model_type == "openmoe";
+  const bool is_missing = type == fields.end() || (type->is_string() && type->get<std::string>().empty());
+  if (is_missing || is_borrowed) fields["model_type"] = (*family)->model_type;
 }
 
 // The object at the end of "a.b", or null where one of them is missing or empty.
@@ -250,7 +253,7 @@ Json text_model_of(Json fields, std::string_view what, std::vector<std::string>&
       continue;
     }
     Json found = *inner;
-    if (!found.contains("model_type")) found["model_type"] = outer->family;
+    if (!found.contains("model_type") || outer->is_always) found["model_type"] = outer->family;
     const auto quantised = fields.find("quantization_config");
     if (quantised != fields.end() && !found.contains("quantization_config")) found["quantization_config"] = *quantised;
     fields = std::move(found);

@@ -10,6 +10,7 @@
 #include "core/first_call_clock.h"
 #include "core/types/enum_names.h"
 #include "models/attention.h"
+#include "models/transformer.h"
 #include "passes/training/training.h"
 #include "predict/block_memory.h"
 #include "predict/cards/datasheet.h"
@@ -56,6 +57,8 @@ void describe_parameters(const RunConfig& config, Record& record) {
     const ParameterCounts counts = count_parameters(config.workload->build(), options);
     record.model.parameters = counts.all;
     trainable = counts.trainable;
+  } else if (const TransformerConfig* model = config.workload->transformer()) {
+    trainable -= frozen_parameter_count(*model);
   }
   if (runs_backward(options.mode)) record.trainable_parameters = trainable;
 }

@@ -160,6 +160,12 @@ TEST(Verify, agrees_where_elements_of_a_gradient_are_mathematically_zero) {
               HasSubstr("elements of layers.0.attn.k_proj.bias have a gradient that is 0 but for rounding"));
 }
 
+TEST(Verify, has_zeros_where_the_parameters_of_an_indexer_have_no_gradient) {
+  const ProgramResult result = verify_a_step_of_two_devices("glm_moe_dsa");
+  EXPECT_EQ(result.exit_code, 0) << result.output << result.error;
+  EXPECT_THAT(result.output, HasSubstr("grad.layers.0.attn.indexer.queries.weight"));
+}
+
 TEST(Verify, finds_the_same_bits_where_backward_computes_activations_again) {
   const TemporaryFolder folder;
   const std::string results = folder / "r";

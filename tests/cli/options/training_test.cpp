@@ -9,6 +9,7 @@
 
 #include "ridgepoint/error.h"
 #include "run/session/session.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -73,6 +74,14 @@ TEST(TrainingOptions, count_what_is_frozen_as_not_trainable) {
   const Record record = describe_run(expand_training({"--frozen", "token_embeddings"})[0], Experiment::bench);
   EXPECT_EQ(record.model.parameters, 2986624);
   EXPECT_EQ(record.trainable_parameters, 2986624 - 10000 * 128);
+}
+
+TEST(TrainingOptions, count_the_parameters_of_indexers_as_not_trainable) {
+  const std::string model = source_folder() / "tests/golden/families/glm_moe_dsa";
+  const Record record = describe_run(expand_training({"--model", model})[0], Experiment::bench);
+  // Of one layer of two: queries, keys with their norm, and weights of heads.
+  const std::int64_t indexer = 6 * 7 * 11 + 7 * 24 + 2 * 7 + 6 * 24;
+  EXPECT_EQ(record.trainable_parameters, record.model.parameters - indexer);
 }
 
 std::int64_t trainable(const std::vector<std::string>& arguments) {

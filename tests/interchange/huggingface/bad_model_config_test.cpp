@@ -39,11 +39,78 @@ TEST(BadModelConfig, an_unknown_family_is_named_with_what_is_missing_and_the_nea
   EXPECT_THAT(refusal(R"({"model_type": "rwkv"})"),
               AllOf(HasSubstr("'rwkv', a family that is not supported: it has recurrent layers"),
                     HasSubstr("docs/models.md lists the ")));
-  EXPECT_THAT(refusal(R"({"model_type": "molmo"})"), HasSubstr("it has code of its own; docs/models.md lists"));
+  EXPECT_THAT(refusal(R"({"model_type": "falcon_mamba"})"),
+              HasSubstr("it has state-space layers of the first Mamba; docs/models.md lists"));
   EXPECT_THAT(refusal(R"({"model_type": "lama"})"), HasSubstr("the nearest is 'llama'"));
   EXPECT_THAT(refusal(R"({"hidden_size": 64})"), HasSubstr("is missing, and 'architectures', too"));
   EXPECT_THAT(refusal(R"({"model_type": "bart"})"), HasSubstr("it has a decoder that attends to an encoder"));
   EXPECT_THAT(refusal(R"({"model_type": 7})"), HasSubstr("it must be a string"));
+}
+
+TEST(BadModelConfig, of_openmoe_with_what_its_networks_do_not_have_is_refused) {
+  const auto of = [](std::string_view fields) {
+    return refusal("{\"architectures\": [\"OpenMoeForCausalLM\"], " + std::string(fields) + "}");
+  };
+  EXPECT_THAT(of(R"("hidden_act": "silu")"), HasSubstr("'hidden_act' is not swiglu"));
+  EXPECT_THAT(of(R"("mlp_gated": false)"), HasSubstr("'mlp_gated' is false"));
+  EXPECT_THAT(of(R"("topk": 33)"), HasSubstr("'topk' is 33, but a layer has 32 experts"));
+  EXPECT_THAT(of(R"("moe_layer_interval": 25)"), HasSubstr("none would have experts"));
+  EXPECT_THAT(of(R"("router_noisy_policy": "Jitter")"), HasSubstr("random noise at the router"));
+}
+
+TEST(BadModelConfig, of_molmo_with_other_norms_heads_or_widths_is_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "molmo", "layer_norm_type": "default"})"), HasSubstr("is not rms"));
+  EXPECT_THAT(refusal(R"({"model_type": "molmo", "weight_tying": true})"), HasSubstr("'weight_tying' is true"));
+  EXPECT_THAT(refusal(R"({"model_type": "molmo", "intermediate_size": 37})"), HasSubstr("so it is even"));
+  EXPECT_THAT(refusal(R"({"model_type": "molmo", "clip_qkv": 8})"), HasSubstr("'clip_qkv' is 8"));
+}
+
+TEST(BadModelConfig, indexers_that_do_not_fit_are_refused) {
+  const auto v32 = [](std::string_view fields) {
+    return refusal("{\"model_type\": \"deepseek_v32\", " + std::string(fields) + "}");
+  };
+  EXPECT_THAT(v32(R"("index_head_dim": 32)"), HasSubstr("is 32, less than the 64 elements that are rotated"));
+  EXPECT_THAT(v32(R"("q_lora_rank": null)"), HasSubstr("the indexer reads the low rank of queries"));
+  EXPECT_THAT(v32(R"("index_topk": 0)"), HasSubstr("'index_topk' is 0"));
+  const auto glm = [](std::string_view fields) {
+    return refusal("{\"model_type\": \"glm_moe_dsa\", \"num_hidden_layers\": 4, \"first_k_dense_replace\": 1, " +
+                   std::string(fields) + "}");
+  };
+  EXPECT_THAT(glm(R"("indexer_types": ["shared", "full", "full", "full"])"), HasSubstr("begins with a shared layer"));
+  EXPECT_THAT(glm(R"("indexer_types": ["full", "half", "full", "full"])"), HasSubstr("entries are full or shared"));
+  EXPECT_THAT(glm(R"("index_topk_pattern": "FXFF")"), HasSubstr("entries are full or shared"));
+  EXPECT_THAT(glm(R"("index_topk_pattern": "F")"), HasSubstr("must be a list of 4 entries"));
+  EXPECT_THAT(glm(R"("mlp_layer_types": ["dense", "sparse", "thin", "sparse"])"), HasSubstr("entries are \"sparse\""));
+  EXPECT_THAT(glm(R"("mlp_layer_types": ["dense", "dense", "dense", "dense"])"), HasSubstr("no layer with experts"));
+  const auto m3 = [](std::string_view fields) {
+    return refusal(R"({"model_type": "minimax_m3_vl_text", "num_hidden_layers": 1, "layer_types":
+        ["minimax_m3_sparse"], )" +
+                   std::string(fields) + "}");
+  };
+  EXPECT_THAT(m3(R"("index_n_heads": 3)"), HasSubstr("neither one nor a head for each of the 4 of keys"));
+  EXPECT_THAT(m3(R"("index_head_dim": 32)"), HasSubstr("less than the 64 elements that are rotated"));
+  EXPECT_THAT(m3(R"("index_local_blocks": 17)"), HasSubstr("17 blocks that are kept always among 16"));
+  EXPECT_THAT(m3(R"("rotary_dim": 7)"), HasSubstr("must be an even part of a head"));
+  EXPECT_THAT(m3(R"("moe_layer_freq": [0])"), HasSubstr("names no layer with experts"));
+  EXPECT_THAT(m3(R"("hidden_act": "gelu")"), HasSubstr("is neither silu nor swigluoai"));
+  EXPECT_THAT(refusal(R"({"model_type": "minimax_m3_vl_text", "num_hidden_layers": 1, "layer_types": ["sparse"]})"),
+              HasSubstr("full_attention and minimax_m3_sparse are supported"));
+}
+
+TEST(BadModelConfig, of_deepseek_v4_that_contradicts_itself_is_refused) {
+  const auto of = [](std::string_view fields) {
+    return refusal("{\"model_type\": \"deepseek_v4\", \"num_hidden_layers\": 2, " + std::string(fields) + "}");
+  };
+  EXPECT_THAT(of(R"("compress_ratios": [4, 5])"), HasSubstr("entries are 0, 4 and 128"));
+  EXPECT_THAT(of(R"("compress_ratios": [4])"), HasSubstr("must be a list of 2 entries"));
+  EXPECT_THAT(of(R"("qk_rope_head_dim": 130)"), HasSubstr("must be an even part of index_head_dim, 128"));
+  EXPECT_THAT(of(R"("o_groups": 7)"), HasSubstr("does not divide the 64 heads"));
+  EXPECT_THAT(of(R"("num_key_value_heads": 2)"), HasSubstr("is not 1; one head"));
+  EXPECT_THAT(of(R"("mlp_layer_types": ["moe", "hash_moe"])"), HasSubstr("the first layers are hash_moe"));
+  EXPECT_THAT(of(R"("scoring_func": "relu")"), HasSubstr("is neither sqrtsoftplus nor softmax nor sigmoid"));
+  EXPECT_THAT(of(R"("num_experts_per_tok": 257)"), HasSubstr("a layer has 256 experts"));
+  EXPECT_THAT(of(R"("norm_topk_prob": false)"), HasSubstr("divides the weights always"));
+  EXPECT_THAT(of(R"("n_shared_experts": 2)"), HasSubstr("'n_shared_experts' is not 1"));
 }
 
 TEST(BadModelConfig, heads_that_divide_nothing_are_refused) {
@@ -288,8 +355,8 @@ TEST(BadModelConfig, a_model_with_images_needs_a_text_model_that_is_known) {
               HasSubstr("'mamba', a family that is not supported: it has state-space layers of the first Mamba"));
   EXPECT_THAT(refusal(R"({"model_type": "internvl_chat", "llm_config": 3})"), HasSubstr("must be an object"));
   EXPECT_THAT(refusal(R"({"model_type": "internvl_chat"})"), HasSubstr("'model_type' is missing"));
-  EXPECT_THAT(refusal(R"({"architectures": ["OpenMoeForCausalLM"]})"),
-              HasSubstr(R"(names no class that is known: ["OpenMoeForCausalLM"])"));
+  EXPECT_THAT(refusal(R"({"architectures": ["UnknownForCausalLM"]})"),
+              HasSubstr(R"(names no class that is known: ["UnknownForCausalLM"])"));
 }
 
 TEST(BadModelConfig, text_that_is_no_json_object_is_refused) {

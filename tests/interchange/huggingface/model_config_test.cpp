@@ -429,6 +429,111 @@ TEST(ModelConfig, of_a_hybrid_says_what_mixes_the_tokens_of_a_layer) {
   EXPECT_EQ(lfm2.d_ff, 4608);
 }
 
+TEST(ModelConfig, of_openmoe_is_known_by_its_class_and_has_networks_of_three_factors) {
+  const ModelConfig model = parse(R"({"model_type": "llama", "architectures": ["OpenMoeForCausalLM"],
+      "hidden_act": "swiglu", "head_dim": 128, "intermediate_size": 8192, "hidden_size": 2048, "num_hidden_layers": 24,
+      "num_attention_heads": 24, "num_key_value_heads": 24, "vocab_size": 256384, "num_experts": 32, "router_topk": 2,
+      "moe_layer_interval": 6, "rms_norm_eps": 1e-06})");
+  const Architecture& a = model.config.architecture;
+  EXPECT_EQ(a.family, "openmoe");
+  EXPECT_TRUE(a.third_factor && a.experts.before_dense && !a.experts.normalised);
+  EXPECT_TRUE(a.has_experts(5) && !a.has_experts(4) && a.has_dense(5));
+  EXPECT_EQ(a.query_scale, 1);
+  EXPECT_THAT(model.notes, ElementsAre(HasSubstr("the model's own code limits the tokens of an expert")));
+  EXPECT_EQ(parameter_count(model.config), 11'855'046'656);
+}
+
+TEST(ModelConfig, of_openmoe_without_model_type_has_the_fields_of_its_first_files) {
+  const TransformerConfig c = config_of(R"({"architectures": ["OpenMoeForCausalLM"], "hidden_act": "swiglu",
+      "layer_norm_epsilon": 1e-05, "topk": 3, "gated": true, "noisy_policy": null})");
+  EXPECT_EQ(c.architecture.experts.per_token, 3);
+  EXPECT_EQ(c.architecture.norm_epsilon, 1e-5);
+  EXPECT_EQ(parameter_count(c), 11'855'046'656);
+}
+
+TEST(ModelConfig, of_molmo_has_embeddings_that_the_head_lacks_and_norms_where_the_file_says) {
+  const TransformerConfig c = config_of(R"({"model_type": "molmo", "vocab_size": 152064, "embedding_size": 152064,
+      "qkv_bias": true, "rope_theta": 1000000.0, "weight_tying": false})");
+  EXPECT_EQ(c.d_ff, 18944);
+  EXPECT_EQ(c.architecture.unpredicted_tokens, 128);
+  EXPECT_TRUE(c.architecture.projection_bias);
+  EXPECT_EQ(parameter_count(c), 7'616'075'264);
+  const Architecture after =
+      config_of(R"({"model_type": "molmo", "norm_after": true, "attention_layer_norm": true})").architecture;
+  EXPECT_EQ(after.placement, NormPlacement::after);
+  EXPECT_EQ(after.projection_norm, ProjectionNorm::whole);
+}
+
+TEST(ModelConfig, of_deepseek_v32_chooses_keys_in_every_layer) {
+  const TransformerConfig c = config_of(R"({"model_type": "deepseek_v32"})");
+  const KeySelection& s = c.architecture.selection;
+  EXPECT_EQ(s, (KeySelection{.heads = 64, .head_size = 128, .rotated = 64, .kept = 2048}));
+  EXPECT_TRUE(s.keeps_all(2048) && !s.keeps_all(2049));
+  // Those of deepseek_v3, and in each layer queries, keys with their norm, and weights of heads.
+  const std::int64_t indexer = 1536 * 64 * 128 + 7168 * 128 + 2 * 128 + 7168 * 64;
+  EXPECT_EQ(parameter_count(c), 671'026'404'352 + 61 * indexer);
+}
+
+TEST(ModelConfig, of_glm_moe_dsa_may_share_what_a_layer_has_chosen) {
+  const auto selection = [](std::string_view more) {
+    return config_of(fmt::format(R"({{"model_type": "glm_moe_dsa", "num_hidden_layers": 6{}}})", more))
+        .architecture.selection;
+  };
+  const auto layers = [](const KeySelection& s) {
+    std::vector<std::int64_t> own;
+    for (std::int64_t layer = 0; layer < 6; ++layer) {
+      if (s.has_indexer(layer)) own.push_back(layer);
+    }
+    return own;
+  };
+  EXPECT_THAT(selection("").layers, IsEmpty());
+  EXPECT_FALSE(selection("").others_share);
+  EXPECT_THAT(layers(selection(R"(, "index_topk_freq": 2)")), ElementsAre(0, 1, 3, 5));
+  EXPECT_THAT(layers(selection(R"(, "index_topk_pattern": "FSSFSS")")), ElementsAre(0, 3));
+  const KeySelection named =
+      selection(R"(, "indexer_types": ["full", "shared", "full", "shared", "full", "shared"], "index_topk": 64)");
+  EXPECT_THAT(layers(named), ElementsAre(0, 2, 4));
+  EXPECT_TRUE(named.others_share);
+  EXPECT_EQ(named.kept, 64);
+  const TransformerConfig dense = config_of(R"({"model_type": "glm_moe_dsa", "num_hidden_layers": 2,
+      "mlp_layer_types": ["sparse", "dense"], "first_k_dense_replace": 1})");
+  EXPECT_THAT(dense.architecture.experts.layers, ElementsAre(true, false));
+}
+
+TEST(ModelConfig, of_minimax_m3_chooses_blocks_of_keys_and_has_swiglu_in_limits_everywhere) {
+  const TransformerConfig c = config_of(R"({"model_type": "minimax_m3_vl", "vision_config": {}, "text_config": {
+      "model_type": "minimax_m2", "hidden_act": "swigluoai", "num_hidden_layers": 2, "moe_layer_freq": [true, false],
+      "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 8, "rotary_dim": 4, "hidden_size": 32,
+      "sparse_attention_config": {"sparse_attention_freq": [false, true], "sparse_block_size": 16,
+      "sparse_index_dim": 8, "sparse_local_block": 1, "sparse_num_index_heads": 1, "sparse_topk_blocks": 2}}})");
+  const Architecture& a = c.architecture;
+  EXPECT_EQ(a.family, "minimax_m3_vl_text");
+  EXPECT_TRUE(a.norm_adds_one && a.experts.rules.limits_all && a.experts.rules.has_correction);
+  EXPECT_TRUE(a.has_experts(0) && !a.has_experts(1));
+  EXPECT_TRUE(!a.selection.has_indexer(0) && a.selection.has_indexer(1) && !a.selection.others_share);
+  EXPECT_EQ(a.selection.rotated, 4);
+  EXPECT_TRUE(a.selection.keeps_all(32) && !a.selection.keeps_all(33));
+  EXPECT_EQ(config_of(R"({"model_type": "minimax_m3_vl_text"})").architecture.selection.heads, 0);
+}
+
+TEST(ModelConfig, of_deepseek_v4_compresses_keys_and_connects_streams) {
+  const TransformerConfig c = config_of(R"({"model_type": "deepseek_v4", "num_hidden_layers": 4,
+      "compress_ratios": [0, 4, 128, 4], "rope_theta": 10000, "compress_rope_theta": 160000, "rope_scaling":
+      {"type": "yarn", "factor": 16, "beta_fast": 32, "beta_slow": 1, "original_max_position_embeddings": 65536}})");
+  const Architecture& a = c.architecture;
+  EXPECT_THAT(a.compressed.layers,
+              ElementsAre(Compression::none, Compression::overlapping, Compression::heavy, Compression::overlapping));
+  EXPECT_TRUE(a.has_window(0) && !a.has_window(1));
+  EXPECT_EQ(a.connections, (HyperConnections{.streams = 4, .iterations = 20}));
+  EXPECT_EQ(a.rotary.theta, 160000);
+  EXPECT_EQ(a.rotary.scaling, RotaryScaling::yarn);
+  EXPECT_EQ(a.rotary.amplitude, 1);
+  EXPECT_EQ(a.window_rotary.theta, 10000);
+  EXPECT_EQ(rotated_width(c, 1), 64);
+  EXPECT_EQ(a.experts.hashed_layers, 3);
+  EXPECT_EQ(a.experts.rules.scores, RouterScores::sqrt_softplus);
+}
+
 TEST(ModelConfig, of_yarn_has_its_amplitude) {
   const auto rotary = [](const std::string& more) {
     return config_of(
@@ -468,6 +573,13 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
       R"({"model_type": "qwen2_moe", "use_sliding_window": true, "max_window_layers": 5})",
       R"({"model_type": "qwen3_moe", "use_sliding_window": true})",
       R"({"model_type": "dbrx", "attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500000}})",
+      R"({"model_type": "molmo", "norm_after": true, "attention_layer_norm": true, "embedding_size": 512})",
+      R"({"model_type": "glm_moe_dsa", "index_topk_freq": 4, "mlp_layer_types": null})",
+      R"({"model_type": "minimax_m3_vl_text", "num_hidden_layers": 2, "layer_types": ["full_attention",
+          "minimax_m3_sparse"], "mlp_layer_types": ["dense", "sparse"], "index_block_size": 64})",
+      R"({"model_type": "deepseek_v4", "num_hidden_layers": 3, "compress_ratios": [4, 0, 128], "num_hash_layers": 1,
+          "scoring_func": "sigmoid", "rope_scaling": {"type": "yarn", "factor": 16,
+          "original_max_position_embeddings": 65536}})",
       R"({"model_type": "phimoe", "lm_head_bias": true, "attention_bias": true, "sliding_window": 64, "rope_scaling": {
           "type": "longrope", "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 4096,
           "short_factor": )" +
@@ -489,7 +601,7 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
     EXPECT_EQ(back.config.d_ff, config.d_ff) << text;
     for (const std::string& note : back.notes)
       EXPECT_THAT(note, ::testing::AnyOf(HasSubstr("load-balancing"), HasSubstr("samples"), HasSubstr("masked"),
-                                         HasSubstr("its class")))
+                                         HasSubstr("its class"), HasSubstr("own code"), HasSubstr("text model")))
           << text;
   }
 }

@@ -33,6 +33,8 @@ constexpr std::string_view kModels[] = {"baichuan",
                                         "deepseek",
                                         "deepseek_v2",
                                         "deepseek_v3",
+                                        "deepseek_v32",
+                                        "deepseek_v4",
                                         "ernie4_5",
                                         "ernie4_5_moe",
                                         "exaone4",
@@ -50,6 +52,7 @@ constexpr std::string_view kModels[] = {"baichuan",
                                         "glm",
                                         "glm4",
                                         "glm4_moe",
+                                        "glm_moe_dsa",
                                         "gpt2",
                                         "gpt2_erf",
                                         "gpt_bigcode",
@@ -77,10 +80,13 @@ constexpr std::string_view kModels[] = {"baichuan",
                                         "minicpm",
                                         "minicpm3",
                                         "minimax_m2",
+                                        "minimax_m3",
                                         "ministral3",
                                         "mistral",
                                         "mixtral",
                                         "mixtral_auxiliary",
+                                        "molmo",
+                                        "molmo_after",
                                         "mpt",
                                         "nemotron_h",
                                         "nemotron_h_latent",
@@ -89,6 +95,7 @@ constexpr std::string_view kModels[] = {"baichuan",
                                         "olmo2",
                                         "olmo3",
                                         "olmoe",
+                                        "openmoe",
                                         "opt",
                                         "orion",
                                         "phi",
@@ -118,8 +125,11 @@ constexpr std::string_view kModels[] = {"baichuan",
 // The gradient of a tensor of the files, from those of the parameters that it holds.
 HostTensor stored_gradient(const StoredWeight& weight, Program& program) {
   HostTensor stored(TensorType{DType::fp32, weight.shape});
-  for (std::size_t part = 0; part < weight.parts.size(); ++part)
-    WeightRows(weight, part).write(program.read_output("grad." + weight.parts[part].parameter), stored);
+  for (std::size_t part = 0; part < weight.parts.size(); ++part) {
+    const std::string gradient = "grad." + weight.parts[part].parameter;
+    if (program.graph().find_output(gradient))  // a frozen parameter has none, and the files have zeros
+      WeightRows(weight, part).write(program.read_output(gradient), stored);
+  }
   return stored;
 }
 

@@ -242,7 +242,7 @@ TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& d) {
   Architecture& a = c.architecture;
   a.max_context = fields.size(d.positions_key, d.max_positions);
   a.norm_epsilon = fields.positive(d.epsilon_key, d.epsilon);
-  a.activation = read_activation(fields, d.activation_key, d.activation);
+  if (!d.activation_key.empty()) a.activation = read_activation(fields, d.activation_key, d.activation);
   a.tied_head = fields.flag("tie_word_embeddings", d.tied);
   note_dropout(fields,
                {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout",
@@ -263,7 +263,7 @@ void write_decoder(const TransformerConfig& c, Json& fields, const DecoderDefaul
   fields["head_dim"] = c.head_size();
   at(keys.positions_key) = a.max_context > 0 ? a.max_context : c.context;
   at(keys.epsilon_key) = a.norm_epsilon;
-  at(keys.activation_key) = activation_name(a.activation);
+  if (!keys.activation_key.empty()) at(keys.activation_key) = activation_name(a.activation);
   fields["tie_word_embeddings"] = a.tied_head;
   fields["attention_dropout"] = 0.0;
   fields["pad_token_id"] = nullptr;  // the defaults of many families lie outside small vocabularies

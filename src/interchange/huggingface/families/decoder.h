@@ -30,7 +30,7 @@ struct DecoderDefaults {
   double epsilon = 1e-6;
   bool tied = false;
   std::string_view intermediate_key = "intermediate_size";
-  std::string_view activation_key = "hidden_act";
+  std::string_view activation_key = "hidden_act";  // empty: the family reads it itself
   std::string_view activation = "silu";
   std::optional<double> theta = 10000;  // of rotary embedding; empty: the family reads it itself, or has none
   RotaryShare rotary_share = RotaryShare::whole;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "interchange/safetensors_names.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -67,6 +69,21 @@ void set_expert_layers(TransformerConfig& config, const std::vector<bool>& layer
   config.architecture.experts.dense_width = config.architecture.experts.layers.empty() ? 0 : dense_width;
 }
 
+std::optional<std::vector<bool>> read_sparse_layers(ConfigFields& fields, const TransformerConfig& config) {
+  constexpr std::string_view kKey = "mlp_layer_types";
+  const Json* list = fields.find(kKey);
+  if (list == nullptr) return std::nullopt;
+  std::vector<bool> layers;
+  for (const Json& entry : entries_of_layers(fields, kKey, *list, config.layers)) {
+    if (entry != "sparse" && entry != "dense")
+      fields.fail(kKey,
+                  fmt::format("has the entry {}; entries are \"sparse\" or \"dense\"", printable(dump_json(entry))));
+    layers.push_back(entry == "sparse");
+  }
+  if (std::ranges::find(layers, true) == layers.end()) fields.fail(kKey, "names no layer with experts");
+  return layers;
+}
+
 void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::int64_t absent_first,
                         std::int64_t absent_width, std::string_view key) {
   const Experts& experts = config.architecture.experts;
@@ -77,6 +94,7 @@ void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::in
     const std::int64_t width = in->size("intermediate_size", absent_width);
     std::vector<bool> layers;
     for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back(layer >= first);
+    if (const auto named = read_sparse_layers(*in, config)) layers = *named;
     set_expert_layers(config, layers, width);
   }
   std::int64_t first = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,9 +25,11 @@ struct ExpertDefaults {
 
 // Which layers have experts, and the width of the others, which is the field "intermediate_size".
 void set_expert_layers(TransformerConfig& config, const std::vector<bool>& layers, std::int64_t dense_width);
-// Layers from the field `key` on have experts.
+// Layers from the field `key` on have experts, unless the list "mlp_layer_types" says which: "sparse" or "dense".
 void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::int64_t absent_first,
                         std::int64_t absent_width, std::string_view key = "first_k_dense_replace");
+// Which layers have experts, from that list; empty where the file has none.
+std::optional<std::vector<bool>> read_sparse_layers(ConfigFields& fields, const TransformerConfig& config);
 // The fields of mixtures after DeepSeek's: moe_intermediate_size, n_routed_experts, n_shared_experts, n_group,
 // topk_group, routed_scaling_factor and norm_topk_prob.
 struct DeepSeekExperts {

@@ -21,7 +21,8 @@ namespace ridgepoint {
   EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) EACH(bloom) EACH(mpt) EACH(bert) EACH(roberta) EACH(vit) EACH(minicpm) \
   EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion) EACH(chatglm) EACH(hf_olmo) \
   EACH(qwen3_next) EACH(qwen3_5_text) EACH(qwen3_5_moe_text) EACH(nemotron_h) EACH(granitemoehybrid) EACH(falcon_h1) \
-  EACH(mamba2) EACH(lfm2) EACH(lfm2_moe)
+  EACH(mamba2) EACH(lfm2) EACH(lfm2_moe) EACH(openmoe) EACH(molmo) \
+  EACH(deepseek_v32) EACH(glm_moe_dsa) EACH(minimax_m3_vl_text) EACH(deepseek_v4)
 // clang-format on
 #define DECLARE(name) extern const Family family_##name;
 RIDGEPOINT_FAMILIES(DECLARE)
@@ -38,10 +39,6 @@ constexpr Lacking kLacking[] = {
     {"t5", "a decoder that attends to an encoder, and relative positions"},
     {"bart", "a decoder that attends to an encoder"},
     {"whisper", "a decoder that attends to an encoder"},
-    {"molmo", "code of its own"},
-    {"deepseek_v32", "attention to keys that an indexer chooses"},
-    {"glm_moe_dsa", "attention to keys that an indexer chooses"},
-    {"deepseek_v4", "attention to keys that an indexer chooses, and several streams"},
     {"jamba", "state-space layers of the first Mamba"},
     {"mamba", "state-space layers of the first Mamba"},
     {"falcon_mamba", "state-space layers of the first Mamba"},
@@ -84,7 +81,7 @@ constexpr OuterModel kOuter[] = {
     {"lfm2_vl", "text_config", "lfm2"},
     {"minicpmv", "", "llama"},
     {"minicpmv4_6", "text_config", ""},
-    {"minimax_m3_vl", "text_config", ""},
+    {"minimax_m3_vl", "text_config", "minimax_m3_vl_text", false, true},
     {"bunny-phi", "", "phi"},
     {"phi3_v", "", "phi3"},
     {"omni_speech_llama", "", "llama"},

@@ -24,6 +24,8 @@ enum class StoredExperts : std::uint8_t { one_by_one, halves, transposed, altern
 // The modules of the files. Empty: the family has no such module.
 struct WeightNames {
   std::string_view model = "model.", embedding = "embed_tokens", positions = {}, layers = "layers", final_norm = "norm";
+  std::string_view more_embeddings =
+      {};  // the tensor of Architecture::unpredicted_tokens; `embedding` is then one, too
   std::string_view embedding_norm = {}, token_types = {};
   std::string_view head = "lm_head", head_transform = {}, head_norm = {};
   // Of a layer. `qkv` and `gate_up` pack several projections into one weight.
@@ -34,6 +36,7 @@ struct WeightNames {
   bool up_before_gate = false;  // in gate_up
   std::string_view down = "down_proj";
   std::string_view experts = "mlp", expert_gate = gate, expert_up = up, expert_down = down;
+  std::string_view router_tensor = {};  // in place of the weight of the module `router`
   std::string_view router = "gate", shared_expert = "shared_expert", correction = "gate.e_score_correction_bias";
   bool shared_expert_in_layer = false;  // a module of the layer, not of the experts
   bool correction_is_row = false;       // [1, experts]
@@ -46,6 +49,7 @@ struct WeightNames {
   bool is_transposed = false;     // linear layers are [in, out]: Conv1D
   bool qkv_by_group = false;      // `qkv` has the queries, the key and the value of a head of keys together
   bool adjacent_pairs = false;    // rotary embedding turns elements 2i and 2i + 1, as this program does
+  bool indexer_adjacent_pairs = false;  // and that of an indexer
   // Of a layer whose tokens are mixed otherwise than by attention (models/mixers.h).
   std::string_view mixer = {}, convolution = "conv1d";
   bool delta_by_group = false;  // the projections of each head of keys lie together, in two tensors (Qwen3-Next)
@@ -111,6 +115,7 @@ struct OuterModel {
   std::string_view place = {};
   std::string_view family = {};  // of the text model, where its own model_type does not say it
   bool is_name = false;          // another name alone: there is nothing beside the text model
+  bool is_always = false;        // the text model's own model_type is not what it is
 };
 const OuterModel* find_outer_model(std::string_view model_type);  // null for others
 // The modules of such models that hold the text model, and those that hold the other parts.

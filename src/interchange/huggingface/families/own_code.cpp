@@ -1,5 +1,5 @@
 // Models that come with code of their own, which transformers downloads, and are Llama but for the names of their
-// weights and a few biases: InternLM 1 and 2, Qwen 1, Baichuan with rotary embedding.
+// weights, a few biases and the places of norms: InternLM 1 and 2, Qwen 1, Baichuan, OLMo 1, the text model of Molmo.
 #include <fmt/format.h>
 
 #include "interchange/huggingface/families/decoder.h"
@@ -118,6 +118,46 @@ void hf_olmo(FamilyFields& fields, TransformerConfig& c) {
                "rope_full_precision", "rope_theta", "vocab_size"});
 }
 
+// Images are made of tokens that the embedding has beyond the vocabulary, and that the head does not predict. Gate and
+// up share intermediate_size, up first.
+void molmo(FamilyFields& fields, TransformerConfig& c) {
+  constexpr std::int64_t kTokensOfImages = 128;  // its code has the number
+  ConfigFields* in = fields.in();
+  Architecture& a = c.architecture;
+  DecoderDefaults defaults = {.vocab = 152064,
+                              .hidden = 3584,
+                              .intermediate = 37888,
+                              .layers = 28,
+                              .heads = 28,
+                              .kv_heads = 4,
+                              .max_positions = 4096,
+                              .activation_key = {},
+                              .theta = 1e6,
+                              .epsilon_key = "layer_norm_eps"};
+  if (in == nullptr || in->has("embedding_size")) defaults.vocab_key = "embedding_size";
+  if (in == nullptr) c.d_ff *= 2;
+  fields.decoder(c, defaults);
+  a.unpredicted_tokens = kTokensOfImages;
+  fields.flag("qkv_bias", a.projection_bias, false);
+  bool has_norms = a.projection_norm == ProjectionNorm::whole;
+  fields.flag("attention_layer_norm", has_norms, false);
+  a.projection_norm = has_norms ? ProjectionNorm::whole : ProjectionNorm::none;
+  bool is_after = a.placement == NormPlacement::after;
+  fields.flag("norm_after", is_after, false);
+  a.placement = is_after ? NormPlacement::after : NormPlacement::before;
+  fields.write("layer_norm_type", "rms");
+  fields.skip({"vocab_size", "use_position_ids"});
+  if (in == nullptr) return;
+  if (c.d_ff % 2 != 0) in->fail("intermediate_size", fmt::format("is {}; gate and up share it, so it is even", c.d_ff));
+  c.d_ff /= 2;
+  if (in->text("layer_norm_type", "rms") != "rms")
+    in->fail("layer_norm_type", "is not rms; layer norms of another kind are not supported in this family");
+  in->refuse("clip_qkv", "limits of queries, keys and values are not supported in this family");
+  if (a.tied_head || in->flag("weight_tying", false))
+    in->fail("weight_tying", "is true; the head of this family is its own");
+  in->note("images are not read: the model is its text model alone");
+}
+
 }  // namespace
 
 extern const Family family_internlm{"internlm", "InternLMForCausalLM", read_by<internlm>, write_by<internlm>,
@@ -175,5 +215,25 @@ extern const Family family_hf_olmo{"hf_olmo",
                                     .down = "ff_out",
                                     .norms = {"attn_norm", "", "ff_norm", ""}},
                                    kNotModelled};
+
+extern const Family family_molmo{"molmo",
+                                 "MolmoForCausalLM",
+                                 read_by<molmo>,
+                                 write_by<molmo>,
+                                 {.model = "model.transformer.",
+                                  .embedding = "wte.embedding",
+                                  .layers = "blocks",
+                                  .final_norm = "ln_f",
+                                  .more_embeddings = "wte.new_embedding",
+                                  .head = "model.transformer.ff_out",
+                                  .attention = "",
+                                  .qkv = "att_proj",
+                                  .output = "attn_out",
+                                  .feed_forward = "",
+                                  .gate_up = "ff_proj",
+                                  .up_before_gate = true,
+                                  .down = "ff_out",
+                                  .norms = {"attn_norm", "", "ff_norm", ""}},
+                                 kNotModelled};
 
 }  // namespace ridgepoint

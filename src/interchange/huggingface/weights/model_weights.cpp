@@ -42,6 +42,14 @@ std::vector<std::string> possible_names(const std::string& name, const Transform
   return names;
 }
 
+HostTensor as_fp32(const HostTensor& stored) {
+  if (is_floating(stored.type.dtype)) return convert(stored, DType::fp32);
+  HostTensor numbers({DType::fp32, stored.type.shape});
+  std::ranges::transform(stored.as<std::int64_t>(), numbers.as<float>().begin(),
+                         [](std::int64_t number) { return static_cast<float>(number); });
+  return numbers;
+}
+
 }  // namespace
 
 bool has_foreign_names(const TensorFiles& files) {
@@ -87,9 +95,10 @@ std::string ModelWeights::problem_of(const StoredWeight& weight) const {
   if (name == nullptr)
     return fmt::format("'{}' is not in '{}'; the model needs it as {}", weight.name, path, weight.shape.to_string());
   const TensorType& found = files_.type(*name);
-  if (!is_floating(found.dtype) || !(found.shape == weight.shape))
-    return fmt::format("'{}' is {} in '{}'; the model needs floating numbers as {}", *name, found.to_string(), path,
-                       weight.shape.to_string());
+  const bool has_kind = weight.has_integers ? found.dtype == DType::int64 : is_floating(found.dtype);
+  if (!has_kind || !(found.shape == weight.shape))
+    return fmt::format("'{}' is {} in '{}'; the model needs {} numbers as {}", *name, found.to_string(), path,
+                       weight.has_integers ? "int64" : "floating", weight.shape.to_string());
   return "";
 }
 
@@ -120,7 +129,10 @@ std::vector<std::string> ModelWeights::problems() const {
 
 std::vector<std::string> ModelWeights::notes() const {
   std::set<std::string_view> types;
-  for (const auto& [name, stored] : names_) types.insert(ridgepoint::name(files_.type(stored).dtype));
+  for (const auto& [name, stored] : names_) {
+    const DType dtype = files_.type(stored).dtype;
+    if (is_floating(dtype)) types.insert(ridgepoint::name(dtype));
+  }
   if (types.size() < 2) return {};
   std::string list;
   for (const std::string_view type : types) list += fmt::format("{}{}", list.empty() ? "" : ", ", type);
@@ -141,7 +153,7 @@ HostTensor ModelWeights::read(const std::string& parameter) const {
   for (const Place& place : places->second) {
     const StoredWeight& weight = weights_[place.weight];
     if (const std::string problem = problem_of(weight); !problem.empty()) throw Error(problem);
-    const HostTensor stored = convert(files_.read(*stored_name(weight)), DType::fp32);
+    const HostTensor stored = as_fp32(files_.read(*stored_name(weight)));
     WeightRows(weight, place.part).read(stored, tensor);
   }
   return tensor;

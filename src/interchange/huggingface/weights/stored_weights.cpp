@@ -42,7 +42,12 @@ class WeightList {
     if (a.images.size > 0) {
       add_patches(model);
     } else {
-      matrix(fmt::format("{}{}.weight", model, names_.embedding), c_.d_model, {{"token_embeddings.weight", c_.vocab}});
+      const bool has_more = !names_.more_embeddings.empty();  // modules of their own, whose weights are the tensors
+      matrix(fmt::format("{}{}{}", model, names_.embedding, has_more ? "" : ".weight"), c_.d_model,
+             {{"token_embeddings.weight", c_.vocab}});
+      if (a.unpredicted_tokens > 0)
+        matrix(fmt::format("{}{}", model, names_.more_embeddings), c_.d_model,
+               {{.parameter = "token_embeddings.weight", .rows = a.unpredicted_tokens, .first = c_.vocab}});
     }
     if (a.embedding_norm) norm(fmt::format("{}{}", model, names_.embedding_norm), "ln_embeddings");
     add_stream_projections(model);
@@ -55,6 +60,7 @@ class WeightList {
              {{"position_embeddings.weight", a.unused_positions + a.max_context}});
     for (std::int64_t i = 0; i < c_.layers; ++i)
       add_layer(fmt::format("{}{}.{}.", model, names_.layers, i), fmt::format("layers.{}.", i), i);
+    if (a.connections.streams > 0) add_connection(model + "hc_head", "head_streams", a.connections.streams, 1);
     if (a.final_norm) norm(fmt::format("{}{}", model, names_.final_norm), "ln_final");
     if (a.head_transform) {
       linear(std::string(names_.head), names_.head_transform, c_.d_model, {{"head_transform", c_.d_model}}, true);
@@ -102,20 +108,32 @@ class WeightList {
     const std::size_t first = mixer == Mixer::none ? 2 : 0;
     const std::size_t last = a.has_feed_forward(index) ? 4 : 2;
     if (names_.norms_in_between) add_norms(file, layer, first, 2);
-    if (attends(mixer) && a.latent.kv_rank > 0) {
+    if (a.connections.streams > 0) {
+      const std::int64_t n = a.connections.streams;
+      add_connection(file + "hc_attn", layer + "attn_streams", n * (n + 2), 3);
+      add_connection(file + "hc_ffn", layer + "ffn_streams", n * (n + 2), 3);
+    }
+    if (a.compressed.q_rank > 0) {
+      add_compressed_attention(file + std::string(names_.attention), layer + "attn", a.compressed.compression(index));
+    } else if (attends(mixer) && a.latent.kv_rank > 0) {
       add_latent_attention(file + std::string(names_.attention), layer + "attn");
     } else if (attends(mixer)) {
       add_attention(file + std::string(names_.attention), layer + "attn", index);
     }
+    if (attends(mixer) && a.selection.has_indexer(index))
+      add_indexer(joined(file + std::string(names_.attention), "indexer"), layer + "attn.indexer");
     if (has_state(mixer)) add_mixer(file + std::string(names_.mixer), layer + "mixer.", state_mixer_of(mixer));
     if (names_.norms_in_between) add_norms(file, layer, 2, last);
-    const bool is_beside = a.experts.beside_dense && a.has_experts(index);
-    if (a.has_experts(index)) add_experts(file, file + std::string(names_.experts), layer + "ffn");
-    if (is_beside || (a.has_feed_forward(index) && !a.has_experts(index)))
-      add_feed_forward(file + std::string(names_.feed_forward), layer + "ffn", c_.dense_width(index),
-                       a.feed_forward_bias);
+    const bool has_experts = a.has_experts(index);
+    const bool is_behind = a.experts.before_dense && has_experts;
+    if (has_experts)
+      add_experts(file, file + std::string(names_.experts), layer + "ffn", index < a.experts.hashed_layers);
+    if (a.has_dense(index))
+      add_feed_forward(file + std::string(is_behind ? "extra_mlp" : names_.feed_forward), layer + "ffn",
+                       c_.dense_width(index), a.feed_forward_bias);
     if (!names_.norms_in_between) add_norms(file, layer, first, last);
-    if (is_beside) {
+    if (is_behind) norm(file + "pre_extra_mlp_layernorm", layer + "ln2_dense");
+    if (a.experts.beside_dense && has_experts) {
       norm(file + "post_feedforward_layernorm_1", layer + "ln2_dense_after");
       norm(file + "pre_feedforward_layernorm_2", layer + "ln2_experts");
       norm(file + "post_feedforward_layernorm_2", layer + "ln2_experts_after");
@@ -182,9 +200,12 @@ class WeightList {
     constexpr std::array kParameters = {"ln1", "ln1_after", "ln2", "ln2_after"};
     const bool are_others = c_.architecture.block == BlockOrder::side_by_side && !names_.side_by_side_norms[0].empty();
     const auto& norms = are_others ? names_.side_by_side_norms : names_.norms;
+    // Norms that may stand before or after have the same name.
+    const bool are_after = c_.architecture.placement == NormPlacement::after && norms[1].empty();
     for (std::size_t i = begin; i < end; ++i) {
       const bool is_shared = i == 2 && c_.architecture.block == BlockOrder::side_by_side_one_norm;
-      if (!norms[i].empty() && !is_shared) norm(file + std::string(norms[i]), layer + kParameters[i]);
+      if (!norms[i].empty() && !is_shared)
+        norm(file + std::string(norms[i]), layer + kParameters[are_after ? i + 1 : i]);
     }
   }
 
@@ -239,7 +260,7 @@ class WeightList {
     }
     const bool is_whole = a.projection_norm == ProjectionNorm::whole;
     const auto add_norm = [&](std::string_view name, const char* own, std::int64_t rows) {
-      vector(fmt::format("{}.{}.weight", file, name),
+      vector(joined(file, name) + ".weight",
              {of_heads(fmt::format("{}.{}.weight", layer, own), is_whole ? rows : size, size, 0, rotated)});
     };
     add_norm(names_.q_norm, "q_norm", queries);
@@ -289,6 +310,61 @@ class WeightList {
     vector(file + ".kv_a_layernorm.weight", {{layer + ".kv_norm.weight", latent.kv_rank}});
     linear(file, "kv_b_proj", latent.kv_rank, {{layer + ".kv_b_proj", c_.heads * (kept + latent.value_size)}}, false);
     linear(file, names_.output, c_.heads * latent.value_size, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
+  }
+
+  void add_connection(const std::string& file, const std::string& layer, std::int64_t rows, std::int64_t scales) {
+    matrix(file + "_fn", c_.architecture.connections.streams * c_.d_model, {{layer + ".weight", rows}});
+    vector(file + "_base", {{layer + ".bias", rows}});
+    vector(file + "_scale", {{layer + ".scale", scales}});
+  }
+
+  void add_compressed_attention(const std::string& file, const std::string& layer, Compression kind) {
+    const CompressedAttention& a = c_.architecture.compressed;
+    const std::int64_t size = c_.head_size();
+    const std::int64_t queries = c_.heads * size;
+    linear(file, "wq_a", c_.d_model, {{layer + ".q_a_proj", a.q_rank}}, false);
+    vector(file + ".q_norm.weight", {{layer + ".q_a_norm.weight", a.q_rank}});
+    linear(file, "wq_b", a.q_rank, {{layer + ".q_b_proj", queries}}, false);
+    linear(file, "wkv", c_.d_model, {{layer + ".kv_proj", size}}, false);
+    vector(file + ".kv_norm.weight", {{layer + ".kv_norm.weight", size}});
+    linear(file, "wo_a", queries / a.groups, {{layer + ".output_a_proj", a.groups * a.group_rank}}, false);
+    linear(file, "wo_b", a.groups * a.group_rank, {{layer + ".output_b_proj", c_.d_model}}, false);
+    vector(file + ".attn_sink", {{layer + ".sinks", c_.heads}});
+    if (kind == Compression::none) return;
+    add_compressor(file + ".compressor", layer + ".compressor", kind, size);
+    if (kind == Compression::heavy) return;
+    add_compressor(file + ".indexer.compressor", layer + ".compressor.indexer", kind, a.index_size);
+    linear(file, "indexer.wq_b", a.q_rank, {{layer + ".compressor.indexer.queries", a.index_heads * a.index_size}},
+           false);
+    linear(file, "indexer.weights_proj", c_.d_model, {{layer + ".compressor.indexer.head_weights", a.index_heads}},
+           false);
+  }
+
+  void add_compressor(const std::string& file, const std::string& layer, Compression kind, std::int64_t size) {
+    const std::int64_t wide = (kind == Compression::overlapping ? 2 : 1) * size;
+    linear(file, "wkv", c_.d_model, {{layer + ".values", wide}}, false);
+    linear(file, "wgate", c_.d_model, {{layer + ".gates", wide}}, false);
+    matrix(file + ".ape", wide, {{layer + ".position_bias", c_.architecture.compressed.rate(kind)}});
+    vector(file + ".norm.weight", {{layer + ".norm.weight", size}});
+  }
+
+  void add_indexer(const std::string& file, const std::string& layer) {
+    const KeySelection& s = c_.architecture.selection;
+    const std::int64_t rank = c_.architecture.latent.q_rank;
+    const auto heads = [&](const char* name, std::int64_t count) {
+      return WeightPart{.parameter = layer + name,
+                        .rows = count * s.head_size,
+                        .rotated = names_.indexer_adjacent_pairs ? 0 : s.rotated,
+                        .head_size = s.head_size};
+    };
+    const bool has_blocks = s.block > 0;
+    linear(file, has_blocks ? "q_proj" : "wq_b", rank > 0 ? rank : c_.d_model, {heads(".queries", s.heads)}, false);
+    linear(file, has_blocks ? "k_proj" : "wk", c_.d_model, {heads(".keys", 1)}, false);
+    if (has_blocks) vector(file + ".q_norm.weight", {heads(".queries_norm.weight", 1)});
+    vector(file + ".k_norm.weight", {heads(".keys_norm.weight", 1)});
+    if (has_blocks) return;
+    vector(file + ".k_norm.bias", {heads(".keys_norm.bias", 1)});
+    linear(file, "weights_proj", c_.d_model, {{layer + ".head_weights", s.heads}}, false);
   }
 
   void add_mixer(const std::string& file, const std::string& layer, Mixer mixer) {
@@ -353,22 +429,28 @@ class WeightList {
       const bool is_up_first = names_.up_before_gate;
       linear(file, names_.gate_up, c_.d_model, {is_up_first ? up : first, is_up_first ? first : up}, has_bias);
     } else {
-      linear(file, names_.gate, c_.d_model, {first}, has_bias);
+      std::vector<WeightPart> gate = {first};
+      if (c_.architecture.third_factor) gate.insert(gate.begin(), {layer + ".w4", width});
+      linear(file, names_.gate, c_.d_model, gate, has_bias);
       linear(file, names_.up, c_.d_model, {up}, has_bias);
     }
     linear(file, names_.down, width, {{layer + ".w2", c_.d_model}}, has_bias);
   }
 
   // `of_layer` is the prefix of the layer in the file, `file` the module of the experts.
-  void add_experts(const std::string& of_layer, const std::string& file, const std::string& layer) {
+  void add_experts(const std::string& of_layer, const std::string& file, const std::string& layer, bool is_hashed) {
     const Experts& experts = c_.architecture.experts;
     const std::string router = joined(file, names_.router);
-    matrix(router + ".weight", c_.d_model, {{layer + ".router.weight", experts.count}});
+    matrix(names_.router_tensor.empty() ? router + ".weight" : joined(file, names_.router_tensor), c_.d_model,
+           {{layer + ".router.weight", experts.count}});
     if (experts.rules.has_router_bias) vector(router + ".bias", {{layer + ".router.bias", experts.count}});
     if (experts.rules.router_epsilon > 0) vector(joined(file, "router.scale"), {{layer + ".router.scale", c_.d_model}});
     if (experts.rules.has_expert_scales)
       vector(joined(file, "router.per_expert_scale"), {{layer + ".router.expert_scale", experts.count}});
-    if (experts.rules.has_correction) {
+    if (is_hashed) {
+      matrix(joined(file, "gate.tid2eid"), experts.per_token, {{fmt::format("{}.{}", layer, kExpertTable), c_.vocab}});
+      weights_.back().is_constant = weights_.back().has_integers = true;
+    } else if (experts.rules.has_correction) {
       vector(fmt::format("{}.{}", file, names_.correction), {{layer + ".router.correction", experts.count}});
       weights_.back().is_constant = true;
       if (names_.correction_is_row) {  // a matrix of one column, transposed
@@ -442,7 +524,12 @@ class WeightList {
       }
       add(name, in, {gate, up});
     };
-    gate_up(names_.expert_gate_up, c_.d_model, "w");
+    if (c_.architecture.third_factor) {
+      add(names_.expert_gate, c_.d_model, {{layer + "w4", c_.d_ff}, {layer + "w1", c_.d_ff}});
+      add(names_.expert_up, c_.d_model, {{layer + "w3", c_.d_ff}});
+    } else {
+      gate_up(names_.expert_gate_up, c_.d_model, "w");
+    }
     if (experts.rules.has_biases) gate_up(fmt::format("{}_bias", names_.expert_gate_up), 0, "b");
     add(names_.experts_down, c_.d_ff, {{layer + "w2", c_.d_model}});
     if (experts.rules.has_biases) add(fmt::format("{}_bias", names_.experts_down), 0, {{layer + "b2", c_.d_model}});
@@ -484,7 +571,8 @@ std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>&
       if (weight.experts() > 0) dims.emplace_back(weight.experts());
       if (part.expert >= 0) dims.push_back(Dim(1));
       dims.push_back(Dim(part.rows));
-      if (is_matrix && !weight.is_constant) dims.push_back(own.dim(weight.is_transposed ? -2 : -1));
+      const bool is_vector = weight.is_constant && weight.is_transposed;  // the file has it as a row
+      if (is_matrix && !is_vector) dims.push_back(own.dim(weight.is_transposed ? -2 : -1));
       parameters.push_back({part.parameter, {DType::fp32, Shape(dims)}});
     }
   }

@@ -41,10 +41,11 @@ struct StoredWeight {
   Shape shape;                 // in the file: [out, in], [in, out], [out], [out, 1, in], and with all experts [E, ...]
   bool is_transposed = false;  // [in, out], as GPT-2 has it
   std::vector<WeightPart> parts = {};
-  bool has_experts = false;  // the first dimension is that of experts
-  bool is_constant = false;  // no parameter, but a constant of the graph
-  Shape matrix = {};         // not empty: what the shape of the file is with some of its dimensions as one
-  std::int64_t stacked = 0;  // above 0: so many experts, whose rows stand one below the other
+  bool has_experts = false;   // the first dimension is that of experts
+  bool has_integers = false;  // the file has them as such, this program as fp32
+  bool is_constant = false;   // no parameter, but a constant of the graph
+  Shape matrix = {};          // not empty: what the shape of the file is with some of its dimensions as one
+  std::int64_t stacked = 0;   // above 0: so many experts, whose rows stand one below the other
 
   std::int64_t experts() const { return has_experts ? shape[0] : stacked; }  // 0: the tensor has no experts
   Shape own_shape() const;                                                   // of one expert

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <filesystem>
 
@@ -38,14 +39,22 @@ class RecentValues {
   std::deque<std::pair<std::string, HostTensor>> recent_;
 };
 
+TensorType type_of(const StoredWeight& weight) {
+  return {weight.has_integers ? DType::int64 : DType::fp32, weight.shape};
+}
+
 HostTensor stored_value(const StoredWeight& weight, RecentValues& values) {
   HostTensor stored(TensorType{DType::fp32, weight.shape});
   for (std::size_t part = 0; part < weight.parts.size(); ++part)
     WeightRows(weight, part).write(values.get(weight.parts[part].parameter), stored);
-  return stored;
+  if (!weight.has_integers) return stored;
+  HostTensor numbers(type_of(weight));
+  std::ranges::transform(stored.as<float>(), numbers.as<std::int64_t>().begin(),
+                         [](float number) { return static_cast<std::int64_t>(number); });
+  return numbers;
 }
 
-std::uint64_t bytes_of(const StoredWeight& weight) { return TensorType{DType::fp32, weight.shape}.bytes(); }
+std::uint64_t bytes_of(const StoredWeight& weight) { return type_of(weight).bytes(); }
 
 // Consecutive tensors that take at most the limit together; a larger one has a shard of its own.
 std::vector<std::vector<std::size_t>> shards_of(const std::vector<StoredWeight>& weights, std::uint64_t limit) {
@@ -89,7 +98,7 @@ void write_model(const std::filesystem::path& folder, const TransformerConfig& c
                                  : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards.size());
     std::vector<TensorDeclaration> declarations;
     for (const std::size_t i : shards[shard]) {
-      declarations.push_back({weights[i].name, {DType::fp32, weights[i].shape}});
+      declarations.push_back({weights[i].name, type_of(weights[i])});
       index["weight_map"].get_ref<Json::object_t&>().push_back({weights[i].name, file});
       total += bytes_of(weights[i]);
     }

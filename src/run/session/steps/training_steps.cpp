@@ -45,7 +45,9 @@ void take_loss_and_gradients(const Program& program, TrainingResult& result) {
   result.tensors["loss"] = output_of(program, "loss");
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     const std::string name = "grad." + parameter.name;
-    result.tensors[name] = output_of(program, name);
+    // A frozen parameter has none.
+    const bool has_gradient = program.graph().find_output(name).has_value();
+    result.tensors[name] = has_gradient ? output_of(program, name) : HostTensor({DType::fp32, parameter.type.shape});
   }
 }
 

@@ -1,12 +1,15 @@
 // DeepSeek's mixtures: the first one with attention as usual, and those with multi-head latent attention, V2 and V3,
-// whose field names others have taken (Kimi K2). MiniCPM 3 has that attention without experts.
+// whose field names others have taken (Kimi K2). In V3.2 and GLM 5 an indexer chooses the keys of each query. MiniCPM 3
+// has latent attention without experts.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
+#include "interchange/safetensors_names.h"
 
 namespace ridgepoint {
 namespace {
@@ -106,23 +109,107 @@ void deepseek_v2(FamilyFields& fields, TransformerConfig& c) {
   fields.skip({"scoring_func"});
 }
 
-void deepseek_v3(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, decoder_of_latent({.vocab = 129280,
-                                       .hidden = 7168,
-                                       .intermediate = 2048,
-                                       .layers = 61,
-                                       .heads = 128,
-                                       .max_positions = 4096,
-                                       .intermediate_key = "moe_intermediate_size"}));
-  latent_attention(fields, c, {});
-  deepseek_experts(
-      fields, c,
-      {.dense_width = 18432, .count = 256, .per_token = 8, .groups = 8, .of_groups = 4, .first = 3, .scale = 2.5});
+// What V3 and those after it share.
+struct Version3 {
+  DecoderDefaults decoder = {.vocab = 129280,
+                             .hidden = 7168,
+                             .intermediate = 2048,
+                             .layers = 61,
+                             .heads = 128,
+                             .max_positions = 4096,
+                             .intermediate_key = "moe_intermediate_size"};
+  LatentDefaults latent = {};
+  DeepSeekExperts experts = {
+      .dense_width = 18432, .count = 256, .per_token = 8, .groups = 8, .of_groups = 4, .first = 3, .scale = 2.5};
+};
+
+void version_3(FamilyFields& fields, TransformerConfig& c, const Version3& absent) {
+  fields.decoder(c, decoder_of_latent(absent.decoder));
+  latent_attention(fields, c, absent.latent);
+  deepseek_experts(fields, c, absent.experts);
   Architecture& a = c.architecture;
   a.experts.rules.scores = RouterScores::sigmoid;
   a.experts.rules.has_correction = true;
   fields.skip({"scoring_func", "topk_method"});
   stretch_scores(fields, a);
+}
+
+void indexer(FamilyFields& fields, TransformerConfig& c, std::int64_t absent_heads) {
+  KeySelection& s = c.architecture.selection;
+  fields.size("index_n_heads", s.heads, absent_heads);
+  fields.size("index_head_dim", s.head_size, 128);
+  fields.size("index_topk", s.kept, 2048);
+  ConfigFields* in = fields.in();
+  if (in == nullptr) return;
+  const LatentAttention& latent = c.architecture.latent;
+  s.rotated = latent.rotated;
+  if (s.head_size < s.rotated)
+    in->fail("index_head_dim",
+             fmt::format("is {}, less than the {} elements that are rotated", s.head_size, s.rotated));
+  if (latent.q_rank == 0) in->fail("q_lora_rank", "is null; the indexer reads the low rank of queries");
+  // All layers are of one kind, and the code of the family has one order of rotated elements.
+  fields.skip({"layer_types", "rope_interleave", "indexer_rope_interleave"});
+}
+
+void deepseek_v32(FamilyFields& fields, TransformerConfig& c) {
+  Version3 absent;
+  absent.decoder.max_positions = 163840;
+  version_3(fields, c, absent);
+  indexer(fields, c, 64);
+}
+
+// Layers without an indexer take the choice of the one before them (arXiv:2603.12201).
+void read_shared_indexers(ConfigFields& in, TransformerConfig& c) {
+  const auto fail = [&](std::string_view key, const Json& entry) {
+    in.fail(key, fmt::format("has the entry {}; entries are full or shared", printable(dump_json(entry))));
+  };
+  std::vector<bool> own;
+  const std::string_view key = in.has("indexer_types") ? "indexer_types" : "index_topk_pattern";
+  const auto every = in.size("index_topk_freq", 1);
+  const auto offset = static_cast<std::int64_t>(in.not_negative("index_skip_topk_offset", 2));
+  if (const Json* list = in.find(key)) {
+    Json entries = *list;
+    if (entries.is_string()) {  // "FSSF"
+      entries = Json::array();
+      for (const char letter : list->get<std::string>())
+        entries.push_back(letter == 'F' ? "full" : letter == 'S' ? "shared" : std::string(1, letter));
+    }
+    for (const Json& entry : entries_of_layers(in, key, entries, c.layers)) {
+      if (entry != "full" && entry != "shared") fail(key, entry);
+      own.push_back(entry == "full");
+    }
+  } else {
+    for (std::int64_t layer = 0; layer < c.layers; ++layer)
+      own.push_back(std::max<std::int64_t>(layer - offset + 1, 0) % every == 0);
+  }
+  if (!own[0]) in.fail(key, "begins with a shared layer; the first layer has no choice before it to take");
+  KeySelection& s = c.architecture.selection;
+  s.layers = pattern_of(own, true);
+  s.others_share = !s.layers.empty();
+}
+
+void glm_moe_dsa(FamilyFields& fields, TransformerConfig& c) {
+  version_3(fields, c,
+            {.decoder = {.vocab = 154880,
+                         .hidden = 6144,
+                         .intermediate = 2048,
+                         .layers = 78,
+                         .heads = 64,
+                         .max_positions = 202752,
+                         .epsilon = 1e-5,
+                         .intermediate_key = "moe_intermediate_size"},
+             .latent = {.q_rank = 2048, .plain = 192, .value = 256},
+             .experts = {.dense_width = 12288, .count = 256, .per_token = 8, .first = 3, .scale = 2.5}});
+  indexer(fields, c, 32);
+  if (ConfigFields* in = fields.in()) return read_shared_indexers(*in, c);
+  Json types = Json::array();
+  for (std::int64_t layer = 0; layer < c.layers; ++layer)
+    types.push_back(c.architecture.selection.has_indexer(layer) ? "full" : "shared");
+  fields.write("indexer_types", std::move(types));
+}
+
+void deepseek_v3(FamilyFields& fields, TransformerConfig& c) {
+  version_3(fields, c, {});
   if (ConfigFields* in = fields.in(); in != nullptr && !in->flag("rope_interleave", true))
     in->fail("rope_interleave", "is false; only elements side by side are turned in this family");
 }
@@ -142,6 +229,15 @@ extern const Family family_deepseek_v2{
     "deepseek_v2", "DeepseekV2ForCausalLM", read_by<deepseek_v2>, write_by<deepseek_v2>, kAdjacent, kNotModelled};
 extern const Family family_deepseek_v3{
     "deepseek_v3", "DeepseekV3ForCausalLM", read_by<deepseek_v3>, write_by<deepseek_v3>, kAdjacent, kNotModelled};
+extern const Family family_deepseek_v32{
+    "deepseek_v32", "DeepseekV32ForCausalLM", read_by<deepseek_v32>, write_by<deepseek_v32>, kAdjacent, kNotModelled};
+extern const Family family_glm_moe_dsa{
+    "glm_moe_dsa",
+    "GlmMoeDsaForCausalLM",
+    read_by<glm_moe_dsa>,
+    write_by<glm_moe_dsa>,
+    {.shared_expert = "shared_experts", .adjacent_pairs = true, .indexer_adjacent_pairs = true},
+    kNotModelled};
 extern const Family family_minicpm3{"minicpm3", "MiniCPM3ForCausalLM", read_by<minicpm3>, write_by<minicpm3>,
                                     {},         kNotModelled};
 

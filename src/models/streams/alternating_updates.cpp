@@ -1,4 +1,4 @@
-#include "models/alternating_updates.h"
+#include "models/streams/alternating_updates.h"
 
 #include <optional>
 #include <string>
