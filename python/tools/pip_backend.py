@@ -32,13 +32,12 @@ def tag():
 def build_module(folder):
     """Builds the module, and installs it alone into `folder`."""
     with tempfile.TemporaryDirectory() as build:
-        options = ["-DCMAKE_BUILD_TYPE=Release", "-DRIDGEPOINT_TESTS=OFF", "-DRIDGEPOINT_UNITY=ON",
-                   "-DRIDGEPOINT_PYTHON_DIR=.", f"-DPython_EXECUTABLE={sys.executable}",
+        options = ["-DRIDGEPOINT_TESTS=OFF", "-DRIDGEPOINT_PYTHON_DIR=.", f"-DPython_EXECUTABLE={sys.executable}",
                    *shlex.split(os.environ.get("RIDGEPOINT_CMAKE_ARGS", ""))]
-        subprocess.run(["cmake", "-S", ROOT, "-B", build, "-G", "Ninja", *options], check=True)
-        help_text = subprocess.run(["cmake", "--build", build, "--target", "help"], check=True, capture_output=True,
-                                   text=True).stdout
-        if "ridgepoint_python_stubs" not in help_text:
+        subprocess.run(["cmake", "--preset", "release", "-B", build, *options], check=True, cwd=ROOT)
+        targets = subprocess.run(["cmake", "--build", build, "--target", "help"], check=True, capture_output=True,
+                                 text=True).stdout
+        if "ridgepoint_python_stubs" not in targets:
             sys.exit("ridgepoint: Python's headers or pybind11 are not found; on Debian: apt install python3-dev "
                      "pybind11-dev")
         subprocess.run(["cmake", "--build", build, "--target", "ridgepoint_python_stubs"], check=True)
