@@ -28,12 +28,14 @@ if(RIDGEPOINT_PYTHON AND NOT RIDGEPOINT_SANITIZE AND NOT RIDGEPOINT_FUZZERS)
       "python3-dev and pybind11-dev.")
   endif()
 endif()
-if(has_python)
-  # The module is a shared library of the same objects as the program. Hidden, their calls are as direct as there.
-  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-  set(CMAKE_CXX_VISIBILITY_PRESET hidden)
-  set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
-endif()
+
+# The module is a shared library of the same objects as the program. Hidden, their calls are as direct as there.
+function(ridgepoint_share_with_module target)
+  if(has_python)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+      VISIBILITY_INLINES_HIDDEN ON)
+  endif()
+endfunction()
 
 # oneDNN is linked by name: its CMake package would ask for OpenCL, which nothing here uses.
 find_library(DNNL_LIBRARY dnnl REQUIRED)
