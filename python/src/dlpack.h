@@ -8,8 +8,14 @@ namespace ridgepoint::python::dlpack {
 inline constexpr const char* kCapsule = "dltensor";
 inline constexpr const char* kUsedCapsule = "used_dltensor";
 
-enum DeviceType : std::int32_t { kCpu = 1, kCudaHost = 3 };
-enum TypeCode : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+// Types of devices.
+inline constexpr std::int32_t kCpu = 1;
+inline constexpr std::int32_t kCudaHost = 3;
+// Codes of types of elements.
+inline constexpr std::uint8_t kInt = 0;
+inline constexpr std::uint8_t kFloat = 2;
+inline constexpr std::uint8_t kBfloat = 4;
+inline constexpr std::uint8_t kBool = 6;
 
 struct Device {
   std::int32_t type;

@@ -70,14 +70,14 @@ void give_signals_a_stack() {
 }
 
 }  // namespace
-}  // namespace ridgepoint::python
 
 PYBIND11_MODULE(_core, module) {
-  using namespace ridgepoint::python;
   module.doc() = "Ridgepoint's engine and commands; `import ridgepoint` has them with names.";
-  module.attr("version") = std::string(ridgepoint::version());
+  module.attr("version") = std::string(version());
   give_signals_a_stack();
   add_errors(module);
   add_commands(module);
   add_graphs(module);
 }
+
+}  // namespace ridgepoint::python
