@@ -73,6 +73,7 @@ endfunction()
 # ridgepoint_add_part(TARGET PART SOURCE...): sources of a library that are compiled with flags of their own.
 function(ridgepoint_add_part target part)
   add_library(${part} OBJECT ${ARGN})
+  ridgepoint_share_with_module(${part})
   target_include_directories(${part} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${part} PRIVATE fmt::fmt hwy::hwy OpenMP::OpenMP_CXX ZLIB::ZLIB nlohmann_json::nlohmann_json ridgepoint_build_flags)
   target_precompile_headers(${part} PRIVATE ${ridgepoint_precompiled_headers})

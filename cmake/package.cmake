@@ -1,5 +1,5 @@
 # `cpack` in the build folder makes a Debian package of the program, and one of what it needs for several ranks, which
-# depends on MPI: ./dev package. Headers and static library are in neither; `cmake --install` has them.
+# depends on MPI, and one of the Python module: ./dev package. Headers and static library are in neither; `cmake --install` has them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ridgepoint)
 set(CPACK_PACKAGE_CONTACT "Ridgepoint maintainers <maintainers@ridgepoint.invalid>")
@@ -17,6 +17,9 @@ set(CPACK_COMPONENTS_ALL program)
 if(TARGET ridgepoint_mpi)
   list(APPEND CPACK_COMPONENTS_ALL mpi)
 endif()
+if(TARGET ridgepoint_python)
+  list(APPEND CPACK_COMPONENTS_ALL python)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME ridgepoint)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
@@ -26,6 +29,17 @@ Ridgepoint loads this library when a run is divided among processes, which MPI
 connects.")
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "ridgepoint (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-ridgepoint)
+set(CPACK_COMPONENT_PYTHON_DESCRIPTION "plans and measures training steps of Transformers in Python
+The commands of Ridgepoint as functions of the module `ridgepoint`, with records
+as results, and graphs that run on arrays.")
+if(TARGET ridgepoint_python)  # its library is for one version of Python
+  math(EXPR next_python "${Python_VERSION_MINOR} + 1")
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS
+    "python3 (>= 3.${Python_VERSION_MINOR}), python3 (<< 3.${next_python})")
+endif()
+set(CPACK_DEBIAN_PYTHON_PACKAGE_RECOMMENDS python3-numpy)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-pandas, python3-torch, ridgepoint")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)

@@ -19,10 +19,10 @@ LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 CODE_BLOCK = re.compile(r"^ {0,3}(```|~~~).*?^ {0,3}\1\s*$|^(?: {4}|\t).*?$", re.MULTILINE | re.DOTALL)
 CODE_SPAN = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
-COMMAND_LINE = re.compile(r"(?:^|[\s/`(])ridgepoint\s+([a-z][a-z-]*)((?:[^\n`|;&>#]|\\\n)*)")
+COMMAND_LINE = re.compile(r"(?:^|[\s/`(])ridgepoint[^\S\n]+([a-z][a-z-]*)((?:[^\n`|;&>#]|\\\n)*)")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)")
 MENTION = re.compile(r"\bdocs/[A-Za-z0-9_./-]+\.md\b")
-SOURCES = ("src", "include", "tests", "bench", "fuzz", "examples", "cmake")
+SOURCES = ("src", "include", "tests", "bench", "fuzz", "examples", "cmake", "python")
 CODE_SUFFIXES = {".h", ".cpp", ".def", ".py", ".sh", ".txt", ".cmake"}
 EXTERNAL = re.compile(r"^[a-z][a-z0-9+.-]*:")
 

@@ -135,6 +135,14 @@ class Program {
   std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()
 
+  // Later runs read data from the caller's memory, or write an output there, without a copy: dense, row-major, of the
+  // tensor's type, aligned to its elements. Null: from and to the program's own memory again, which an unbound output
+  // has after the next run. Returns whether that is possible. It is not for parameters and state, on a GPU, for an
+  // output that shares its memory with another one or with an input, and where a pass changed how the tensor is stored:
+  // write_input() and read_output() then. Throws Error for an index as write_input() does.
+  bool bind_input(std::string_view name, const void* memory);
+  bool bind_output(std::string_view name, void* memory);
+
   // Any value of graph() except views and constants: from its launch until that of its last reader begins, which may
   // write over it (an observer may call this), and inputs and outputs at any time.
   HostTensor read_value(Value value) const;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <new>
 #include <string>
@@ -201,7 +202,7 @@ std::string hint_of_command(const std::string& word) {
 // Clears a progress line first, so that the warning has a line of its own. Ranks warn of the same: the first one does.
 void show_warning(std::string_view message) {
   if (!is_first_rank()) return;
-  if (::isatty(STDERR_FILENO) != 0) write_to_standard_error("\r\x1b[K");
+  if (host() == nullptr && ::isatty(STDERR_FILENO) != 0) write_to_standard_error("\r\x1b[K");
   print_warning(message);
 }
 
@@ -243,10 +244,7 @@ void check_values(CLI::App& app) {
     if (takes_value) {
       for (const std::string& value : values) check_value(*option, flag, value);
     }
-    const CLI::MultiOptionPolicy policy = option->get_multi_option_policy();
-    const bool takes_several = option->get_items_expected_max() > 1 || policy == CLI::MultiOptionPolicy::Join ||
-                               policy == CLI::MultiOptionPolicy::TakeAll;
-    if (values.size() < 2 || takes_several) continue;
+    if (values.size() < 2 || may_be_repeated(*option)) continue;
     const bool takes_list = choices_of(*option).takes_list;
     const std::string list = takes_list ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";
     refuse(fmt::format("{} is given {} times; give it once{}", flag, values.size(), list));
@@ -337,7 +335,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   check_values(app);
   check_written_files(app);
-  install_interrupt_handler(is_first_rank() ? Rank::first : Rank::other);
+  if (host() == nullptr) install_interrupt_handler(is_first_rank() ? Rank::first : Rank::other);
   set_warning_handler(show_warning);
   return command.run();
 }
@@ -362,38 +360,52 @@ int dispatch(int argc, const char* const* argv) {
   return run_command(find_command(commands, word), argc - 2, argv + 2);
 }
 
-// The exit code of a command; prints the error of one that fails. All ranks should have the same usage error, which
-// rank 0 prints.
-int run_and_report(int argc, const char* const* argv, std::string& usage_error) {
+// Runs a command. One that an exception ends has its exit code and its sentence, which is empty otherwise.
+CommandEnd end_of(const std::function<int()>& command) {
   try {
-    join_ranks(std::vector<std::string>(argv + 1, argv + argc));
-    return dispatch(argc, argv);
+    return {command(), {}};
   } catch (const Interrupted& stop) {
-    if (is_first_rank()) print_error(stop.what());
-    return interrupt_exit_code();
+    return {interrupt_exit_code(), stop.what()};
+  } catch (const Error& error) {
+    return {error.kind() == ErrorKind::usage ? kExitUsage : kExitFailure, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {kExitFailure, "the host is out of memory; choose a smaller model, batch or context"};
+  } catch (const std::exception& error) {
+    return {kExitFailure, error.what()};
+  }
+}
+
+// Prints the error of a command that fails. All ranks should have the same usage error, which rank 0 prints.
+CommandEnd run_and_report(int argc, const char* const* argv) {
+  try {
+    CommandEnd end = end_of([&] {
+      join_ranks(std::vector<std::string>(argv + 1, argv + argc));
+      return dispatch(argc, argv);
+    });
+    const bool all_have_it = end.exit_code == kExitUsage || end.exit_code == interrupt_exit_code();
+    if (!end.problem.empty() && (!all_have_it || is_first_rank())) print_error(end.problem);
+    return end;
   } catch (const LostRanks& lost) {
     print_error(lost.message);
-    return kExitFailure;
-  } catch (const Error& error) {
-    const bool is_usage = error.kind() == ErrorKind::usage;
-    if (is_usage) usage_error = error.what();
-    if (!is_usage || is_first_rank()) print_error(error.what());
-    return is_usage ? kExitUsage : kExitFailure;
-  } catch (const std::bad_alloc&) {
-    print_error("the host is out of memory; choose a smaller model, batch or context");
-  } catch (const std::exception& error) {
-    print_error(error.what());
+    return {kExitFailure, lost.message};
   }
-  return kExitFailure;
 }
 
 }  // namespace
 
 int run_application(int argc, const char* const* argv) {
-  std::string usage_error;
-  const int exit_code = run_and_report(argc, argv, usage_error);
-  leave_ranks(exit_code, usage_error);
-  return exit_code;
+  const CommandEnd end = run_and_report(argc, argv);
+  leave_ranks(end.exit_code, end.exit_code == kExitUsage ? end.problem : "");
+  return end.exit_code;
+}
+
+CommandEnd run_within(Host& host, const std::vector<std::string>& words) {
+  const Hosted hosted(host);
+  std::vector<const char*> arguments = {"ridgepoint"};
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  CommandEnd end = end_of([&] { return dispatch(static_cast<int>(arguments.size()), arguments.data()); });
+  set_warning_handler({});
+  return end;
 }
 
 }  // namespace ridgepoint::cli

@@ -22,6 +22,20 @@ if [[ -f "$build_dir/libridgepoint_mpi.so" ]]; then
   dpkg-deb -c "${ranks[0]}" | grep '/usr/lib.*/ridgepoint/libridgepoint_mpi.so$' >/dev/null || fail "ridgepoint-mpi has no library"
 fi
 
+if [[ -d "$build_dir/python/ridgepoint" ]]; then
+  modules=("$work"/python3-ridgepoint_*_*.deb)
+  [[ " $(dpkg-deb -f "${modules[0]}" Depends)" == *" python3 (>= 3."*" python3 (<< 3."* ]] ||
+    fail "python3-ridgepoint is for any Python: $(dpkg-deb -f "${modules[0]}" Depends)"
+  dpkg-deb -x "${modules[0]}" "$work/module"
+  (cd "$work" && PYTHONPATH="$work/module/usr/lib/python3/dist-packages" PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -c '
+import pathlib, ridgepoint
+folder = pathlib.Path(ridgepoint.__file__).parent
+assert str(folder).endswith("/module/usr/lib/python3/dist-packages/ridgepoint"), folder
+assert ridgepoint.plan(model="tiny", card="h100").fits
+assert {"__init__.pyi", "_core.pyi", "py.typed"} <= {path.name for path in folder.iterdir()}') ||
+    fail "the packed Python module does not work"
+fi
+
 field() { dpkg-deb -f "$package" "$1"; }
 [[ "$(field Package)" == ridgepoint ]] || fail "the package is called '$(field Package)'"
 [[ "$(field Section)" == science ]] || fail "the section is '$(field Section)'"

@@ -20,6 +20,7 @@
 #include "cli/options/until.h"
 #include "cli/options/weights_file.h"
 #include "cli/ranks/ranks.h"
+#include "cli/terminal/host.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/run_rows.h"
 #include "core/files/temporary_folder.h"
@@ -75,6 +76,7 @@ void FirstCallOptions::add_to(CLI::App& app) {
 }
 
 void FirstCallOptions::check(const RunOptions& run_options) const {
+  if (is_given()) require_own_process(is_cold_ ? "--cold" : "--first-call");
   require(is_given() || !cold_cache_, "--cold-cache needs --cold or --first-call");
   require(!is_alone_ || !is_cold_, "--first-call times the first call alone, --cold also later ones; give one of them");
   if (!is_alone_) return;

@@ -16,6 +16,7 @@ OptionDescription describe(CLI::Option& option) {
   if (option.get_items_expected_max() > 0) description.value = option.get_type_name();
   if (description.is_positional()) description.value = option.get_name();
   description.value_is_optional = !description.value.empty() && can_be_left_out(option);
+  description.is_repeated = may_be_repeated(option);
   description.help = option.get_description();
   description.group = option.get_group();
   description.choices = choices_of(option);
@@ -42,6 +43,12 @@ CommandDescription describe(Command& command) {
 
 bool can_be_left_out(const CLI::Option& option) {
   return option.get_lnames().empty() ? !option.get_default_str().empty() : option.get_items_expected_min() == 0;
+}
+
+bool may_be_repeated(const CLI::Option& option) {
+  const CLI::MultiOptionPolicy policy = option.get_multi_option_policy();
+  return option.get_items_expected_max() > 1 || policy == CLI::MultiOptionPolicy::Join ||
+         policy == CLI::MultiOptionPolicy::TakeAll;
 }
 
 std::string OptionDescription::summary() const {

@@ -15,6 +15,7 @@ struct OptionDescription {
   std::vector<std::string> names;  // "-h", "--help"; empty for an argument that stands without a name
   std::string value;               // the word for its value, "NAME"; empty for a flag
   bool value_is_optional = false;  // of an argument without a name: the argument itself
+  bool is_repeated = false;        // whether it may be given several times
   std::string help;
   std::string group;
   Choices choices;
@@ -36,6 +37,9 @@ struct CommandDescription {
 // Whether a positional argument, or the value of an option, may be left out: the argument has a default, or the option
 // takes no value too.
 bool can_be_left_out(const CLI::Option& option);
+
+// Whether an option, or a positional argument, may be given several times.
+bool may_be_repeated(const CLI::Option& option);
 
 // Gives the parser the options of a command, --help included.
 void prepare(CLI::App& app, Command& command);

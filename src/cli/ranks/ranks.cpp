@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "backends/mpi/mpirun.h"
+#include "cli/terminal/host.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/messages.h"
 #include "cli/terminal/standard_streams.h"
@@ -230,6 +231,7 @@ bool is_first_rank() { return group() == nullptr || group()->rank() == 0; }
 bool tells_for_all_ranks() { return is_first_rank() && std::getenv(kStarted) == nullptr; }
 
 void start_ranks(std::int64_t count) {
+  require_own_process("--ranks");
   setenv(kStarted, "1", 1);
   prepare_mpirun();
   announce_streams();

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <ctime>
 
+#include "cli/terminal/host.h"
+
 namespace ridgepoint::cli {
 namespace {
 
@@ -67,11 +69,12 @@ bool ignores_hangup() {
 }
 
 bool interrupted() {
+  if (const Host* const other = host()) return other->is_interrupted && other->is_interrupted();
   is_asked = true;
   return first_signal != 0 && !goes_on;
 }
 
-int interrupt_exit_code() { return 128 + first_signal; }
+int interrupt_exit_code() { return 128 + (host() != nullptr ? SIGINT : first_signal.load()); }
 
 void stop_if_interrupted() {
   if (interrupted()) throw Interrupted("interrupted");

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cli/terminal/growing_page.h"
+#include "cli/terminal/host.h"
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/text/text.h"
@@ -36,6 +37,10 @@ void require(bool holds, const std::string& message) {
 }
 
 void print_output(std::string_view text) {
+  if (Host* const other = host()) {
+    other->output += text;
+    return;
+  }
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (!written) {
     throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
@@ -43,11 +48,15 @@ void print_output(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
+  if (Host* const other = host()) return other->say(message);
   if (draws_where_errors_go()) leave_drawn_page();
   write_to_standard_error(error_lines(message));
 }
 
-void print_warning(std::string_view message) { print_above_page(error_lines(fmt::format("warning: {}", message))); }
+void print_warning(std::string_view message) {
+  if (Host* const other = host()) return other->say(message);
+  print_above_page(error_lines(fmt::format("warning: {}", message)));
+}
 
 void name_speaker(std::string name) { speaker() = std::move(name); }
 

@@ -1,4 +1,5 @@
-// What the program says to whoever started it: standard output, messages on standard error, and the exit code.
+// What the program says to whoever started it: standard output, messages on standard error, and the exit code. Within a
+// host (host.h) nothing is printed; the host gets it.
 #pragma once
 
 #include <string>

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/terminal/host.h"
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/text/text.h"
@@ -72,6 +73,17 @@ bool output_is_piped() {
   return ::fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
+bool is_shown() {
+  if (const Host* const other = host()) return static_cast<bool>(other->show_progress);
+  return ::isatty(STDERR_FILENO) != 0 && !output_is_piped();
+}
+
+void show(const std::string& line) {
+  if (const Host* const other = host()) return other->show_progress(line);
+  // Erasing the end of a longer line after writing, not before, avoids flicker.
+  write_to_standard_error("\r" + line + "\x1b[K");
+}
+
 }  // namespace
 
 std::string progress_line(const ProgressState& state, std::size_t width, bool utf8) {
@@ -87,9 +99,7 @@ std::string progress_line(const ProgressState& state, std::size_t width, bool ut
 }
 
 Progress::Progress(std::vector<double> costs)
-    : enabled_(::isatty(STDERR_FILENO) != 0 && !output_is_piped()),
-      utf8_(terminal_is_utf8()),
-      costs_(std::move(costs)) {
+    : enabled_(is_shown()), utf8_(terminal_is_utf8()), costs_(std::move(costs)) {
   total_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
   state_.rows = costs_.size();
   if (enabled_) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
@@ -123,15 +133,14 @@ void Progress::update(std::string stage, double share) {
 
 void Progress::clear() {
   const std::scoped_lock lock(mutex_);
-  if (visible_) write_to_standard_error("\r\x1b[K");
+  if (visible_) show("");
   visible_ = false;
 }
 
 void Progress::draw() {
   last_drawn_ = Clock::now();
   state_.elapsed_seconds = std::chrono::duration<double>(last_drawn_ - begin_).count();
-  // Erasing the end of a longer line after writing, not before, avoids flicker.
-  write_to_standard_error("\r" + progress_line(state_, error_terminal_width(), utf8_) + "\x1b[K");
+  show(progress_line(state_, error_terminal_width(), utf8_));
   visible_ = true;
 }
 

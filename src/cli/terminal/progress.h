@@ -1,6 +1,7 @@
 // The progress line on standard error: what is running and the estimated remaining time. It is drawn only on a
-// terminal, and not while standard output is a pipe, whose reader may print to the same terminal. It is redrawn at most
-// ten times a second and at least every second, fits the terminal's width, and is erased at the end.
+// terminal, and not while standard output is a pipe, whose reader may print to the same terminal. A host (host.h) shows
+// it in its own way, or not at all. It is redrawn at most ten times a second and at least every second, fits the
+// terminal's width, and is erased at the end.
 #pragma once
 
 #include <chrono>

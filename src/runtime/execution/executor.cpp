@@ -75,6 +75,7 @@ Executor::~Executor() {
   } catch (const Error&) {  // the caller got this error from an earlier synchronize()
   }
   shared_memory_.reset();
+  for (BufferId id = 0; id < bound_.size(); ++id) bind(id, nullptr);
   if (own_workspace_ != nullptr) device_.release_memory(own_workspace_, own_workspace_bytes_);
   release_all(true);
 }
@@ -128,6 +129,20 @@ std::byte* Executor::allocate(std::size_t bytes, MemoryCategory category, std::u
     shortage.place = place_of(graph_, graph_.node(NodeId{node}));
     throw OutOfMemory(std::move(shortage));
   }
+}
+
+void Executor::bind(BufferId buffer, std::byte* memory) {
+  if (bound_.empty()) bound_.resize(base_.size());
+  Bound& bound = bound_[buffer];
+  if (bound.memory == memory) return;
+  if (!plan_.buffers[buffer].persistent) {
+    release(buffer);
+  } else {
+    if (bound.memory == nullptr) bound.own = base_[buffer];
+    base_[buffer] = memory != nullptr ? memory : bound.own;
+  }
+  bound.memory = memory;
+  count_next_run();
 }
 
 void Executor::run() {
@@ -316,7 +331,7 @@ void Executor::run_step(Step& step) {
   for (std::uint32_t i = step.first_allocate; i < step.first_release; ++i) {
     const BufferId id = buffer_lists_[i];
     const Buffer& buffer = plan_.buffers[id];
-    base_[id] = allocate(buffer.bytes, buffer.category, step.node, id);
+    base_[id] = is_bound(id) ? bound_[id].memory : allocate(buffer.bytes, buffer.category, step.node, id);
   }
   if (step.has_own_workspace) {
     step.workspace = own_workspace_;
@@ -361,7 +376,7 @@ void Executor::launch(const Step& step) {
 
 void Executor::release(BufferId buffer) {
   if (base_[buffer] == nullptr) return;
-  allocator_.free(base_[buffer]);
+  if (!is_bound(buffer)) allocator_.free(base_[buffer]);
   base_[buffer] = nullptr;
 }
 

@@ -99,6 +99,11 @@ class Executor {
   // (OutOfMemory, a kernel's Error) only persistent buffers are allocated, and run() may be called again.
   void run();
 
+  // Gives a buffer memory from outside, from the next run on, or null: memory of the allocator again. Persistent
+  // buffers get the memory back that they had, others lose what the last run left in them.
+  void bind(BufferId buffer, std::byte* memory);
+  bool is_bound(BufferId buffer) const { return !bound_.empty() && bound_[buffer].memory != nullptr; }
+
   // The address of an operand; null while its buffer is not allocated.
   void* address(const Operand& operand) const;
 
@@ -153,6 +158,10 @@ class Executor {
     BufferId buffer;
     std::size_t offset_bytes;
   };
+  struct Bound {
+    std::byte* memory = nullptr;  // null: not bound
+    std::byte* own = nullptr;     // of a persistent buffer
+  };
 
   void resolve(const Kernels& kernels);
   void allocate_persistent(const StopPoint& stop_point);
@@ -187,6 +196,7 @@ class Executor {
   std::vector<Kernel*> collectives_;
   std::vector<BufferId> outputs_;
   std::vector<std::byte*> base_;  // by buffer; null when not live
+  std::vector<Bound> bound_;      // by buffer; empty until one is bound
   std::vector<void*> arguments_;  // the address of each operand in the last run that allocated
   std::size_t before_backward_bytes_ = 0;
   std::array<PhasePeak, kPhaseCount> phase_peaks_;

@@ -70,6 +70,9 @@ struct Program::Implementation {
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
 
+  // Throws Error (usage) with the nearest name where there is no such output.
+  Value find_output(std::string_view name) const;
+
   // Casts the tensor to the type of the value, and writes it there from `first_element` on.
   void write(Value value, const HostTensor& tensor, std::int64_t first_element = 0);
 

@@ -55,6 +55,18 @@ HostTensor read_tensor(Device& device, const TensorLayout& layout, const void* a
   return tensor;
 }
 
+// `bound`: the number of rows of the table that they index.
+void check_indices(const std::string& name, std::span<const std::int64_t> indices, std::int64_t bound) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] >= 0 && indices[i] < bound) continue;
+    throw Error("element " + std::to_string(i) + " of '" + name + "' is " + std::to_string(indices[i]) +
+                    "; indices must be from 0 to " + std::to_string(bound - 1),
+                ErrorKind::usage);
+  }
+}
+
+bool has_memory_of_host(const Device& device) { return !device.kind().starts_with("cuda"); }
+
 }  // namespace
 
 void Program::Implementation::write_initial_values() {
@@ -145,16 +157,7 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
                     tensor.type.to_string(),
                 ErrorKind::usage);
   }
-  if (slot.index_bound != INT64_MAX) {
-    const std::span<const std::int64_t> indices = tensor.as<std::int64_t>();
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      if (indices[i] < 0 || indices[i] >= slot.index_bound) {
-        throw Error("element " + std::to_string(i) + " of '" + stored.name + "' is " + std::to_string(indices[i]) +
-                        "; indices must be from 0 to " + std::to_string(slot.index_bound - 1),
-                    ErrorKind::usage);
-      }
-    }
-  }
+  if (slot.index_bound != INT64_MAX) check_indices(stored.name, tensor.as<std::int64_t>(), slot.index_bound);
   for (const Implementation::Overlap& overlap : self.overlaps(slot)) {
     if (self.is_whole(overlap, stored)) {
       self.write(overlap.value, tensor, overlap.first_in_store);
@@ -162,6 +165,35 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
       self.write_overlap(overlap, tensor);
     }
   }
+}
+
+bool Program::bind_input(std::string_view name, const void* memory) {
+  Implementation& self = *implementation_;
+  const Implementation::InputSlot& slot = self.find_input(name);
+  const Role role = input_role(self.graph.producer_node(slot.value));
+  const bool is_only_read = role == Role::data || role == Role::constant;
+  const bool is_stored_as_it_is = self.graph.type(slot.value) == slot.tensor.type && self.overlaps(slot).size() == 1;
+  const Operand& operand = self.plan.values[slot.value.id];
+  if (!is_only_read || !is_stored_as_it_is || !has_memory_of_host(*self.device)) return false;
+  const auto elements = static_cast<std::size_t>(slot.tensor.type.elements());
+  if (memory != nullptr && slot.index_bound != INT64_MAX)
+    check_indices(slot.tensor.name, {static_cast<const std::int64_t*>(memory), elements}, slot.index_bound);
+  // Kernels do not write to data.
+  self.executor.bind(operand.buffer, static_cast<std::byte*>(const_cast<void*>(memory)));  // NOLINT
+  return true;
+}
+
+bool Program::bind_output(std::string_view name, void* memory) {
+  Implementation& self = *implementation_;
+  const Value value = self.find_output(name);
+  const Operand& operand = self.plan.values[value.id];
+  if (operand.buffer == kNoBuffer || operand.offset_bytes != 0 || !operand.layout.is_dense()) return false;
+  const Buffer& buffer = self.plan.buffers[operand.buffer];
+  const bool is_shared = buffer.persistent || buffer.bytes != self.graph.type(value).bytes() ||
+                         (memory != nullptr && self.executor.is_bound(operand.buffer));
+  if (is_shared || !has_memory_of_host(*self.device)) return false;
+  self.executor.bind(operand.buffer, static_cast<std::byte*>(memory));
+  return true;
 }
 
 void Program::write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
@@ -198,15 +230,15 @@ HostTensor Program::read_input(std::string_view name) const {
   return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
 }
 
+Value Program::Implementation::find_output(std::string_view name) const {
+  if (const std::optional<Value> value = graph.find_output(name)) return *value;
+  std::vector<std::string_view> names;
+  for (const Output& output : graph.outputs()) names.push_back(output.name);
+  throw Error("the program has no output '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
+}
+
 HostTensor Program::read_output(std::string_view name) const {
-  const Implementation& self = *implementation_;
-  const std::optional<Value> value = self.graph.find_output(name);
-  if (!value) {
-    std::vector<std::string_view> names;
-    for (const Output& output : self.graph.outputs()) names.push_back(output.name);
-    throw Error("the program has no output '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
-  }
-  return self.read(*value);
+  return implementation_->read(implementation_->find_output(name));
 }
 
 HostTensor Program::read_value(Value value) const {
