@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/text/text.h"
-#include "interchange/tokenizer/json_fields.h"
 #include "interchange/tokenizer/model/byte_fallback.h"
 #include "interchange/tokenizer/text/byte_letters.h"
+#include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/normalizer.h"
 #include "interchange/tokenizer/text/pre_tokenizer.h"
 #include "interchange/tokenizer/text/utf8.h"

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "interchange/tokenizer/json_fields.h"
 #include "interchange/tokenizer/model/bpe.h"
 #include "interchange/tokenizer/model/unigram.h"
 #include "interchange/tokenizer/model/word_piece.h"
 #include "interchange/tokenizer/text/byte_letters.h"
+#include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/tokenizer.h"
 #include "ridgepoint/error.h"
 

@@ -46,13 +46,14 @@ void Unigram<Score>::encode(std::string_view word, std::vector<Id>& ids) const {
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t length = length_of_first(word.substr(at));
     const Score score = best[at].score;
-    const auto offer = [&](std::size_t end, Score end_score, std::uint32_t piece) {
-      if (end_score > best[end].score) best[end] = Best<Score>{end_score, at, piece};
+    // SentencePiece compares sums before it rounds them to floats.
+    const auto offer = [&](std::size_t end, double end_score, std::uint32_t piece) {
+      if (end_score > best[end].score) best[end] = Best<Score>{static_cast<Score>(end_score), at, piece};
     };
     bool has_character = false;
     trie_.for_each_prefix(word.substr(at), [&](std::size_t bytes, std::uint32_t piece) {
       has_character = has_character || bytes == length;
-      offer(at + bytes, score + pieces_[piece].second, piece);
+      offer(at + bytes, double{score} + pieces_[piece].second, piece);
     });
     if (!has_character) offer(at + length, score + unknown_score_, kUnknown);
     at += length;

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "interchange/tokenizer/base64.h"
-#include "interchange/tokenizer/json_fields.h"
+#include "interchange/tokenizer/text/base64.h"
 #include "interchange/tokenizer/text/charsmap.h"
+#include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/regex.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/error.h"

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/types/enum_names.h"
-#include "interchange/tokenizer/json_fields.h"
 #include "interchange/tokenizer/text/byte_letters.h"
+#include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/regex.h"
 #include "interchange/tokenizer/text/splitter.h"
 #include "interchange/tokenizer/text/utf8.h"
