@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/error.h"
 
@@ -44,6 +45,14 @@ Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   if (parts_.decoder.is_by_token) {
     for (const DecodeStep& step : std::exchange(parts_.decoder.steps, {})) step(parts_.tokens);
   }
+}
+
+Id Tokenizer::id_of(std::string_view token) const {
+  const auto found = std::ranges::find(parts_.tokens, token);
+  if (found == parts_.tokens.end() || token.empty()) {
+    throw Error(fmt::format("the vocabulary has no token {}", quote_name(token)), ErrorKind::usage);
+  }
+  return static_cast<Id>(found - parts_.tokens.begin());
 }
 
 std::string Tokenizer::decode(std::span<const Id> ids) const {

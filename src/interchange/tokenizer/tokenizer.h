@@ -45,6 +45,8 @@ class Tokenizer {
   const std::string& kind() const { return parts_.kind; }
   // All ids are below it.
   std::size_t vocabulary_size() const { return parts_.tokens.size(); }
+  // Throws Error where the vocabulary has no such token.
+  Id id_of(std::string_view token) const;
   // Throws Error for an id beyond the vocabulary, with its position.
   std::string decode(std::span<const Id> ids) const;
 

@@ -13,35 +13,44 @@ std::uint64_t load(const char* bytes, std::size_t count) {
   return value;
 }
 
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+std::uint64_t mix(std::uint64_t value) {
+  constexpr std::uint64_t kFactor = 0xD6E8FEB86659FD93;
+  value = (value ^ value >> 32) * kFactor;
+  return value ^ value >> 32;
 }
 
 }  // namespace
 
 std::uint64_t WordCache::hash(std::string_view word) {
-  constexpr std::uint64_t kFirst = 0x9E3779B97F4A7C15;
-  constexpr std::uint64_t kSecond = 0xD6E8FEB86659FD93;
-  std::uint64_t state = kFirst ^ word.size();
+  constexpr std::uint64_t kSeed = 0x9E3779B97F4A7C15;
+  std::uint64_t state = kSeed ^ word.size();
   const char* bytes = word.data();
   std::size_t left = word.size();
-  for (; left > 8; bytes += 8, left -= 8) state = mix(state ^ load(bytes, 8), kSecond);
-  return mix(state ^ load(bytes, left), kSecond);
+  for (; left > 8; bytes += 8, left -= 8) state = mix(state ^ load(bytes, 8));
+  return mix(state ^ load(bytes, left));
+}
+
+void WordCache::make_room() {
+  if (slots_.size() == kMostSlots) {
+    slots_.assign(kMostSlots, Slot());
+    words_ = 0;
+    bytes_.clear();
+    ids_.clear();
+    return;
+  }
+  std::vector<Slot> old(slots_.size() * 2);
+  old.swap(slots_);
+  for (const Slot& slot : old) {
+    if (slot.count != 0) slots_[place_of(text_of(slot), slot.hash)] = slot;
+  }
 }
 
 void WordCache::add(std::string_view word, std::uint64_t hash, std::span<const Id> ids) {
   if (ids.empty() || ids.size() > std::numeric_limits<std::uint16_t>::max() || word.size() > kMostWordBytes) return;
-  if (words_ > kSlots / 2) {
-    slots_.assign(kSlots, Slot());
-    words_ = 0;
-    bytes_.clear();
-    ids_.clear();
-  }
-  std::size_t at = hash & (kSlots - 1);
-  while (slots_[at].count != 0) at = (at + 1) & (kSlots - 1);
-  slots_[at] = {tag_of(hash), static_cast<std::uint32_t>(bytes_.size()), static_cast<std::uint32_t>(ids_.size()),
-                static_cast<std::uint16_t>(word.size()), static_cast<std::uint16_t>(ids.size())};
+  if (words_ >= slots_.size() / 2) make_room();
+  slots_[place_of(word, hash)] = {hash, static_cast<std::uint32_t>(bytes_.size()),
+                                  static_cast<std::uint32_t>(ids_.size()), static_cast<std::uint16_t>(word.size()),
+                                  static_cast<std::uint16_t>(ids.size())};
   bytes_ += word;
   ids_.insert(ids_.end(), ids.begin(), ids.end());
   ++words_;

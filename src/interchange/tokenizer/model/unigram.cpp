@@ -10,20 +10,6 @@
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::tokenizer {
-namespace {
-
-constexpr std::uint32_t kUnknown = UINT32_MAX;
-
-// The best tokens of the text before a place.
-template <typename Score>
-struct Best {
-  Score score = -std::numeric_limits<Score>::infinity();
-  std::size_t begin = 0;  // of the last token
-  std::uint32_t piece = kUnknown;
-};
-
-}  // namespace
-
 template <typename Score>
 Unigram<Score>::Unigram(const std::vector<UnigramPiece>& pieces, std::optional<Id> unknown, ByteFallback fallback,
                         Score least_score)
@@ -41,14 +27,14 @@ Unigram<Score>::Unigram(const std::vector<UnigramPiece>& pieces, std::optional<I
 
 template <typename Score>
 void Unigram<Score>::encode(std::string_view word, std::vector<Id>& ids) const {
-  std::vector<Best<Score>> best(word.size() + 1);
+  std::vector<Best> best(word.size() + 1);
   best[0].score = 0;
   for (std::size_t at = 0; at < word.size();) {
     const std::size_t length = length_of_first(word.substr(at));
     const Score score = best[at].score;
     // SentencePiece compares sums before it rounds them to floats.
     const auto offer = [&](std::size_t end, double end_score, std::uint32_t piece) {
-      if (end_score > best[end].score) best[end] = Best<Score>{static_cast<Score>(end_score), at, piece};
+      if (end_score > best[end].score) best[end] = Best{static_cast<Score>(end_score), at, piece};
     };
     bool has_character = false;
     trie_.for_each_prefix(word.substr(at), [&](std::size_t bytes, std::uint32_t piece) {
@@ -62,7 +48,7 @@ void Unigram<Score>::encode(std::string_view word, std::vector<Id>& ids) const {
   for (std::size_t end = word.size(); end > 0; end = best[end].begin) ends.push_back(end);
   bool follows_unknown = false;
   for (std::size_t i = ends.size(); i-- > 0;) {
-    const Best<Score>& token = best[ends[i]];
+    const Best& token = best[ends[i]];
     const bool is_known = token.piece != kUnknown;
     if (is_known) ids.push_back(pieces_[token.piece].first);
     const std::string_view text = word.substr(token.begin, ends[i] - token.begin);

@@ -1,6 +1,9 @@
 // A unigram language model: the tokens of a word whose scores have the greatest sum.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +33,14 @@ class Unigram : public Model {
   void encode(std::string_view word, std::vector<Id>& ids) const override;
 
  private:
+  static constexpr std::uint32_t kUnknown = UINT32_MAX;
+  // The best tokens of the text before a place.
+  struct Best {
+    Score score = -std::numeric_limits<Score>::infinity();
+    std::size_t begin = 0;  // of the last token
+    std::uint32_t piece = kUnknown;
+  };
+
   ByteTrie trie_;
   std::vector<std::pair<Id, Score>> pieces_;
   std::optional<Id> unknown_;

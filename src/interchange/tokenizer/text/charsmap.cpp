@@ -12,7 +12,7 @@ namespace {
 
 // A unit of the double array, as the library Darts-clone packs it.
 bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1) != 0; }
-std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
+std::uint32_t unit_value(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
 std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FF; }
 std::uint32_t offset_of(std::uint32_t unit) { return unit >> 10 << ((unit & 0x200) >> 6); }
 
@@ -42,7 +42,7 @@ std::optional<Charsmap::Match> Charsmap::find(std::string_view text, bool takes_
     node ^= offset_of(unit);
     if (!has_leaf(unit)) continue;
     if (node >= units_.size()) break;
-    const std::size_t at = value_of(units_[node]);
+    const std::size_t at = unit_value(units_[node]);
     const std::size_t end = at < replacements_.size() ? replacements_.find('\0', at) : std::string::npos;
     if (end == std::string::npos) break;
     best = Match{i + 1, std::string_view(replacements_).substr(at, end - at)};
