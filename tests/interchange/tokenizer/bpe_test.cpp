@@ -129,8 +129,9 @@ TEST(BpeTrainer, special_tokens_are_the_first_ids_and_in_no_word) {
 
 TEST(BpeTrainer, a_vocabulary_without_room_for_bytes_is_refused) {
   const BpeTrainer trainer({"<s>"});
-  EXPECT_THAT([&] { trainer.train(256); },
-              ThrowsMessage<Error>("a vocabulary of 256 has no room for all bytes and 1 special tokens; the least is 257"));
+  EXPECT_THAT(
+      [&] { trainer.train(256); },
+      ThrowsMessage<Error>("a vocabulary of 256 has no room for all bytes and 1 special tokens; the least is 257"));
 }
 
 }  // namespace

@@ -126,7 +126,8 @@ TEST(SentencePiece, what_it_does_not_read_is_named) {
   message(model(kBpe, piece("x", 0, kUnused)), "its token 'x' is of type 5, which this program does not read");
   message(model(kBpe, piece("a", -9)), "its vocabulary has the token 'a' twice");
   message(model(kBpe, piece("\xFF", -9)), "a token of its vocabulary is not UTF-8 text");
-  message(model(kBpe, piece(std::string(2000, 'a'), -9)), "its vocabulary has a token of 2000 bytes; they have 1 to 1024");
+  message(model(kBpe, piece(std::string(2000, 'a'), -9)),
+          "its vocabulary has a token of 2000 bytes; they have 1 to 1024");
   message(model(kBpe, "", bytes(2, "xx")), "its precompiled_charsmap is damaged");
 }
 

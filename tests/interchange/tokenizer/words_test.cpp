@@ -61,8 +61,8 @@ TEST(PreTokenizer, divides_as_each_kind_says) {
 
 TEST(PreTokenizer, split_has_five_behaviors) {
   const auto split = [](const char* behavior, bool inverts) {
-    return words(std::string(R"({"type":"Split","pattern":{"String":"-"},"behavior":")") + behavior +
-                     R"(","invert":)" + (inverts ? "true}" : "false}"),
+    return words(std::string(R"({"type":"Split","pattern":{"String":"-"},"behavior":")") + behavior + R"(","invert":)" +
+                     (inverts ? "true}" : "false}"),
                  "a--b-");
   };
   EXPECT_EQ(split("Removed", false), "a|b");
@@ -84,9 +84,8 @@ TEST(PreTokenizer, steps_behind_byte_level_see_the_letters_of_bytes) {
 TEST(Regex, white_space_and_word_characters_are_unicodes) {
   const auto matches = [](const char* pattern, std::string_view text) {
     std::string found;
-    Regex(pattern).for_each_match(text, [&](std::size_t begin, std::size_t end) {
-      found.append(text.substr(begin, end - begin)).append("|");
-    });
+    Regex(pattern).for_each_match(
+        text, [&](std::size_t begin, std::size_t end) { found.append(text.substr(begin, end - begin)).append("|"); });
     return found;
   };
   EXPECT_EQ(matches(R"(\s+)", "a\u180eb\u3000\u0085"), "\u3000\u0085|");  // U+180E is none
@@ -106,9 +105,10 @@ class WrittenOutPattern : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(WrittenOutPattern, divides_as_the_regular_expression) {
   constexpr std::array<std::string_view, 44> kParts = {
-      " ",  " ",   "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u0085", "\u180e", "a",  "Z",  "é",      "e\u0301", "ß",
-      "'s", "'S",  "'ſ", "'",  "'ll",  "'L", "'Re",    "'ve",    "'d",     "'m",     "1",  "23", "456789", "٣",       "½",
-      "²",  "Ⅷ",   "中", "ﬁ",  "🙂",   "!",  "...",    "—",      "_",      "$",      "//", "ा",  "\u200d", "the"};
+      " ",   " ",    "  ",      "\n",  "\r\n", "\t",     "\u00a0", "\u3000", "\u0085", "\u180e", "a",
+      "Z",   "é",    "e\u0301", "ß",   "'s",   "'S",     "'ſ",     "'",      "'ll",    "'L",     "'Re",
+      "'ve", "'d",   "'m",      "1",   "23",   "456789", "٣",      "½",      "²",      "Ⅷ",      "中",
+      "ﬁ",   "🙂", "!",       "...", "—",    "_",      "$",      "//",     "ा",      "\u200d", "the"};
   std::mt19937 random(7);
   const NextWord next = splitter_of(GetParam());
   ASSERT_NE(next, nullptr);

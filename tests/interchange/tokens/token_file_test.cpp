@@ -63,7 +63,8 @@ TEST_F(TokenFileTest, ids_come_back_in_16_and_32_bits) {
   Ids one(1);
   file.read(1, one);
   EXPECT_THAT(one, ElementsAre(3));
-  EXPECT_THAT([&] { file.read(2, one); }, ThrowsMessage<Error>(HasSubstr("has 2 tokens; 1 from position 2 on are not")));
+  EXPECT_THAT([&] { file.read(2, one); },
+              ThrowsMessage<Error>(HasSubstr("has 2 tokens; 1 from position 2 on are not")));
 }
 
 TEST_F(TokenFileTest, a_header_of_llm_c_says_the_bits_and_the_count) {

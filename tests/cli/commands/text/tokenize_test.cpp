@@ -49,8 +49,8 @@ TEST_F(TokenizeCommand, trains_a_tokenizer_that_text_goes_through_and_back) {
   const std::string tokenizer = path("t.json");
   EXPECT_THAT(run({text, "--train", "270", "--vocabulary", tokenizer}).output, HasSubstr("270"));
   const std::string tokens = path("t.bin");
-  const auto row = nlohmann::json::parse(
-      run({text, "--tokenizer", tokenizer, "--output", tokens, "--format", "json"}).output)[0];
+  const auto row =
+      nlohmann::json::parse(run({text, "--tokenizer", tokenizer, "--output", tokens, "--format", "json"}).output)[0];
   EXPECT_LT(row.at("tokens"), content.size());
   EXPECT_FALSE(row.contains("ids"));
   EXPECT_EQ(std::filesystem::file_size(tokens), 2 * row.at("tokens").get<std::size_t>());
@@ -74,7 +74,8 @@ TEST_F(TokenizeCommand, refuses_what_it_cannot_do_and_leaves_no_file) {
   expect_usage_error({"tokenize"}, "no file is given: ridgepoint tokenize FILE");
   expect_usage_error({"tokenize", text, "--bits", "8"}, "--bits: '8' is unknown");
   expect_usage_error({"tokenize", text, "--train", "300"}, "say with --vocabulary FILE");
-  expect_usage_error({"tokenize", text, "--vocabulary", path("v.json")}, "--vocabulary is an option of --train; add it");
+  expect_usage_error({"tokenize", text, "--vocabulary", path("v.json")},
+                     "--vocabulary is an option of --train; add it");
   expect_usage_error({"tokenize", text, "--train", "10", "--vocabulary", path("v.json")}, "the least is 257");
   expect_usage_error({"tokenize", text, "--end-token", "<none>"}, "the vocabulary has no token '<none>'");
   expect_refused({"tokenize", binary, "--tokenizer", tokenizer, "--output", path("out.bin")}, 1,
