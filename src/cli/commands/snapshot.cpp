@@ -37,7 +37,7 @@ class SnapshotCommand : public Command {
     return "ridgepoint snapshot snapshot.pickle\n"
            "ridgepoint snapshot snapshot.pickle.gz --device 0 --top 30\n"
            "ridgepoint snapshot before.pickle --diff after.pickle\n"
-           "ridgepoint snapshot snapshot.pickle --picture memory.svg\n"
+           "ridgepoint snapshot snapshot.pickle --range 120:250 --picture memory.svg\n"
            "ridgepoint snapshot snapshot.pickle --replay --capacity 80GiB\n"
            "ridgepoint snapshot snapshot.pickle --replay --allocator expandable_segments:True --without logits\n"
            "ridgepoint snapshot snapshot.pickle --format json --output report.json";
@@ -59,6 +59,12 @@ class SnapshotCommand : public Command {
         ->group("Snapshot");
     app.add_option("--top", top_, "rows in the tables of frames, leaks and failures; 0 shows all [15]")
         ->type_name("N")
+        ->group("Snapshot");
+    app.add_option("--range", range_,
+                   "only these milliseconds after the first event: 10:20; of a file without times these events")
+        ->type_name("MS:MS")
+        ->group("Snapshot");
+    app.add_flag("--native", reading_.shows_native, "show the innermost line of C++, not of Python, as the library's")
         ->group("Snapshot");
     app.add_option("--picture", picture_, "write the timeline of the device as a picture (.svg)")
         ->type_name("FILE")
@@ -107,7 +113,7 @@ class SnapshotCommand : public Command {
            "device allowed where a request failed; otherwise no limit]")
         ->type_name("SIZE")
         ->group(kReplay);
-    app.add_option("--without", replay_.without,
+    app.add_option("--without", reading_.marked,
                    "with --replay: leave out the blocks of this category, or those with a line of their stack that has "
                    "this text")
         ->type_name("TEXT")
@@ -116,9 +122,11 @@ class SnapshotCommand : public Command {
 
   void check_replay() {
     const char* given = !settings_.empty() ? "--allocator" : !capacity_.empty() ? "--capacity" : "--without";
-    const bool has_options = !settings_.empty() || !capacity_.empty() || !replay_.without.empty();
+    const bool has_options = !settings_.empty() || !capacity_.empty() || !reading_.marked.empty();
     require(replays_ || !has_options, fmt::format("{} is an option of --replay; add it", given));
     require(!replays_ || diff_.empty(), "--replay: one file is replayed; leave --diff out");
+    require(!replays_ || range_.empty(), "--replay asks for all requests of a file again; leave --range out");
+    replay_.without = reading_.marked;
     for (const std::string& setting : settings_)
       replay_.settings.push_back(parse_option("--allocator", setting, allocator_setting));
     if (!capacity_.empty())
@@ -144,6 +152,26 @@ class SnapshotCommand : public Command {
     }
   }
 
+  // Microseconds, or events of a file without times.
+  std::optional<MemoryRange> range_of(const Snapshot& snapshot, std::int64_t device) const {
+    constexpr std::int64_t kUsOfMs = 1000;
+    if (range_.empty()) return std::nullopt;
+    const bool has_times = history_of(snapshot, device).has_times() && snapshot.settings.has_clock;
+    const auto [begin, end] = parse_option(
+        "--range", range_, [&](std::string_view text) { return parse_range(text, has_times ? kUsOfMs : 1); });
+    return MemoryRange{begin, end};
+  }
+
+  MemoryAnalysis analysis_of(const std::string& path, const Snapshot& snapshot, std::int64_t device) const {
+    const std::optional<MemoryRange> range = range_of(snapshot, device);
+    try {
+      return analyse_memory(snapshot, device, stop_if_interrupted, {}, range);
+    } catch (const Error& error) {
+      if (!range) throw;
+      throw Error(fmt::format("--range: '{}', device {}: {}", path, device, error.what()), error.kind());
+    }
+  }
+
   std::vector<tables::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
     const bool is_drawn = paths.size() == 1 && output_options_.resolved_format() == Format::table;
     const std::size_t width = page_width();
@@ -158,11 +186,11 @@ class SnapshotCommand : public Command {
             constexpr double kShareOfReading = 0.8;
             progress.update("reading", kShareOfReading * share);
           },
-          replay_.without);
+          reading_);
       files.push_back({path, snapshot.format, {}});
       files.back().shows_replays = replays_;
       for (const std::int64_t device : chosen_devices(path, snapshot)) {
-        MemoryAnalysis analysis = analyse_memory(snapshot, device, stop_if_interrupted);
+        MemoryAnalysis analysis = analysis_of(path, snapshot, device);
         if (is_drawn) {
           files.back().timelines.push_back(make_timeline(snapshot, analysis, usual_axis(analysis.report),
                                                          tables::timeline_columns(width), stop_if_interrupted));
@@ -201,7 +229,8 @@ class SnapshotCommand : public Command {
     if (!have_common) throw Error(fmt::format("'{}' and '{}' have no device in common", a.path, b.path));
   }
 
-  std::string file_, diff_, picture_, capacity_;
+  std::string file_, diff_, picture_, capacity_, range_;
+  SnapshotReadOptions reading_;
   std::vector<std::string> settings_;
   bool replays_ = false;
   ReplayOptions replay_;

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -197,17 +195,9 @@ class TraceCommand : public Command {
   }
 
   std::optional<std::pair<std::int64_t, std::int64_t>> parsed_range() const {
+    constexpr std::int64_t kNsOfMs = 1'000'000;
     if (range_.empty()) return std::nullopt;
-    constexpr double kNsOfMs = 1e6, kMostMs = 1e12;
-    double begin_ms = 0, end_ms = 0;
-    const char* const end = range_.data() + range_.size();
-    const auto first = std::from_chars(range_.data(), end, begin_ms);
-    const bool has_colon = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
-    const auto second = has_colon ? std::from_chars(first.ptr + 1, end, end_ms) : first;
-    require(has_colon && second.ec == std::errc() && second.ptr == end && begin_ms >= 0 && end_ms > begin_ms &&
-                end_ms <= kMostMs,
-            fmt::format("--range: '{}' is no range of milliseconds; write it as 10:20", range_));
-    return std::pair(std::llround(begin_ms * kNsOfMs), std::llround(end_ms * kNsOfMs));
+    return parse_option("--range", range_, [](std::string_view text) { return parse_range(text, kNsOfMs); });
   }
 
   static constexpr std::int64_t kProfiledSteps = 3;

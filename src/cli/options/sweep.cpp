@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
+
 #include "core/text/units.h"
 
 namespace ridgepoint::cli {
@@ -94,6 +97,20 @@ std::vector<std::int64_t> parse_numbers(std::string_view text, const NumberRule&
     }
   }
   return values;
+}
+
+std::pair<std::int64_t, std::int64_t> parse_range(std::string_view text, std::int64_t parts_of_ms) {
+  constexpr double kMostMs = 1e12;
+  double begin = 0, end = 0;
+  const char* const last = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), last, begin);
+  const bool has_colon = first.ec == std::errc() && first.ptr != last && *first.ptr == ':';
+  const auto second = has_colon ? std::from_chars(first.ptr + 1, last, end) : first;
+  const bool is_read = has_colon && second.ec == std::errc() && second.ptr == last;
+  if (!is_read || begin < 0 || end <= begin || end > kMostMs)
+    throw Error(fmt::format("'{}' is no range of milliseconds; write it as 10:20", text), ErrorKind::usage);
+  const auto parts = static_cast<double>(parts_of_ms);
+  return {std::llround(begin * parts), std::llround(end * parts)};
 }
 
 }  // namespace ridgepoint::cli

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ridgepoint/error.h"
@@ -38,5 +39,9 @@ struct NumberRule {
 
 // The numbers of a list whose items may be ranges, in the order written.
 std::vector<std::int64_t> parse_numbers(std::string_view text, const NumberRule& rule);
+
+// The begin and the end of "10:20.5", milliseconds, in parts of a millisecond: 10000 and 20500 of 1000. The begin is at
+// least 0 and before the end.
+std::pair<std::int64_t, std::int64_t> parse_range(std::string_view text, std::int64_t parts_of_ms);
 
 }  // namespace ridgepoint::cli

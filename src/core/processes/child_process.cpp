@@ -50,15 +50,38 @@ std::vector<std::string> environment_with(const ChildProcess::Variables& variabl
   return lines;
 }
 
+// A number, at first 0, that a new process shares with this one.
+class SharedNumber {
+ public:
+  SharedNumber() : address_(::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    if (address_ == MAP_FAILED) throw_system_error("map", "memory", errno);
+  }
+  ~SharedNumber() { ::munmap(address_, sizeof(int)); }
+  SharedNumber(const SharedNumber&) = delete;
+  SharedNumber& operator=(const SharedNumber&) = delete;
+  int& operator*() const { return *static_cast<int*>(address_); }
+
+ private:
+  void* address_;
+};
+
 // What a new process becomes.
 struct Start {
   char* const* words;
   char* const* environment;
   int input_and_output;
   int errors;
+  int& failure;  // out: the error of the system; in memory that both processes share
   pid_t parent = ::getpid();
-  int failure = 0;  // out: the error of the system
 };
+
+// ThreadSanitizer takes what a new process does in shared memory for work of this thread, and then sees races where
+// there are none.
+#ifdef __SANITIZE_THREAD__
+constexpr int kSharedMemory = 0;
+#else
+constexpr int kSharedMemory = CLONE_VM;
+#endif
 
 // In the new process. Until it runs the program it has the memory of this one, whose thread waits: it calls the system
 // and nothing else. It gets a process group and unblocked signals of its own, and the signal that ends it with its
@@ -84,7 +107,7 @@ pid_t run_in_new_process(Start& start) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::clone(become, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
+  const pid_t pid = ::clone(become, stack.get() + kStackBytes, kSharedMemory | CLONE_VFORK | SIGCHLD, &start);
   if (pid < 0) start.failure = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return pid;
@@ -102,11 +125,12 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words, const Variable
   std::vector<std::string> arguments = words;
   std::vector<std::string> environment = environment_with(variables);
   const std::vector<char*> argument_pointers = pointers_to(arguments), environment_pointers = pointers_to(environment);
-  Start start{argument_pointers.data(), environment_pointers.data(), other_end.number(), errors_.number()};
+  const SharedNumber failure;
+  Start start{argument_pointers.data(), environment_pointers.data(), other_end.number(), errors_.number(), *failure};
   pid_ = run_in_new_process(start);
-  if (start.failure == 0) return;
+  if (*failure == 0) return;
   if (pid_ >= 0) wait();
-  fail_to_start(words[0], start.failure);
+  fail_to_start(words[0], *failure);
 }
 
 ChildProcess::~ChildProcess() {

@@ -76,6 +76,12 @@ std::vector<MemoryCycle> cycles_of(const Snapshot& snapshot, const MemoryHistory
   return cycles_between(begins, history, lifetimes, stop_point);
 }
 
+bool is_in(const MemoryWindow& window, const MemoryCycle& cycle) {
+  const std::size_t begin = std::min(cycle.begin.at.moment, cycle.peak_end.at.moment);
+  const std::size_t end = std::max(cycle.peak_begin.at.moment, cycle.end.at.moment);
+  return window.begin.moment <= begin && end <= window.end.moment;
+}
+
 // When backward begins, or without one at the end of the iteration of the peak, where a run still has what it saved.
 std::optional<BlockContents> block_of_iteration(const Snapshot& snapshot, const MemoryReport& report,
                                                 const Lifetimes& lifetimes, const StopPoint& stop_point) {
@@ -106,25 +112,32 @@ const MemoryHistory& history_of(const Snapshot& snapshot, std::int64_t device) {
 }
 
 MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, const StopPoint& stop_point,
-                              const std::optional<DeviceWork>& work) {
+                              const std::optional<DeviceWork>& work, const std::optional<MemoryRange>& range) {
   const MemoryHistory& history = history_of(snapshot, device);
   const Segments segments = segments_of(snapshot, device);
   if (stop_point) stop_point();
   Lifetimes lifetimes = find_lifetimes(history, segments, snapshot.settings, stop_point);
   HistorySummary summary = summarise(snapshot, device, history, lifetimes, stop_point);
   Repetitions repetitions = annotated_repetitions(snapshot, summary);
-  const std::vector<MemoryCycle> cycles = cycles_of(snapshot, history, lifetimes, summary, repetitions, stop_point);
-  if (repetitions.each.empty()) repetitions = repetitions_by_level(summary, cycles, lifetimes, history.size());
+  std::vector<MemoryCycle> cycles = cycles_of(snapshot, history, lifetimes, summary, repetitions, stop_point);
+  if (repetitions.each.empty()) repetitions = repetitions_by_level(summary, cycles);
+  infer_categories(snapshot, repetitions, summary.report, history.size(), stop_point, lifetimes);
+  if (range) {
+    const HistorySummary::LeftOut left_out = summary.left_out;
+    summary = summarise(snapshot, device, history, lifetimes, stop_point, range);
+    summary.left_out = left_out;
+    repetitions = annotated_repetitions(snapshot, summary);
+    std::erase_if(cycles, [&](const MemoryCycle& cycle) { return !is_in(summary.report.window, cycle); });
+    if (repetitions.each.empty()) repetitions = repetitions_by_level(summary, cycles);
+  }
   MemoryReport& report = summary.report;
-  infer_categories(snapshot, repetitions, report, history.size(), stop_point, lifetimes);
   const auto fill_contents = [&](MemoryContents& contents) { fill(snapshot, lifetimes, stop_point, contents); };
 
   report.device = device;
   report.events = history.size();
   report.segments = segments.size();
   report.blocks = live_blocks(segments);
-  report.start = lifetimes.start;
-  report.end = segments.empty() ? summary.end : levels_of(segments);
+  report.end = segments.empty() || range ? summary.end : levels_of(segments);
   fill_contents(report.contents);
   report.categories_inferred = !snapshot.has_categories();
   report.has_modules =
@@ -133,7 +146,7 @@ MemoryAnalysis analyse_memory(const Snapshot& snapshot, std::int64_t device, con
   if (report.before_backward) fill_contents(*report.before_backward);
   if (report.has_modules) report.block = block_of_iteration(snapshot, report, lifetimes, stop_point);
   report.fragmentation = fragmentation_of(segments, report.contents.levels);
-  report.leaks = find_leaks(snapshot, repetitions, lifetimes, stop_point);
+  report.leaks = find_leaks(snapshot, repetitions, report.start.allocated_bytes, lifetimes, stop_point);
   judge_sawtooth(cycles, history, lifetimes, summary.allocator_us, work, stop_point, report);
   for (OutOfMemoryEvent& failure : report.out_of_memory) {
     fill_contents(failure.held);

@@ -156,9 +156,10 @@ std::string_view category_name(const Snapshot& snapshot, std::uint8_t category) 
 
 OriginNames origin_names(const Snapshot& snapshot, std::uint32_t number) {
   const SnapshotOrigin& origin = snapshot.origins[number];
-  OriginNames names;
-  names.name = origin.frame == kNoFrame ? "(no frames)" : frame_name(snapshot, origin.frame);
-  if (origin.caller != kNoFrame && origin.caller != origin.frame) names.caller = frame_name(snapshot, origin.caller);
+  if (origin.frame == kNoFrame) return {.name = "(no frames)", .library = {}};
+  const std::uint32_t own = origin.caller != kNoFrame ? origin.caller : origin.frame;
+  OriginNames names{.name = frame_name(snapshot, own), .library = {}};
+  if (own != origin.frame) names.library = frame_name(snapshot, origin.frame);
   return names;
 }
 
@@ -197,7 +198,7 @@ void fill(const Snapshot& snapshot, const Lifetimes& lifetimes, const StopPoint&
   std::map<std::pair<std::string, std::string>, Sum> by_name;
   for (const auto& [origin, sum] : origins) {
     const OriginNames names = origin_names(snapshot, origin);
-    by_name[{names.name, names.caller}].add(sum.bytes, sum.blocks);
+    by_name[{names.name, names.library}].add(sum.bytes, sum.blocks);
   }
   for (const auto& [names, sum] : by_name) {
     contents.origins.push_back({names.first, names.second, sum.bytes, sum.blocks});

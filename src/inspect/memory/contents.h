@@ -63,9 +63,11 @@ struct MemoryRequest {
 std::vector<MemoryRequest> requests_between(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t begin,
                                             std::size_t end, std::size_t moment);
 
+// The program's own line, "step (me/train.py:12)", and the innermost line of a library below it, "linear
+// (nn/functional.py:2317)". Without a line of the program the name is that of the library, and `library` is empty.
 struct OriginNames {
-  std::string name;    // "linear (nn/functional.py:2317)"; "(no frames)"
-  std::string caller;  // the same of the program's own line; empty where the name is that line
+  std::string name;  // "(no frames)" without any
+  std::string library;
 };
 OriginNames origin_names(const Snapshot& snapshot, std::uint32_t origin);
 
@@ -80,8 +82,9 @@ OriginPlace place_of(const Snapshot& snapshot, std::uint32_t origin);
 
 // Compares what is allocated at the ends of repetitions. The first of three or more does not count: it also allocates
 // what stays, such as gradients and the state of the optimizer. Blocks of one size and one origin are counterparts of
-// one another. Nothing is a leak that grew in fewer than half of the repetitions.
-MemoryLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, const Lifetimes& lifetimes,
-                       const StopPoint& stop_point);
+// one another. Nothing is a leak that grew in fewer than half of the repetitions. Where nothing repeats, the end is
+// compared with the begin, when `start_bytes` were allocated.
+MemoryLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, std::uint64_t start_bytes,
+                       const Lifetimes& lifetimes, const StopPoint& stop_point);
 
 }  // namespace ridgepoint

@@ -24,7 +24,7 @@ std::vector<MemoryLeak> grown(const Snapshot& snapshot, const Lifetimes& lifetim
     const auto [origin, bytes] = key;
     const OriginNames names = origin_names(snapshot, origin);
     const auto count = static_cast<std::uint64_t>(blocks);
-    groups.push_back({names.name, names.caller, bytes, count, bytes * count});
+    groups.push_back({names.name, names.library, bytes, count, bytes * count});
   }
   std::ranges::stable_sort(groups, std::ranges::greater{}, &MemoryLeak::bytes);
   return groups;
@@ -32,15 +32,15 @@ std::vector<MemoryLeak> grown(const Snapshot& snapshot, const Lifetimes& lifetim
 
 }  // namespace
 
-MemoryLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, const Lifetimes& lifetimes,
-                       const StopPoint& stop_point) {
+MemoryLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, std::uint64_t start_bytes,
+                       const Lifetimes& lifetimes, const StopPoint& stop_point) {
   MemoryLeaks leaks;
   leaks.basis = repetitions.basis;
   leaks.name = repetitions.name;
   leaks.repetitions = repetitions.each.size();
   if (repetitions.basis == Basis::none) return leaks;
   const std::vector<Repetition>& each = repetitions.each;
-  Repetition base{0, 0, 0, lifetimes.start.allocated_bytes};
+  Repetition base{0, 0, each.front().begin, start_bytes};
   if (repetitions.basis != Basis::window) {
     const std::size_t first = each.size() >= 3 ? 1 : 0;
     base = each[first];

@@ -110,21 +110,22 @@ void add_remarks(const Snapshot& snapshot, const MemoryHistory& history, const L
   if (!snapshot.settings.has_clock) {
     remarks.emplace_back("Nothing was computed in this run, so it has no times: each event stands for a microsecond.");
   }
-  if (summary.unmatched_annotations > 0) {
+  if (summary.left_out.unmatched_annotations > 0) {
     remarks.push_back(
         fmt::format("{} no counterpart: a START without an END ends with the history, an END without a "
                     "START is left out.",
-                    counted(summary.unmatched_annotations, "annotation has", "annotations have")));
+                    counted(summary.left_out.unmatched_annotations, "annotation has", "annotations have")));
   }
-  if (summary.dropped_annotations > 0) {
+  if (summary.left_out.dropped_annotations > 0) {
     remarks.push_back(fmt::format("{} left out: more than {} are open at once.",
-                                  counted(summary.dropped_annotations, "annotation was", "annotations were"),
+                                  counted(summary.left_out.dropped_annotations, "annotation was", "annotations were"),
                                   kMaxOpenPhases));
   }
-  if (summary.dropped_out_of_memory > 0) {
-    remarks.push_back(fmt::format(
-        "{} left out: only the first {} are shown.",
-        counted(summary.dropped_out_of_memory, "failed allocation was", "failed allocations were"), kMaxOutOfMemory));
+  if (summary.left_out.dropped_out_of_memory > 0) {
+    remarks.push_back(
+        fmt::format("{} left out: only the first {} are shown.",
+                    counted(summary.left_out.dropped_out_of_memory, "failed allocation was", "failed allocations were"),
+                    kMaxOutOfMemory));
   }
   const std::uint64_t replayed = summary.end.allocated_bytes, shown = report.end.allocated_bytes;
   if (replayed != shown && history.size() > 0 && lifetimes.missing_at_end == 0 && lifetimes.replaced == 0) {

@@ -28,7 +28,7 @@ Repetitions annotated_repetitions(const Snapshot& snapshot, const HistorySummary
   const bool is_ours = snapshot.settings.counted_from_us.has_value();
   std::map<std::string, Group> groups;
   for (const MemoryPhase& phase : summary.report.phases) {
-    if (!phase.is_counted || (is_ours && phase.depth > 0)) continue;
+    if (!phase.is_counted || !phase.is_whole || (is_ours && phase.depth > 0)) continue;
     Group& group = groups[without_number(phase.name)];
     // One within another of the same name is part of it.
     if (!group.phases.empty() && phase.begin.moment < group.phases.back()->end.moment) continue;
@@ -46,8 +46,7 @@ Repetitions annotated_repetitions(const Snapshot& snapshot, const HistorySummary
   return found;
 }
 
-Repetitions repetitions_by_level(const HistorySummary& summary, const std::vector<MemoryCycle>& cycles,
-                                 const Lifetimes& lifetimes, std::size_t events) {
+Repetitions repetitions_by_level(const HistorySummary& summary, const std::vector<MemoryCycle>& cycles) {
   Repetitions found;
   if (!cycles.empty()) {
     found.basis = Basis::cycles;
@@ -55,9 +54,14 @@ Repetitions repetitions_by_level(const HistorySummary& summary, const std::vecto
       found.each.push_back(
           {cycle.begin.at.moment, cycle.peak_begin.at.moment, cycle.end.at.moment, cycle.end.allocated_bytes});
     }
-  } else if (lifetimes.start.allocated_bytes > 0 && events > 0) {
+    return found;
+  }
+  const MemoryReport& report = summary.report;
+  const MemoryWindow& window = report.window;
+  if ((window.is_range || report.start.allocated_bytes > 0) && window.end.moment > 0) {
     found.basis = Basis::window;
-    found.each.push_back({0, summary.report.contents.at.moment, events, summary.end.allocated_bytes});
+    found.each.push_back({window.is_range ? window.begin.moment : 0, report.contents.at.moment, window.end.moment,
+                          summary.end.allocated_bytes});
   }
   return found;
 }

@@ -29,8 +29,7 @@ struct Repetitions {
 // do not count. The file of a run of ours says where its warm-up ends: these are its iterations after that.
 Repetitions annotated_repetitions(const Snapshot& snapshot, const HistorySummary& summary);
 
-// The cycles. Where there are none the whole history as one repetition, if memory was in use before it.
-Repetitions repetitions_by_level(const HistorySummary& summary, const std::vector<MemoryCycle>& cycles,
-                                 const Lifetimes& lifetimes, std::size_t events);
+// The cycles. Where there are none all that counts as one repetition, if memory was in use before it.
+Repetitions repetitions_by_level(const HistorySummary& summary, const std::vector<MemoryCycle>& cycles);
 
 }  // namespace ridgepoint

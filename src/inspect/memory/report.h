@@ -28,8 +28,8 @@ struct MemoryMoment {
 
 // The live blocks of one category or one origin.
 struct MemoryShare {
-  std::string name;    // of a category; of an origin its first line that is not hidden: "linear (nn/functional.py:125)"
-  std::string caller;  // of an origin: the first line outside PyTorch and Python
+  std::string name;     // of a category, or of an origin as OriginNames has it
+  std::string library;  // of an origin
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;
 };
@@ -98,6 +98,7 @@ struct MemoryPhase {
   std::uint64_t peak_bytes = 0;
   std::size_t peak = 0;    // the moment
   bool is_counted = true;  // not of the warm-up
+  bool is_whole = true;    // not cut by the range that was asked for
 };
 
 // The highest moment of all occurrences of a phase of a training step that count, the first of equals.
@@ -134,7 +135,7 @@ struct Fragmentation {
 // Blocks of one size from one origin that became more from the first repetition that counts to the last.
 struct MemoryLeak {
   std::string origin;
-  std::string caller;
+  std::string library;
   std::uint64_t block_bytes = 0;
   std::uint64_t blocks = 0;  // how many more
   std::uint64_t bytes = 0;
@@ -188,9 +189,15 @@ struct Sawtooth {
   Verdict verdict = Verdict::none;
 };
 
-// What counts of a history: all of it, or what follows the warm-up.
+// A part of a history that is asked for: microseconds after its first event, or events where it has no times.
+struct MemoryRange {
+  std::int64_t begin = 0, end = 0;
+};
+
+// What counts of a history: all of it, what follows the warm-up, or a range that was asked for.
 struct MemoryWindow {
   MemoryMoment begin, end;
+  bool is_range = false;
 };
 
 struct MemoryReport {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "inspect/memory/lifetimes.h"
 #include "inspect/memory/report.h"
@@ -14,13 +15,15 @@ namespace ridgepoint {
 struct HistorySummary {
   // Times, the window, peaks, phases, failures and retries. Contents have their moments and levels alone.
   MemoryReport report;
-  MemoryLevels end;                                  // after the last event
+  MemoryLevels end;                                  // after the last event that counts
   std::uint64_t highest_bytes = 0, least_bytes = 0;  // allocated, of the whole history
   double allocator_us = 0;  // of the window, before events of segments: the time in requests to the device
 
-  std::size_t unmatched_annotations = 0;  // a START without an END, or the reverse
-  std::size_t dropped_annotations = 0;    // beyond the limits below
-  std::size_t dropped_out_of_memory = 0;
+  struct LeftOut {
+    std::size_t unmatched_annotations = 0;  // a START without an END, or the reverse
+    std::size_t dropped_annotations = 0;    // beyond the limits below
+    std::size_t dropped_out_of_memory = 0;
+  } left_out;
 };
 
 inline constexpr std::size_t kMaxOpenPhases = 64;
@@ -30,8 +33,9 @@ inline constexpr std::size_t kMaxOutOfMemory = 20;
 // newest open phase of its name; a phase that is still open after the last event ends there. Phases, peaks and
 // everything of the window count from Snapshot::settings.counted_from_us on. What the first events of the window free,
 // and the first events of a phase that begins together with the one around it, does not count for its peak: it is of
-// the iteration before.
+// the iteration before. With a range, only what begins and ends in it counts, and the level at its begin does.
 HistorySummary summarise(const Snapshot& snapshot, std::int64_t device, const MemoryHistory& history,
-                         const Lifetimes& lifetimes, const StopPoint& stop_point);
+                         const Lifetimes& lifetimes, const StopPoint& stop_point,
+                         const std::optional<MemoryRange>& range = {});
 
 }  // namespace ridgepoint

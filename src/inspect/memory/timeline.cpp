@@ -103,8 +103,10 @@ class TimelineBuilder {
                 [&](std::size_t moment, const MemoryHistory::Event& event, const LifeTracker::Step& step,
                     const MemoryLevels& levels) {
                   // The level before this event lasts to the last column of this event.
+                  if (moment > window_.end.moment) return;
                   const std::size_t column = moment > window_.begin.moment ? column_of(moment, event.time_us) : 0;
-                  if (moment - 1 > window_.begin.moment) draw_until(column);
+                  const std::size_t first = window_.begin.moment + (window_.is_range ? 0 : 1);
+                  if (moment > first) draw_until(column);
                   apply(step, levels);
                   column_ = std::max(column_, column);
                 });

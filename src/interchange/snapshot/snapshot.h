@@ -79,10 +79,10 @@ struct SnapshotFrame {
 
 inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
 
-// What is kept of a stack: its first line that is not hidden, of C++ where it has no other one, its first line that
-// belongs neither to PyTorch nor to Python, and what its lines say. Stacks that agree in these share one origin.
-// `phase` and `formula` are numbers of texts, of runs of ours alone, whose first frames are named "op of module", or
-// "parameter name".
+// What is kept of a stack: `frame`, its first line that is not hidden, `caller`, its first line that belongs to no
+// library, each of C++ where there is no other one, and what its lines say. Stacks that agree in these share one
+// origin. `phase` and `formula` are numbers of texts, of runs of ours alone, whose first frames are named "op of
+// module", or "parameter name".
 struct SnapshotOrigin {
   std::uint32_t frame = kNoFrame;
   std::uint32_t caller = kNoFrame;
@@ -95,6 +95,12 @@ struct SnapshotOrigin {
   bool empties_cache = false;  // the program called torch.cuda.empty_cache()
   bool is_marked = false;      // a line has the text that the reader was asked for
   bool operator==(const SnapshotOrigin&) const = default;
+};
+
+// What a reader keeps of stacks.
+struct SnapshotReadOptions {
+  std::string marked = {};    // origins with a line that has this text, as "name (file:line)", are marked; empty: none
+  bool shows_native = false;  // SnapshotOrigin::frame is the first line of C++ before any of Python
 };
 
 // What `user_metadata` of a file of ours says of an event, as the common viewer shows it:

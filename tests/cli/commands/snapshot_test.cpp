@@ -189,6 +189,34 @@ TEST_F(SnapshotProgram, draws_the_timeline_of_a_file) {
   EXPECT_THAT(run({path("state.json"), "--picture", path("b.svg")}).error, HasSubstr("has no history to draw"));
 }
 
+TEST_F(SnapshotProgram, counts_a_range_alone) {
+  const ProgramResult result = run({path("b.pickle"), "--range", "0.015:0.035", "--format", "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json json = nlohmann::json::parse(result.output).at(0);
+  EXPECT_EQ(json["range"]["begin_event"], 2);
+  EXPECT_EQ(json["range"]["end_event"], 4);
+  EXPECT_EQ(json["at_start"]["allocated_bytes"], 8 * kMiB);
+  EXPECT_EQ(json["peak"]["allocated_bytes"], 10 * kMiB);
+  EXPECT_EQ(json["at_end"]["allocated_bytes"], 2 * kMiB);
+  EXPECT_THAT(run({path("b.pickle"), "--range", "0.015:0.035", "--picture", path("b.svg")}).output,
+              HasSubstr("Only events 3 to 4 count, 0.0150 to 0.0350 ms after the first"));
+  EXPECT_THAT(read_file(path("b.svg"), kMiB), HasSubstr("peak 10.0 MiB allocated"));
+}
+
+TEST_F(SnapshotProgram, refuses_a_range_that_is_none) {
+  for (const auto& [arguments, reason] :
+       {std::pair(std::vector<std::string>{"--range", "5"}, "--range: '5' is no range of milliseconds"),
+        std::pair(std::vector<std::string>{"--range", "2:1"}, "--range: '2:1' is no range of milliseconds"),
+        std::pair(std::vector<std::string>{"--range", "7:8"}, "the range begins after the last event, 0.090 ms"),
+        std::pair(std::vector<std::string>{"--range", "0:1", "--replay"}, "leave --range out")}) {
+    std::vector<std::string> all = {path("b.pickle")};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const ProgramResult result = run(all);
+    EXPECT_EQ(result.exit_code, 2) << reason;
+    EXPECT_THAT(result.error, HasSubstr(reason));
+  }
+}
+
 TEST_F(SnapshotProgram, help_shows_the_file_as_an_argument) {
   EXPECT_THAT(run({"--help"}).output, AllOf(HasSubstr("Usage: ridgepoint snapshot FILE [OPTIONS]"),
                                             HasSubstr("  FILE                 the snapshot")));

@@ -12,10 +12,11 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-SnapshotOrigin origin_of(const std::vector<nlohmann::json>& lines, OriginNames* names = nullptr) {
+SnapshotOrigin origin_of(const std::vector<nlohmann::json>& lines, OriginNames* names = nullptr,
+                         const SnapshotReadOptions& options = {}) {
   SnapshotJson made;
   made.alloc(kSegmentBase, kMiB, stack_json(lines));
-  const Snapshot snapshot = made.read();
+  const Snapshot snapshot = made.read(options);
   if (names != nullptr) *names = origin_names(snapshot, 1);
   return snapshot.origins.at(1);
 }
@@ -25,21 +26,33 @@ OriginNames names_of(const std::vector<nlohmann::json>& lines) {
   return names;
 }
 
-TEST(stacks, lines_of_cpp_are_shown_where_there_is_no_other_one) {
+TEST(stacks, the_line_of_the_program_is_shown_first_and_of_cpp_only_on_request) {
   const nlohmann::json native = frame_json("/pytorch/aten/src/ATen/EmptyTensor.cpp", 4, "at::empty_cuda");
-  const OriginNames names =
-      names_of({native, frame_json("??", 0, "THPVariable_linear"), frame_json("/torch/nn/functional.py", 100, "linear"),
-                frame_json("/me/train.py", 12, "step")});
+  const nlohmann::json linear = frame_json("/torch/nn/functional.py", 100, "linear");
+  const nlohmann::json extension = frame_json("/me/kernels.cpp", 7, "fused_step");
+  const std::vector<nlohmann::json> lines = {native, frame_json("??", 0, "THPVariable_linear"), linear, extension,
+                                             frame_json("/me/train.py", 12, "step")};
+  OriginNames names = names_of(lines);
+  EXPECT_EQ(names.name, "step (me/train.py:12)");
+  EXPECT_EQ(names.library, "linear (nn/functional.py:100)");
+  origin_of(lines, &names, {.shows_native = true});
+  EXPECT_EQ(names.name, "step (me/train.py:12)");
+  EXPECT_EQ(names.library, "at::empty_cuda (ATen/EmptyTensor.cpp:4)");
+}
+
+TEST(stacks, without_a_line_of_the_program_that_of_a_library_is_shown) {
+  const nlohmann::json native = frame_json("/pytorch/aten/src/ATen/EmptyTensor.cpp", 4, "at::empty_cuda");
+  const OriginNames names = names_of({native, frame_json("/torch/nn/functional.py", 100, "linear")});
   EXPECT_EQ(names.name, "linear (nn/functional.py:100)");
-  EXPECT_EQ(names.caller, "step (me/train.py:12)");
+  EXPECT_EQ(names.library, "");
   EXPECT_EQ(names_of({native}).name, "at::empty_cuda (ATen/EmptyTensor.cpp:4)");
 }
 
 TEST(stacks, paths_of_windows_are_read_as_others) {
   const OriginNames names = names_of({frame_json(R"(C:\env\Lib\site-packages\torch\nn\functional.py)", 100, "linear"),
                                       frame_json(R"(C:\me\train.py)", 12, "step")});
-  EXPECT_EQ(names.name, R"(linear (nn\functional.py:100))");
-  EXPECT_EQ(names.caller, R"(step (me\train.py:12))");
+  EXPECT_EQ(names.name, R"(step (me\train.py:12))");
+  EXPECT_EQ(names.library, R"(linear (nn\functional.py:100))");
   EXPECT_TRUE(origin_of({frame_json(R"(C:\torch\optim\adamw.py)", 7, "step")}).in_optimizer);
 }
 

@@ -81,10 +81,10 @@ class SnapshotJson {
             {"allocator_settings", settings},
             {"external_annotations", annotations}};
   }
-  Snapshot read() const {
+  Snapshot read(const SnapshotReadOptions& options = {}) const {
     const TemporaryFolder folder;
     write_file(folder / "s.json", document().dump());
-    return read_snapshot(folder / "s.json");
+    return read_snapshot(folder / "s.json", nullptr, options);
   }
   MemoryReport report() const { return analyse_memory(read(), 0).report; }
 

@@ -34,7 +34,7 @@ using Shares = std::vector<MemoryShare>;
 std::vector<Pair> joined(const Shares& before, const Shares& after) {
   std::map<std::string, Pair> by_name;
   const auto key = [](const MemoryShare& share) {
-    return share.caller.empty() ? share.name : fmt::format("{} < {}", share.name, share.caller);
+    return share.library.empty() ? share.name : fmt::format("{} > {}", share.name, share.library);
   };
   for (const MemoryShare& share : before) by_name[key(share)].before += share.bytes;
   for (const MemoryShare& share : after) by_name[key(share)].after += share.bytes;

@@ -30,7 +30,7 @@ Json json_of_origins(const MemoryContents& contents) {
   Json list = Json::array();
   for (const MemoryShare& share : contents.origins) {
     list.push_back({{"frame", share.name},
-                    {"called_from", share.caller.empty() ? Json(nullptr) : Json(share.caller)},
+                    {"library", share.library.empty() ? Json(nullptr) : Json(share.library)},
                     {"bytes", share.bytes},
                     {"blocks", share.blocks}});
   }
@@ -119,7 +119,7 @@ Json json_of(const MemoryLeaks& leaks) {
                {"groups", Json::array()}};
   for (const MemoryLeak& leak : leaks.groups) {
     json["groups"].push_back({{"frame", leak.origin},
-                              {"called_from", leak.caller.empty() ? Json(nullptr) : Json(leak.caller)},
+                              {"library", leak.library.empty() ? Json(nullptr) : Json(leak.library)},
                               {"block_bytes", leak.block_bytes},
                               {"blocks", leak.blocks},
                               {"bytes", leak.bytes}});
@@ -200,6 +200,11 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
                {"history_complete", report.history_complete},
                {"history_incomplete_because", report.incomplete_because},
                {"at_start", json_of(report.start)}};
+  json["range"] = report.window.is_range ? Json{{"begin_event", report.window.begin.moment},
+                                                {"end_event", report.window.end.moment},
+                                                {"begin_us", report.window.begin.time_us},
+                                                {"end_us", report.window.end.time_us}}
+                                         : Json(nullptr);
   json["peak"] = json_of(report.peak);
   json["peak"]["event"] = report.contents.at.moment;
   json["peak"]["time_us"] = report.contents.at.time_us;

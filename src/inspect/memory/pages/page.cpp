@@ -85,7 +85,7 @@ class Sections {
           category_table(peak));
     }
     if (!report_.has_modules) {
-      add("At the peak, by frame (the first that is not hidden)", origin_table(peak, top_));
+      add("At the peak, by frame (the innermost of your own files)", origin_table(peak, top_));
     } else {
       if (report_.before_backward)
         saved("Saved for backward, before it begins", *report_.before_backward);
@@ -158,17 +158,28 @@ class Sections {
   std::vector<Table> tables_;
 };
 
+std::string ms_after(std::int64_t begin_us, std::int64_t time_us) {
+  return format_ms(static_cast<double>(time_us - begin_us) / 1e3);
+}
+
 std::string caption_of(const SnapshotFileView& file, const MemoryReport& report) {
   std::string text = fmt::format("{} ({}), device {}", printable(file.path), file.format, report.device);
   text += fmt::format("\n{} events", report.events);
   if (report.end_us > report.begin_us) {
-    text += fmt::format(" in {} ms", format_ms(static_cast<double>(report.end_us - report.begin_us) / 1e3));
+    text += fmt::format(" in {} ms", ms_after(report.begin_us, report.end_us));
   }
   text += fmt::format("; {} segment{} and {} live block{} at the end", report.segments, report.segments == 1 ? "" : "s",
                       report.blocks, report.blocks == 1 ? "" : "s");
-  if (report.window.begin.moment > 0)
-    text +=
-        fmt::format("\nThe first {} events, those of the warm-up, do not count for peaks.", report.window.begin.moment);
+  const MemoryWindow& window = report.window;
+  if (window.is_range) {
+    text += fmt::format("\nOnly events {} to {} count", window.begin.moment + 1, window.end.moment);
+    if (report.has_times)
+      text += fmt::format(", {} to {} ms after the first", ms_after(report.begin_us, window.begin.time_us),
+                          ms_after(report.begin_us, window.end.time_us));
+    text += "; segments and blocks are those at the end of the file.";
+  } else if (window.begin.moment > 0) {
+    text += fmt::format("\nThe first {} events, those of the warm-up, do not count for peaks.", window.begin.moment);
+  }
   return text + '\n' + history_sentence(report);
 }
 

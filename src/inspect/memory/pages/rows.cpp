@@ -19,14 +19,14 @@ class Rows {
     for (const MemoryShare& share : report.contents.categories)
       row("category", share.name, "", share.blocks, share.bytes);
     for (const MemoryShare& share : report.contents.origins) {
-      row("frame", share.name, share.caller, share.blocks, share.bytes);
+      row("frame", share.name, share.library, share.blocks, share.bytes);
     }
     for (const MemoryPhase& phase : report.phases) {
       table_.add({device_, "phase", phase.name, Cell(), Cell(), number(phase.peak_bytes), number(phase.begin_bytes),
                   number(phase.end_bytes), phase.begin.time_us, phase.end.time_us});
     }
     row("leaked", "all", "", {}, report.leaks.leaked_bytes);
-    for (const MemoryLeak& leak : report.leaks.groups) row("leak", leak.origin, leak.caller, leak.blocks, leak.bytes);
+    for (const MemoryLeak& leak : report.leaks.groups) row("leak", leak.origin, leak.library, leak.blocks, leak.bytes);
     for (const OutOfMemoryEvent& failure : report.out_of_memory) {
       table_.add({device_, "oom", failure.origin, Cell(), Cell(), number(failure.requested_bytes), Cell(), Cell(),
                   failure.when.time_us, Cell()});
@@ -35,9 +35,9 @@ class Rows {
   }
 
  private:
-  void row(const char* section, const std::string& name, const std::string& caller, std::optional<std::uint64_t> count,
+  void row(const char* section, const std::string& name, const std::string& library, std::optional<std::uint64_t> count,
            std::uint64_t bytes) {
-    table_.add({device_, section, name, text_cell(caller), count ? number(*count) : Cell(), number(bytes), Cell(),
+    table_.add({device_, section, name, text_cell(library), count ? number(*count) : Cell(), number(bytes), Cell(),
                 Cell(), Cell(), Cell()});
   }
   void levels(const char* section, const MemoryLevels& levels) {
@@ -55,8 +55,8 @@ class Rows {
 
 Table snapshot_rows(const SnapshotFileView& file) {
   Table table;
-  for (const char* key : {"device", "section", "name", "called_from", "count", "bytes", "begin_bytes", "end_bytes",
-                          "begin_us", "end_us"}) {
+  for (const char* key :
+       {"device", "section", "name", "library", "count", "bytes", "begin_bytes", "end_bytes", "begin_us", "end_us"}) {
     table.columns.push_back({key, key});
   }
   Rows rows(table);

@@ -20,7 +20,7 @@ Cell percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? Cell() : Cell(100 * static_cast<double>(part) / static_cast<double>(whole));
 }
 
-constexpr std::size_t kLeastCaller = 24;  // characters of the line that called
+constexpr std::size_t kLeastLibrary = 24;  // characters of the line of a library
 
 std::string name_of(const MemoryGroup& group) { return group.module.empty() ? "-" : group.module; }
 
@@ -178,14 +178,14 @@ Table group_table(const MemoryContents& contents, std::optional<std::string_view
 Table origin_table(const MemoryContents& contents, std::size_t top) {
   const std::uint64_t whole_bytes = contents.levels.allocated_bytes;
   Table table;
-  table.columns = {right("bytes"), {"share", "%", "{:.1f}"}, right("blocks"), left("frame"), left("called from")};
+  table.columns = {right("bytes"), {"share", "%", "{:.1f}"}, right("blocks"), left("frame"), left("in the library")};
   table.key_columns = 4;
-  table.least_last_columns = kLeastCaller;
+  table.least_last_columns = kLeastLibrary;
   const std::size_t shown = std::min(contents.origins.size(), top);
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryShare& share = contents.origins[i];
     table.add({bytes(share.bytes), percent(share.bytes, whole_bytes), count(share.blocks), share.name,
-               text_cell(share.caller)});
+               text_cell(share.library)});
   }
   if (shown == contents.origins.size()) return table;
   std::uint64_t rest = 0, blocks = 0;
@@ -239,13 +239,13 @@ Table annotation_table(const MemoryReport& report) {
 
 Table leak_table(const MemoryLeaks& leaks, std::size_t top) {
   Table table;
-  table.columns = {right("bytes"), right("blocks"), right("of size"), left("frame"), left("called from")};
+  table.columns = {right("bytes"), right("blocks"), right("of size"), left("frame"), left("in the library")};
   table.key_columns = 4;
-  table.least_last_columns = kLeastCaller;
+  table.least_last_columns = kLeastLibrary;
   const std::size_t shown = std::min(leaks.groups.size(), top);
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryLeak& leak = leaks.groups[i];
-    table.add({bytes(leak.bytes), count(leak.blocks), bytes(leak.block_bytes), leak.origin, text_cell(leak.caller)});
+    table.add({bytes(leak.bytes), count(leak.blocks), bytes(leak.block_bytes), leak.origin, text_cell(leak.library)});
   }
   if (shown < leaks.groups.size()) table.note = fmt::format("{} more groups.", leaks.groups.size() - shown);
   return table;

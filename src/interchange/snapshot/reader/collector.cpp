@@ -274,10 +274,13 @@ void SnapshotCollector::add_frame(List& list, std::uint32_t frame) {
   list.origin.empties_cache |= traits.empties_cache;
   list.origin.is_marked |= traits.is_marked;
   if (traits.is_hidden) return;
-  // A line of C++ is shown where there is no other one.
-  const bool was_native = list.origin.frame != kNoFrame && frame_traits_[list.origin.frame].is_native;
-  if (list.origin.frame == kNoFrame || (was_native && !traits.is_native)) list.origin.frame = frame;
-  if (list.origin.caller == kNoFrame && !traits.is_framework) list.origin.caller = frame;
+  // The innermost line of Python, and of C++ where there is no other one or it was asked for.
+  const auto keep = [&](std::uint32_t& kept, bool prefers_python) {
+    const bool is_better = prefers_python && !traits.is_native && kept != kNoFrame && frame_traits_[kept].is_native;
+    if (kept == kNoFrame || is_better) kept = frame;
+  };
+  keep(list.origin.frame, !options_.shows_native);
+  if (!traits.is_framework) keep(list.origin.caller, true);
 }
 
 SnapshotValue SnapshotCollector::add_event(List& list) {

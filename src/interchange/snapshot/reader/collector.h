@@ -137,8 +137,7 @@ class SnapshotCollector {
   static constexpr std::size_t kMaxDevices = 1024;
   static constexpr std::size_t kMaxStreams = 4096;  // in all pools of memory
 
-  // Origins with a frame that has this text, as "name (file:line)", are marked; none where it is empty.
-  explicit SnapshotCollector(std::string_view marked = {}) : marked_(marked) {}
+  explicit SnapshotCollector(SnapshotReadOptions options = {}) : options_(std::move(options)) {}
 
   SnapshotValue open_dict();
   SnapshotValue open_list();
@@ -228,7 +227,7 @@ class SnapshotCollector {
   void count_unknown_fields(const Dict& dict);
 
   Snapshot snapshot_;
-  std::string marked_;
+  SnapshotReadOptions options_;
   std::vector<TextTraits> text_traits_;
   std::deque<Dict> dicts_;
   std::deque<List> lists_;

@@ -273,10 +273,10 @@ std::uint16_t SnapshotCollector::stream_of(SnapshotValue stream, SnapshotValue p
 }
 
 bool SnapshotCollector::is_marked(const SnapshotFrame& frame) const {
-  if (marked_.empty()) return false;
+  if (options_.marked.empty()) return false;
   const std::string line =
       fmt::format("{} ({}:{})", snapshot_.texts[frame.name], snapshot_.texts[frame.filename], frame.line);
-  return line.find(marked_) != std::string::npos;
+  return line.find(options_.marked) != std::string::npos;
 }
 
 void SnapshotCollector::count_unknown_fields(const Dict& dict) {

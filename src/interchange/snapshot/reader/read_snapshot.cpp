@@ -145,12 +145,12 @@ std::uint8_t first_significant(std::string_view begin) {
   return at == std::string_view::npos ? 0 : static_cast<std::uint8_t>(begin[at]);
 }
 
-Snapshot read_document(ByteStream& bytes, std::string_view marked) {
+Snapshot read_document(ByteStream& bytes, const SnapshotReadOptions& options) {
   constexpr std::size_t kLookedAt = 1024;
   const std::size_t available = bytes.request(kLookedAt);
   if (available == 0) throw Error("it is empty");
   const std::string_view begin(reinterpret_cast<const char*>(bytes.next()), std::min(available, kLookedAt));
-  SnapshotCollector collector(marked);
+  SnapshotCollector collector(options);
   Snapshot snapshot;
   if (static_cast<std::uint8_t>(begin.front()) == kPickleBegin) {
     PickleReader reader(bytes, collector);
@@ -171,10 +171,10 @@ Snapshot read_document(ByteStream& bytes, std::string_view marked) {
 }  // namespace
 
 Snapshot read_snapshot(const std::filesystem::path& path, const ByteStream::OnProgress& on_progress,
-                       std::string_view marked) {
+                       const SnapshotReadOptions& options) {
   ByteStream bytes(path, on_progress);
   try {
-    return read_document(bytes, marked);
+    return read_document(bytes, options);
   } catch (const Error& error) {
     throw Error(fmt::format("'{}' cannot be read as a memory snapshot: {}", path.string(), error.what()));
   }

@@ -1,7 +1,6 @@
 // Reads a memory snapshot: what torch.cuda.memory._dump_snapshot wrote (a pickle of protocol 2 to 5), the same document
 // as JSON, an old list of segments, or any of these in gzip. The first bytes decide. The file may have any size: it is
 // read once from begin to end, and what is kept is 12 bytes an event and each address, request, text and frame once.
-// Origins whose stack has the text `marked` are marked.
 // `on_progress` is called with the share of the file that is read, and may throw to stop.
 //
 // The file is taken as hostile: nothing of a pickle is run, and depth, references, sizes and numbers are limited. What
@@ -10,7 +9,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string_view>
 
 #include "core/files/byte_stream.h"
 #include "interchange/snapshot/snapshot.h"
@@ -18,6 +16,6 @@
 namespace ridgepoint {
 
 Snapshot read_snapshot(const std::filesystem::path& path, const ByteStream::OnProgress& on_progress = nullptr,
-                       std::string_view marked = {});
+                       const SnapshotReadOptions& options = {});
 
 }  // namespace ridgepoint

@@ -19,7 +19,7 @@ constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 MemoryReplay replay_of(const nlohmann::json& document, ReplayOptions options = {}, std::int64_t device = 0) {
   const TemporaryFolder folder;
   write_file(folder / "s.json", document.dump());
-  const Snapshot snapshot = read_snapshot(folder / "s.json", nullptr, options.without);
+  const Snapshot snapshot = read_snapshot(folder / "s.json", nullptr, {.marked = options.without});
   return replay_history(snapshot, device, analyse_memory(snapshot, device), options);
 }
 MemoryReplay replay_of(const SnapshotJson& made, const ReplayOptions& options = {}) {
