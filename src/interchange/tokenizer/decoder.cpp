@@ -34,7 +34,9 @@ void fuse(Texts& texts) {
 void join_by_blanks(Texts& texts) { texts.assign(1, fmt::format("{}", fmt::join(texts, " "))); }
 
 void decode_letters(Texts& texts) {
-  for (std::string& text : texts) text = from_letters(text).value_or(text);
+  std::string all;
+  for (const std::string& text : texts) all += from_letters(text).value_or(text);
+  texts.assign(1, valid_utf8(all));
 }
 
 // Runs of byte tokens become their characters, or a U+FFFD each where they are none.
@@ -158,7 +160,7 @@ void add(const Json& json, Decoder& decoder) {
   } else {
     throw unknown_kind("decoder", kind);
   }
-  decoder.is_by_token = decoder.steps.size() == 1 && kind == "ByteLevel";
+  decoder.is_byte_level = decoder.steps.size() == 1 && kind == "ByteLevel";
 }
 
 }  // namespace

@@ -14,8 +14,7 @@ using DecodeStep = std::function<void(std::vector<std::string>&)>;
 
 struct Decoder {
   std::vector<DecodeStep> steps;
-  // Each token is decoded by itself: their texts can be kept.
-  bool is_by_token = false;
+  bool is_byte_level = false;  // no step but the letters of bytes, each token by itself
 };
 
 // `json` is the member "decoder"; null joins tokens by blanks. Throws Error for a kind that is not known, by name.

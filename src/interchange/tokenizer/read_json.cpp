@@ -14,6 +14,7 @@
 #include "interchange/tokenizer/model/word_piece.h"
 #include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/json_fields.h"
+#include "interchange/tokenizer/text/utf8.h"
 #include "interchange/tokenizer/tokenizer.h"
 #include "ridgepoint/error.h"
 
@@ -249,6 +250,7 @@ Tokenizer tokenizer_of_json(std::string_view text) { return from_json(parse_json
 Tokenizer tokenizer_of_vocabulary(std::string_view vocabulary, std::string_view merges) {
   constexpr std::string_view kEndOfText = "<|endoftext|>";
   Json json;
+  require_utf8(merges, "its file of merges");
   json["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
   json["decoder"] = {{"type", "ByteLevel"}};
   Json& model = json["model"];

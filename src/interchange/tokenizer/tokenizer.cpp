@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "interchange/safetensors_names.h"
+#include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/error.h"
 
@@ -42,9 +43,9 @@ Tokenizer::Tokenizer(TokenizerParts parts) : parts_(std::move(parts)) {
   parts_.added.clear();
   raw_ = AddedTokens(std::move(raw));
   normalized_ = AddedTokens(std::move(normalized));
-  if (parts_.decoder.is_by_token) {
-    for (const DecodeStep& step : std::exchange(parts_.decoder.steps, {})) step(parts_.tokens);
-  }
+  if (!parts_.decoder.is_byte_level) return;
+  parts_.decoder.steps.clear();
+  for (std::string& token : parts_.tokens) token = from_letters(token).value_or(token);
 }
 
 Id Tokenizer::id_of(std::string_view token) const {

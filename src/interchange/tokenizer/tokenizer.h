@@ -20,7 +20,7 @@
 namespace ridgepoint::tokenizer {
 
 // Ids are below this, so that a file's vocabulary cannot fill the memory.
-inline constexpr Id kIdLimit = Id{1} << 24;
+inline constexpr Id kIdLimit = Id{1} << 22;
 
 struct TokenizerParts {
   std::string kind;               // "byte-level BPE"

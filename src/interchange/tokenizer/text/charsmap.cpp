@@ -16,6 +16,9 @@ std::uint32_t unit_value(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
 std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FF; }
 std::uint32_t offset_of(std::uint32_t unit) { return unit >> 10 << ((unit & 0x200) >> 6); }
 
+// Whether a byte is not a character's first.
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
 }  // namespace
 
 Charsmap::Charsmap(std::string_view table) {
@@ -28,6 +31,7 @@ Charsmap::Charsmap(std::string_view table) {
   units_.resize(bytes / sizeof(std::uint32_t));
   std::memcpy(units_.data(), table.data(), bytes);
   replacements_ = table.substr(bytes);
+  require_utf8(replacements_, "its precompiled_charsmap");
 }
 
 std::optional<Charsmap::Match> Charsmap::find(std::string_view text, bool takes_first) const {
@@ -40,11 +44,12 @@ std::optional<Charsmap::Match> Charsmap::find(std::string_view text, bool takes_
     if (node >= units_.size() || label_of(units_[node]) != byte) break;
     const std::uint32_t unit = units_[node];
     node ^= offset_of(unit);
-    if (!has_leaf(unit)) continue;
+    const bool ends_within_character = i + 1 < text.size() && is_continuation(text[i + 1]);
+    if (!has_leaf(unit) || ends_within_character) continue;
     if (node >= units_.size()) break;
     const std::size_t at = unit_value(units_[node]);
     const std::size_t end = at < replacements_.size() ? replacements_.find('\0', at) : std::string::npos;
-    if (end == std::string::npos) break;
+    if (end == std::string::npos || is_continuation(replacements_[at])) break;
     best = Match{i + 1, std::string_view(replacements_).substr(at, end - at)};
     if (takes_first) break;
   }
