@@ -59,8 +59,20 @@ std::optional<Charsmap::Match> Charsmap::find(std::string_view text, bool takes_
 std::string normalize_graphemes(const Charsmap& charsmap, std::string_view text) {
   constexpr std::size_t kMostGraphemeBytes = 5;
   std::string result;
+  result.reserve(text.size());
   utf8proc_int32_t state = 0;
+  const auto is_ascii_at = [&](std::size_t at) {
+    return at >= text.size() || static_cast<unsigned char>(text[at]) < 0x80;
+  };
   for (std::size_t begin = 0; begin < text.size();) {
+    if (is_ascii_at(begin) && is_ascii_at(begin + 1) && text[begin] != '\r') {
+      // A grapheme of its own: only CR LF is one of two such characters.
+      const auto match = charsmap.shortest(text.substr(begin, 1));
+      result += match ? match->replacement : text.substr(begin, 1);
+      state = 0;
+      ++begin;
+      continue;
+    }
     std::size_t end = begin;
     char32_t last = next_character(text, end);
     for (std::size_t next = end; next < text.size(); end = next) {

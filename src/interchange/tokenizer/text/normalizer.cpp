@@ -42,8 +42,13 @@ std::string to_normal_form(std::string_view text, int options) {
 std::string to_lower(std::string_view text) {
   return by_character(text, [](std::string& result, char32_t c) {
     constexpr char32_t kDottedI = 0x130;  // the only letter whose lower case is two characters
-    append_character(result, c == kDottedI ? U'i' : static_cast<char32_t>(utf8proc_tolower(static_cast<int>(c))));
-    if (c == kDottedI) append_character(result, 0x307);
+    if (c < 0x80) {
+      append_character(result, c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    } else if (c == kDottedI) {
+      result += "i\u0307";
+    } else {
+      append_character(result, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
+    }
   });
 }
 
@@ -77,9 +82,10 @@ bool is_chinese(char32_t c) {
 // As BERT cleans text: blanks for white space, nothing for control characters.
 std::string cleaned(std::string_view text) {
   return by_character(text, [](std::string& result, char32_t c) {
-    const bool is_blank = c == '\t' || c == '\n' || c == '\r' || is_white_space(c);
-    if (c == 0 || c == 0xFFFD || (is_control_or_none(c) && c != '\t' && c != '\n' && c != '\r')) return;
-    append_character(result, is_blank ? U' ' : c);
+    const bool is_printable = c >= ' ' && c <= '~';
+    const bool is_line_space = c == '\t' || c == '\n' || c == '\r';
+    if (!is_printable && !is_line_space && (c == 0 || c == 0xFFFD || is_control_or_none(c))) return;
+    append_character(result, is_line_space || is_white_space(c) ? U' ' : c);
   });
 }
 
@@ -99,9 +105,11 @@ Normalizer read_bert(const Json& json) {
   return [=](std::string_view text) {
     std::string result(text);
     if (cleans) result = cleaned(result);
-    if (spaces_chinese) result = spaced_chinese(result);
-    if (strips_accents)
+    const bool is_plain = is_ascii(result);
+    if (spaces_chinese && !is_plain) result = spaced_chinese(result);
+    if (strips_accents && !is_plain) {
       result = without(to_normal_form(result, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE), is_nonspacing_mark);
+    }
     return lowers ? to_lower(result) : result;
   };
 }

@@ -67,6 +67,7 @@ SplitStep split_at(Finder find, Behavior behavior, bool inverts = false) {
       parts.push_back({begin, end, !inverts});
       done = end;
     });
+    if (parts.empty() && !inverts) return on_word(text, is_first);
     if (done < text.size()) parts.push_back({done, text.size(), inverts});
     for (const Part& part : merged(parts, behavior)) {
       on_word(text.substr(part.begin, part.end - part.begin), is_first && part.begin == 0);
@@ -110,6 +111,9 @@ Behavior read_behavior(const Json& json, std::string_view usual) {
   return *behavior;
 }
 
+// ASCII's signs too, such as $ and +.
+bool is_sign(char32_t c) { return c < 0x80 ? is_ascii_punctuation(c) : is_punctuation(c); }
+
 SplitStep read_split(const Json& json) {
   const Behavior behavior = read_behavior(json, "");
   const bool inverts = member_or(json, "invert", false);
@@ -128,6 +132,19 @@ SplitStep read_split(const Json& json) {
   const std::string wanted = pattern == nullptr ? "" : member<std::string>(*pattern, "String");
   if (wanted.empty()) throw Error("its Split has no pattern");
   return split_at(occurrences(wanted), behavior, inverts);
+}
+
+SplitStep split_at_white_space() {
+  return [](std::string_view text, bool is_first, const OnWord& on_word) {
+    std::size_t word = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t begin = at;
+      if (!is_white_space(next_character(text, at))) continue;
+      if (begin > word) on_word(text.substr(word, begin - word), is_first && word == 0);
+      word = at;
+    }
+    if (word < text.size()) on_word(text.substr(word), is_first && word == 0);
+  };
 }
 
 // Runs of word characters, and of what is neither these nor white space.
@@ -166,7 +183,8 @@ SplitStep read_metaspace(const Json& json) {
     }
     const bool prepends = prepend == Prepend::always || (prepend == Prepend::first && is_first);
     if (prepends && !replaced.starts_with(replacement)) replaced.insert(0, replacement);
-    if (splits) {
+    const bool has_parts = replaced.find(replacement, 1) != std::string::npos;
+    if (splits && has_parts) {
       split(replaced, is_first, on_word);
     } else {
       on_word(replaced, is_first);
@@ -248,16 +266,14 @@ void PreTokenizer::add(const Json& json, bool is_last) {
   } else if (kind == "Whitespace") {
     steps_.push_back(split_at_white_space_and_signs());
   } else if (kind == "WhitespaceSplit") {
-    steps_.push_back(split_at(characters(is_white_space), Behavior::removed));
+    steps_.push_back(split_at_white_space());
   } else if (kind == "Metaspace") {
     steps_.push_back(read_metaspace(json));
   } else if (kind == "BertPreTokenizer") {
-    steps_.push_back(split_at(characters(is_white_space), Behavior::removed));
-    steps_.push_back(split_at(characters([](char32_t c) { return is_ascii_punctuation(c) || is_punctuation(c); }),
-                              Behavior::isolated));
+    steps_.push_back(split_at_white_space());
+    steps_.push_back(split_at(characters(is_sign), Behavior::isolated));
   } else if (kind == "Punctuation") {
-    steps_.push_back(split_at(characters([](char32_t c) { return is_ascii_punctuation(c) || is_punctuation(c); }),
-                              read_behavior(json, "Isolated")));
+    steps_.push_back(split_at(characters(is_sign), read_behavior(json, "Isolated")));
   } else if (kind == "Digits") {
     steps_.push_back(read_digits(json));
   } else if (kind == "CharDelimiterSplit") {

@@ -46,7 +46,7 @@ void require_utf8(std::string_view text, std::string_view what) {
   }
 }
 
-void append_character(std::string& text, char32_t character) {
+void append_beyond_ascii(std::string& text, char32_t character) {
   std::array<utf8proc_uint8_t, 4> bytes{};
   const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes.data());
   text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(length));

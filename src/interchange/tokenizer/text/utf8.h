@@ -47,7 +47,14 @@ inline std::size_t previous_character(std::string_view text, std::size_t at) {
   return at;
 }
 
-void append_character(std::string& text, char32_t character);
+void append_beyond_ascii(std::string& text, char32_t character);
+inline void append_character(std::string& text, char32_t character) {
+  if (character < 0x80) {
+    text += static_cast<char>(character);
+  } else {
+    append_beyond_ascii(text, character);
+  }
+}
 bool is_ascii(std::string_view text);
 
 // What the patterns of tokenizers tell apart: \p{L}, \p{N}, \s and the rest.
