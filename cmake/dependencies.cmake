@@ -40,4 +40,9 @@ endfunction()
 # oneDNN is linked by name: its CMake package would ask for OpenCL, which nothing here uses.
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
-mark_as_advanced(DNNL_LIBRARY DNNL_INCLUDE_DIR)
+# The regular expressions and the Unicode tables of tokenizers; neither has a CMake package in Debian 12.
+find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+find_path(PCRE2_INCLUDE_DIR pcre2.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+mark_as_advanced(DNNL_LIBRARY DNNL_INCLUDE_DIR PCRE2_LIBRARY PCRE2_INCLUDE_DIR UTF8PROC_LIBRARY UTF8PROC_INCLUDE_DIR)

@@ -40,7 +40,7 @@ field() { dpkg-deb -f "$package" "$1"; }
 [[ "$(field Package)" == ridgepoint ]] || fail "the package is called '$(field Package)'"
 [[ "$(field Section)" == science ]] || fail "the section is '$(field Section)'"
 [[ "$(field Maintainer)" == *"<"*"@"*">" ]] || fail "the maintainer is '$(field Maintainer)'"
-for library in libc6 libdnnl libfmt libhwy libstdc++6 libgomp1 zlib1g; do
+for library in libc6 libdnnl libfmt libhwy libstdc++6 libgomp1 zlib1g libpcre2-8-0 libutf8proc; do
   [[ " $(field Depends)" == *" $library"* ]] || fail "it does not depend on $library: $(field Depends)"
 done
 [[ "$(field Description | wc -l)" -gt 3 ]] || fail "the description is one line"
