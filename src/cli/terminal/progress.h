@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,7 +43,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   void draw();  // the mutex is held
-  void tick(const std::stop_token& stop);
+  void tick();
 
   bool enabled_;
   bool utf8_;
@@ -56,8 +55,9 @@ class Progress {
   ProgressState state_;
   bool visible_ = false;
   std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread ticker_;  // updates the clock in the line during long iterations
+  bool ends_ = false;
+  std::condition_variable wake_;
+  std::thread ticker_;  // updates the clock in the line during long iterations
 };
 
 }  // namespace ridgepoint::cli
