@@ -35,6 +35,7 @@ FOLDERS = [
     "report",
     "study",
     "cli",
+    "web",
 ]
 
 PUBLIC_HEADERS = {

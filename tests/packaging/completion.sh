@@ -114,6 +114,16 @@ if command -v fish >/dev/null; then
   [[ "$(offers 'ridgepoint plan --steps')" == "" ]] || fail "fish offers an option of another command"
 fi
 
+# The same as data.
+"$program" completion json | python3 -c '
+import json, sys
+commands = {command["name"]: command for command in json.load(sys.stdin)["commands"]}
+dtype = next(option for option in commands["plan"]["options"] if "--dtype" in option["names"])
+assert dtype["group"] == "Work" and dtype["choices"] == ["fp32", "tf32", "bf16", "fp16", "fp8"] and dtype["takes_list"], dtype
+assert dtype["value"] == "NAME" and dtype["help"].endswith("[fp32; of a config.json bf16]"), dtype
+assert "sample" not in commands and "bench" in commands
+' || fail "the commands as JSON"
+
 # Bad input.
 refused() { # WORDS ARGUMENT...
   local words="$1" status=0 message
@@ -121,7 +131,7 @@ refused() { # WORDS ARGUMENT...
   message="$("$program" completion "$@" 2>&1)" || status=$?
   [[ $status == 2 && "$message" == *"$words"* ]] || fail "expected exit code 2 and '$words', got $status: $message"
 }
-refused "no shell is given: ridgepoint completion bash, zsh or fish"
+refused "no shell is given: ridgepoint completion bash, zsh, fish or json"
 refused "no script for the shell 'fich'; did you mean 'fish'?" fich
-refused "no script for the shell 'powershell'; available: bash, zsh, fish" powershell
+refused "no script for the shell 'powershell'; available: bash, zsh, fish, json" powershell
 echo "ok"

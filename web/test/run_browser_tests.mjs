@@ -2,24 +2,20 @@
 //   node test/run_browser_tests.mjs PROGRAM [SCREENSHOTS [PART OF A NAME]]
 // Exits with 77 where there is no Chromium. RIDGEPOINT_CHROMIUM names it; otherwise the usual names are tried.
 import assert from "node:assert/strict";
-import { execFileSync, spawnSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
+import { findChromium, runTests } from "./browser.mjs";
 
 const program = resolve(process.argv[2] ?? "../build/ridgepoint");
 const folder = mkdtempSync(join(tmpdir(), "ridgepoint-report-"));
 const screenshots = resolve(process.argv[3] ?? join(folder, "screenshots"));
 const path = (name) => join(folder, name);
 const kCheckedIn = new URL("../../docs/study/h200/report.html", import.meta.url);
-
-function findChromium() {
-  const names = [process.env["RIDGEPOINT_CHROMIUM"], "chromium", "chromium-browser", "google-chrome"].filter(Boolean);
-  return names.map((name) => spawnSync("which", [name], { encoding: "utf8" }).stdout.trim()).find((found) => found !== "");
-}
 
 function ridgepoint(...args) {
   execFileSync(program, args, { stdio: ["ignore", "ignore", "pipe"] });
@@ -541,16 +537,7 @@ async function main() {
   makeRecords();
   makeStudy();
   browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-  let failures = 0;
-  for (const { name, run } of tests.filter((each) => each.name.includes(process.argv[4] ?? ""))) {
-    try {
-      await run();
-      console.log(`ok      ${name}`);
-    } catch (error) {
-      ++failures;
-      console.log(`FAILED  ${name}\n${error.stack}`);
-    }
-  }
+  const failures = await runTests(tests, process.argv[4]);
   await browser.close();
   process.exitCode = failures === 0 ? 0 : 1;
 }

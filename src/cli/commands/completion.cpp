@@ -16,7 +16,8 @@ struct Shell {
   std::string_view name;
   std::string (*script)(std::span<const CommandDescription> commands);
 };
-constexpr Shell kShells[] = {{"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+constexpr Shell kShells[] = {
+    {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}, {"json", json_description}};
 
 std::vector<std::string_view> shell_names() {
   std::vector<std::string_view> names;
@@ -31,20 +32,23 @@ class Completion : public Command {
   std::string_view examples() const override {
     return "ridgepoint completion bash > ~/.local/share/bash-completion/completions/ridgepoint\n"
            "ridgepoint completion zsh > ~/.zfunc/_ridgepoint\n"
-           "ridgepoint completion fish > ~/.config/fish/completions/ridgepoint.fish";
+           "ridgepoint completion fish > ~/.config/fish/completions/ridgepoint.fish\n"
+           "ridgepoint completion json > commands.json";
   }
   std::string_view notes() const override {
     return "Commands, options and the names that options take are completed, in lists too. An installed Ridgepoint has "
            "these scripts where the shells look for them: bash needs the package bash-completion, zsh a folder of its "
-           "fpath.";
+           "fpath. json prints the commands and their options as data, for other programs.";
   }
   void add_options(CLI::App& app) override {
-    CLI::Option* shell = app.add_option("SHELL", shell_, "bash, zsh or fish")->type_name("SHELL")->group("Completion");
+    CLI::Option* shell = app.add_option("SHELL", shell_, "bash, zsh or fish; json for other programs")
+                             ->type_name("SHELL")
+                             ->group("Completion");
     offer(*shell, shell_names(), Takes::one);
   }
 
   int run() override {
-    require(!shell_.empty(), "no shell is given: ridgepoint completion bash, zsh or fish");
+    require(!shell_.empty(), "no shell is given: ridgepoint completion bash, zsh, fish or json");
     for (const Shell& shell : kShells) {
       if (shell.name != shell_) continue;
       print_output(shell.script(describe(all_commands())));

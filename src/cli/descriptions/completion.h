@@ -13,4 +13,8 @@ std::string bash_completion(std::span<const CommandDescription> commands);
 std::string zsh_completion(std::span<const CommandDescription> commands);
 std::string fish_completion(std::span<const CommandDescription> commands);
 
+// The same as JSON, for other programs: of each command its name, its summary, and its options with their names, help,
+// group and values.
+std::string json_description(std::span<const CommandDescription> commands);
+
 }  // namespace ridgepoint::cli

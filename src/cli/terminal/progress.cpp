@@ -102,12 +102,16 @@ Progress::Progress(std::vector<double> costs)
     : enabled_(is_shown()), utf8_(terminal_is_utf8()), costs_(std::move(costs)) {
   total_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
   state_.rows = costs_.size();
-  if (enabled_) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+  if (enabled_) ticker_ = std::thread([this] { tick(); });
 }
 
 Progress::~Progress() {
   if (ticker_.joinable()) {
-    ticker_.request_stop();
+    {
+      const std::scoped_lock lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_one();
     ticker_.join();
   }
   clear();
@@ -144,11 +148,10 @@ void Progress::draw() {
   visible_ = true;
 }
 
-void Progress::tick(const std::stop_token& stop) {
+void Progress::tick() {
   std::unique_lock lock(mutex_);
-  while (!stop.stop_requested()) {
-    wake_.wait_for(lock, stop, kTick, [] { return false; });
-    if (visible_ && !stop.stop_requested()) draw();
+  while (!wake_.wait_for(lock, kTick, [this] { return ends_; })) {
+    if (visible_) draw();
   }
 }
 

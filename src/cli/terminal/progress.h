@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,7 +44,7 @@ class Progress {
  private:
   using Clock = std::chrono::steady_clock;
   void draw();  // the mutex is held
-  void tick(const std::stop_token& stop);
+  void tick();
 
   bool enabled_;
   bool utf8_;
@@ -57,8 +56,9 @@ class Progress {
   ProgressState state_;
   bool visible_ = false;
   std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread ticker_;  // updates the clock in the line during long iterations
+  bool ends_ = false;
+  std::condition_variable wake_;
+  std::thread ticker_;  // updates the clock in the line during long iterations
 };
 
 }  // namespace ridgepoint::cli

@@ -219,7 +219,7 @@ std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
     require(context.inputs[i].dtype == q.dtype && is_floating(q.dtype), "operands must be of one floating dtype");
   require(context.inputs[0].shape == q.shape && context.inputs[4].shape == q.shape,
           "the result and its gradient must have the shape of q");
-  require(context.inputs[5] == TensorType(accumulator(q.dtype), without_last(q.shape)),
+  require(context.inputs[5] == TensorType{accumulator(q.dtype), without_last(q.shape)},
           "the log-sum-exp must be [...,S], in fp32 (fp64 for fp64)");
   if (context.inputs.size() > kCosinesOfAttention) require_rotary_tables(context);
   if (context.attributes.get_or(kSumsKeyGradients, false)) return {q, context.inputs[2], context.inputs[3]};

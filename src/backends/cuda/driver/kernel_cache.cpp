@@ -42,13 +42,23 @@ class CompilerThreads {
  private:
   CompilerThreads() {
     const int count = std::min(usable_processors(), kMostThreads);
-    for (int i = 0; i < count; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { work(); });
   }
 
-  void work(const std::stop_token& stop) {
+  ~CompilerThreads() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void work() {
     std::unique_lock lock(mutex_);
-    while (wake_.wait(lock, stop, [this] { return !queue_.empty(); })) {
-      if (stop.stop_requested()) return;
+    for (;;) {
+      wake_.wait(lock, [this] { return ends_ || !queue_.empty(); });
+      if (ends_) return;
       std::packaged_task<std::string()> task = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
@@ -60,9 +70,10 @@ class CompilerThreads {
   static constexpr int kMostThreads = 32;
 
   std::mutex mutex_;
-  std::condition_variable_any wake_;
+  bool ends_ = false;
+  std::condition_variable wake_;
   std::deque<std::packaged_task<std::string()>> queue_;
-  std::vector<std::jthread> threads_;  // last, so that they end before the members that they use
+  std::vector<std::thread> threads_;
 };
 
 DiskCache cache() { return DiskCache::in_user_folder("kernels"); }

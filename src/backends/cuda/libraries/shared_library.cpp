@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
-#include <ranges>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -39,11 +39,13 @@ std::vector<std::string> folders() {
 bool is_in_library_path(const std::string& file) {
   const char* path = std::getenv("LD_LIBRARY_PATH");
   if (path == nullptr) return false;
-  return std::ranges::any_of(std::string_view(path) | std::views::split(':'), [&](const auto& part) {
-    const std::string_view folder(part.begin(), part.end());
+  for (std::string_view rest = path; !rest.empty();) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
     std::error_code error;
-    return !folder.empty() && std::filesystem::exists(std::filesystem::path(folder) / file, error);
-  });
+    if (!folder.empty() && std::filesystem::exists(std::filesystem::path(folder) / file, error)) return true;
+  }
+  return false;
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ class Chart {
   }
 
   const Timeline& timeline_;
-  std::size_t top_bytes_ = 1;
+  std::uint64_t top_bytes_ = 1;
 };
 
 }  // namespace

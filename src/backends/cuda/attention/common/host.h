@@ -47,7 +47,7 @@ void set_rows(AttentionRows<Pointer>& rows, const TensorLayout& layout, Divisor 
   const std::optional<RowStrides> strides = row_strides(layout);
   if (!strides || strides->row > std::numeric_limits<std::int32_t>::max()) {
     throw Error("attention on a GPU needs rows less than 2^31 elements apart, in one stride over the batch; " +
-                    TensorType(layout.dtype, layout.shape).to_string() + " has no such rows; copy it first",
+                    TensorType{layout.dtype, layout.shape}.to_string() + " has no such rows; copy it first",
                 ErrorKind::unsupported);
   }
   rows.outer = strides->outer;

@@ -31,7 +31,8 @@ std::unique_ptr<EpiloguePlan> epilogue_plan(const KernelSpec& spec) {
 
 // What the variants of an epilogue have of a KernelVariant in common. `entry` is the kernel of the first tiling.
 template <class Plan, auto kEpilogueOf>
-constexpr KernelVariant fused_product_variant(DType dtype, const char* image, const char* entry) {
+constexpr KernelVariant fused_product_variant(DType dtype, const char* image, const char* entry,
+                                              const EpilogueRate& rate = kElementwiseEpilogueRate) {
   return {.op = Op::fused,
           .dtype = dtype,
           .least_capability = {9, 0},
@@ -43,7 +44,7 @@ constexpr KernelVariant fused_product_variant(DType dtype, const char* image, co
               [](const KernelVariant& /*variant*/, const CardFacts& card, const KernelSpec& spec) {
                 return fused_product_workspace(card, spec, epilogue_plan<Plan, kEpilogueOf>(spec).get());
               },
-          .rate = kElementwiseEpilogueRate,
+          .rate = rate,
           .make =
               [](CudaContext& context, const KernelSpec& spec, const KernelVariant& /*variant*/) {
                 return make_fused_product(context, spec, epilogue_plan<Plan, kEpilogueOf>(spec).get());

@@ -47,7 +47,7 @@ bool add_rows(std::span<const TensorLayout> layouts, std::int64_t columns, std::
 }
 
 Term sum_of(const Term& of, std::int64_t rows, std::int64_t columns) {
-  return Term::call(Op::reduce_sum, {of}, TensorType(DType::fp32, {rows, columns}));
+  return Term::call(Op::reduce_sum, {of}, TensorType{DType::fp32, {rows, columns}});
 }
 
 // Both begin with the product in fp32, and have the mean of each row of N columns as a sum times 1 / N.
@@ -55,10 +55,10 @@ struct Rows {
   explicit Rows(const MatrixProduct& product)
       : m(product.m),
         n(product.n),
-        matrix(DType::fp32, {m, n}),
+        matrix{DType::fp32, {m, n}},
         low(product.type(n)),
         p(Term::call(Op::cast, {Term::product()}, matrix)),
-        g(Term::input(TensorType(DType::fp32, {n}))) {}
+        g(Term::input(TensorType{DType::fp32, {n}})) {}
 
   Term mean(const Term& of) const { return sum_of(of, m, 1) * Term::constant(1.0 / static_cast<double>(n)); }
   Term to_low(const Term& of) const { return Term::call(Op::cast, {of}, low); }
@@ -89,7 +89,7 @@ std::optional<ResidualEpilogue> forward_of(const Graph& body, const MatrixProduc
 std::optional<ResidualEpilogue> backward_of(const Graph& body, const MatrixProduct& product) {
   const Rows rows(product);
   const Term sum = Term::input(rows.matrix), residual = Term::input(rows.matrix);
-  const Term r = Term::input(TensorType(DType::fp32, {rows.m, 1}));
+  const Term r = Term::input(TensorType{DType::fp32, {rows.m, 1}});
   const Term t = rows.p * rows.g;
   const Term gradient = t * r - sum * (r * r * r * rows.mean(t * sum)) + residual;
   const Term of_g = Term::call(Op::reshape, {sum_of(rows.p * (sum * r), 1, rows.n)});
@@ -269,10 +269,9 @@ constexpr EpilogueRate kBackwardRate{
 template <bool kIsBackward>
 constexpr KernelVariant residual(DType dtype, const char* entry) {
   KernelVariant variant = fused_product_variant<ResidualPlan, residual_of>(
-      dtype, kIsBackward ? kBackwardImage : "residual_matmul_wgmma", entry);
+      dtype, kIsBackward ? kBackwardImage : "residual_matmul_wgmma", entry, kIsBackward ? kBackwardRate : kNormRate);
   variant.supports_node = supports_residual<kIsBackward>;
   variant.layout = residual_operand_layout;
-  variant.rate = kIsBackward ? kBackwardRate : kNormRate;
   return variant;
 }
 

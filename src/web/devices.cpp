@@ -1,0 +1,25 @@
+// The devices that a web page has: none. What remains is the null device of a card that a command line names.
+#include <fmt/format.h>
+
+#include "backends/cpu/device.h"
+#include "backends/cuda/device.h"
+#include "backends/reference/reference_device.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+[[noreturn]] void refuse(std::string_view device) {
+  throw Error(fmt::format("a web page has no {} to plan for; name a card, as --card h100, or use the program", device),
+              ErrorKind::unsupported);
+}
+
+}  // namespace
+
+std::shared_ptr<Device> make_cpu_device(const DeviceOptions& /*options*/) { refuse("processor"); }
+std::shared_ptr<Device> make_reference_device(const DeviceOptions& /*options*/) { refuse("processor"); }
+std::shared_ptr<Device> make_cuda_device(int /*ordinal*/, const DeviceOptions& /*options*/) { refuse("GPU"); }
+int cuda_card_count() { return 0; }
+bool has_usable_cuda_card() { return false; }
+
+}  // namespace ridgepoint

@@ -1,0 +1,59 @@
+// The side of the page: sends command lines to the worker, one at a time, and drops those that nobody waits for any more.
+import type { Reply, Request } from "./worker";
+
+function contentOf(id: string): string {
+  return document.getElementById(id)!.textContent!;
+}
+
+type Task = Omit<Request, "id">;
+
+export class Engine {
+  private worker = this.started();
+  private last = 0;
+  private waiting: { task: Task; done: (reply: Reply) => void; isWanted: () => boolean }[] = [];
+  private running: { id: number; done: (reply: Reply) => void } | null = null;
+
+  private started(): Worker {
+    const worker = new Worker(URL.createObjectURL(new Blob([contentOf("ridgepoint-worker")], { type: "text/javascript" })));
+    const packed = Uint8Array.from(atob(contentOf("ridgepoint-wasm")), (letter) => letter.charCodeAt(0)).buffer;
+    worker.postMessage(packed, [packed]);
+    worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => this.finish(data));
+    worker.addEventListener("error", (event) => {
+      event.preventDefault();
+      this.restart(`The planner stopped: ${event.message}`);
+    });
+    return worker;
+  }
+
+  // A program that has failed in the middle is in no state to go on.
+  private restart(message: string): void {
+    this.worker.terminate();
+    this.worker = this.started();
+    if (this.running !== null) this.finish({ id: this.running.id, code: -1, output: "", messages: message, timeline: null });
+  }
+
+  private finish(reply: Reply): void {
+    const { running } = this;
+    if (running === null || running.id !== reply.id) return;
+    this.running = null;
+    running.done(reply);
+    this.next();
+  }
+
+  private next(): void {
+    if (this.running !== null) return;
+    const task = this.waiting.shift();
+    if (task === undefined) return;
+    if (!task.isWanted()) return this.next();
+    this.running = { id: ++this.last, done: task.done };
+    this.worker.postMessage({ ...task.task, id: this.last });
+  }
+
+  run(task: Task, isWanted: () => boolean = () => true): Promise<Reply> {
+    return new Promise((done) => {
+      this.waiting = this.waiting.filter((each) => each.isWanted());
+      this.waiting.push({ task, done, isWanted });
+      this.next();
+    });
+  }
+}
