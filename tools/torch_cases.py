@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib
 import math
 import typing
 
@@ -168,6 +169,7 @@ def lora_checkpointed():
 @case()
 def lora_peft():
     import peft
+    import transformers.models.llama.modeling_llama  # noqa: F401
     from transformers import AutoModelForCausalLM, LlamaConfig
 
     def build():
@@ -465,7 +467,7 @@ def encoder_decoder_t5():
 
     def build():
         config = T5Config(vocab_size=VOCABULARY, d_model=768, d_kv=64, d_ff=2048, num_layers=6, num_heads=12,
-                          feed_forward_proj="gated-gelu", dropout_rate=0.0, use_cache=False)
+                          feed_forward_proj="gated-gelu", dropout_rate=0.0, use_cache=False, decoder_start_token_id=0)
         with torch.device("cuda"):
             model = T5ForConditionalGeneration(config).train()
         return model, adamw(model), tokens(8, 512), tokens(8, 256)
@@ -619,6 +621,8 @@ STEPS = {"sdpa_bf16": ("sdpa", torch.bfloat16, False, True), "eager_fp32": ("eag
 
 def family(name, attention, dtype, checkpoints, fused):
     from transformers import AutoConfig, AutoModelForCausalLM
+
+    importlib.import_module(f"transformers.models.{name}.modeling_{name}")  # outside of fake tensors
 
     def build():
         config = AutoConfig.for_model(name, **FAMILIES[name], vocab_size=VOCABULARY)

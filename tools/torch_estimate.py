@@ -14,6 +14,7 @@ are in torch_cases.py.
 
 import argparse
 import concurrent.futures
+import importlib
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import time
 import traceback
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ITERATIONS = 3
@@ -29,18 +31,26 @@ SECONDS = 240
 SMALLEST_NOTED = 4096  # bytes of an op
 
 
+def import_package():
+    """ridgepoint.torch of this source, with the compiled module where it was built and without it otherwise."""
+    try:
+        import ridgepoint._core  # noqa: F401
+    except ImportError:
+        package = sys.modules["ridgepoint"] = types.ModuleType("ridgepoint")
+        package.__path__ = [str(ROOT / "python/ridgepoint")]
+    return importlib.import_module("ridgepoint.torch")
+
+
 def estimate_one(options):
     """Prints the estimate of one case."""
-    sys.path.insert(0, str(ROOT / "python"))
     import torch_cases
 
-    import ridgepoint.torch
-
+    estimator = import_package()
     case = torch_cases.CASES[options.case]
+    step, build = case.make()
     begin = time.time()
-    with ridgepoint.torch.fake("h100", ranks=case.ranks) as recorder:
-        step, build = case.make()
-        found = ridgepoint.torch.estimate(step, build, iterations=ITERATIONS)
+    with estimator.fake("h100", ranks=case.ranks) as recorder:
+        found = estimator.estimate(step, build, iterations=ITERATIONS)
     row = found.to_dict()
     row.update(seconds=time.time() - begin, events=len(recorder.events),
                process_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
@@ -58,7 +68,7 @@ class OpPeaks:
         import torch
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        sys.path.insert(0, str(ROOT / "python"))
+        import_package()
         from ridgepoint.torch import workspaces
 
         found = self.found = {}
@@ -79,7 +89,8 @@ class OpPeaks:
                 result = func(*args, **(kwargs or {}))
                 beside = torch.cuda.max_memory_allocated() - max(before, torch.cuda.memory_allocated())
                 name = func._overloadpacket.__name__
-                expected = sum((size + 511) // 512 * 512 for _, _, size in workspaces.of_call(name, args))
+                expected = max((sum((size + 511) // 512 * 512 for _, _, size in group)
+                                for group in workspaces.of_call(name, args)), default=0)
                 if abs(beside - expected) >= SMALLEST_NOTED:
                     key = f"{func} {[describe(value) for value in args][:8]}"
                     row = found.setdefault(key, {"op": str(func), "args": [describe(value) for value in args][:12],
@@ -142,7 +153,9 @@ def run_case(name, ranks, options, device):
     row = {"case": name, "ranks": ranks}
     snapshot = ["--snapshot", str(pathlib.Path(options.snapshots) / f"{name}.pickle")] if options.snapshots else []
     row["estimated"] = child([*words, "estimate", name, *snapshot], {"CUDA_VISIBLE_DEVICES": ""})
-    if options.estimate_only:
+    if name in options.known:
+        row["measured"] = options.known[name]
+    if name in options.known or options.estimate_only:
         return row
     more = ["--ops"] if options.ops else []
     if options.histories and options.histories in name:
@@ -186,9 +199,14 @@ def run(options):
     if not options.estimate_only:
         import torch
         gpus = torch.cuda.device_count()
+    options.known = {}
+    for path in options.measured or []:
+        for row in json.loads(pathlib.Path(path).read_text(encoding="utf-8")):
+            if "peak_allocated" in row.get("measured", {}):
+                options.known[row["case"]] = {key: value for key, value in row["measured"].items() if key != "ops"}
     cases = [(name, case.ranks) for name, case in torch_cases.CASES.items()
              if any(text in name for text in options.cases.split(","))
-             and (options.estimate_only or case.ranks <= gpus)]
+             and (options.estimate_only or name in options.known or case.ranks <= gpus)]
     rows = {}
     output = pathlib.Path(options.output)
 
@@ -237,6 +255,7 @@ def main():
     running.add_argument("--output", required=True, help="JSON, rewritten as rows finish")
     running.add_argument("--cases", default="", help="texts in the names of cases, with commas (default: all)")
     running.add_argument("--jobs", type=int, default=6, help="cases at a time (default: %(default)s)")
+    running.add_argument("--measured", action="append", help="a file of rows: their measurements are not made again")
     running.add_argument("--estimate-only", action="store_true")
     running.add_argument("--ops", action="store_true", help="also note what ops allocate beside their results")
     running.add_argument("--histories", help="also write PyTorch's snapshot of measured cases with this text")

@@ -3,7 +3,10 @@
 
 import math
 
-WIDEST_FLASH = 256
+from .versions import release
+
+WIDEST_FLASH, WIDEST_CUDNN = 256, 128
+PREFERS_CUDNN = (2, 9)
 
 
 def has_rows(*tensors):
@@ -17,6 +20,17 @@ def takes_flash(torch, capability, q, k, v, mask, is_causal, shares_heads):
     if not fits or not has_rows(q, k, v) or (is_causal and q.shape[-2] != k.shape[-2]):
         return False
     return q.shape[1] == k.shape[1] == v.shape[1] or (shares_heads and q.shape[1] % k.shape[1] == 0)
+
+
+def takes_cudnn(torch, capability, q, k, v, mask, is_causal, shares_heads):
+    """PyTorch prefers cuDNN on Hopper and data-centre Blackwell."""
+    if release(torch.__version__) < PREFERS_CUDNN or capability not in (90, 100):
+        return False
+    if not torch.backends.cuda.cudnn_sdp_enabled() or not has_rows(q, k, v) or not q.dim() == k.dim() == v.dim() == 4:
+        return False
+    heads = q.shape[1] == k.shape[1] == v.shape[1] or (shares_heads and q.shape[1] % k.shape[1] == 0)
+    return (heads and q.dtype in (torch.float16, torch.bfloat16) and not (mask is not None and is_causal)
+            and all(x.shape[-1] % 8 == 0 and x.shape[-1] <= WIDEST_CUDNN for x in (q, v)) and k.shape[-2] > 1)
 
 
 def takes_efficient(torch, capability, q, k, v, mask, shares_heads):
@@ -58,6 +72,10 @@ def call(torch, capability, query, key, value, attn_mask=None, dropout_p=0.0, is
     q, k, v, mask = cast_as_autocast_does(torch, [query, key, value, attn_mask])
     aten = torch.ops.aten
     mask = additive(torch, mask, q.dtype)
+    keeps = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+    if takes_cudnn(torch, capability, q, k, v, mask, is_causal, enable_gqa):
+        return aten._scaled_dot_product_cudnn_attention(q, k, v, mask, keeps, dropout_p, is_causal, False,
+                                                        scale=scale)[0]
     if takes_flash(torch, capability, q, k, v, mask, is_causal, enable_gqa):
         width = q.shape[-1]
         scale = 1 / math.sqrt(width) if scale is None else scale
@@ -68,7 +86,6 @@ def call(torch, capability, query, key, value, attn_mask=None, dropout_p=0.0, is
     if takes_efficient(torch, capability, q, k, v, mask, enable_gqa):
         if mask is not None:
             mask = padded(torch, mask, q, k)
-        keeps = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
         return aten._scaled_dot_product_efficient_attention(q, k, v, mask, keeps, dropout_p, is_causal, scale=scale)[0]
     return aten._scaled_dot_product_attention_math(q, k, v, mask, dropout_p, is_causal, None, scale=scale,
                                                    enable_gqa=enable_gqa)[0]

@@ -53,6 +53,9 @@ def card(name):
 # Of c10/core/DeviceType.h.
 CPU, CUDA, META = 0, 1, 14
 GET_DEVICE = 2  # of c10/core/impl/DeviceGuardImplInterface.h: its place among the virtual functions
+# Of ATen/detail/AcceleratorHooksInterface.h: after two words, two destructors, isBuilt and isAvailable.
+HAS_PRIMARY_CONTEXT = 6
+_hooks = []  # what PyTorch's hooks point to
 _kept = []  # what C++ points to
 
 
@@ -75,8 +78,10 @@ def set_device_guard(torch):
     if _kept or torch.cuda.is_available():
         return
     guards = _guards(torch)
-    if guards[CUDA] and has_device_guard(torch):
-        return
+    if guards[CUDA]:
+        set_primary_context(torch)
+        if has_device_guard(torch):
+            return
     words, word = 32, ctypes.sizeof(ctypes.c_void_p)
 
     def functions(guard):
@@ -98,15 +103,43 @@ def set_device_guard(torch):
     guards[CUDA] = ctypes.addressof(made)
 
 
+def set_primary_context(torch):
+    """Autograd of builds with CUDA asks their hooks whether a GPU has a context, which fails without a GPU. Now the first
+    one has."""
+    hooks = _symbol(torch, "torch_cpu", "_ZN2at6detail12getCUDAHooksEv")
+    if hooks is None:
+        return
+    hooks.restype = ctypes.c_void_p
+    words, word = 160, ctypes.sizeof(ctypes.c_void_p)
+    place = ctypes.c_void_p.from_address(hooks())
+    functions = (ctypes.c_void_p * words).from_address(place.value - 2 * word)
+    function = _symbol(torch, "torch_cuda", "_ZNK2at4cuda6detail9CUDAHooks17hasPrimaryContextEa")
+    address = ctypes.cast(function, ctypes.c_void_p).value if function is not None else None
+    index = next((i for i in range(2, words) if functions[i] == address), None) if address else HAS_PRIMARY_CONTEXT
+    if index is None:
+        return
+    table = (ctypes.c_void_p * words)(*functions)
+    has_context = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)(lambda _, device: device == 0)
+    table[index] = ctypes.cast(has_context, ctypes.c_void_p).value
+    place.value = ctypes.addressof(table) + 2 * word
+    _hooks.extend((table, has_context))
+
+
+def _symbol(torch, library, name):
+    """A function of a library of PyTorch; None if there is none of that name."""
+    for file in sorted((pathlib.Path(torch.__file__).parent / "lib").glob(f"lib{library}.*")):
+        with contextlib.suppress(OSError, AttributeError):
+            return getattr(ctypes.CDLL(str(file)), name)
+    return None
+
+
 def _guards(torch):
     """PyTorch's table of device guards."""
     folder = pathlib.Path(torch.__file__).parent / "lib"
     for name in [*map(str, sorted(folder.glob("libc10.*"))), "libc10.so", "libc10.dylib"]:
-        try:
+        with contextlib.suppress(OSError, ValueError):
             return (ctypes.c_void_p * (META + 1)).in_dll(ctypes.CDLL(name),
                                                          "_ZN3c104impl26device_guard_impl_registryE")
-        except (OSError, ValueError):
-            continue
     raise EstimateError("PyTorch's library libc10 was not found, in which autograd looks for the guard of a GPU; use a "
                         "build of PyTorch with CUDA")
 

@@ -284,8 +284,9 @@ class Recorder(TorchDispatchMode):
         return self.run(func, name, args, kwargs)
 
     def run(self, func, name, args, kwargs):
-        taken = [row for row in workspaces.of_call(name, args)]
-        temporaries = [self.allocate(size, f"{name} ({part})", "workspace") for part, is_first, size in taken if is_first]
+        taken = workspaces.of_call(name, args)
+        temporaries = [self.allocate(size, f"{name} ({part})", "workspace")
+                       for part, is_first, size in (taken[0] if taken else []) if is_first]
         place = None
         if torch._C._current_graph_task_id() == -1 and torch.is_grad_enabled():
             place = self.place("forward")
@@ -294,12 +295,14 @@ class Recorder(TorchDispatchMode):
         self.record(result, name, place)
         if name in CHECKS:
             result.is_check = name
-        temporaries += [self.allocate(size, f"{name} ({part})", "workspace")
-                        for part, is_first, size in taken if not is_first]
         if name in workspaces.PRODUCTS:
             self.use_cublas()
-        for block in temporaries:
-            self.release(block)
+        for group in taken:
+            temporaries += [self.allocate(size, f"{name} ({part})", "workspace")
+                            for part, is_first, size in group if not is_first]
+            for block in temporaries:
+                self.release(block)
+            temporaries = []
         return result
 
     def record(self, result, name, place=None):
@@ -387,10 +390,10 @@ class Recorder(TorchDispatchMode):
         return count > LARGEST_REAL or (count > 1 and name in FILLED_LATER and dtype.is_floating_point)
 
     def to_gpu(self, tensor, kwargs):
-        dtype = kwargs.get("dtype") or tensor.dtype
-        is_dense = torch._prims_common.is_non_overlapping_and_dense(tensor)
-        strides = tensor.stride() if is_dense else torch.empty(tensor.shape, device="meta").stride()
-        made = aten.empty_strided.default(list(tensor.shape), list(strides), dtype=dtype, device=kwargs["device"])
+        with unset_fake_temporarily():
+            strides = torch.empty_like(tensor, device="meta").stride()
+        made = aten.empty_strided.default(list(tensor.shape), list(strides), dtype=kwargs.get("dtype") or tensor.dtype,
+                                          device=kwargs["device"])
         self.record(made, "_to_copy from the CPU")
         return made
 
@@ -552,6 +555,12 @@ def recording(recorder):
                 data = recorder.fake.from_tensor(data.detach())
         return new_parameter(kind, data, requires_grad, *rest, **more)
 
+    swap_tensors = torch.utils.swap_tensors
+
+    def swap(first, second):
+        recorder.fake.fake_tensor_converter.meta_converter.tensor_memo.clear()  # whose weak references forbid it
+        return swap_tensors(first, second)
+
     def resize_(storage, size):
         result = resize(storage, size)
         if storage._cdata in recorder.blocks or size:
@@ -568,7 +577,7 @@ def recording(recorder):
     pairs += [(fake_tensor, name, lambda *_: None) for name in ("init_gpu_context", "init_cuda_context")
               if hasattr(fake_tensor, name)]
     pairs += [(FakeTensorMode, "avoid_device_init", True), (torch.nn.Parameter, "__new__", staticmethod(parameter)),
-              (torch.UntypedStorage, "resize_", resize_),
+              (torch.UntypedStorage, "resize_", resize_), (torch.utils, "swap_tensors", swap),
               (torch.nn.functional, "scaled_dot_product_attention", recorder.attend)]
     supported = optimizers._foreach_supported_types
     handles = [module_hooks.register_module_forward_pre_hook(recorder.enter_module),
