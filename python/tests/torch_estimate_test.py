@@ -161,27 +161,24 @@ class Steps(WithTorch):
             return layer, torch.randn(512, 1024, device="cuda")
 
         def step(layer, x):
-            layer(x).sum().backward()
-            layer.weight.grad = None
+            y = layer(x)
+            y.backward(y.detach())
 
         found = estimator.estimate(step, build, iterations=1)
         weight, result, workspace = 1024 * 2048 * 4, 512 * 2048 * 4, 32 * MIB
         made = [(owner.op, owner.size, owner.category) for is_allocation, owner in found.events if is_allocation]
         self.assertEqual([(size, category) for _, size, category in made],
                          [(weight, "parameter"), (512 * 1024 * 4, "data"), (result, "activation"),
-                          (workspace, "workspace"), (4, "activation"), (4, "temporary"), (weight, "gradient"),
-                          (workspace, "workspace")] if made[2][2] == "activation" else
-                         [(weight, "parameter"), (512 * 1024 * 4, "data"), (result, "temporary"),
-                          (workspace, "workspace"), (4, "temporary"), (4, "temporary"), (weight, "gradient"),
-                          (workspace, "workspace")])
+                          (workspace, "workspace"), (weight, "gradient"), (workspace, "workspace")])
+        self.assertEqual([owner.size for is_allocation, owner in found.events if not is_allocation][:1], [result])
         self.assertEqual(found.by_category["workspace"], 2 * workspace)
-        self.assertEqual(found.by_module["Linear"], 2 * weight)
+        self.assertEqual(found.by_module["Linear"], 2 * weight + result)
         self.assertGreaterEqual(found.peak_reserved, found.peak_allocated)
 
     def test_are_those_of_plan_as_torch(self):
         from torch_memory import Iteration
 
-        sizes = dict(vocab=3000, context=256, d_model=256, d_ff=512, layers=3, heads=4, batch=4)
+        sizes = dict(vocab=8000, context=512, d_model=512, d_ff=1024, layers=3, heads=8, batch=8)
         for dtype, attention, kind in (("fp32", "composite", "torch"), ("fp32", "flash", "torch-fused"),
                                        ("bf16", "softmax", "torch-fused"), ("bf16", "flash", "torch")):
             row = {**sizes, "dtype": dtype, "attention": attention, "as": kind, "mode": "step"}
@@ -334,7 +331,7 @@ class Refusals(WithTorch):
             estimator.estimate(step, **options)
 
     def test_of_a_step_that_fails_name_the_op(self):
-        self.refuse(r"the step failed under fake tensors after aten\.mm\.default: RuntimeError: .*(3x5|size)",
+        self.refuse(r"the step failed under fake tensors after aten\.mm\.default: RuntimeError: .*(reduction dim|size)",
                     lambda: torch.ones(3, 5, device="cuda") @ torch.ones(3, 5, device="cuda"))
 
     def test_of_an_integer_that_is_read_name_the_line(self):
@@ -354,9 +351,10 @@ class Refusals(WithTorch):
             self.assertEqual(x.long().sum().item(), 5)
         estimator.estimate(step, assume=lambda op, tensor: 5)
 
-    def test_of_kernels_that_read_memory(self):
-        self.refuse("a kernel that is called without PyTorch's dispatcher|A kernel that is called without",
-                    lambda: torch.ones(8, device="cuda").data_ptr())
+    def test_of_what_reads_memory_say_what_to_do(self):
+        self.refuse(r"the step failed under fake tensors after aten\._to_copy.*A fake tensor has no memory to read: leave "
+                    "out .* make a kernel that is called without PyTorch's dispatcher",
+                    lambda: torch.ones(8, device="cuda").cpu().numpy())
 
     def test_end_where_an_op_says_what_it_returns(self):
         library = torch.library.Library("ridgepoint_test", "FRAGMENT")

@@ -26,6 +26,9 @@ from .versions import EstimateError, require_torch
 
 __all__ = ["EstimateError", "estimate", "fake", "profile"]
 
+# In the errors of what reads the memory of a tensor, or starts a kernel.
+READS_MEMORY = ("data pointer", "data_ptr", ".numpy()", "active driver", "CUDA driver", "CUDA error", "no CUDA")
+
 _current = []  # the recorder of the innermost fake()
 
 
@@ -74,6 +77,9 @@ def estimate(step, build=None, *, device=None, iterations=2, ranks=1, assume=Non
 
     recorder = _current[-1]
     made = arguments(build)
+    for module in made:
+        if isinstance(module, torch.nn.Module):
+            recorder.name_modules(module)
     for _ in range(iterations):
         recorder.iteration += 1
         _run(recorder, step, made)
@@ -90,9 +96,10 @@ def _run(recorder, step, made):
         raise
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
-        if "data pointer" in message or "data_ptr" in message:
-            message += (". A kernel that is called without PyTorch's dispatcher (Triton, pybind11) reads memory, which a "
-                        "fake tensor has not; make it an op with torch.library.custom_op and register_fake")
+        if any(text in message for text in READS_MEMORY):
+            message += (". A fake tensor has no memory to read: leave out what needs values on the CPU, and make a kernel "
+                        "that is called without PyTorch's dispatcher (Triton, pybind11) an op with "
+                        "torch.library.custom_op and register_fake")
         op = f" after {recorder.failed_op}" if recorder.failed_op is not None else ""
         raise EstimateError(f"the step failed under fake tensors{op}: {message}") from error
     recorder.show_phase(None)

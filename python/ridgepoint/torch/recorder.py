@@ -280,7 +280,7 @@ class Recorder(TorchDispatchMode):
         if name == "copy_" and not isinstance(args[1], FakeTensor):
             return args[0]
         if name == "index":
-            args = (args[0], [self.indices(part) for part in args[1]])
+            args = (args[0], [index for part in args[1] for index in self.indices(part)])
         return self.run(func, name, args, kwargs)
 
     def run(self, func, name, args, kwargs):
@@ -407,10 +407,11 @@ class Recorder(TorchDispatchMode):
         self.allocate(size, "workspace of cuBLAS", "workspace", Place("", self.frames()))
 
     def indices(self, part):
-        if isinstance(part, FakeTensor) and part.dtype in (torch.bool, torch.uint8):
-            raise_count = self.count(aten.nonzero.default, (part,))
-            return raise_count[..., 0] if part.dim() == 1 else raise_count
-        return part
+        """A mask as the places where it is true, one tensor for each of its axes."""
+        if not isinstance(part, FakeTensor) or part.dtype not in (torch.bool, torch.uint8):
+            return [part]
+        places = self.count(aten.nonzero.default, (part,))
+        return [aten.select.int(places, 1, axis) for axis in range(part.dim())]
 
     def count(self, func, args):
         """An op with as many results as elements of a tensor are true."""
@@ -539,6 +540,21 @@ def deep_copy(tensor, memo):
     return memo[id(tensor)]
 
 
+def _never(*_, **__):
+    raise NotImplementedError("fake tensors have no kernels")
+
+
+def kernels_of_a_gpu():
+    """Builds for the CPU have no kernels for CUDA, and so decompose ops that have one. Returns what holds the kernels."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    library = torch.library.Library("aten", "IMPL")
+    for name in torch._C._dispatch_get_all_op_names():
+        if (name.startswith("aten::") and has(name, "CompositeImplicitAutograd") and has(name, "CPU")
+                and not has(name, "CUDA")):
+            library.impl(name[len("aten::"):], _never, "CUDA")
+    return library
+
+
 @contextlib.contextmanager
 def recording(recorder):
     """Within, CUDA tensors are fake and recorded, and torch.cuda is the recorder's card."""
@@ -585,6 +601,7 @@ def recording(recorder):
                optimizers.register_optimizer_step_pre_hook(recorder.begin_optimizer),
                optimizers.register_optimizer_step_post_hook(recorder.end_optimizer)]
     supported.append(FakeTensor)
+    library = kernels_of_a_gpu()
     was_threaded = torch.autograd.is_multithreading_enabled()
     torch.autograd.set_multithreading_enabled(False)
     try:
@@ -593,6 +610,7 @@ def recording(recorder):
     finally:
         torch.autograd.set_multithreading_enabled(was_threaded)
         supported.remove(FakeTensor)
+        library._destroy()
         for handle in handles:
             handle.remove()
 

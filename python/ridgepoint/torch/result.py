@@ -37,12 +37,13 @@ class Estimate:
         self.notes = list(recorder.notes)
         self.measured = None
         self._walk()
-        replayed = self._replay()
+        nothing = {"allocated_bytes": 0, "reserved_bytes": 0, "least_capacity_bytes": 0}
+        replayed = self._replay() if self.events else nothing
         self.peak_allocated, self.peak_reserved = replayed["allocated_bytes"], replayed["reserved_bytes"]
         self.least_capacity = replayed["least_capacity_bytes"]
 
     def _walk(self):
-        level, peak, at_peak, self.timeline, self.peak_by_phase = 0, -1, 0, [], {}
+        level, peak, at_peak, self.timeline, self.peak_by_phase = 0, 0, 0, [], {}
         for number, (is_allocation, block) in enumerate(self.events, 1):
             level += snapshot_file.block_bytes(block.size) * (1 if is_allocation else -1)
             self.timeline.append((number, level))
