@@ -113,7 +113,7 @@ def measure_one(options):
     if case.ranks > 1:
         torch.distributed.init_process_group("nccl", device_id=torch.device("cuda", rank))
     if options.history:
-        torch.cuda.memory._record_memory_history(max_entries=1_000_000)
+        torch.cuda.memory._record_memory_history(max_entries=1_000_000, stacks="python")
     step, build = case.make()
     made = build()
     for _ in range(ITERATIONS):
@@ -158,7 +158,7 @@ def run_case(name, ranks, options, device):
     if name in options.known or options.estimate_only:
         return row
     more = ["--ops"] if options.ops else []
-    if options.histories and options.histories in name:
+    if options.histories and any(text in name for text in options.histories.split(",")):
         more += ["--history", f"{options.output}.{name}.pickle"]
     if ranks == 1:
         row["measured"] = child([*words, "measure", name, *more], {"CUDA_VISIBLE_DEVICES": str(device)})
@@ -258,7 +258,7 @@ def main():
     running.add_argument("--measured", action="append", help="a file of rows: their measurements are not made again")
     running.add_argument("--estimate-only", action="store_true")
     running.add_argument("--ops", action="store_true", help="also note what ops allocate beside their results")
-    running.add_argument("--histories", help="also write PyTorch's snapshot of measured cases with this text")
+    running.add_argument("--histories", help="also write PyTorch's snapshots of measured cases with these texts")
     running.add_argument("--snapshots", help="folder for the snapshots of the estimates")
     running.set_defaults(call=run)
     for name, call in (("estimate", estimate_one), ("measure", measure_one)):

@@ -29,6 +29,8 @@ def takes_cudnn(torch, capability, q, k, v, mask, is_causal, shares_heads):
     if not torch.backends.cuda.cudnn_sdp_enabled() or not has_rows(q, k, v) or not q.dim() == k.dim() == v.dim() == 4:
         return False
     heads = q.shape[1] == k.shape[1] == v.shape[1] or (shares_heads and q.shape[1] % k.shape[1] == 0)
+    if mask is not None and mask.requires_grad:
+        return False
     return (heads and q.dtype in (torch.float16, torch.bfloat16) and not (mask is not None and is_causal)
             and all(x.shape[-1] % 8 == 0 and x.shape[-1] <= WIDEST_CUDNN for x in (q, v)) and k.shape[-2] > 1)
 

@@ -79,7 +79,7 @@ class Recorder(TorchDispatchMode):
         self.stacks = {}
         self.failed_op = None
         self.undo = contextlib.ExitStack()
-        self.knows_transformers = False  # which builds masks that it need not for tensors that are fake
+        self.knows_transformers = False
 
     # What happened
 
@@ -175,13 +175,22 @@ class Recorder(TorchDispatchMode):
         self.name_modules(module)
         if "transformers" in sys.modules and not self.knows_transformers:
             self.knows_transformers = True
-            self.undo.enter_context(gpu.replaced(
-                [(part, "is_tracing", lambda *_: False) for name, part in list(sys.modules.items())
-                 if name.startswith("transformers.") and "is_tracing" in vars(part)]))
+            self.teach_transformers()
         self.modules.append(self.module_names[module])
 
         if type(module).__name__ == "DistributedDataParallel" and not module._comm_hooks:
             module.register_comm_hook(None, summed)
+
+    def teach_transformers(self):
+        """The library builds masks that it need not for tensors that are fake, and asks whether masks hide anything."""
+        def fast_all(_):
+            self.note("transformers asks whether a mask hides nothing, which is taken to be so")
+            return True
+
+        answers = {"is_tracing": lambda *_, **__: False, "fast_all": fast_all}
+        self.undo.enter_context(gpu.replaced(
+            [(part, name, answers[name]) for path, part in list(sys.modules.items())
+             if path.startswith("transformers.") for name in answers.keys() & vars(part).keys()]))
 
     def leave_module(self, module, *_):
         if self.modules:
@@ -594,7 +603,8 @@ def recording(recorder):
               if hasattr(fake_tensor, name)]
     pairs += [(FakeTensorMode, "avoid_device_init", True), (torch.nn.Parameter, "__new__", staticmethod(parameter)),
               (torch.UntypedStorage, "resize_", resize_), (torch.utils, "swap_tensors", swap),
-              (torch.nn.functional, "scaled_dot_product_attention", recorder.attend)]
+              (torch.nn.functional, "scaled_dot_product_attention", recorder.attend),
+              (fake_tensor.log, "disabled", True)]  # the error has what it says
     supported = optimizers._foreach_supported_types
     handles = [module_hooks.register_module_forward_pre_hook(recorder.enter_module),
                module_hooks.register_module_forward_hook(recorder.leave_module, always_call=True),

@@ -151,7 +151,8 @@ def _convolution_names(x, output_shape, weight):
     is_last = any(_is_channels_last(tensor) for tensor in (x, weight))
     return {"input": padded(x.shape), "output": padded(output_shape), "weight": padded(weight.shape),
             "copies_input": is_last and not _is_channels_last(x),
-            "transposes": not is_last and max(weight.shape[2:]) > 1}
+            "transposes": not is_last and max(weight.shape[2:]) > 1, "is_low": x.element_size() == 2,
+            "pads": is_last and x.shape[1] % multiple != 0}
 
 
 def _is_channels_last(x):
