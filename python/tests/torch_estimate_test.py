@@ -280,6 +280,16 @@ class Steps(WithTorch):
             self.assertEqual(torch.tensor([1, 2, 3]).sum().item(), 6)
         estimator.estimate(step)
 
+    def test_are_measured_where_there_is_a_gpu(self):
+        def step():
+            torch.ones(MIB, device="cuda").sum()
+        found = estimator.estimate(step, measure=True)
+        if not torch.cuda.is_available():
+            self.assertIsNone(found.measured)
+            return
+        self.assertEqual(found.measured["peak_allocated"], found.peak_allocated)
+        self.assertIn("measured", str(found))
+
     def test_leave_pytorch_as_it_was(self):
         before = (torch.cuda.is_available, torch.nn.Parameter.__new__, torch.UntypedStorage.resize_,
                   torch.nn.functional.scaled_dot_product_attention, torch.cuda.Stream)
