@@ -75,7 +75,10 @@ def has_device_guard(torch):
 def set_device_guard(torch):
     """Autograd asks the guard of a device for its streams. Where there is none, it becomes that of the device meta, which
     does nothing, with another current device. Some versions have no default stream: then it is the current one."""
-    if _kept or torch.cuda.is_available():
+    if torch.cuda.is_available():
+        torch.empty(1, device="cuda")  # the GPU needs a context
+        return
+    if _kept:
         return
     guards = _guards(torch)
     if guards[CUDA]:
