@@ -81,7 +81,8 @@ class Workspaces(unittest.TestCase):
         self.assertEqual(len(list(workspaces.rows("embedding_backward", 4, **{**few, "count": 3073}))), 7)
 
     def test_rows_may_have_several_lines(self):
-        table = workspaces.parse("TORCH_X(a, first, fp32, n > 1 &&\n        m == 2, (n + 1) * 2)\nTORCH_X(b, after, int64, true, 3)\n")
+        table = workspaces.parse("TORCH_X(a, first, fp32, n > 1 &&\n        m == 2, (n + 1) * 2)\n"
+                                 "TORCH_X(b, after, int64, true, 3)\n")
         self.assertEqual([row[0] for row in table["x"]], ["a", "b"])
         self.assertTrue(workspaces.evaluate(table["x"][0][3], {"n": 2, "m": 2}))
 
@@ -362,8 +363,8 @@ class Refusals(WithTorch):
         estimator.estimate(step, assume=lambda op, tensor: 5)
 
     def test_of_what_reads_memory_say_what_to_do(self):
-        self.refuse(r"the step failed under fake tensors after aten\._to_copy.*A fake tensor has no memory to read: leave "
-                    "out .* make a kernel that is called without PyTorch's dispatcher",
+        self.refuse(r"the step failed under fake tensors after aten\._to_copy.*A fake tensor has no memory to read: "
+                    "leave out .* make a kernel that is called without PyTorch's dispatcher",
                     lambda: torch.ones(8, device="cuda").cpu().numpy())
 
     def test_end_where_an_op_says_what_it_returns(self):

@@ -43,7 +43,8 @@ def fake(device=None, ranks=1, assume=None):
     """
     require_torch()
     from . import ranks as process_groups
-    from .recorder import Recorder, recording
+    from .recorder import Recorder
+    from .recording import recording
 
     recorder = Recorder(gpu.card(device), assume)
     with recording(recorder), process_groups.among(ranks):
@@ -55,8 +56,8 @@ def fake(device=None, ranks=1, assume=None):
 
 
 def estimate(step, build=None, *, device=None, iterations=2, ranks=1, assume=None, measure=False):
-    """What `step` needs on a GPU, as a result.Estimate. Within `fake`, `step` uses what was made there. Outside, `build`
-    makes what the step gets as its arguments (a tuple: several), or the step makes everything itself.
+    """What `step` needs on a GPU, as a result.Estimate. Within `fake`, `step` uses what was made there. Outside,
+    `build` makes what the step gets as its arguments (a tuple: several), or the step makes everything itself.
 
     iterations   how often the step runs: the first one also allocates the optimizer's state
     measure      also runs the step on this machine's GPU, if it has one (not within `fake`)
@@ -70,8 +71,8 @@ def estimate(step, build=None, *, device=None, iterations=2, ranks=1, assume=Non
             found.measured = measured(torch, step, build, iterations)
         return found
     if device is not None or ranks != 1 or assume is not None or measure:
-        raise EstimateError("within ridgepoint.torch.fake, device, ranks and assume are arguments of fake; measure needs "
-                            "an estimate outside of it")
+        raise EstimateError("within ridgepoint.torch.fake, device, ranks and assume are arguments of fake; measure "
+                            "needs an estimate outside of it")
     from .measure import arguments
     from .result import Estimate
 
@@ -97,8 +98,8 @@ def _run(recorder, step, made):
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
         if any(text in message for text in READS_MEMORY):
-            message += (". A fake tensor has no memory to read: leave out what needs values on the CPU, and make a kernel "
-                        "that is called without PyTorch's dispatcher (Triton, pybind11) an op with "
+            message += (". A fake tensor has no memory to read: leave out what needs values on the CPU, and make a "
+                        "kernel that is called without PyTorch's dispatcher (Triton, pybind11) an op with "
                         "torch.library.custom_op and register_fake")
         op = f" after {recorder.failed_op}" if recorder.failed_op is not None else ""
         raise EstimateError(f"the step failed under fake tensors{op}: {message}") from error
@@ -107,8 +108,8 @@ def _run(recorder, step, made):
 
 
 def profile(step, *, warmup=3, steps=3, words=()):
-    """Where the time of `step` goes: PyTorch's profiler around it, read by `ridgepoint trace`. Returns the program's
-    documents, as --format json prints them. `words`: more arguments of `ridgepoint trace`, such as ("--by", "scope")."""
+    """Where the time of `step` goes: PyTorch's profiler around it, read by `ridgepoint trace`. Returns the documents
+    that --format json prints. `words`: more arguments of `ridgepoint trace`, such as ("--by", "scope")."""
     torch = require_torch()
     from torch.profiler import ProfilerActivity, schedule
 

@@ -73,8 +73,9 @@ def has_device_guard(torch):
 
 
 def set_device_guard(torch):
-    """Autograd asks the guard of a device for its streams. Where there is none, it becomes that of the device meta, which
-    does nothing, with another current device. Some versions have no default stream: then it is the current one."""
+    """Autograd asks the guard of a device for its streams. Where there is none, it becomes that of the device meta,
+    which does nothing, with another current device. Some versions have no default stream: then it is the current
+    one."""
     if torch.cuda.is_available():
         torch.empty(1, device="cuda")  # the GPU needs a context
         return
@@ -107,8 +108,8 @@ def set_device_guard(torch):
 
 
 def set_primary_context(torch):
-    """Autograd of builds with CUDA asks their hooks whether a GPU has a context, which fails without a GPU. Now the first
-    one has."""
+    """Autograd of builds with CUDA asks their hooks whether a GPU has a context, which fails without a GPU. Now the
+    first one has."""
     hooks = _symbol(torch, "torch_cpu", "_ZN2at6detail12getCUDAHooksEv")
     if hooks is None:
         return
@@ -218,7 +219,7 @@ def within(stream):
     return stream if stream is not None else contextlib.nullcontext()
 
 
-def answers(which, levels):
+def answers(torch, which, levels):
     """What functions of torch.cuda return. `levels` has allocated and peak, in bytes."""
     major, minor = divmod(which.capability, 10)
     total = which.memory_bytes or 80 * GIB
@@ -242,10 +243,11 @@ def answers(which, levels):
         "memory_stats": always({}), "reset_peak_memory_stats": nothing, "reset_max_memory_allocated": nothing,
         "is_current_stream_capturing": always(False),
         "mem_get_info": lambda *_: (total - levels.allocated, total),
-        "get_rng_state": lambda *_: levels.random_state(), "set_rng_state": nothing,
+        "get_rng_state": lambda *_: torch.zeros(16, dtype=torch.uint8), "set_rng_state": nothing,
         "manual_seed": nothing, "manual_seed_all": nothing,
-        "Stream": Stream, "Event": Event, "current_stream": current_stream, "default_stream": always(Stream(stream_id=0)),
-        "stream": within, "set_stream": lambda stream: setattr(Stream, "current", stream),
+        "Stream": Stream, "Event": Event, "current_stream": current_stream,
+        "default_stream": always(Stream(stream_id=0)), "stream": within,
+        "set_stream": lambda stream: setattr(Stream, "current", stream),
     }
 
 

@@ -9,14 +9,13 @@ import weakref
 import torch
 from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
-from torch.nn.modules import module as module_hooks
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import attention, gpu, snapshot_file, workspaces
 from .versions import EstimateError
 
 aten = torch.ops.aten
+SDPA = torch._C._nn.scaled_dot_product_attention
 FAKE = torch._C._TorchDispatchModeKey.FAKE
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -72,6 +71,7 @@ class Recorder(TorchDispatchMode):
         self.roots = weakref.WeakSet()
         self.blocks = {}  # live, by the storage's address
         self.references = {}
+        self.emptied = {}  # storages whose block was given back, by address
         self.places = {}  # Place by the number of a node of autograd
         self.handles = set()  # of cuBLAS: (is of autograd, stream)
         self.parameter_names = {}  # of the module, by id
@@ -137,10 +137,9 @@ class Recorder(TorchDispatchMode):
         if block is not None:
             self.references.pop(id(block), None)
             self.release(block)
-        if size:
+            self.emptied[address] = weakref.ref(storage, lambda _: self.emptied.pop(address, None))
+        if size and address in self.emptied:
             self.hold(storage, size, "resize_")
-            if block is not None:
-                self.blocks[address].category = block.category
 
     # Where it happened
 
@@ -347,10 +346,10 @@ class Recorder(TorchDispatchMode):
                 results.append(aliases.pop(0))
                 continue
             if not tensors:
-                raise EstimateError(f"{self.where(func)}: it has no meta function, and no tensor that its result could "
-                                    "be like; register one with torch.library.register_fake")
-            self.note(f"{func} has no meta function: its result is assumed to be as its first tensor, and its kernel to "
-                      "allocate nothing else; torch.library.register_fake says what it returns")
+                raise EstimateError(f"{self.where(func)}: it has no meta function, and no tensor that its result "
+                                    "could be like; register one with torch.library.register_fake")
+            self.note(f"{func} has no meta function: its result is assumed to be as its first tensor, and its kernel "
+                      "to allocate nothing else; torch.library.register_fake says what it returns")
             results.append(torch.empty_like(tensors[0]))
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
@@ -444,8 +443,8 @@ class Recorder(TorchDispatchMode):
             return value
         check = CHECKS.get(getattr(tensor, "is_check", None))
         if check is not None:
-            self.note(f"{self.line()} asks whether {tensor.is_check}() holds for a tensor on the GPU, which is taken to be "
-                      f"{check}")
+            self.note(f"{self.line()} asks whether {tensor.is_check}() holds for a tensor on the GPU, which is taken "
+                      f"to be {check}")
             return check
         if tensor.dtype.is_floating_point:
             self.note(f"{self.line()} reads a value of a tensor on the GPU, which is taken to be 0")
@@ -504,139 +503,3 @@ def tensors_in(args, kwargs):
                 elif isinstance(part, (list, tuple)):
                     found += (item for item in part if isinstance(item, torch.Tensor))
     return found
-
-
-SET_DATA = torch.Tensor.data.__set__
-METHOD = type(SET_DATA)
-SDPA = torch._C._nn.scaled_dot_product_attention
-
-
-def backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None):
-    torch.autograd.backward(tensor, gradient, retain_graph, create_graph, inputs=inputs)
-
-
-class Functions(TorchFunctionMode):
-    """Calls that PyTorch decides above its ops: attention by the card's rules, and what fake tensors cannot do."""
-
-    def __init__(self, recorder):
-        super().__init__()
-        self.recorder = recorder
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func is torch.Tensor.backward:
-            with self:  # a mode is off while it handles a function, and backward may run forward again
-                return backward(*args, **kwargs)
-        if func is SDPA:
-            return self.recorder.attend(*args, **kwargs)
-        if type(func) is METHOD and func == SET_DATA and isinstance(args[1], FakeTensor) and isinstance(args[0], FakeTensor):
-            func(*args)
-            args[0].fake_device = args[1].fake_device
-            return None
-        if func is torch.Tensor.__deepcopy__ and isinstance(args[0], FakeTensor):
-            return deep_copy(*args)
-        return func(*args, **kwargs)
-
-
-def deep_copy(tensor, memo):
-    if id(tensor) not in memo:
-        with torch.no_grad():
-            made = tensor.detach().clone()
-        made.requires_grad_(tensor.requires_grad)
-        if getattr(tensor, "_is_param", False):
-            made._is_param = True
-        memo[id(tensor)] = made
-    return memo[id(tensor)]
-
-
-def _never(*_, **__):
-    raise NotImplementedError("fake tensors have no kernels")
-
-
-def kernels_of_a_gpu():
-    """Builds for the CPU have no kernels for CUDA, and so decompose ops that have one. Returns what holds the kernels."""
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    library = torch.library.Library("aten", "IMPL")
-    for name in torch._C._dispatch_get_all_op_names():
-        if (name.startswith("aten::") and has(name, "CompositeImplicitAutograd") and has(name, "CPU")
-                and not has(name, "CUDA")):
-            library.impl(name[len("aten::"):], _never, "CUDA")
-    return library
-
-
-@contextlib.contextmanager
-def recording(recorder):
-    """Within, CUDA tensors are fake and recorded, and torch.cuda is the recorder's card."""
-    from torch.optim import optimizer as optimizers
-
-    gpu.set_device_guard(torch)
-    gpu.Stream.current, gpu.Stream.count = None, 0
-    new_parameter = torch.nn.Parameter.__new__
-    resize = torch.UntypedStorage.resize_
-
-    def parameter(kind, data=None, requires_grad=True, *rest, **more):
-        if type(data) is torch.Tensor and data.device.type == "cpu":
-            with torch.no_grad():
-                data = recorder.fake.from_tensor(data.detach())
-        return new_parameter(kind, data, requires_grad, *rest, **more)
-
-    swap_tensors = torch.utils.swap_tensors
-
-    def swap(first, second):
-        recorder.fake.fake_tensor_converter.meta_converter.tensor_memo.clear()  # whose weak references forbid it
-        return swap_tensors(first, second)
-
-    def resize_(storage, size):
-        result = resize(storage, size)
-        if storage._cdata in recorder.blocks or size:
-            recorder.resized(storage, size)
-        return result
-
-    pairs = [(torch.cuda, name, value) for name, value in gpu.answers(recorder.card, Levels(recorder)).items()]
-    pairs.append((torch._C, "_get_accelerator", lambda *_: torch.device("cuda")))
-    if hasattr(torch, "accelerator"):
-        pairs += [(torch.accelerator, name, value) for name, value in
-                  (("is_available", lambda: True), ("current_accelerator", lambda *_, **__: torch.device("cuda")),
-                   ("current_device_index", lambda: 0), ("device_count", lambda: 1), ("synchronize", lambda *_: None),
-                   ("current_stream", gpu.current_stream)) if hasattr(torch.accelerator, name)]
-    pairs += [(fake_tensor, name, lambda *_: None) for name in ("init_gpu_context", "init_cuda_context")
-              if hasattr(fake_tensor, name)]
-    pairs += [(FakeTensorMode, "avoid_device_init", True), (torch.nn.Parameter, "__new__", staticmethod(parameter)),
-              (torch.UntypedStorage, "resize_", resize_), (torch.utils, "swap_tensors", swap),
-              (torch.nn.functional, "scaled_dot_product_attention", recorder.attend),
-              (fake_tensor.log, "disabled", True)]  # the error has what it says
-    supported = optimizers._foreach_supported_types
-    handles = [module_hooks.register_module_forward_pre_hook(recorder.enter_module),
-               module_hooks.register_module_forward_hook(recorder.leave_module, always_call=True),
-               optimizers.register_optimizer_step_pre_hook(recorder.begin_optimizer),
-               optimizers.register_optimizer_step_post_hook(recorder.end_optimizer)]
-    supported.append(FakeTensor)
-    library = kernels_of_a_gpu()
-    was_threaded = torch.autograd.is_multithreading_enabled()
-    torch.autograd.set_multithreading_enabled(False)
-    try:
-        with recorder.undo, gpu.replaced(pairs), recorder.fake, recorder, Functions(recorder):
-            yield recorder
-    finally:
-        torch.autograd.set_multithreading_enabled(was_threaded)
-        supported.remove(FakeTensor)
-        library._destroy()
-        for handle in handles:
-            handle.remove()
-
-
-class Levels:
-    def __init__(self, recorder):
-        self.recorder = recorder
-
-    @property
-    def allocated(self):
-        return self.recorder.allocated
-
-    @property
-    def peak(self):
-        return self.recorder.peak
-
-    @staticmethod
-    def random_state():
-        return torch.zeros(16, dtype=torch.uint8)

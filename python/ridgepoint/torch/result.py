@@ -113,16 +113,16 @@ class Estimate:
                 sentences.append(f"PYTORCH_CUDA_ALLOC_CONF={row['setting']} makes it fit: it reserves "
                                  f"{text_of(row['reserved_bytes'])}")
         for category, remedy in REMEDIES.items():
-            if category not in self.by_category and not any(block.category == category for _, block in self.events):
+            if not any(block.category == category for _, block in self.events):
                 continue
             row = self.replay("default", capacity, category)[0]
             sentences.append(f"{remedy}: without {NAMES[category]} it reserves {text_of(row['reserved_bytes'])}"
                              f"{', which fits' if row['fits'] else ''}")
-        temporaries = [block for _, block in self.events if block.phase == "optimizer" and block.category == "temporary"]
-        if any(block.op.startswith("_foreach") for block in temporaries):
+        if any(block.op.startswith("_foreach") for _, block in self.events):
             row = self.replay("default", capacity, "_foreach_")[0]
             sentences.append("fused=True for the optimizer, or foreach=False: without the temporaries of its foreach "
-                             f"functions it reserves {text_of(row['reserved_bytes'])}{', which fits' if row['fits'] else ''}")
+                             f"functions it reserves {text_of(row['reserved_bytes'])}"
+                             f"{', which fits' if row['fits'] else ''}")
         larger = self.cards()
         sentences.append(f"the smallest card that it fits is {larger[0]}" if larger else
                          "it fits no card that is known; divide the model among ranks (fully_shard)")
@@ -144,7 +144,8 @@ class Estimate:
                 lines.append(f"measured        {text_of(self.measured[name])} {label} (the estimate is {error:+.2%})")
         if self.card.capacity_bytes is not None:
             advice = self.advice()
-            lines.append(f"{self.card.name}: {'does not fit' if advice else 'fits'} {text_of(self.card.capacity_bytes)}")
+            verdict = "does not fit" if advice else "fits"
+            lines.append(f"{self.card.name}: {verdict} {text_of(self.card.capacity_bytes)}")
             lines += [f"  {sentence}" for sentence in advice]
         layers = {}
         for name, size in self.by_module.items():
@@ -164,7 +165,8 @@ class Estimate:
 
 NAMES = {"activation": "what forward saves for backward", "optimizer_state": "the optimizer's state"}
 REMEDIES = {"activation": "Checkpoint activations (torch.utils.checkpoint), or take a smaller batch",
-            "optimizer_state": "Take an 8-bit optimizer, shard its state (fully_shard), or train fewer parameters (LoRA)"}
+            "optimizer_state": "Take an 8-bit optimizer, shard its state (fully_shard), or train fewer parameters, "
+                               "as LoRA does"}
 
 
 def user_line(block):

@@ -85,7 +85,7 @@ def cublas_bytes(capability):
     return next(size for _, _, size in rows("cublas", 1, capability=capability))
 
 
-# What the names stand for, by op of aten and its arguments: (op of the table, bytes of an element of its result, names).
+# What the names stand for in a call of an op of aten: (op of the table, bytes of an element of the result, names).
 def _softmax_backward(gradient, result, *_):
     yield "softmax_backward", result.element_size(), {"count": result.numel()}
 
