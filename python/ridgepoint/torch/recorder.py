@@ -26,6 +26,7 @@ FACTORIES = {"empty", "empty_strided", "zeros", "ones", "full", "rand", "randn",
              "triu_indices", "randint", "randperm", "arange", "linspace"}
 FILLED_LATER = {"empty", "empty_strided", "zeros", "ones", "full", "rand", "randn", "normal"}
 LARGEST_REAL = 1 << 16  # elements
+REVERSED = {"native_dropout"}  # whose last result is allocated first
 READS = {aten._local_scalar_dense.default, aten.item.default}
 CHECKS = {"all": True, "any": False}  # what is asked of masks, and of values that may be infinite
 COUNTS = {aten.nonzero.default, aten.masked_select.default}
@@ -314,7 +315,10 @@ class Recorder(TorchDispatchMode):
         return result
 
     def record(self, result, name, place=None):
-        for tensor in tensors_in((result,), {}):
+        tensors = tensors_in((result,), {})
+        if name in REVERSED:
+            tensors.reverse()
+        for tensor in tensors:
             if tensor.device.type != "cuda":
                 continue
             storage = tensor.untyped_storage()

@@ -13,6 +13,7 @@ from .recorder import SDPA
 
 SET_DATA = torch.Tensor.data.__set__
 METHOD = type(SET_DATA)
+LINEAR = torch._C._nn.linear
 
 
 def backward(tensor, gradient=None, retain_graph=None, create_graph=False, inputs=None):
@@ -40,6 +41,14 @@ class Functions(TorchFunctionMode):
         if func is torch.Tensor.__deepcopy__ and isinstance(args[0], FakeTensor):
             return deep_copy(*args)
         return func(*args, **kwargs)
+
+
+def linear(x, weight, bias=None):
+    """Of what is not contiguous the bias is added in place; for tensors of a subclass it would not be."""
+    if bias is None or not isinstance(x, FakeTensor) or x.dim() <= 2 or x.is_contiguous():
+        return LINEAR(x, weight, bias)
+    result = LINEAR(x, weight)
+    return result.add_(bias.to(result.dtype))
 
 
 def deep_copy(tensor, memo):
@@ -107,6 +116,7 @@ def recording(recorder):
     pairs += [(FakeTensorMode, "avoid_device_init", True), (torch.nn.Parameter, "__new__", staticmethod(parameter)),
               (torch.UntypedStorage, "resize_", resize_), (torch.utils, "swap_tensors", swap),
               (torch.nn.functional, "scaled_dot_product_attention", recorder.attend),
+              (torch.nn.functional, "linear", linear),
               (fake_tensor.log, "disabled", True)]  # the error has what it says
     supported = optimizers._foreach_supported_types
     handles = [module_hooks.register_module_forward_pre_hook(recorder.enter_module),
