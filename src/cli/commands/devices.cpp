@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "cli/descriptions/command.h"
+#include "cli/options/card.h"
 #include "cli/options/choices.h"
 #include "cli/options/output.h"
+#include "cli/options/sweep.h"
 #include "cli/terminal/run_rows.h"
+#include "core/text/units.h"
 #include "core/threads/parallel.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
@@ -28,10 +31,15 @@ class Devices : public Command {
   std::string_view summary() const override { return "list devices, with their measured copy and matmul rates"; }
   std::string_view examples() const override {
     return "ridgepoint devices\n"
-           "ridgepoint devices --threads 1 --format json";
+           "ridgepoint devices --threads 1 --format json\n"
+           "ridgepoint devices --card all --format csv";
   }
   void add_options(CLI::App& app) override {
     add_option_of(app, "threads", threads_);
+    CLI::Option* cards = app.add_option(
+        "--card", cards_, "list these cards by their datasheets instead: h100,\"rtx 4090\", or all of them: all");
+    cards->type_name("NAMES")->group("Machine");
+    offer(*cards, card_names(), Takes::list);
     output_.add_to(app);
   }
 
@@ -39,13 +47,17 @@ class Devices : public Command {
     std::vector<tables::DeviceReport> reports;
     PageWriter writer(output_, [&](Format format, std::size_t) { return tables::devices_page(reports, format); });
     require(threads_ >= 0, fmt::format("--threads: {} is too small; the least is 0", threads_));
-    const std::vector<std::string> names = listed_names();
+    const std::vector<std::string> names = cards_.empty() ? listed_names() : listed_cards();
     std::vector<RowOutline> outlines;
     for (const std::string& name : names) outlines.push_back({name});
     run_rows(outlines, [&](std::size_t row, Progress& progress) {
       progress.update("measuring copies and matmuls", 0);
       tables::DeviceReport report;
-      if (is_stopped([&] { report = examine(names[row]); })) return false;
+      if (!cards_.empty()) {
+        report = describe_datasheet(card_named(names[row]));
+      } else if (is_stopped([&] { report = examine(names[row]); })) {
+        return false;
+      }
       progress.clear();
       reports.push_back(std::move(report));
       writer.item_added();
@@ -63,6 +75,29 @@ class Devices : public Command {
     const bool has_card = std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cuda"); });
     if (!has_card) names.insert(names.begin(), "cuda");
     return names;
+  }
+
+  std::vector<std::string> listed_cards() const {
+    std::vector<std::string> names = parse_option("--card", cards_, split_list);
+    if (names == std::vector<std::string>{"all"}) {
+      const std::vector<std::string_view> all = card_names();
+      names.assign(all.begin(), all.end());
+    }
+    for (const std::string& name : names) card_named(name);
+    return names;
+  }
+
+  static tables::DeviceReport describe_datasheet(const Datasheet& sheet) {
+    tables::DeviceReport report;
+    report.kind = "card";
+    report.name = sheet.card;
+    report.memory_bytes = static_cast<std::size_t>(sheet.memory_bytes);
+    report.capacity_bytes = sheet.memory_bytes - static_cast<std::int64_t>(parse_bytes(kKeptFree));
+    report.facts.compute_capability =
+        fmt::format("{}.{}", sheet.compute_capability / 10, sheet.compute_capability % 10);
+    report.facts.multiprocessors = sheet.multiprocessors;
+    report.datasheet = &sheet;
+    return report;
   }
 
   tables::DeviceReport examine(const std::string& name) const {
@@ -90,6 +125,7 @@ class Devices : public Command {
   }
 
   int threads_ = 0;
+  std::string cards_;
   OutputOptions output_;
 };
 

@@ -11,6 +11,7 @@
 #include "memory/caching_allocator.h"
 #include "predict/cards/datasheet.h"
 #include "predict/torch/autograd/tensor.h"
+#include "predict/torch/functions/workspaces.h"
 #include "predict/torch/transformers/causal_lm.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
@@ -210,15 +211,12 @@ void require(bool holds, const std::string& message) {
   if (!holds) throw Error(message, ErrorKind::unsupported);
 }
 
-// getChosenWorkspaceSize() of aten/src/ATen/cuda/CublasHandlePool.cpp: more for Hopper and data-centre Blackwell.
+// Without a card that of Hopper.
 std::size_t cublas_workspace_bytes(const std::optional<std::string>& card) {
-  constexpr int kHopper = 90, kDataCentreBlackwell = 100;
-  constexpr std::size_t kLargeBytes = 4096 * 8 * 1024;
-  constexpr std::size_t kOtherBytes = 4096 * 2 * 1024 + 16 * 8 * 1024;
-  if (!card) return kLargeBytes;
+  constexpr int kHopper = 90;
+  if (!card) return torch::cublas_workspace_bytes(kHopper);
   const Datasheet* sheet = find_datasheet(*card);
-  const int capability = sheet == nullptr ? 0 : sheet->compute_capability;
-  return capability == kHopper || capability == kDataCentreBlackwell ? kLargeBytes : kOtherBytes;
+  return torch::cublas_workspace_bytes(sheet == nullptr ? 0 : sheet->compute_capability);
 }
 
 // The model, if it is one of docs/models.md.

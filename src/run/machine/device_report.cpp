@@ -46,6 +46,7 @@ Json to_json(const DeviceReport& report) {
   if (!report.problem.empty()) json["problem"] = report.problem;
   if (report.memory_bytes == 0) return json;
   json["total_memory_bytes"] = report.memory_bytes;
+  if (report.capacity_bytes) json["capacity_bytes"] = *report.capacity_bytes;
   if (const auto& host = report.host) {
     json["sockets"] = host->sockets;
     json["cores"] = host->cores;
@@ -98,10 +99,14 @@ std::vector<std::pair<std::string, std::string>> lines_of(const DeviceReport& re
   line("memory", format_bytes(report.memory_bytes));
   const Datasheet* sheet = report.datasheet;
   if (const DeviceFacts& facts = report.facts; facts.compute_capability) {
-    line("GPU", fmt::format("compute capability {}, {} multiprocessors, L2 cache of {}, {} in use at the start",
-                            *facts.compute_capability, facts.multiprocessors.value_or(0),
-                            format_bytes(static_cast<std::uint64_t>(facts.l2_cache_bytes.value_or(0))),
-                            format_bytes(static_cast<std::uint64_t>(facts.used_at_start_bytes.value_or(0)))));
+    std::string text = fmt::format("compute capability {}, {} multiprocessors", *facts.compute_capability,
+                                   facts.multiprocessors.value_or(0));
+    if (facts.l2_cache_bytes) {
+      text += fmt::format(", L2 cache of {}, {} in use at the start",
+                          format_bytes(static_cast<std::uint64_t>(*facts.l2_cache_bytes)),
+                          format_bytes(static_cast<std::uint64_t>(facts.used_at_start_bytes.value_or(0))));
+    }
+    line("GPU", std::move(text));
     line("datasheet", sheet == nullptr ? "not known" : describe(*sheet));
   }
   if (const auto& copy = report.ceilings.copy) {

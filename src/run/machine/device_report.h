@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,7 +21,8 @@ struct DeviceReport {
   std::string purpose;
   std::string problem;  // why the device cannot be used; empty if it can
   std::size_t memory_bytes = 0;
-  std::optional<Host> host;  // for the CPU
+  std::optional<std::int64_t> capacity_bytes;  // of a card by its datasheet: what a run may take
+  std::optional<Host> host;                    // for the CPU
   int threads = 0;
   DeviceFacts facts;
   const Datasheet* datasheet = nullptr;  // null if unknown

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -59,6 +60,24 @@ TEST(Devices, prints_what_is_here) {
   const ProgramResult table = run_program({"devices"});
   EXPECT_EQ(table.exit_code, 0) << table.error;
   EXPECT_THAT(table.output, AllOf(HasSubstr("cpu"), HasSubstr("matmul fp32"), HasSubstr("copy"), HasSubstr("null")));
+}
+
+TEST(Devices, prints_cards_that_are_not_here) {
+  const ProgramResult result = run_program({"devices", "--card", "h100,rtx 4090", "--format", "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json cards = nlohmann::json::parse(result.output);
+  ASSERT_THAT(cards, SizeIs(2));
+  EXPECT_EQ(cards[0]["name"], "H100 SXM");
+  EXPECT_EQ(cards[0]["compute_capability"], "9.0");
+  EXPECT_EQ(cards[0]["multiprocessors"], 132);
+  EXPECT_EQ(cards[0]["total_memory_bytes"].get<std::int64_t>() - cards[0]["capacity_bytes"].get<std::int64_t>(),
+            std::int64_t{1} << 30);
+  EXPECT_EQ(cards[1]["compute_capability"], "8.9");
+  const ProgramResult all = run_program({"devices", "--card", "all"});
+  EXPECT_THAT(all.output, AllOf(HasSubstr("V100 32GB"), HasSubstr("compute capability 7.0, 80 multiprocessors")));
+  const ProgramResult unknown = run_program({"devices", "--card", "h2000"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.error, HasSubstr("'h2000' is unknown; did you mean 'H200 SXM'?"));
 }
 
 }  // namespace

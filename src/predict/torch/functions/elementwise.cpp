@@ -3,30 +3,18 @@
 #include <utility>
 
 #include "predict/torch/functions/functions.h"
+#include "predict/torch/functions/workspaces.h"
 
 namespace ridgepoint::torch {
 namespace {
 
 // The ops of torch/functions.h that look up rows of a table, normalise or reduce to the loss.
 
-// The gradient of a table, by aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu: beyond 3072
-// indices they are sorted, and rows of equal indices are first summed in parts of at most 10.
 Tensor table_gradient(Kernels& kernels, const Tensor& gradient, const Tensor& indices, const Sizes& table) {
-  constexpr std::int64_t kMostUnsorted = 3072;
-  constexpr std::int64_t kRowsOfAPart = 10;
-  constexpr std::int64_t kWarp = 32;
-  const std::int64_t count = indices.elements();
-  if (count <= kMostUnsorted) return kernels.empty(table, gradient.dtype);
-  const Tensor sorted = kernels.empty({count}, DType::int64);
-  const Tensor order = kernels.empty({count}, DType::int64);
+  const EmbeddingBackward op{indices.elements(), table[0], table[1]};
+  const std::vector<Tensor> sorted = workspaces_of(op, Moment::first, kernels);
   Tensor result = kernels.empty(table, gradient.dtype);
-  const std::int64_t segments = std::min(count, table[0]);
-  const std::int64_t parts = count / kRowsOfAPart + segments;
-  const Tensor segment_offsets = kernels.empty({segments}, DType::int64);
-  const Tensor parts_of_segments = kernels.empty({segments}, DType::int64);
-  const Tensor offsets_of_parts = kernels.empty({segments}, DType::int64);
-  const Tensor part_offsets = kernels.empty({parts}, DType::int64);
-  const Tensor sums = kernels.empty({parts, (table[1] + kWarp - 1) / kWarp * kWarp}, DType::fp32);
+  const std::vector<Tensor> sums = workspaces_of(op, Moment::after, kernels);
   return result;
 }
 
@@ -192,10 +180,10 @@ Tensor Functions::softmax(const Tensor& x) {
   const Tensor argument = is_cast ? to(x, DType::fp32) : x;
   const Tensor result = kernels_.empty(x.sizes, in_autocast_ ? DType::fp32 : x.dtype);
   const Saved saved = save(result, argument.needs_gradient());
-  return record(result, {argument}, [this, saved, dtype = argument.dtype](const Tensor& gradient) {
+  return record(result, {argument}, [this, saved, dtype = argument.dtype](const Tensor&) {
     const Tensor old_result = saved.take();
     const Tensor to_argument = kernels_.empty(old_result.sizes, dtype);
-    const Tensor product = kernels_.elementwise(gradient, old_result);
+    const std::vector<Tensor> product = softmax_backward_workspaces(kernels_, old_result);
     return std::vector{to_argument};
   });
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "predict/torch/functions/functions.h"
+#include "predict/torch/functions/workspaces.h"
 
 namespace ridgepoint::torch {
 namespace {
@@ -32,8 +33,6 @@ Tensor Functions::scaled_dot_product_attention(const Tensor& q, const Tensor& k,
 // The result has the strides of q. Backward sums the gradient of q in fp32, and those of k and v over the heads of q
 // that share them.
 Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
-  constexpr std::int64_t kRowsOfATile = 128;
-  constexpr std::int64_t kWidthOfATile = 32;
   const bool is_read = q.needs_gradient() || k.needs_gradient() || v.needs_gradient();
   const Saved saved_q = save(q, is_read), saved_k = save(k, is_read), saved_v = save(v, is_read);
   const std::int64_t rows = q.sizes[2];
@@ -49,19 +48,11 @@ Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor
         const Tensor old_q = saved_q.take(), old_k = saved_k.take(), old_v = saved_v.take();
         const Tensor old_result = saved_result.take(), old_log_sum_exp = saved_sums.take();
         const Tensor old_random_state = saved_state.take(), old_unused = saved_unused.take();
-        const Tensor gradient_by_token = kernels_.contiguous(gradient.transposed(1, 2));
-        const Tensor result_by_token = kernels_.contiguous(old_result.transposed(1, 2));
+        const AttentionBackward op(AttentionBackward::Kernel::flash, gradient, old_q, old_k, old_result);
+        const std::vector<Tensor> copies = op.workspaces(Moment::first, kernels_);
         std::vector<Tensor> gradients = {kernels_.empty_like(old_q), kernels_.empty_like(old_k),
                                          kernels_.empty_like(old_v)};
-        const Sizes tiles = {old_q.sizes[0], old_q.sizes[1], round_up(old_q.sizes[2], kRowsOfATile)};
-        const Tensor row_sums = kernels_.empty(tiles, DType::fp32);
-        Sizes sizes = tiles;
-        sizes.push_back(round_up(old_q.sizes[3], kWidthOfATile));
-        const Tensor accumulator = kernels_.empty(sizes, DType::fp32);
-        if (old_q.sizes[1] != old_k.sizes[1]) {
-          const Tensor of_k = kernels_.empty(old_q.sizes, old_q.dtype);
-          const Tensor of_v = kernels_.empty(old_q.sizes, old_q.dtype);
-        }
+        const std::vector<Tensor> workspaces = op.workspaces(Moment::after, kernels_);
         return gradients;
       });
 }
@@ -70,7 +61,7 @@ Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor
 // with rows of a multiple of 16 elements. In 16 bits, backward sums the gradient of q in fp32, in tiles,
 // and of wide heads those of k and v, too.
 Tensor Functions::memory_efficient_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
-  constexpr std::int64_t kAlignmentOfRows = 32, kAlignmentOfMask = 16, kTile = 64, kWidestInRegisters = 128;
+  constexpr std::int64_t kAlignmentOfRows = 32, kAlignmentOfMask = 16;
   const bool is_read = q.needs_gradient() || k.needs_gradient() || v.needs_gradient();
   Tensor bias;
   if (mask.is_defined()) {
@@ -91,18 +82,12 @@ Tensor Functions::memory_efficient_attention(const Tensor& q, const Tensor& k, c
         const Tensor old_q = saved_q.take(), old_k = saved_k.take(), old_v = saved_v.take();
         const Tensor old_bias = saved_bias.take(), old_result = saved_result.take();
         const Tensor old_log_sum_exp = saved_sums.take(), old_random_state = saved_state.take();
-        const Tensor gradient_by_token = kernels_.contiguous(gradient.transposed(1, 2));
+        const AttentionBackward op(AttentionBackward::Kernel::efficient, gradient, old_q, old_k, old_result);
+        const std::vector<Tensor> copies = op.workspaces(Moment::first, kernels_);
         std::vector<Tensor> gradients;
         for (const Tensor* x : {&old_q, &old_k, &old_v})
           gradients.push_back(kernels_.empty(by_token(*x), x->dtype).transposed(1, 2));
-        const Tensor row_sums = kernels_.empty(old_log_sum_exp.sizes, DType::fp32);
-        const Sizes& sizes = old_q.sizes;
-        const Sizes tiles = {sizes[0], sizes[1], round_up(sizes[2], kTile), round_up(sizes[3], kTile)};
-        const bool is_low_dtype = is_low(old_q.dtype);
-        const bool is_wide = sizes[3] > kWidestInRegisters;
-        const Tensor accumulator = is_low_dtype ? kernels_.empty(tiles, DType::fp32) : Tensor{};
-        const Tensor of_k = is_low_dtype && is_wide ? kernels_.empty(tiles, DType::fp32) : Tensor{};
-        const Tensor of_v = is_low_dtype && is_wide ? kernels_.empty(tiles, DType::fp32) : Tensor{};
+        const std::vector<Tensor> workspaces = op.workspaces(Moment::after, kernels_);
         return gradients;
       });
 }
@@ -128,10 +113,10 @@ Tensor Functions::safe_softmax(const Tensor& x) {
     const Tensor masked_rows = kernels_.empty(with_last(x.sizes, 1), DType::boolean);
     return kernels_.copy(x);
   }();
-  return record(result, {x}, [this, saved = save(result, x.needs_gradient())](const Tensor& gradient) {
+  return record(result, {x}, [this, saved = save(result, x.needs_gradient())](const Tensor&) {
     const Tensor old_result = saved.take();
     Tensor to_x = kernels_.copy(old_result);
-    const Tensor product = kernels_.elementwise(gradient, old_result);
+    const std::vector<Tensor> product = softmax_backward_workspaces(kernels_, old_result);
     return std::vector{std::move(to_x)};
   });
 }
