@@ -36,7 +36,7 @@ foreach(folder ${folders})
 endforeach()
 # src/web/devices.cpp has the devices. Nothing runs on several ranks, is profiled, or comes from a file of another program.
 list(FILTER planner_sources EXCLUDE REGEX
-  "/(backends/cuda/(collectives|profiling)|backends/cuda/device.cpp|core/files/byte_stream.cpp|interchange/(trace|snapshot/reader)|run/session/steps)")
+  "/(backends/cuda/(collectives|profiling)|backends/cuda/device.cpp|core/files/byte_stream.cpp|interchange/(trace|tokenizer|tokens|snapshot/reader)|run/session/steps)")
 foreach(file ${files})
   list(APPEND planner_sources ${CMAKE_SOURCE_DIR}/src/${file}.cpp)
 endforeach()
