@@ -24,7 +24,7 @@ foreach(library fmt nlohmann CLI)
   file(CREATE_LINK ${${library}_folder}/${library} ${CMAKE_BINARY_DIR}/headers/${library} SYMBOLIC)
 endforeach()
 
-set(folders autodiff backends/cuda backends/null cli/descriptions cli/options cli/ranks cli/terminal compile core
+set(folders autodiff backends/cuda backends/null backends/reference cli/descriptions cli/options cli/ranks cli/terminal compile core
   inspect/calculations inspect/memory interchange ir lowering memory models ops passes plan predict record run/machine
   run/session run/timing runtime tables web)
 set(files backends/registry cli/application cli/commands/completion cli/commands/memory cli/commands/models

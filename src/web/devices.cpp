@@ -1,9 +1,9 @@
-// The devices that a web page has: none. What remains is the null device of a card that a command line names.
+// The devices that a web page has not. The null device of a card remains, and the reference, whose plans stand for
+// those of PyTorch.
 #include <fmt/format.h>
 
 #include "backends/cpu/device.h"
 #include "backends/cuda/device.h"
-#include "backends/reference/reference_device.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -17,7 +17,6 @@ namespace {
 }  // namespace
 
 std::shared_ptr<Device> make_cpu_device(const DeviceOptions& /*options*/) { refuse("processor"); }
-std::shared_ptr<Device> make_reference_device(const DeviceOptions& /*options*/) { refuse("processor"); }
 std::shared_ptr<Device> make_cuda_device(int /*ordinal*/, const DeviceOptions& /*options*/) { refuse("GPU"); }
 int cuda_card_count() { return 0; }
 bool has_usable_cuda_card() { return false; }

@@ -47,6 +47,13 @@ function skip(reason) {
   process.exitCode = 77;
 }
 
+// Where the two first differ, with what stands before it.
+function difference(found, wanted) {
+  let at = 0;
+  while (found[at] === wanted[at]) ++at;
+  return ` at ${at}:\n  the page     ...${found.slice(Math.max(0, at - 80), at + 60)}\n  the program  ...${wanted.slice(Math.max(0, at - 80), at + 60)}`;
+}
+
 const revisionOf = (output) => /"revision":"[^"]*"/.exec(output)?.[0];
 
 async function main() {
@@ -59,7 +66,8 @@ async function main() {
   const answers = { rows: 0, lines: 0 };
   const same = (words, { isFile = false } = {}) => {
     const wanted = native(words), { code, output, messages } = run(words, isFile ? { files: [{ path: "/dropped/config.json", text: readFileSync(join(scratch, "dropped/config.json"), "utf8") }] } : {});
-    assert.deepEqual({ code, output: output.replaceAll(kBuild, "").trimEnd(), messages: messages.trimEnd() }, wanted, words.join(" "));
+    const found = { code, output: output.replaceAll(kBuild, "").trimEnd(), messages: messages.trimEnd() };
+    for (const part of Object.keys(wanted)) assert.ok(found[part] === wanted[part], `${words.join(" ")}: ${part}${difference(String(found[part]), String(wanted[part]))}`);
     answers.rows += wanted.output.split("\n").filter((line) => line.startsWith("{")).length;
     ++answers.lines;
     return wanted;

@@ -46,7 +46,7 @@ test("the page is small, and plans without a network", async () => {
   const { page, close } = await open();
   assert.match(await verdict(page), /^Does not fit on H100 SXM: 41\.\d GiB too much\. llama-3\.1-8b, step, bf16, batch 1, context 2048$/);
   assert.deepEqual(await page.locator(".figure dt").allInnerTexts(), ["Peak reserved", "Peak allocated", "Predicted time", "Tokens per second"]);
-  assert.equal(await page.locator("pre").innerText(), "ridgepoint plan --model llama-3.1-8b --card 'H100 SXM'");
+  assert.equal(await page.locator("pre").innerText(), "ridgepoint plan --card 'H100 SXM' --model llama-3.1-8b");
   await page.locator("figure", { hasText: "Memory of one step" }).waitFor();
   assert.ok((await page.locator("figure", { hasText: "Memory at the peak" }).locator("rect").count()) > 3);
   await page.locator("html[data-cards]").waitFor();
@@ -73,7 +73,7 @@ test("settings change the answer, the command line and the address, and a link r
   await page.getByText("Training", { exact: true }).click();
   await planned(page, () => page.getByLabel("lora").fill("r=16,targets=q_proj,v_proj"));
   assert.match(await verdict(page), /^Fits on H100 SXM, with \d+\.?\d* GiB left/);
-  assert.equal(await page.locator("pre").innerText(), "ridgepoint plan --model llama-3.1-8b --card 'H100 SXM' --lora r=16,targets=q_proj,v_proj");
+  assert.equal(await page.locator("pre").innerText(), "ridgepoint plan --card 'H100 SXM' --model llama-3.1-8b --lora r=16,targets=q_proj,v_proj");
   const linked = await open({ hash: new URL(page.url()).hash });
   assert.equal(await verdict(linked.page), await verdict(page));
   await linked.close();
