@@ -28,7 +28,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 void fuse(Texts& texts) {
   std::string all;
   for (const std::string& text : texts) all += text;
-  texts.assign(1, std::move(all));
+  texts.clear();
+  texts.push_back(std::move(all));
 }
 
 void join_by_blanks(Texts& texts) { texts.assign(1, fmt::format("{}", fmt::join(texts, " "))); }

@@ -30,7 +30,7 @@ std::vector<AddedToken> as_added(const std::vector<std::string>& contents) {
 // merge; a count in it may be out of date, but only too great.
 class PairCounts {
  public:
-  PairCounts(std::vector<std::string>& tokens, std::size_t words) : tokens_(tokens), queue_(Less{tokens}) {
+  PairCounts(const std::vector<std::string>& tokens, std::size_t words) : queue_(Less{tokens}) {
     words_.reserve(words);
   }
 
@@ -122,7 +122,6 @@ class PairCounts {
     }
   }
 
-  std::vector<std::string>& tokens_;
   std::vector<Word> words_;
   std::unordered_map<std::uint64_t, Found> pairs_;
   std::priority_queue<Entry, std::vector<Entry>, Less> queue_;
@@ -135,10 +134,10 @@ BpeTrainer::BpeTrainer(std::vector<std::string> special_tokens)
 
 void BpeTrainer::add(std::string_view text) {
   require_utf8(text, "it");
-  static const SplitStep kSplit = split_by_gpt2();
+  static const SplitStep split = split_by_gpt2();
   specials_.for_each_part(text, [&](std::string_view part, std::optional<Id> id) {
     if (id) return;
-    kSplit(part, false, [&](std::string_view word, bool) {
+    split(part, false, [&](std::string_view word, bool) {
       const auto found = words_.find(word);
       if (found != words_.end()) {
         ++found->second;

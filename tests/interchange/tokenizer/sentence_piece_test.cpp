@@ -24,9 +24,9 @@ std::string bytes(std::uint64_t field, const std::string& value) {
   return varint(field << 3 | 2) + varint(value.size()) + value;
 }
 
-enum Type : std::uint64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
+enum Type : std::uint64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
-std::string piece(const std::string& text, float score, Type type = kNormal) {
+std::string piece(const std::string& text, float score, Type type = Type::normal) {
   std::string of_float(sizeof score, '\0');
   std::memcpy(of_float.data(), &score, sizeof score);
   return bytes(1, bytes(1, text) + varint(2 << 3 | 5) + of_float + number(3, type));
@@ -36,14 +36,14 @@ constexpr std::uint64_t kUnigram = 1;
 constexpr std::uint64_t kBpe = 2;
 
 std::string model(std::uint64_t kind, const std::string& more_pieces, const std::string& normalizer = "") {
-  return piece("<unk>", 0, kUnknown) + piece("<s>", 0, kControl) + piece("</s>", 0, kControl) + piece("▁", -1) +
-         piece("a", -2) + piece("b", -3) + more_pieces + bytes(2, number(3, kind) + number(35, 1)) +
+  return piece("<unk>", 0, Type::unknown) + piece("<s>", 0, Type::control) + piece("</s>", 0, Type::control) +
+         piece("▁", -1) + piece("a", -2) + piece("b", -3) + more_pieces + bytes(2, number(3, kind) + number(35, 1)) +
          bytes(3, normalizer);
 }
 
 TEST(SentencePiece, bpe_merges_by_score_and_writes_other_characters_in_bytes) {
-  const Tokenizer tokenizer = tokenizer_of_sentence_piece(
-      model(kBpe, piece("ab", -1) + piece("▁a", -0.5F) + piece("<0xC3>", 0, kByte) + piece("<0xA9>", 0, kByte)));
+  const Tokenizer tokenizer = tokenizer_of_sentence_piece(model(
+      kBpe, piece("ab", -1) + piece("▁a", -0.5F) + piece("<0xC3>", 0, Type::byte) + piece("<0xA9>", 0, Type::byte)));
   EXPECT_EQ(tokenizer.kind(), "SentencePiece BPE");
   EXPECT_THAT(encode(tokenizer, "ab aab"), ElementsAre(7, 5, 7, 6));
   EXPECT_THAT(encode(tokenizer, "é"), ElementsAre(3, 8, 9));
@@ -100,7 +100,8 @@ TEST(SentencePiece, characters_are_replaced_by_its_table) {
 }
 
 TEST(SentencePiece, user_defined_tokens_are_found_whole) {
-  const Tokenizer tokenizer = tokenizer_of_sentence_piece(model(kBpe, piece("ab", -1) + piece("bb", 0, kUserDefined)));
+  const Tokenizer tokenizer =
+      tokenizer_of_sentence_piece(model(kBpe, piece("ab", -1) + piece("bb", 0, Type::user_defined)));
   EXPECT_THAT(encode(tokenizer, "abb"), ElementsAre(3, 4, 7));
 }
 
@@ -123,7 +124,7 @@ TEST(SentencePiece, what_it_does_not_read_is_named) {
   };
   message("", "it is not a SentencePiece model, or it is damaged");
   message(model(3, ""), "its model is of type 3 (words), which this program does not read");
-  message(model(kBpe, piece("x", 0, kUnused)), "its token 'x' is of type 5, which this program does not read");
+  message(model(kBpe, piece("x", 0, Type::unused)), "its token 'x' is of type 5, which this program does not read");
   message(model(kBpe, piece("a", -9)), "its vocabulary has the token 'a' twice");
   message(model(kBpe, piece("\xFF", -9)), "a token of its vocabulary is not UTF-8 text");
   message(model(kBpe, piece(std::string(2000, 'a'), -9)),

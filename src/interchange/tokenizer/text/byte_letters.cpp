@@ -13,19 +13,19 @@ constexpr bool stands_for_itself(unsigned byte) {
 }
 
 const std::array<char32_t, 256>& letters() {
-  static const auto kLetters = [] {
+  static const auto table = [] {
     std::array<char32_t, 256> result{};
     char32_t other = kFirstOther;
     for (unsigned byte = 0; byte < result.size(); ++byte) result[byte] = stands_for_itself(byte) ? byte : other++;
     return result;
   }();
-  return kLetters;
+  return table;
 }
 
 }  // namespace
 
 const std::array<std::uint8_t, 256>& bytes_by_letter() {
-  static const auto kBytes = [] {
+  static const auto table = [] {
     std::array<std::uint8_t, 256> result{};
     std::size_t own = 0;
     std::size_t other = result.size() - kOthers;
@@ -34,7 +34,7 @@ const std::array<std::uint8_t, 256>& bytes_by_letter() {
     }
     return result;
   }();
-  return kBytes;
+  return table;
 }
 
 std::string to_letters(std::string_view bytes) {

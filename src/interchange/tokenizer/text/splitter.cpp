@@ -63,7 +63,7 @@ std::size_t next_gpt2(std::string_view text, std::size_t begin) {
   return of == CharacterClass::space ? end_of_spaces(text, begin) : end_of_run(text, from, of);
 }
 
-template <std::size_t most_digits>
+template <std::size_t kMostDigits>
 std::size_t next_llama3(std::string_view text, std::size_t begin) {
   if (text[begin] == '\'') {
     const std::size_t end = end_of_contraction(text, begin, true);
@@ -72,7 +72,7 @@ std::size_t next_llama3(std::string_view text, std::size_t begin) {
   std::size_t second = begin;
   const CharacterClass of = class_of(next_character(text, second));
   if (of == CharacterClass::letter) return end_of_run(text, second, of);
-  if (of == CharacterClass::number) return end_of_run(text, second, of, most_digits - 1);
+  if (of == CharacterClass::number) return end_of_run(text, second, of, kMostDigits - 1);
   const CharacterClass next = second < text.size() ? class_at(text, second) : CharacterClass::space;
   if (next == CharacterClass::letter && !is_line_break(text[begin])) return end_of_run(text, second, next);
   if (of == CharacterClass::other || (text[begin] == ' ' && next == CharacterClass::other)) {

@@ -55,12 +55,12 @@ void append_beyond_ascii(std::string& text, char32_t character) {
 bool is_ascii(std::string_view text) { return skip_ascii(text, 0) == text.size(); }
 
 CharacterClass class_of(char32_t character) {
-  static const auto kOfAscii = [] {
+  static const auto of_ascii = [] {
     std::array<CharacterClass, kAsciiEnd> classes{};
     for (char32_t c = 0; c < kAsciiEnd; ++c) classes[c] = class_by_category(c);
     return classes;
   }();
-  return character < kAsciiEnd ? kOfAscii[character] : class_by_category(character);
+  return character < kAsciiEnd ? of_ascii[character] : class_by_category(character);
 }
 
 bool is_white_space(char32_t c) {

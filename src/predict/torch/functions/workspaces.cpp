@@ -5,17 +5,13 @@
 #include "core/rounding.h"
 
 namespace ridgepoint::torch {
-namespace {
-
-// The element types of the table.
-constexpr DType fp32 = DType::fp32;
-constexpr DType int64 = DType::int64;
-
-}  // namespace
 
 // A row of an op: `moment`, `kernels` and `blocks` are the caller's.
-#define ROW(name, order, type, condition, elements) \
-  if (moment == Moment::order && (condition)) blocks.push_back(kernels.empty({elements}, type));
+#define ROW(name, order, type, condition, elements)    \
+  if (moment == Moment::order && (condition)) {        \
+    using enum DType;                                  \
+    blocks.push_back(kernels.empty({elements}, type)); \
+  }
 
 std::size_t cublas_workspace_bytes(int capability) {
   std::size_t bytes = 0;
