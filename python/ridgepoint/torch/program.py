@@ -1,6 +1,7 @@
 """The commands of ridgepoint: the one place that knows how to reach them."""
 
 import functools
+import importlib
 import json
 import os
 import pathlib
@@ -27,11 +28,11 @@ def path():
 def _run(words):
     """(what it prints, the problem): by the compiled module where there is one, otherwise by the program."""
     try:
-        from ridgepoint import _core
+        core = importlib.import_module("ridgepoint._core")
     except ImportError:
         pass
     else:
-        _, problem, output, _ = _core.run(words, None)
+        _, problem, output, _ = core.run(words, None)
         return output, problem
     try:
         done = subprocess.run([path(), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
