@@ -67,9 +67,10 @@ using BlockCheckpoints = std::map<std::string, Checkpoint, std::less<>>;
 
 // Values that stay readable after a run in modes that do not need them.
 struct KeepOptions {
-  bool results = false;      // backward, step: the model's results beside the loss (mode forward always has them)
-  bool gradients = false;    // step: outputs "grad.NAME" (mode backward always has them)
-  bool activations = false;  // outputs "activation.SCOPE": the last value of each module of forward and loss
+  bool results = false;        // backward, step: the model's results beside the loss (mode forward always has them)
+  bool gradients = false;      // step: outputs "grad.NAME" (mode backward always has them)
+  bool activations = false;    // outputs "activation.SCOPE": the last value of each module of forward and loss
+  bool gradient_norm = false;  // step: the output "gradient_norm" (always there with CompileOptions::clip_norm)
 };
 
 // Dynamic loss scaling as torch.amp.GradScaler does it.
@@ -105,6 +106,12 @@ struct CompileOptions {
   // the logits are a large share of the memory (the pass chunk_loss).
   std::optional<std::int64_t> loss_chunk_rows = {};
   OptimizerOptions optimizer = {};
+  // step: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does. The
+  // norm is that of the gradients of all parameters and ranks, unscaled; the output "gradient_norm" has it.
+  std::optional<double> clip_norm = {};
+  // step: a step whose norm is not finite updates nothing, and "optimizer.skipped_steps" counts it. With fp16, loss
+  // scaling has its own rule for such steps.
+  bool skips_nonfinite = false;
   // Precision::bf16: whether parameters, gradients and moments are fp32 beside the bf16 weights of the products.
   // Without master weights all of them are bf16, as after model.to(torch.bfloat16); the arithmetic of norms, loss and
   // optimizer stays fp32.

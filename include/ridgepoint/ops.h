@@ -206,6 +206,8 @@ std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets,
 
 // A scalar: 0 where every element of x is finite, else NaN.
 Value nonfinite(Graph& graph, Value x, const Source& source = Source::current());
+// A scalar: the sum of x^2 over all elements of all operands, which may be low. For bf16 and fp16 the scalar is fp32.
+Value sum_of_squares(Graph& graph, std::span<const Value> operands, const Source& source = Source::current());
 
 // Collectives over `ranks` processes that run the same graph, of any number of tensors. The sum over ranks, of the same
 // type; it may overwrite the operand.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -62,6 +63,11 @@ Optimizer optimizer_from_name(std::string_view text);
 struct OptimizerOptions {
   Optimizer kind = Optimizer::adamw;
   std::vector<Hyperparameter> hyperparameters = {};  // the others have their usual values
+  // Whether the learning rate is the scalar operand UpdateOperands::learning_rate instead of the hyperparameter.
+  bool scheduled = false;
+  // Patterns of parameters with weight decay 0 (src/passes/training/training.h). "vectors" stands for every parameter
+  // with one dimension.
+  std::vector<std::string> no_decay = {};
 
   // The value of a hyperparameter; empty where the optimizer has none of this name.
   std::optional<double> find(std::string_view name) const;
@@ -78,6 +84,7 @@ struct UpdateGuard {
 };
 struct UpdateOperands {
   Value step = {};  // the fp32 scalar count of this update, 1 for the first; read where the optimizer counts steps
+  Value learning_rate = {};  // an fp32 scalar; read where the learning rate is scheduled
   Value parameter = {};
   Value gradient = {};
   std::vector<Value> states = {};

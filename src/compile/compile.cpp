@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,8 @@ void check_training(const CompileOptions& options) {
   const bool is_bf16 = options.precision == Precision::bf16 || options.precision == Precision::fp8;
   require(options.master_weights || is_bf16,
           "parameters without fp32 master weights need bf16 or fp8, not " + std::string(name(options.precision)));
+  const double clip_norm = options.clip_norm.value_or(1);
+  require(std::isfinite(clip_norm) && clip_norm > 0, "the norm to which gradients are clipped is greater than 0");
   const OptimizerOptions& optimizer = options.optimizer;
   const double momentum = optimizer.find("momentum").value_or(0);
   require(momentum >= 0 && momentum < 1, "the momentum is at least 0 and less than 1");
@@ -65,7 +68,7 @@ constexpr Pass kPipeline[] = {
 #include "passes/pass_list.def"
 #undef RIDGEPOINT_PASS
 };
-constexpr std::size_t kTrainingPasses = 13;
+constexpr std::size_t kTrainingPasses = 14;
 static_assert(kPipeline[kTrainingPasses - 1].name == "unscale_gradients");
 
 // Accepts any pass of the pipeline, because `passes` may be a subset of it.

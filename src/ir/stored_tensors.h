@@ -30,6 +30,8 @@ bool is_divided(const Node& input);
 
 // The attribute of a parameter without a gradient, where it is true.
 inline constexpr std::string_view kFrozen = "frozen";
+// The attribute of a parameter without weight decay, where it is true.
+inline constexpr std::string_view kNoDecay = "no_decay";
 
 // A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of a
 // divided input, a rank stores those elements that lie in its part.

@@ -312,6 +312,7 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
       }
       if (node.op == Op::attention || node.op == Op::attention_backward) return cpu::has_attention(graph, node);
       if (updates_several_tensors(node)) return false;
+      if (node.op == Op::sum_of_squares) return cpu::has_sum_of_squares(graph, node);
       return cpu::fits_tile(graph, node);
   }
 }
@@ -350,6 +351,7 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
     case Op::linear_attention:
     case Op::linear_attention_backward: return cpu::make_linear_attention_kernel(spec);
     case Op::rope: return cpu::make_rope_kernel(spec);
+    case Op::sum_of_squares: return cpu::make_sum_of_squares_kernel(spec);
     case Op::attention: return cpu::make_attention_kernel(spec);
     case Op::attention_backward: return cpu::make_attention_backward_kernel(spec);
     default: return cpu::make_tile_kernel(spec);

@@ -37,4 +37,8 @@ std::unique_ptr<Kernel> make_grouped_matmul_kernel(const KernelSpec& spec);
 // derivative has the states before all chunks and their gradients. Results do not depend on the number of threads.
 std::unique_ptr<Kernel> make_linear_attention_kernel(const KernelSpec& spec);
 
+// sum_of_squares: tensors of any strides in fp32, bf16 or fp16, one after another; their sums are added in fp64.
+bool has_sum_of_squares(const Graph& graph, const Node& node);
+std::unique_ptr<Kernel> make_sum_of_squares_kernel(const KernelSpec& spec);
+
 }  // namespace ridgepoint::cpu

@@ -1,6 +1,6 @@
 // The hand-written kernels: embedding, rope, cross-entropy, mixture of experts, attention and linear attention with
-// their gradients, products with epilogues, codes of 8 bits, and AdamW. This is the list of all tables of variants
-// (variant.h), and the choice of a variant.
+// their gradients, products with epilogues, codes of 8 bits, sums of squares, and AdamW. This is the list of all tables
+// of variants (variant.h), and the choice of a variant.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,7 @@ std::span<const KernelVariant> quantise_variants();
 std::span<const KernelVariant> residual_variants();
 std::span<const KernelVariant> rope_variants();
 std::span<const KernelVariant> rope_product_variants();
+std::span<const KernelVariant> sum_of_squares_variants();
 std::span<const KernelVariant> swiglu_variants();
 
 // All variants; for each op the preferred ones come first.

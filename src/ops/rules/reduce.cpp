@@ -1,4 +1,7 @@
-// reduce_sum and reduce_max over any set of axes, and sum_to, the derivative of a broadcast.
+// reduce_sum and reduce_max over any set of axes, sum_to, the derivative of a broadcast, and what a step asks of its
+// gradients.
+#include <optional>
+
 #include "ir/permutation.h"
 #include "ops/shape_rules.h"
 
@@ -36,6 +39,28 @@ std::vector<Value> decompose_nonfinite(Graph& graph, const Node& node) {
   return {reduce_sum(graph, scale(graph, x, 0.0), identity_permutation(graph.type(x).shape.rank()))};
 }
 
+// sum_of_squares: operands may be low beside others that are not; the arithmetic has their accumulator's type.
+std::vector<TensorType> infer_sum_of_squares(const ShapeContext& context) {
+  require(!context.inputs.empty(), "at least one operand is needed");
+  const DType dtype = accumulator(context.inputs[0].dtype);
+  for (const TensorType& type : context.inputs) {
+    require(is_floating(type.dtype), "operands must be floating");
+    require(accumulator(type.dtype) == dtype, "operands must have the same accumulator");
+  }
+  return {{dtype, Shape()}};
+}
+
+std::vector<Value> decompose_sum_of_squares(Graph& graph, const Node& node) {
+  const DType dtype = graph.type(node.outputs[0]).dtype;
+  std::optional<Value> sum;
+  for (const Value operand : node.inputs) {
+    const Value x = cast_to(graph, operand, dtype);
+    const Value squares = reduce_sum(graph, mul(graph, x, x), identity_permutation(graph.type(x).shape.rank()));
+    sum = sum ? add(graph, *sum, squares) : squares;
+  }
+  return {*sum};
+}
+
 std::vector<Value> vjp_nonfinite(Graph&, const Node&, std::span<const Value>) { return {Value{}}; }
 
 }  // namespace
@@ -65,8 +90,14 @@ Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source) {
 
 extern const OpRule rule_nonfinite{.infer = infer_nonfinite, .vjp = vjp_nonfinite, .decompose = decompose_nonfinite};
 
+extern const OpRule rule_sum_of_squares{.infer = infer_sum_of_squares, .decompose = decompose_sum_of_squares};
+
 Value nonfinite(Graph& graph, Value x, const Source& source) {
   return make_value(graph, Op::nonfinite, {x}, {}, source);
+}
+
+Value sum_of_squares(Graph& graph, std::span<const Value> operands, const Source& source) {
+  return make_value(graph, Op::sum_of_squares, {operands.begin(), operands.end()}, {}, source);
 }
 
 }  // namespace ridgepoint

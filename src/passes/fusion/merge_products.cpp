@@ -116,11 +116,14 @@ class ProductMerger : NodeRewriter {
     const Node& second = graph_.node(b.product);
     const auto dtype = [&](NodeId node) { return graph_.type(graph_.node(node).outputs[0]).dtype; };
     return first.attributes == second.attributes && first.phase == second.phase &&
-           dtype(a.product) == dtype(b.product) && dtype(a.weight) == dtype(b.weight) && is_frozen(a) == is_frozen(b) &&
+           dtype(a.product) == dtype(b.product) && dtype(a.weight) == dtype(b.weight) &&
+           has(a, kFrozen) == has(b, kFrozen) && has(a, kNoDecay) == has(b, kNoDecay) &&
            a.cast.valid() == b.cast.valid();
   }
 
-  bool is_frozen(const Linear& linear) const { return graph_.node(linear.weight).attributes.get_or(kFrozen, false); }
+  bool has(const Linear& linear, std::string_view mark) const {
+    return graph_.node(linear.weight).attributes.get_or(mark, false);
+  }
 
   void merge(const std::vector<Linear>& group) {
     std::vector<std::string> scopes;
@@ -153,7 +156,7 @@ class ProductMerger : NodeRewriter {
     const Shape shape{std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), type.shape.dim(1)};
     const Value merged = input(graph_, joined_name(names), {type.dtype, shape}, Role::parameter);
     Node& node = graph_.node(graph_.producer(merged));
-    for (const std::string_view key : {kFrozen, kDeclaredDType}) {
+    for (const std::string_view key : {kFrozen, kNoDecay, kDeclaredDType}) {
       const auto& items = graph_.node(group.front().weight).attributes.items();
       const auto found = std::ranges::find(items, key, [](const auto& item) { return item.first; });
       if (found != items.end()) node.attributes.set(key, found->second);

@@ -356,7 +356,8 @@ class LossChunker {
 
   bool is_read_by_optimizers(Value gradient) const {
     return !readers_.is_result(gradient) && std::ranges::all_of(readers_.of(gradient), [&](NodeId id) {
-      return optimizer_layout(graph_.node(id)) || graph_.node(id).op == Op::nonfinite;
+      const Node& node = graph_.node(id);
+      return optimizer_layout(node) || reads_gradient(node, 0);
     });
   }
 

@@ -78,12 +78,6 @@ class WeightKeeper : NodeRewriter {
   }
 };
 
-bool reads_gradient(const Node& node, std::size_t operand) {
-  if (node.op == Op::nonfinite) return true;
-  const std::optional<OptimizerLayout> layout = optimizer_layout(node);
-  return layout && layout->is_gradient(operand);
-}
-
 class LogitsKeeper : NodeRewriter {
  public:
   using NodeRewriter::NodeRewriter;

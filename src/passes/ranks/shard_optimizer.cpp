@@ -51,6 +51,7 @@ class OptimizerSharder {
     gather_parameters();
     replace_updates();
     combine_nonfinite();
+    combine_squares();
     std::vector<NodeId> removed(sharded_);
     removed.insert(removed.end(), replaced_.begin(), replaced_.end());
     graph_.replace_uses(replacements_);
@@ -86,13 +87,13 @@ class OptimizerSharder {
     return graph_.producer_node(source).op == Op::all_reduce ? std::optional(source) : std::nullopt;
   }
 
-  // Whether only optimizers and nonfinite read the sum, directly or through its cast.
+  // Whether all that reads the sum, directly or through its cast, could read a part of it.
   bool is_read_by_optimizer_alone(Value sum) const {
     if (readers_.is_result(sum)) return false;
     return std::ranges::all_of(readers_.of(sum), [&](NodeId reader) {
       const Node& node = graph_.node(reader);
       if (node.op == Op::cast) return is_read_by_optimizer_alone(node.outputs[0]);
-      return node.op == Op::nonfinite || optimizer_layout(node).has_value();
+      return optimizer_layout(node).has_value() || reads_gradient(node, 0);
     });
   }
 
@@ -323,6 +324,28 @@ class OptimizerSharder {
     insert_behind(graph_, last);
     const Value sum = all_reduce(graph_, {*found}, ranks_)[0];
     for (const NodeId reader : readers_.of(*found)) std::ranges::replace(graph_.node(reader).inputs, *found, sum);
+  }
+
+  // Each rank sums the squares of its parts, which is summed over ranks. Every rank has the other gradients as a whole.
+  void combine_squares() {
+    for (const NodeId id : nodes_of(graph_)) {
+      const Node node = graph_.node(id);
+      if (node.op != Op::sum_of_squares) continue;
+      graph_.set_phase(node.phase);
+      graph_.set_scope(graph_.scope_name(node));
+      graph_.set_insertion_before(id);
+      std::vector<Value> parts, whole;
+      for (const Value gradient : node.inputs) {
+        const std::optional<Value> sum = sum_of(gradient);
+        const bool in_parts = sum && in_parts_.contains(*sum);
+        (in_parts ? parts : whole).push_back(in_parts ? gradient_part(gradient) : gradient);
+      }
+      if (parts.empty()) continue;
+      Value sum = all_reduce(graph_, {sum_of_squares(graph_, parts)}, ranks_)[0];
+      if (!whole.empty()) sum = add(graph_, sum, sum_of_squares(graph_, whole));
+      replacements_.emplace_back(node.outputs[0], sum);
+      replaced_.push_back(id);
+    }
   }
 
   std::optional<NodeId> adding_reader(Value value) const {

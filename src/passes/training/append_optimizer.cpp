@@ -1,8 +1,9 @@
 // Mode step: the optimizer updates every parameter from its gradient. Its states are the inputs
 // "optimizer.NAME.PARAMETER" with the names of optimizer_list.def, and "optimizer.step" if it counts steps. A parameter
-// that is not made of whole blocks of 256 has fp32 moments where the others have codes. With loss scaling, a step with
-// a gradient that is not finite is skipped. Gradients are removed from the outputs unless
-// options.keep.gradients is set.
+// that is not made of whole blocks of 256 has fp32 moments where the others have codes. A scheduled learning rate is
+// the input "optimizer.learning_rate". With loss scaling, a step with a gradient that is not finite is skipped;
+// otherwise options.skips_nonfinite skips it. Gradients are clipped by their norm over all parameters where
+// options.clip_norm is set. Gradients are removed from the outputs unless options.keep.gradients is set.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 
 namespace ridgepoint {
 namespace {
+
+constexpr std::string_view kWeightDecay = "weight_decay";
 
 Value scalar_state(Graph& graph, std::string_view name) {
   return input(graph, std::string(name), {DType::fp32, {}}, Role::state);
@@ -51,25 +54,65 @@ class OptimizerAppender {
     const std::vector<Parameter> parameters = parameters_of(graph);
     std::optional<Value> count;
     if (traits(options_.kind).counts_steps) count = input(graph, "optimizer.step", {DType::fp32, {}}, Role::state);
-    if (const std::optional<Value> loss_scale = graph.find_input(kLossScale)) {
-      std::vector<Value> gradients;
-      for (const Parameter& parameter : parameters) gradients.push_back(parameter.gradient);
-      guarded_ = append_loss_scaling(graph, *loss_scale, gradients, options.loss_scaling);
+    if (options_.scheduled) {
+      learning_rate_ = scalar_state(graph, kLearningRateState);
+      graph.node(graph.producer(learning_rate_)).attributes.set("initial", *options_.find("learning_rate"));
     }
+    std::vector<Value> gradients;
+    for (const Parameter& parameter : parameters) gradients.push_back(parameter.gradient);
+    if (const std::optional<Value> loss_scale = graph.find_input(kLossScale))
+      guarded_ = append_loss_scaling(graph, *loss_scale, gradients, options.loss_scaling);
+    if (options.clip_norm || options.skips_nonfinite || options.keep.gradient_norm) append_norm(gradients, options);
     if (count) {
-      step_ = guarded_ ? add(graph, *count, guarded_->taken) : shift(graph, *count, 1.0);
+      const bool may_skip = guarded_ && guarded_->taken.valid();
+      step_ = may_skip ? add(graph, *count, guarded_->taken) : shift(graph, *count, 1.0);
       graph.add_update(*count, step_);
     }
     for (const Parameter& parameter : parameters) append(parameter);
   }
 
  private:
+  void append_norm(std::span<const Value> gradients, const CompileOptions& options) {
+    const ScopeGuard scope(graph_, kGradientNorm);
+    Value norm = sqrt(graph_, sum_of_squares(graph_, gradients));
+    if (guarded_) norm = mul(graph_, norm, guarded_->guard.gradient_factor);  // of the loss scale
+    if (options.clip_norm || options.keep.gradient_norm) graph_.add_output(std::string(kGradientNorm), norm);
+    if (options.skips_nonfinite && !guarded_) skip_nonfinite(norm);
+    if (options.clip_norm) clip(norm, *options.clip_norm);
+  }
+
+  void skip_nonfinite(Value norm) {
+    const Value skipped_steps = scalar_state(graph_, kSkippedSteps);
+    const Value finite = equal(graph_, nonfinite(graph_, norm), scalar(graph_, 0.0));
+    const Value taken = cast(graph_, finite, DType::fp32);
+    const Value skip = sub(graph_, scalar(graph_, 1.0), taken);
+    graph_.add_update(skipped_steps, add(graph_, skipped_steps, skip));
+    guarded_ = {.guard = {scalar(graph_, 1.0), skip}, .taken = taken};
+  }
+
+  // As torch.nn.utils.clip_grad_norm_() does.
+  void clip(Value norm, double largest) {
+    constexpr double kEpsilon = 1e-6;
+    const Value share = div(graph_, scalar(graph_, largest), shift(graph_, norm, kEpsilon));
+    const Value factor = minimum(graph_, share, scalar(graph_, 1.0));
+    if (guarded_) {
+      guarded_->guard.gradient_factor = mul(graph_, guarded_->guard.gradient_factor, factor);
+    } else {
+      guarded_ = {.guard = {factor, scalar(graph_, 0.0)}, .taken = {}};
+    }
+  }
+
   void append(const Parameter& parameter) {
     const TensorType type = graph_.type(parameter.value);
     OptimizerOptions options = options_;
+    if (graph_.producer_node(parameter.value).attributes.get_or(kNoDecay, false)) {
+      std::erase_if(options.hyperparameters, [](const Hyperparameter& one) { return one.name == kWeightDecay; });
+      options.hyperparameters.push_back({kWeightDecay, 0});
+    }
     const auto has_no_type = [&](const OptimizerState& state) { return !state_type(state.type, type); };
     if (std::ranges::any_of(states_of(options), has_no_type)) options.kind = *traits(options.kind).without_blocks;
-    UpdateOperands operands = {.step = step_, .parameter = parameter.value, .gradient = parameter.gradient};
+    UpdateOperands operands = {
+        .step = step_, .learning_rate = learning_rate_, .parameter = parameter.value, .gradient = parameter.gradient};
     for (const OptimizerState& one : states_of(options))
       operands.states.push_back(
           state("optimizer." + std::string(one.name) + ".", parameter.value, *state_type(one.type, type)));
@@ -93,7 +136,7 @@ class OptimizerAppender {
   Graph& graph_;
   const OptimizerOptions& options_;
   std::optional<GuardedStep> guarded_;
-  Value step_;
+  Value step_, learning_rate_;
 };
 
 }  // namespace

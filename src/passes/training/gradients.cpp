@@ -1,5 +1,7 @@
 // From the outputs of the forward graph to the gradients: what is differentiated, with respect to what, and the outputs
 // that gradients become.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -101,6 +103,25 @@ bool freeze_parameters(Graph& graph, const PassOptions& options) {
     throw Error("every parameter is frozen, so there is nothing to train", ErrorKind::usage);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (is_frozen[i]) graph.node(parameters[i]).attributes.set(kFrozen, true);
+  }
+  return true;
+}
+
+// Marks the parameters that options.optimizer.no_decay names: the optimizer updates them with weight decay 0.
+bool exempt_from_decay(Graph& graph, const PassOptions& options) {
+  std::vector<std::string> patterns = options.optimizer.no_decay;
+  if (patterns.empty()) return false;
+  const std::vector<NodeId> parameters = graph.inputs(Role::parameter);
+  std::vector<std::string> names;
+  for (const NodeId id : parameters) names.push_back(input_name(graph.node(id)));
+  const auto is_vector = [&](NodeId id) { return graph.type(graph.node(id).outputs[0]).shape.rank() == 1; };
+  const bool exempts_vectors = std::erase(patterns, kVectors) > 0;
+  if (exempts_vectors && std::ranges::none_of(parameters, is_vector))
+    throw Error(fmt::format("'{}' names no parameter: none has one dimension", kVectors), ErrorKind::usage);
+  const std::vector<bool> is_named = matches_of(patterns, names, "parameter");
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (is_named[i] || (exempts_vectors && is_vector(parameters[i])))
+      graph.node(parameters[i]).attributes.set(kNoDecay, true);
   }
   return true;
 }

@@ -17,6 +17,12 @@ namespace ridgepoint {
 inline constexpr std::string_view kLossScale = "optimizer.loss_scale";
 // The state, an fp32 scalar, that counts the steps without an update, because a gradient was not finite.
 inline constexpr std::string_view kSkippedSteps = "optimizer.skipped_steps";
+// The state, an fp32 scalar, that is the learning rate of the next run where it is scheduled. No run changes it.
+inline constexpr std::string_view kLearningRateState = "optimizer.learning_rate";
+// The output, an fp32 scalar, with the norm of the gradients of all parameters.
+inline constexpr std::string_view kGradientNorm = "gradient_norm";
+// What stands for every parameter with one dimension in OptimizerOptions::no_decay.
+inline constexpr std::string_view kVectors = "vectors";
 // The output that scale_loss adds and differentiate_outputs removes.
 inline constexpr std::string_view kScaledLoss = "scaled_loss";
 // The attribute of the node that adds the gradient of a micro-batch to the sum, where it is true. Such nodes stay apart
@@ -38,10 +44,10 @@ inline std::string module_of(std::string_view parameter) {
 // differentiation and the gradients are divided by it. A step with a gradient that is not finite is skipped and reduces
 // the scale. The device needs no synchronisation with the host for this.
 
-// The guard of a step that may be skipped.
+// The guard of a step whose gradients have a factor, or that may be skipped.
 struct GuardedStep {
   UpdateGuard guard;
-  Value taken;  // 1, or 0 where the step is skipped
+  Value taken;  // 1, or 0 where the step is skipped; invalid where no step can be
 };
 
 // Appends the check of the gradients of the scaled loss and the update of the scale. Adds the fp32 scalar states

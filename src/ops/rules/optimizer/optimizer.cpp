@@ -1,6 +1,7 @@
 #include "ops/rules/optimizer/optimizer.h"
 
 #include <iterator>
+#include <utility>
 
 #include "core/text/nearest.h"
 #include "core/types/enum_names.h"
@@ -29,7 +30,7 @@ std::vector<OptimizerState> states_with(const OptimizerTraits& optimizer, const 
 
 void require_scalars(const ShapeContext& context, std::size_t scalars, DType dtype) {
   for (std::size_t i = 0; i < scalars; ++i) {
-    require(context.inputs[i].shape.rank() == 0, "the step count and the guard must be scalars");
+    require(context.inputs[i].shape.rank() == 0, "the step count, the learning rate and the guard must be scalars");
     require(context.inputs[i].dtype == dtype, "scalars must have the type that the parameters are computed in");
   }
 }
@@ -59,9 +60,8 @@ void require_tensor(std::span<const TensorType> operands, DType parameter_dtype,
   }
 }
 
-// The two scalars of the guard are the last before the tensors.
 UpdateGuard guard_of(const Node& node, const OptimizerLayout& layout) {
-  return {node.inputs[layout.scalars - 2], node.inputs[layout.scalars - 1]};
+  return {node.inputs[*layout.guard], node.inputs[*layout.guard + 1]};
 }
 
 void keep_where_skipped(Graph& graph, Value skip, std::span<const Value> before, std::span<Value> after) {
@@ -111,9 +111,15 @@ std::vector<Value> optimizer_step(Graph& graph, const OptimizerOptions& options,
                                   const Source& source) {
   const OptimizerTraits& optimizer = traits(options.kind);
   Attributes attributes;
-  for (const Hyperparameter& one : optimizer.hyperparameters) attributes.set(one.name, *options.find(one.name));
+  for (const Hyperparameter& one : optimizer.hyperparameters) {
+    if (!options.scheduled || one.name != kLearningRate) attributes.set(one.name, *options.find(one.name));
+  }
   std::vector<Value> inputs;
   if (optimizer.counts_steps) inputs.push_back(operands.step);
+  if (options.scheduled) {
+    attributes.set(kScheduled, true);
+    inputs.push_back(operands.learning_rate);
+  }
   if (operands.guard) {
     attributes.set(kGuarded, true);
     inputs.insert(inputs.end(), {operands.guard->gradient_factor, operands.guard->skip});
@@ -126,11 +132,19 @@ std::vector<Value> optimizer_step(Graph& graph, const OptimizerOptions& options,
 std::optional<OptimizerLayout> optimizer_layout(Op op, const Attributes& attributes) {
   const auto optimizer = std::ranges::find(rows(), op, &OptimizerTraits::op);
   if (optimizer == rows().end()) return std::nullopt;
-  const std::size_t guard = attributes.get_or(kGuarded, false) ? 2 : 0;
   const auto value = [&](std::string_view key) { return attributes.get_or(key, 0.0); };
-  return OptimizerLayout{.scalars = (optimizer->counts_steps ? 1 : 0) + guard,
+  OptimizerLayout layout{.scalars = optimizer->counts_steps ? std::size_t{1} : 0,
                          .states = states_with(*optimizer, value),
                          .has_copy = attributes.contains("copy")};
+  if (attributes.get_or(kScheduled, false)) layout.learning_rate = layout.scalars++;
+  if (attributes.get_or(kGuarded, false)) layout.guard = std::exchange(layout.scalars, layout.scalars + 2);
+  return layout;
+}
+
+bool reads_gradient(const Node& node, std::size_t operand) {
+  if (node.op == Op::nonfinite || node.op == Op::sum_of_squares) return true;
+  const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+  return layout && layout->is_gradient(operand);
 }
 
 bool updates_several_tensors(const Node& node) {
@@ -139,9 +153,10 @@ bool updates_several_tensors(const Node& node) {
 }
 
 std::vector<TensorType> infer_optimizer(const ShapeContext& context) {
-  for (const Hyperparameter& one : std::ranges::find(rows(), context.op, &OptimizerTraits::op)->hyperparameters)
-    context.attributes.get<double>(one.name);
   const OptimizerLayout layout = *optimizer_layout(context.op, context.attributes);
+  for (const Hyperparameter& one : std::ranges::find(rows(), context.op, &OptimizerTraits::op)->hyperparameters) {
+    if (!layout.learning_rate || one.name != kLearningRate) context.attributes.get<double>(one.name);
+  }
   const std::size_t stride = layout.operands_per_tensor();
   require(context.inputs.size() >= layout.scalars + stride && (context.inputs.size() - layout.scalars) % stride == 0,
           "operands must be " + std::to_string(layout.scalars) + " scalar(s) and " + std::to_string(stride) +
@@ -176,7 +191,6 @@ std::vector<std::pair<int, int>> donations_of_optimizer(const Node& node) {
 
 std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFormula formula) {
   const OptimizerLayout layout = *optimizer_layout(node);
-  const bool is_guarded = node.attributes.get_or(kGuarded, false);
   const DType computed = accumulator(graph.type(node.inputs[layout.scalars]).dtype);
   std::vector<Value> results;
   for (std::size_t i = layout.scalars; i < node.inputs.size(); i += layout.operands_per_tensor()) {
@@ -184,14 +198,14 @@ std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFor
     before.insert(before.end(), node.inputs.begin() + static_cast<std::ptrdiff_t>(i) + 2,
                   node.inputs.begin() + static_cast<std::ptrdiff_t>(i + layout.operands_per_tensor()));
     TensorUpdate tensor{cast_to(graph, before[0], computed), cast_to(graph, node.inputs[i + 1], computed), {}};
-    if (is_guarded) tensor.gradient = mul(graph, tensor.gradient, guard_of(node, layout).gradient_factor);
+    if (layout.guard) tensor.gradient = mul(graph, tensor.gradient, guard_of(node, layout).gradient_factor);
     for (std::size_t j = 0; j < layout.states.size(); ++j) {
       const bool is_number = layout.states[j].type == StateType::of_parameter;
       tensor.states.push_back(is_number ? cast_to(graph, before[j + 1], computed) : before[j + 1]);
     }
     std::vector<Value> after = formula(graph, node, tensor);
     for (std::size_t j = 0; j < after.size(); ++j) after[j] = cast_to(graph, after[j], graph.type(before[j]).dtype);
-    if (is_guarded) keep_where_skipped(graph, guard_of(node, layout).skip, before, after);
+    if (layout.guard) keep_where_skipped(graph, guard_of(node, layout).skip, before, after);
     if (layout.has_copy)
       after.push_back(cast_to(graph, after[0], dtype_from_name(node.attributes.get<std::string>("copy"))));
     results.insert(results.end(), after.begin(), after.end());

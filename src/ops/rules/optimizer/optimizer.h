@@ -18,8 +18,10 @@
 namespace ridgepoint {
 
 struct OptimizerLayout {
-  std::size_t scalars = 0;             // operands before those of the tensors
-  std::vector<OptimizerState> states;  // of each tensor
+  std::size_t scalars = 0;                        // operands before those of the tensors
+  std::optional<std::size_t> learning_rate = {};  // the scalar that is the learning rate
+  std::optional<std::size_t> guard = {};          // the first scalar of the guard
+  std::vector<OptimizerState> states;             // of each tensor
   bool has_copy = false;
 
   std::size_t operands_per_tensor() const { return 2 + states.size(); }
@@ -41,8 +43,14 @@ inline std::optional<OptimizerLayout> optimizer_layout(const Node& node) {
 // Whether the node is an optimizer's over more than one tensor.
 bool updates_several_tensors(const Node& node);
 
+// The attribute of an optimizer whose learning rate is a scalar, behind the step count, instead of an attribute.
+inline constexpr const char* kScheduled = "scheduled";
+inline constexpr const char* kLearningRate = "learning_rate";
 // The attribute of an optimizer whose step may be skipped: two scalars (UpdateGuard) follow its other scalars.
 inline constexpr const char* kGuarded = "guarded";
+
+// Whether the node reads the operand as a gradient: element by element, so in low precision or in parts as well.
+bool reads_gradient(const Node& node, std::size_t operand);
 
 // The shape rule of an optimizer. A parameter may be bf16 or fp16, and so may a gradient alone; the arithmetic has
 // their accumulator's type, which is that of the scalars.

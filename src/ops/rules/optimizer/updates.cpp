@@ -6,6 +6,7 @@
 // it. A step decodes the moments, updates them and the parameter in fp32, and encodes the new moments.
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "ops/rules/optimizer/optimizer.h"
 #include "ops/shape_rules.h"
@@ -18,21 +19,47 @@ Value bias_correction(Graph& graph, Value step, double beta) {
   return neg(graph, expm1(graph, scale(graph, step, std::log(beta))));
 }
 
+// The learning rate of a node: a scalar operand where it is scheduled, otherwise a number.
+class LearningRate {
+ public:
+  LearningRate(Graph& graph, const Node& node)
+      : graph_(graph), weight_decay_(node.attributes.get<double>("weight_decay")) {
+    if (const auto operand = optimizer_layout(node)->learning_rate) {
+      operand_ = node.inputs[*operand];
+    } else {
+      number_ = node.attributes.get<double>(kLearningRate);
+    }
+  }
+
+  Value value(DType dtype) const { return operand_ ? *operand_ : constant(graph_, number_, dtype); }
+  Value times(Value x) const { return operand_ ? mul(graph_, x, *operand_) : scale(graph_, x, number_); }
+  // With decoupled weight decay.
+  Value decayed(Value parameter) const {
+    if (!operand_) return scale(graph_, parameter, 1.0 - number_ * weight_decay_);
+    return mul(graph_, parameter, shift(graph_, scale(graph_, *operand_, -weight_decay_), 1.0));
+  }
+
+ private:
+  Graph& graph_;
+  const double weight_decay_;
+  std::optional<Value> operand_;
+  double number_ = 0;
+};
+
 // The states are the two moments.
 std::vector<Value> update_adamw(Graph& graph, const Node& node, const TensorUpdate& tensor) {
   const auto attribute = [&](const char* key) { return node.attributes.get<double>(key); };
   const double beta1 = attribute("beta1");
   const double beta2 = attribute("beta2");
-  const double learning_rate = attribute("learning_rate");
+  const LearningRate learning_rate(graph, node);
   const Value step = node.inputs[0];
-  const Value rate =
-      div(graph, constant(graph, learning_rate, graph.type(step).dtype), bias_correction(graph, step, beta1));
+  const Value rate = div(graph, learning_rate.value(graph.type(step).dtype), bias_correction(graph, step, beta1));
   const Value second_correction = rsqrt(graph, bias_correction(graph, step, beta2));
   const Value first = add(graph, scale(graph, tensor.states[0], beta1), scale(graph, tensor.gradient, 1.0 - beta1));
   const Value second = add(graph, scale(graph, tensor.states[1], beta2),
                            scale(graph, mul(graph, tensor.gradient, tensor.gradient), 1.0 - beta2));
   const Value divisor = shift(graph, mul(graph, sqrt(graph, second), second_correction), attribute("epsilon"));
-  const Value decayed = scale(graph, tensor.parameter, 1.0 - learning_rate * attribute("weight_decay"));
+  const Value decayed = learning_rate.decayed(tensor.parameter);
   return {sub(graph, decayed, mul(graph, rate, div(graph, first, divisor))), first, second};
 }
 
@@ -90,11 +117,11 @@ Value sign(Graph& graph, Value x) {
 
 std::vector<Value> update_lion(Graph& graph, const Node& node, const TensorUpdate& tensor) {
   const auto attribute = [&](const char* key) { return node.attributes.get<double>(key); };
-  const double rate = attribute("learning_rate");
+  const LearningRate learning_rate(graph, node);
   const Value momentum = tensor.states[0];
   const Value direction = sign(graph, mean(graph, momentum, tensor.gradient, attribute("beta1")));
-  const Value decayed = scale(graph, tensor.parameter, 1.0 - rate * attribute("weight_decay"));
-  return {sub(graph, decayed, scale(graph, direction, rate)),
+  const Value decayed = learning_rate.decayed(tensor.parameter);
+  return {sub(graph, decayed, learning_rate.times(direction)),
           mean(graph, momentum, tensor.gradient, attribute("beta2"))};
 }
 
@@ -107,8 +134,7 @@ std::vector<Value> update_sgd(Graph& graph, const Node& node, const TensorUpdate
   Value direction = tensor.gradient;
   if (decay != 0) direction = add(graph, direction, scale(graph, tensor.parameter, decay));
   if (momentum > 0) direction = add(graph, scale(graph, tensor.states[0], momentum), direction);
-  std::vector<Value> results = {
-      sub(graph, tensor.parameter, scale(graph, direction, node.attributes.get<double>("learning_rate")))};
+  std::vector<Value> results = {sub(graph, tensor.parameter, LearningRate(graph, node).times(direction))};
   if (momentum > 0) results.push_back(direction);
   return results;
 }

@@ -39,6 +39,7 @@ void add_case(OpCases& cases, const OptimizerOptions& options, const Shape& shap
                                         ? fp32(value)
                                         : cast(g, scale(g, fp32(value), 0.3), type.dtype));
         }
+        if (options.scheduled) operands.learning_rate = scale(g, computed(g, number(x[1])), 0.01);
         if (skip) operands.guard = UpdateGuard{computed(g, number(x[1])), scale(g, operands.step, *skip)};
         Values results = optimizer_step(g, options, operands);
         for (std::size_t i = 0; i < states.size(); ++i)
@@ -51,7 +52,8 @@ void add_case(OpCases& cases, const OptimizerOptions& options, const Shape& shap
 
 }  // namespace
 
-// Each optimizer without and with what a hyperparameter adds, and with a guard that lets the update pass or skips it.
+// Each optimizer without and with what a hyperparameter adds, with a guard that lets the update pass or skips it, and
+// with a scheduled learning rate.
 void add_optimizers(OpCases& cases) {
   for (const Optimizer kind : kAllOptimizers) {
     const bool has_blocks = traits(kind).without_blocks.has_value();
@@ -66,6 +68,9 @@ void add_optimizers(OpCases& cases) {
     }
     for (const double skip : {0.0, 1.0})
       add_case(cases, {.kind = kind}, has_blocks ? Shape{256} : Shape{7}, skip == 0.0 ? "_guarded" : "_skipped", skip);
+    const OptimizerOptions scheduled{.kind = kind, .hyperparameters = {{"weight_decay", 0.05}}, .scheduled = true};
+    add_case(cases, scheduled, has_blocks ? Shape{256} : Shape{7}, "_scheduled", std::nullopt);
+    add_case(cases, scheduled, has_blocks ? Shape{256} : Shape{9}, "_scheduled_guarded", 0.0);
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 AdamWConstants constants_of(const Attributes& attributes) {
   const double beta1 = attributes.get<double>("beta1");
   const double beta2 = attributes.get<double>("beta2");
-  const double rate = attributes.get<double>("learning_rate");
+  const double rate = attributes.get_or(kLearningRate, 0.0);
   AdamWConstants constants;
   constants.learning_rate = static_cast<float>(rate);
   constants.beta1 = static_cast<float>(beta1);
@@ -25,6 +25,7 @@ AdamWConstants constants_of(const Attributes& attributes) {
   constants.beta2 = static_cast<float>(beta2);
   constants.one_minus_beta2 = static_cast<float>(1.0 - beta2);
   constants.epsilon = static_cast<float>(attributes.get<double>("epsilon"));
+  constants.weight_decay = static_cast<float>(attributes.get<double>("weight_decay"));
   constants.decay = static_cast<float>(1.0 - rate * attributes.get<double>("weight_decay"));
   constants.log_beta1 = static_cast<float>(std::log(beta1));
   constants.log_beta2 = static_cast<float>(std::log(beta2));
@@ -89,9 +90,11 @@ class AdamW : public Kernel {
   void fill_pointers(Group& group, const LaunchArguments& arguments) {
     AdamWTable& table = group.table;
     table.step = static_cast<const float*>(arguments.inputs[0]);
-    if (layout_.scalars > 1) {
-      table.gradient_factor = static_cast<const float*>(arguments.inputs[1]);
-      table.skip = static_cast<const float*>(arguments.inputs[2]);
+    if (layout_.learning_rate)
+      table.learning_rate = static_cast<const float*>(arguments.inputs[*layout_.learning_rate]);
+    if (layout_.guard) {
+      table.gradient_factor = static_cast<const float*>(arguments.inputs[*layout_.guard]);
+      table.skip = static_cast<const float*>(arguments.inputs[*layout_.guard + 1]);
     }
     for (std::size_t slot = 0; slot < group.tensors.size(); ++slot) {
       const std::size_t tensor = group.tensors[slot];

@@ -1,9 +1,10 @@
-// AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/optimizer/updates.cpp), fp32. A block updates
-// one chunk of one tensor, which it finds in the table that is the kernel's parameter. Gradients may be bf16 or fp16,
-// and a low copy of the new parameter is written where the table asks for it. grid (chunks of all tensors), block (256)
-// Bound by memory: 28 bytes for each element in fp32. Gradients and moments are not read again before the next step, so
-// they use streaming loads and stores; parameters may stay in the cache for the next forward.
+// AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/optimizer/updates.cpp), fp32. A
+// block updates one chunk of one tensor, which it finds in the table that is the kernel's parameter. Gradients may be
+// bf16 or fp16, and a low copy of the new parameter is written where the table asks for it. grid (chunks of all
+// tensors), block (256) Bound by memory: 28 bytes for each element in fp32. Gradients and moments are not read again
+// before the next step, so they use streaming loads and stores; parameters may stay in the cache for the next forward.
 #include "backends/cuda/device/packet.cuh"
+#include "backends/cuda/device/tensor_table.cuh"
 #include "backends/cuda/kernels/adamw/parameters.h"
 
 namespace ridgepoint::cuda {
@@ -13,9 +14,11 @@ constexpr int kBlockThreads = 256;
 constexpr int kWidth = 4;
 constexpr int kVectorsPerThread = AdamWTable::kChunkElements / (kBlockThreads * kWidth);
 
-// Factors that depend on the step only. 1 - beta^step is -expm1(step ln beta), which is accurate at early steps.
+// Factors that depend on the step and the learning rate only. 1 - beta^step is -expm1(step ln beta), which is accurate
+// at early steps.
 struct StepFactors {
   float rate;
+  float decay;
   float spread;
   float gradient;  // factor of the gradients
 };
@@ -23,7 +26,11 @@ struct StepFactors {
 __device__ __forceinline__ StepFactors step_factors(const AdamWTable& table) {
   const AdamWConstants& constants = table.constants;
   const float step = *table.step;
-  return {constants.learning_rate / -expm1f(step * constants.log_beta1), rsqrtf(-expm1f(step * constants.log_beta2)),
+  const bool is_scheduled = table.learning_rate != nullptr;
+  const float rate = is_scheduled ? *table.learning_rate : constants.learning_rate;
+  return {rate / -expm1f(step * constants.log_beta1),
+          is_scheduled ? rate * -constants.weight_decay + 1.0F : constants.decay,
+          rsqrtf(-expm1f(step * constants.log_beta2)),
           table.gradient_factor == nullptr ? 1.0F : *table.gradient_factor};
 }
 
@@ -33,22 +40,7 @@ __device__ __forceinline__ void update(const AdamWConstants& constants, const St
   first = first * constants.beta1 + gradient * constants.one_minus_beta1;
   second = second * constants.beta2 + gradient * gradient * constants.one_minus_beta2;
   const float divisor = sqrtf(second) * factors.spread + constants.epsilon;
-  parameter = parameter * constants.decay - factors.rate * (first / divisor);
-}
-
-// The last tensor whose first chunk is at most `chunk`.
-__device__ __forceinline__ int find_tensor(const AdamWTable& table, unsigned chunk) {
-  int low = 0;
-  int high = table.tensors;
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    if (table.first_chunk[middle] <= chunk) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
+  parameter = parameter * factors.decay - factors.rate * (first / divisor);
 }
 
 template <typename Gradient>
@@ -165,11 +157,8 @@ extern "C" __global__ void __launch_bounds__(256)
   const long long offset = static_cast<long long>(blockIdx.x - table.first_chunk[tensor]) * AdamWTable::kChunkElements;
   if (table.skip != nullptr && *table.skip != 0.0F) return copy_chunk(table, tensor, offset);
   switch (table.gradient_types[tensor]) {
-    case AdamWElement::fp32:
-      return update_chunk<float>(table, tensor, offset);
-    case AdamWElement::bf16:
-      return update_chunk<__nv_bfloat16>(table, tensor, offset);
-    case AdamWElement::fp16:
-      return update_chunk<__half>(table, tensor, offset);
+    case AdamWElement::fp32: return update_chunk<float>(table, tensor, offset);
+    case AdamWElement::bf16: return update_chunk<__nv_bfloat16>(table, tensor, offset);
+    case AdamWElement::fp16: return update_chunk<__half>(table, tensor, offset);
   }
 }

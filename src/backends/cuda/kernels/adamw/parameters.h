@@ -7,7 +7,9 @@
 namespace ridgepoint::cuda {
 
 struct AdamWConstants {
-  float learning_rate, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;
+  float learning_rate;  // and decay: where AdamWTable::learning_rate is null
+  float beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;
+  float weight_decay;
   float decay;  // 1 - learning_rate * weight_decay
   float log_beta1, log_beta2;
 };
@@ -21,6 +23,7 @@ struct AdamWTable {
   static constexpr int kChunkElements = 4096;  // one block's work
 
   const float* step = nullptr;
+  const float* learning_rate = nullptr;    // null: that of the constants
   const float* gradient_factor = nullptr;  // null: 1
   const float* skip = nullptr;             // null: 0
   AdamWConstants constants = {};
