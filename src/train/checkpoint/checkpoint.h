@@ -1,0 +1,94 @@
+// Checkpoints of a training run: folders FOLDER/step-000000100 that appear whole or not at all.
+//
+//   manifest.json                          step, place in the data, what the run was asked for, files and their checksums
+//   model.safetensors, config.json         the parameters, as transformers loads them; a workload that is no Transformer
+//                                          has no config.json, and its parameters have this program's names
+//   adapters.safetensors                   parameters of adapters, where there are any
+//   optimizer.safetensors                  the states, such as moments and the loss scale; on several ranks
+//   optimizer-00001-of-00002.safetensors   one file a rank, where a divided tensor has its parts in the order of ranks
+//
+// A checkpoint has whole tensors, or parts that make whole tensors: another number of ranks and another sharding can
+// go on from it. After load(), every later step has the bits that it would have had without the interruption.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/text/json.h"
+#include "models/transformer.h"
+#include "ridgepoint/program.h"
+#include "runtime/device/communicator.h"
+
+namespace ridgepoint::train {
+
+// What a checkpoint says about itself.
+struct Manifest {
+  std::int64_t step = 0;       // steps done
+  std::int64_t sequences = 0;  // of the training data that all ranks have read so far
+  Json run = Json::object();   // what the trainer wants to find again: settings, model, data, seeds, schedule
+  // The rest is filled in by the writer.
+  std::string revision;    // of the program (core/build_info.h)
+  std::int64_t ranks = 1;  // that wrote it
+};
+
+// Which checkpoints stay when a newer one is whole.
+struct KeepRule {
+  std::int64_t last = 3;   // the newest ones, at least 1
+  std::int64_t every = 0;  // and those of every Kth step; 0: no others
+};
+
+struct CheckpointOptions {
+  std::filesystem::path folder;  // made where it is missing
+  KeepRule keep = {};
+  ProcessGroup* group = nullptr;             // null for one rank; all ranks see the same folder
+  const TransformerConfig* model = nullptr;  // of the workload (Workload::transformer()); null for another workload
+};
+
+// Writes the checkpoints of one program in a thread of its own, beside the steps that follow. All ranks call all
+// members together. A failed write never ends the training: the checkpoint before stays, and take_problem() says why.
+class CheckpointWriter {
+ public:
+  // Removes what a killed run left half written. Keeps a reference to the program, and memory for a copy of its state.
+  // Throws Error if the folder cannot be made or another run writes to it.
+  CheckpointWriter(Program& program, CheckpointOptions options);
+  // Waits for the last write.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Waits for the write before, copies every parameter and state to host memory, and begins to write. The program may
+  // run on as soon as this returns.
+  void save(Manifest manifest);
+  // Waits until the last checkpoint is whole, or has failed.
+  void finish();
+  // A sentence on a write that failed since the last call. It may be asked for after any step, by one rank alone.
+  std::optional<std::string> take_problem();
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+struct FoundCheckpoint {
+  std::filesystem::path folder;
+  Manifest manifest;
+  std::vector<std::string> passed_over;  // sentences on newer ones that are damaged
+  std::vector<std::string> notes;        // what is worth saying: another revision of the program wrote it
+};
+
+// The newest whole checkpoint in a folder of checkpoints, or the folder itself if it is a checkpoint. Whole: the
+// manifest is sound, and all files have their sizes and checksums. Empty where there is none, also where the folder is
+// missing; throws Error if there are some and all are damaged, or if the given checkpoint itself is. On several ranks
+// all call this, and the first one looks.
+std::optional<FoundCheckpoint> find_newest(const std::filesystem::path& folder, ProcessGroup* group = nullptr);
+
+// Writes every parameter and state of the checkpoint to the program. `model` as in CheckpointOptions. Throws Error that
+// names the first tensor that is missing, has another shape or type, or that the program lacks; the program is then not
+// changed.
+void load(Program& program, const FoundCheckpoint& found, const TransformerConfig* model);
+
+}  // namespace ridgepoint::train
