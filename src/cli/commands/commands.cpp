@@ -18,19 +18,21 @@ std::unique_ptr<Command> make_precision();
 std::unique_ptr<Command> make_profile();
 std::unique_ptr<Command> make_published();
 std::unique_ptr<Command> make_report();
+std::unique_ptr<Command> make_sample();
 std::unique_ptr<Command> make_snapshot();
 std::unique_ptr<Command> make_study();
 std::unique_ptr<Command> make_tokenize();
 std::unique_ptr<Command> make_trace();
+std::unique_ptr<Command> make_train();
 std::unique_ptr<Command> make_verify();
 std::unique_ptr<Command> make_version();
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make :
-       {make_bench,     make_compare, make_plan,      make_memory,   make_attention, make_collectives, make_devices,
-        make_precision, make_profile, make_study,     make_report,   make_snapshot,  make_trace,       make_verify,
-        make_graph,     make_models,  make_published, make_tokenize, make_version,   make_completion,  make_man}) {
+  for (const auto make : {make_bench,   make_compare,   make_plan,    make_memory,     make_attention, make_collectives,
+                          make_devices, make_precision, make_profile, make_study,      make_report,    make_snapshot,
+                          make_trace,   make_verify,    make_graph,   make_models,     make_published, make_train,
+                          make_sample,  make_tokenize,  make_version, make_completion, make_man}) {
     commands.push_back(make());
   }
   return commands;

@@ -20,6 +20,10 @@ constexpr std::uint32_t kMagic = 20240520;
 constexpr std::uint32_t kVersionOf16Bits = 1;
 constexpr std::uint32_t kVersionOf32Bits = 7;
 
+// llmq: the mark, then five integers in a header as long as that of llm.c.
+constexpr std::array<char, 8> kMarkOfLlmq = {'B', 'I', 'N', '.', 'T', 'O', 'K', '\n'};
+constexpr std::uint32_t kVersionOfLlmq = 2;
+
 constexpr std::size_t kIdsOf16Bits = 1 << 16;
 
 }  // namespace
@@ -48,22 +52,31 @@ TokenFile::TokenFile(std::filesystem::path path, TokenBits bits, std::size_t voc
   const auto refuse = [&](const std::string& why) {
     throw Error(fmt::format("'{}' is no file of tokens: {}", file_.path().string(), why));
   };
-  std::array<std::uint32_t, 3> header{};  // magic, version, tokens
+  // Of llm.c: magic, version, tokens. Of llmq: two of the mark, version, bytes of a token, tokens.
+  std::array<std::uint32_t, 5> header{};
   const std::uint64_t bytes = file_.size_bytes();
   if (bytes >= kHeaderBytes) file_.read_at(0, std::as_writable_bytes(std::span(header)));
-  if (header[0] == kMagic) {
+  if (std::memcmp(header.data(), kMarkOfLlmq.data(), kMarkOfLlmq.size()) == 0) {
+    if (header[2] != kVersionOfLlmq || (header[3] != sizeof(std::uint16_t) && header[3] != sizeof(std::uint32_t))) {
+      refuse(fmt::format("its header has version {} and tokens of {} bytes, which this program does not read",
+                         header[2], header[3]));
+    }
+    bytes_each_ = header[3];
+    first_byte_ = kHeaderBytes;
+    size_ = header[4];
+  } else if (header[0] == kMagic) {
     if (header[1] != kVersionOf16Bits && header[1] != kVersionOf32Bits) {
       refuse(fmt::format("its header has version {}, which this program does not read", header[1]));
     }
     bytes_each_ = header[1] == kVersionOf16Bits ? sizeof(std::uint16_t) : sizeof(std::uint32_t);
     first_byte_ = kHeaderBytes;
     size_ = header[2];
-    if ((bytes - first_byte_) / bytes_each_ < size_) {
-      refuse(fmt::format("its header says {} tokens, and {} bytes follow", size_, bytes - first_byte_));
-    }
   } else {
     size_ = bytes / bytes_each_;
     if (bytes % bytes_each_ != 0) refuse(fmt::format("its {} bytes are not whole tokens of {}", bytes, bytes_each_));
+  }
+  if ((bytes - first_byte_) / bytes_each_ < size_) {
+    refuse(fmt::format("its header says {} tokens, and {} bytes follow", size_, bytes - first_byte_));
   }
   if (size_ == 0) refuse("it has no token");
 }

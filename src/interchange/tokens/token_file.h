@@ -1,5 +1,5 @@
 // Files of tokens: their ids in little-endian integers of 16 or 32 bits, and nothing else, as nanoGPT writes and reads
-// them; or behind the header of llm.c.
+// them; or behind the header of llm.c or llmq.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ std::string token_bytes_of(std::span<const std::uint32_t> ids, std::size_t bytes
 // A file opened for reading at any position, also from several threads.
 class TokenFile {
  public:
-  // llm.c's header says how many bits its tokens have; `bits` is for a plain file. Throws Error for a file that has no
+  // The header of llm.c and llmq says how many bits tokens have; `bits` is for a plain file. Throws Error for a file that has no
   // tokens, part of one, or fewer than its header says.
   TokenFile(std::filesystem::path path, TokenBits bits, std::size_t vocabulary_size);
 

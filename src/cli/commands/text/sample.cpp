@@ -1,0 +1,163 @@
+// ridgepoint sample: text from a checkpoint or from published weights.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/descriptions/command.h"
+#include "cli/options/run_options.h"
+#include "cli/options/weights_file.h"
+#include "cli/terminal/interrupt.h"
+#include "core/files/file.h"
+#include "core/text/text.h"
+#include "interchange/tokenizer/tokenizer.h"
+#include "models/transformer.h"
+#include "ridgepoint/error.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/generate.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using tokenizer::Id;
+using tokenizer::Tokenizer;
+
+constexpr const char* kText = "Text";
+constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
+
+class Sample : public Command {
+ public:
+  Sample() {
+    run_options_.set_default("--attention", "flash");
+    run_options_.set_default("--compile", "full");
+  }
+  std::string_view name() const override { return "sample"; }
+  std::string_view summary() const override { return "write text with a trained or published model"; }
+  std::string_view examples() const override {
+    return "ridgepoint sample --checkpoint runs/tiny --prompt 'In the beginning'\n"
+           "ridgepoint sample --checkpoint runs/tiny --prompt 'And God' --tokens 200 --temperature 0.8 --top-p 0.95 "
+           "--seed 1\n"
+           "ridgepoint sample --weights gpt2 --tokenizer gpt2 --prompt 'Hello, I am' --temperature 0";
+  }
+  std::string_view notes() const override {
+    return "Each token is computed from all tokens before it, up to --context; keys and values are not kept. The same "
+           "seed gives the same text.";
+  }
+
+  void add_options(CLI::App& app) override {
+    const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
+      app.add_option(flag, value, help)->type_name(type)->group(kText);
+    };
+    option("--checkpoint", checkpoint_, "FOLDER", "a checkpoint of train, or a folder of them: the newest one");
+    option("--prompt", prompt_, "TEXT", "the text that goes on");
+    option("--prompt-file", prompt_file_, "FILE", "the same, in a file");
+    option("--tokens", tokens_, "N", "tokens to write [100]");
+    option("--temperature", temperature_, "X", "logits are divided by it; 0 takes the likeliest token [1]");
+    option("--top-p", top_p_, "X", "choose among the fewest likeliest tokens whose probabilities sum to X [1]");
+    option("--end-token", end_token_, "TOKEN", "end at this token");
+    option("--tokenizer", tokenizer_, "FILE",
+           "byte, or a file or folder as tokenize reads it [that of the checkpoint]");
+    add_option_of(app, "weights", weights_);
+    run_options_.add_to(app);
+  }
+
+  int run() override {
+    check_options();
+    take_checkpoint();
+    require(!tokenizer_.empty(), "no tokenizer is known: give --tokenizer byte or FILE");
+    const Tokenizer tokenizer = tokenizer::read_tokenizer(tokenizer_);
+    std::vector<Id> ids;
+    tokenizer::Encoder(tokenizer).encode(prompt_, false, ids);
+    require(!ids.empty(), "the prompt has no token; give --prompt TEXT");
+    write(tokenizer, ids);
+    return kExitOk;
+  }
+
+ private:
+  void check_options() {
+    require(checkpoint_.empty() != weights_.empty(), "give --checkpoint FOLDER or --weights PATH");
+    require(prompt_.empty() || prompt_file_.empty(), "give --prompt or --prompt-file, not both");
+    require(tokens_ >= 1, fmt::format("--tokens: {} is too small; the least is 1", tokens_));
+    require(temperature_ >= 0 && std::isfinite(temperature_), "--temperature: it must be 0 or more");
+    require(top_p_ > 0 && top_p_ <= 1, "--top-p: it must be above 0 and at most 1");
+    if (!prompt_file_.empty()) prompt_ = read_file(prompt_file_, kMostPromptBytes);
+  }
+
+  // The model, the weights, the tokenizer and the context of a checkpoint.
+  void take_checkpoint() {
+    if (checkpoint_.empty()) return;
+    const std::optional<train::FoundCheckpoint> found = train::find_newest(checkpoint_);
+    require(found.has_value(), fmt::format("--checkpoint: '{}' has no checkpoint", checkpoint_));
+    for (const std::string& sentence : found->passed_over) print_warning(sentence);
+    const Json& run = found->manifest.run;
+    require(!run.contains("lora") || run.at("lora").is_null(),
+            "--checkpoint: sample does not read adapters; merge them into the weights first");
+    weights_ = found->folder.string();
+    if (tokenizer_.empty()) tokenizer_ = run.value("tokenizer", "");
+    if (!run_options_.given("--context") && run.contains("context"))
+      run_options_.set_default("--context", dump_json(run.at("context")));
+    run_options_.set_default("--model", (found->folder / "config.json").string());
+  }
+
+  void write(const Tokenizer& tokenizer, std::vector<Id> ids) {
+    take_model_beside(checkpoint_.empty() ? weights_ : "", run_options_);
+    const RunDraft draft = run_options_.single_draft();
+    std::vector<RunConfig> configs = {finish(draft)};
+    use_weights(weights_, configs);
+    const TransformerConfig* model = configs[0].workload->transformer();
+    require(model != nullptr && model->architecture.is_causal && model->architecture.images.size == 0,
+            "sample needs a decoder; choose another model");
+    const auto workload_of = [&](std::int64_t context) {
+      TransformerConfig config = *model;
+      config.context = context;
+      return std::make_shared<const Transformer>(config, 1);
+    };
+    const StepWatcher watch = [](const StepProgress&) { return !interrupted(); };
+    train::LanguageModel language(configs[0], workload_of, model->context, watch);
+    train::Sampler sampler(
+        {.temperature = temperature_, .top_p = top_p_, .seed = static_cast<std::uint64_t>(configs[0].seed)});
+    std::optional<Id> end;
+    if (!end_token_.empty()) end = tokenizer.id_of(end_token_);
+    std::vector<std::int64_t> tokens(ids.begin(), ids.end());
+    std::string shown;
+    const auto show = [&] {
+      // A character whose last bytes are not there yet is not shown, unless the text ends so.
+      const std::string all = printable_lines(tokenizer.decode(ids));
+      if (!all.starts_with(shown)) return;
+      print_output(all.substr(shown.size()));
+      shown = all;
+    };
+    show();
+    for (std::int64_t i = 0; i < tokens_; ++i) {
+      stop_if_interrupted();
+      const std::vector<float> logits = language.logits_after(tokens);
+      const std::size_t known = std::min(logits.size(), tokenizer.vocabulary_size());
+      const std::int64_t next = sampler.choose(std::span(logits).first(known));
+      if (end && next == *end) break;
+      tokens.push_back(next);
+      ids.push_back(static_cast<Id>(next));
+      show();
+    }
+    print_output("\n");
+  }
+
+  static constexpr std::string_view kSettings[] = {"device",  "threads", "memory-limit", "model",     "config-override",
+                                                   "layers",  "d-model", "d-ff",         "heads",     "vocab",
+                                                   "context", "dtype",   "compile",      "attention", "seed"};
+  RunOptions run_options_{kSettings};
+  std::string checkpoint_, weights_, prompt_, prompt_file_, end_token_, tokenizer_;
+  std::int64_t tokens_ = 100;
+  double temperature_ = 1, top_p_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_sample() { return std::make_unique<Sample>(); }
+
+}  // namespace ridgepoint::cli

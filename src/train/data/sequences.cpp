@@ -1,0 +1,91 @@
+#include "train/data/sequences.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/random/element.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::train {
+namespace {
+
+constexpr int kRounds = 4;
+
+}  // namespace
+
+std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, std::uint64_t key) {
+  const int half = std::max(1, (std::bit_width(count - 1) + 1) / 2);  // bits
+  const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
+  do {
+    std::uint64_t left = i >> half;
+    std::uint64_t right = i & mask;
+    for (int round = 0; round < kRounds; ++round) {
+      const std::uint64_t turned = left ^ (mix(key ^ mix(right + (static_cast<std::uint64_t>(round) << 62))) & mask);
+      left = right;
+      right = turned;
+    }
+    i = left << half | right;
+  } while (i >= count);
+  return i;
+}
+
+Sequences::Sequences(std::shared_ptr<const TokenStream> stream, const SequenceOptions& options)
+    : stream_(std::move(stream)), options_(options) {
+  const auto context = static_cast<std::uint64_t>(options_.context);
+  if (options_.documents == Documents::packed) {
+    end_ = stream_->size() == 0 ? 0 : static_cast<std::int64_t>((stream_->size() - 1) / context);
+    if (end_ == 0) {
+      throw Error(fmt::format("the data have {} tokens, but a sequence takes {} and one more", stream_->size(),
+                              options_.context),
+                  ErrorKind::usage);
+    }
+    return;
+  }
+  std::vector<Piece> pieces;
+  std::uint64_t begin = 0;
+  for (const std::uint64_t end : stream_->document_ends()) {
+    for (; begin + 1 < end; begin += context)
+      pieces.push_back({begin, static_cast<std::int64_t>(std::min(context + 1, end - begin))});
+    begin = end;
+  }
+  if (pieces.empty()) throw Error("no document of the data has two tokens", ErrorKind::usage);
+  end_ = std::ssize(pieces);
+  pieces_ = std::make_shared<const std::vector<Piece>>(std::move(pieces));
+}
+
+std::pair<Sequences, Sequences> Sequences::split(double share) const {
+  if (count() < 2)
+    throw Error(fmt::format("the data have {} sequence of {} tokens; a part for validation needs another one", count(),
+                            options_.context),
+                ErrorKind::usage);
+  const auto wanted = static_cast<std::int64_t>(std::llround(share * static_cast<double>(count())));
+  const std::int64_t held = std::clamp<std::int64_t>(wanted, 1, count() - 1);
+  std::pair<Sequences, Sequences> parts{*this, *this};
+  parts.first.end_ = parts.second.begin_ = end_ - held;
+  return parts;
+}
+
+Sequences::Piece Sequences::piece(std::int64_t i) const {
+  if (pieces_ != nullptr) return (*pieces_)[static_cast<std::size_t>(i)];
+  return {static_cast<std::uint64_t>(i * options_.context), options_.context + 1};
+}
+
+void Sequences::read(std::int64_t n, std::span<std::int64_t> inputs, std::span<std::int64_t> targets) const {
+  const auto size = static_cast<std::uint64_t>(count());
+  const auto epoch = static_cast<std::uint64_t>(n) / size;
+  std::uint64_t i = static_cast<std::uint64_t>(n) % size;
+  if (options_.is_shuffled) i = shuffled(i, size, mix(options_.seed + mix(epoch)));
+  const Piece from = piece(begin_ + static_cast<std::int64_t>(i));
+  std::vector<Id> ids(static_cast<std::size_t>(from.tokens));
+  stream_->read(from.begin, ids);
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const bool is_there = k + 1 < ids.size();
+    inputs[k] = k < ids.size() ? ids[k] : 0;
+    targets[k] = is_there ? std::int64_t{ids[k + 1]} : kIgnoredTarget;
+  }
+}
+
+}  // namespace ridgepoint::train

@@ -1,0 +1,35 @@
+// The loss on data that a run does not train on.
+#pragma once
+
+#include <cstdint>
+
+#include "run/session/session.h"
+#include "train/data/sequences.h"
+
+namespace ridgepoint::train {
+
+// A program that runs forward and loss alone, with parameters of its own, on the device of the session. All ranks make
+// and use it together.
+class Evaluation {
+ public:
+  // Throws OutOfMemory where it does not fit beside what is allocated. `batches`: of how many batches of each rank the
+  // loss is the mean; fewer where the data have less.
+  Evaluation(Session& session, const Sequences& data, std::int64_t batches);
+
+  // The mean loss with the parameters of the program that is trained: the same sequences each time.
+  double loss(const Program& trained);
+
+ private:
+  Session& session_;
+  const Sequences& data_;
+  std::int64_t batches_;
+  Program program_;
+};
+
+// Writes "inputs" and "targets" of a program: sequences from number `first` on, as many as it takes. Its rows are those
+// of rank `rank` of `ranks`, each of which takes as many.
+void write_sequences(Program& program, const Sequences& data, std::int64_t first, std::int64_t rank);
+// The sequences of one run of the program.
+std::int64_t rows_of(const Program& program);
+
+}  // namespace ridgepoint::train

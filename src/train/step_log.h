@@ -1,0 +1,47 @@
+// What a run of training says of each step, as rows of one table: on the terminal, in files, and in the history beside
+// the checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/text/json.h"
+#include "tables/table/table.h"
+
+namespace ridgepoint::train {
+
+struct StepReport {
+  std::int64_t step = 0;                       // from 1
+  double loss = 0;                             // before the update; NaN and infinity are possible
+  std::optional<double> validation_loss = {};  // after the update, in steps that evaluate
+  double learning_rate = 0;
+  std::optional<double> gradient_norm = {};
+  double seconds = 0;            // of the step alone: data, run and loss
+  double tokens_per_second = 0;  // of all ranks
+  std::optional<double> mfu = {};
+  std::int64_t skipped_steps = 0;  // so far: without an update
+};
+
+tables::Table step_table(std::span<const StepReport> steps);
+Json to_json(const StepReport& step);
+
+// The file of all steps of a run, a line of JSON each, in the folder of its checkpoints. A run that goes on from a step
+// forgets what was written of later ones.
+class History {
+ public:
+  // `last_step`: that of the checkpoint from which the run goes on; 0 for a new run. Throws Error.
+  History(const std::filesystem::path& folder, std::int64_t last_step);
+  void add(const StepReport& step);
+
+  static std::filesystem::path path_in(const std::filesystem::path& folder) { return folder / "steps.jsonl"; }
+
+ private:
+  std::ofstream file_;
+};
+
+}  // namespace ridgepoint::train

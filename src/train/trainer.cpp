@@ -1,0 +1,234 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <utility>
+
+#include "core/types/enum_names.h"
+#include "passes/training/training.h"
+#include "predict/cards/datasheet.h"
+#include "ridgepoint/error.h"
+#include "run/session/steps/step_benchmark.h"
+#include "train/evaluation.h"
+
+namespace ridgepoint::train {
+namespace {
+
+constexpr auto kReactionNames = enum_names<Reaction>("stop", "skip", "back");
+
+// A run that goes back again and again has another problem.
+constexpr int kMostReturns = 3;
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+HostTensor scalar_tensor(double value) {
+  HostTensor tensor({DType::fp32, {}});
+  tensor.as<float>()[0] = static_cast<float>(value);
+  return tensor;
+}
+
+double scalar_of(const HostTensor& tensor) { return convert(tensor, DType::fp64).as<double>()[0]; }
+
+class Trainer {
+ public:
+  Trainer(const TrainingOptions& options, const TrainingEvents& events)
+      : options_(options),
+        events_(events),
+        record_(describe_run(options.config, Experiment::bench)),
+        session_(options.config, events.watch, record_),
+        program_(session_.ready_program()) {
+    rows_ = rows_of(program_) * session_.parallel().data;
+    peak_flops_ = datasheet_rate();
+    flops_ = static_cast<double>(options.config.workload->flops(options.config.compile));
+    if (options_.validation != nullptr)
+      evaluation_.emplace(session_, *options_.validation, options_.evaluation_batches);
+    if (options_.resumed) {
+      load(program_, *options_.resumed, model());
+      done_ = saved_ = options_.resumed->manifest.step;
+      sequences_ = options_.resumed->manifest.sequences;
+    }
+    if (!options_.saving) return;
+    writer_.emplace(program_, CheckpointOptions{.folder = options_.saving->folder,
+                                                .keep = options_.saving->keep,
+                                                .group = options_.config.group.get(),
+                                                .model = model()});
+    if (is_first_rank()) history_.emplace(options_.saving->folder, done_);
+  }
+
+  TrainingSummary run() {
+    TrainingSummary summary;
+    summary.first_step = done_ + 1;
+    begin_ = Clock::now();
+    const std::int64_t sequences_before = sequences_;
+    while (done_ < options_.schedule.iterations && summary.ending == Ending::finished) {
+      one_step();
+      summary.ending = ending();
+    }
+    if (writer_ && saved_ != done_) save();
+    summary.last_step = done_;
+    summary.seconds = seconds_since(begin_);
+    const auto tokens = static_cast<double>((sequences_ - sequences_before) * context());
+    summary.tokens_per_second = summary.seconds > 0 ? tokens / summary.seconds : 0;
+    summary.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
+    summary.parameters = record_.model.parameters;
+    if (writer_) writer_->finish();
+    tell_of_checkpoints();
+    return summary;
+  }
+
+ private:
+  bool is_first_rank() const { return session_.parallel().rank == 0; }
+  const TransformerConfig* model() const { return options_.config.workload->transformer(); }
+  std::int64_t context() const { return options_.config.workload->describe().context; }
+  bool is_last() const { return done_ == options_.schedule.iterations; }
+  static bool is_due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
+
+  std::optional<double> datasheet_rate() const {
+    const Datasheet* sheet = find_datasheet(session_.device()->name());
+    return sheet == nullptr ? std::nullopt
+                            : datasheet_flops_per_second(*sheet, name(options_.config.compile.precision));
+  }
+
+  void one_step() {
+    const Clock::time_point begin = Clock::now();
+    StepReport report;
+    report.step = done_ + 1;
+    report.learning_rate = options_.schedule.learning_rate(report.step);
+    program_.write_input(kLearningRateState, scalar_tensor(report.learning_rate));
+    write_sequences(program_, *options_.data, sequences_, session_.parallel().rank);
+    program_.run();
+    program_.synchronize();
+    report.loss = *loss_of(program_);
+    if (program_.graph().find_output(kGradientNorm))
+      report.gradient_norm = scalar_of(program_.read_output(kGradientNorm));
+    if (program_.graph().find_input(kSkippedSteps))
+      report.skipped_steps = static_cast<std::int64_t>(scalar_of(program_.read_input(kSkippedSteps)));
+    report.seconds = seconds_since(begin);
+    report.tokens_per_second = static_cast<double>(rows_ * context()) / report.seconds;
+    if (peak_flops_) report.mfu = flops_ / report.seconds / *peak_flops_;
+    done_ = report.step;
+    sequences_ += rows_;
+    if (react(report)) return;
+    if (evaluation_ && (is_last() || is_due(done_, options_.evaluate_every)))
+      report.validation_loss = evaluation_->loss(program_);
+    if (history_) history_->add(report);
+    if (events_.on_step) events_.on_step(report);
+    if (events_.after) events_.after(program_, done_);
+    if (writer_ && (is_last() || is_due(done_, options_.saving->every))) save();
+    tell_of_checkpoints();
+  }
+
+  // Whether the run has gone back. All ranks see the same loss and norm.
+  bool react(const StepReport& report) {
+    // With a loss scale, gradients that overflow are usual: the step lowers the scale and updates nothing.
+    const bool scales_loss = program_.graph().find_input(kLossScale).has_value();
+    if (!std::isfinite(report.loss) || (!scales_loss && !std::isfinite(report.gradient_norm.value_or(0)))) {
+      const std::string what = fmt::format("step {}: the loss is {}, the norm of the gradients {}", report.step,
+                                           report.loss, report.gradient_norm.value_or(0));
+      return react(options_.on_nonfinite, what, "--on-nan");
+    }
+    if (is_spike(report.loss))
+      return react(options_.spikes.reaction,
+                   fmt::format("step {}: the loss is {:.4g}, more than {} times the median of the {} before",
+                               report.step, report.loss, options_.spikes.factor, losses_.size()),
+                   "--on-spike");
+    losses_.push_back(report.loss);
+    if (losses_.size() > kSpikeWindow) losses_.pop_front();
+    if (done_ > returned_from_) returns_ = 0;
+    return false;
+  }
+
+  bool is_spike(double loss) const {
+    if (options_.spikes.factor <= 0 || losses_.size() < kSpikeWindow) return false;
+    std::vector<double> sorted(losses_.begin(), losses_.end());
+    std::ranges::nth_element(sorted, sorted.begin() + kSpikeWindow / 2);
+    return loss > options_.spikes.factor * sorted[kSpikeWindow / 2];
+  }
+
+  bool react(Reaction reaction, const std::string& what, std::string_view option) {
+    if (reaction == Reaction::skip) {
+      say(what + "; it updated nothing");
+      return false;
+    }
+    if (reaction == Reaction::stop) throw Error(fmt::format("{}; {} says what else to do", what, option));
+    if (++returns_ > kMostReturns)
+      throw Error(fmt::format("{}; the run has gone back {} times without passing it", what, kMostReturns));
+    go_back(what);
+    return true;
+  }
+
+  void go_back(const std::string& what) {
+    if (!writer_) throw Error(what + "; there is no checkpoint to go back to: give --save");
+    writer_->finish();
+    const std::optional<FoundCheckpoint> found = find_newest(options_.saving->folder, options_.config.group.get());
+    if (!found) throw Error(what + "; there is no checkpoint to go back to yet");
+    load(program_, *found, model());
+    returned_from_ = std::max(returned_from_, done_);
+    say(fmt::format("{}; back to step {}, and on with the next sequences", what, found->manifest.step));
+    done_ = saved_ = found->manifest.step;
+    losses_.clear();
+    if (history_) history_.emplace(options_.saving->folder, done_);
+  }
+
+  Ending ending() const {
+    const bool is_late = options_.limit_seconds && seconds_since(begin_) > *options_.limit_seconds;
+    const bool is_asked = events_.is_asked_to_stop && events_.is_asked_to_stop();
+    if (options_.limit_seconds && session_.first_rank_says(is_late)) return Ending::out_of_time;
+    return session_.first_rank_says(is_asked) ? Ending::asked : Ending::finished;
+  }
+
+  void save() {
+    Manifest manifest;
+    manifest.step = done_;
+    manifest.sequences = sequences_;
+    manifest.run = options_.description;
+    writer_->save(std::move(manifest));
+    saved_ = done_;
+  }
+
+  // A checkpoint that cannot be written does not end the run.
+  void tell_of_checkpoints() {
+    if (!writer_) return;
+    if (const std::optional<std::string> problem = writer_->take_problem()) say(*problem);
+  }
+
+  void say(const std::string& sentence) const {
+    if (events_.say) events_.say(sentence);
+  }
+
+  const TrainingOptions& options_;
+  const TrainingEvents& events_;
+  Record record_;
+  Session session_;
+  Program program_;
+  std::optional<Evaluation> evaluation_;
+  std::optional<CheckpointWriter> writer_;
+  std::optional<History> history_;
+  std::int64_t rows_ = 0;  // sequences of a step, of all ranks
+  std::optional<double> peak_flops_;
+  double flops_ = 0;            // of a step of one rank
+  std::int64_t done_ = 0;       // steps
+  std::int64_t saved_ = 0;      // the step of the last checkpoint
+  std::int64_t sequences_ = 0;  // read, of all ranks
+  std::deque<double> losses_;   // the last ones that were no spikes
+  int returns_ = 0;             // in a row
+  std::int64_t returned_from_ = 0;
+  Clock::time_point begin_;
+};
+
+}  // namespace
+
+std::string_view name(Reaction reaction) { return kReactionNames[reaction]; }
+Reaction reaction_from_name(std::string_view text) { return kReactionNames.parse(text, "unknown reaction '{}'"); }
+
+std::optional<TrainingSummary> train(const TrainingOptions& options, const TrainingEvents& events) {
+  std::optional<TrainingSummary> summary;
+  if (is_stopped([&] { summary = Trainer(options, events).run(); })) return std::nullopt;
+  return summary;
+}
+
+}  // namespace ridgepoint::train

@@ -1,0 +1,100 @@
+#include "train/verify_resume.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/files/temporary_folder.h"
+#include "ir/stored_tensors.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::train {
+namespace {
+
+// What a run leaves.
+struct Trace {
+  std::map<std::int64_t, double> losses;  // by step
+  std::map<std::string, HostTensor> tensors;
+};
+
+// Every parameter and state. All ranks read them together, in one order.
+void read_tensors(Program& program, std::map<std::string, HostTensor>& tensors) {
+  const Graph& graph = program.graph();
+  for (const Role role : {Role::parameter, Role::state}) {
+    for (const NodeId id : graph.inputs(role)) {
+      for (const StoredTensor& tensor : stored_tensors(graph, graph.node(id)))
+        tensors.insert_or_assign(tensor.name, program.read_input(tensor.name));
+    }
+  }
+}
+
+bool run(const TrainingOptions& options, std::int64_t last, const StepWatcher& watch,
+         const std::function<bool()>& is_asked_to_stop, Trace& trace) {
+  TrainingEvents events;
+  events.watch = watch;
+  events.on_step = [&](const StepReport& report) { trace.losses[report.step] = report.loss; };
+  // The schedule is that of the whole run, so the first half ends by request.
+  bool is_half = false;
+  std::int64_t done = 0;
+  events.after = [&](Program& program, std::int64_t step) {
+    done = step;
+    if (step == options.schedule.iterations) read_tensors(program, trace.tensors);
+  };
+  events.is_asked_to_stop = [&] {
+    is_half = done == last;
+    return is_half || (is_asked_to_stop && is_asked_to_stop());
+  };
+  const std::optional<TrainingSummary> summary = train(options, events);
+  return summary && (summary->ending == Ending::finished || is_half);
+}
+
+std::string difference(const Trace& a, const Trace& b) {
+  for (const auto& [step, loss] : a.losses) {
+    const auto found = b.losses.find(step);
+    if (found == b.losses.end()) return fmt::format("step {} is missing", step);
+    if (std::bit_cast<std::uint64_t>(found->second) != std::bit_cast<std::uint64_t>(loss))
+      return fmt::format("the loss of step {} is {:.9g} without an interruption and {:.9g} with one", step, loss,
+                         found->second);
+  }
+  for (const auto& [name, tensor] : a.tensors) {
+    const auto found = b.tensors.find(name);
+    if (found == b.tensors.end() || found->second.data != tensor.data) return fmt::format("'{}' differs", name);
+  }
+  return "";
+}
+
+// The folder that all ranks see is that of the first one.
+std::filesystem::path folder_of_all(const TemporaryFolder& mine, ProcessGroup* group) {
+  return group == nullptr ? mine.path() : group->all_gather(mine.path().string(), "a folder").front();
+}
+
+}  // namespace
+
+std::optional<ResumeVerdict> verify_resume(TrainingOptions options, const StepWatcher& watch,
+                                           const std::function<bool()>& is_asked_to_stop) {
+  const std::int64_t last = options.schedule.iterations;
+  Trace whole, interrupted;
+  options.saving.reset();
+  if (!run(options, last, watch, is_asked_to_stop, whole)) return std::nullopt;
+  ProcessGroup* const group = options.config.group.get();
+  const TemporaryFolder temporary;
+  options.saving = Saving{folder_of_all(temporary, group), 0, {}};
+  if (!run(options, last / 2, watch, is_asked_to_stop, interrupted)) return std::nullopt;
+  options.resumed = find_newest(options.saving->folder, group);
+  if (!options.resumed) throw Error("the checkpoint in the middle was not written");
+  if (!run(options, last, watch, is_asked_to_stop, interrupted)) return std::nullopt;
+  if (group != nullptr) group->barrier();
+  const std::string found = problem_of_ranks(group, difference(whole, interrupted), "whether runs are equal");
+  if (!found.empty()) return ResumeVerdict{false, "A run that goes on from a checkpoint differs: " + found + "."};
+  return ResumeVerdict{true,
+                       fmt::format("A run that goes on from step {} is equal to the bit: the losses of all {} steps "
+                                   "and {} tensors after them.",
+                                   last / 2, last, whole.tensors.size())};
+}
+
+}  // namespace ridgepoint::train
