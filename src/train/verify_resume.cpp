@@ -70,7 +70,8 @@ std::string difference(const Trace& a, const Trace& b) {
 
 // The folder that all ranks see is that of the first one.
 std::filesystem::path folder_of_all(const TemporaryFolder& mine, ProcessGroup* group) {
-  return group == nullptr ? mine.path() : group->all_gather(mine.path().string(), "a folder").front();
+  const std::string path = mine.path().string();
+  return group == nullptr ? path : group->all_gather(path, "a folder").front();
 }
 
 }  // namespace

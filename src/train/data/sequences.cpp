@@ -17,7 +17,7 @@ constexpr int kRounds = 4;
 }  // namespace
 
 std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, std::uint64_t key) {
-  const int half = std::max(1, (std::bit_width(count - 1) + 1) / 2);  // bits
+  const int half = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);  // bits
   const std::uint64_t mask = (std::uint64_t{1} << half) - 1;
   do {
     std::uint64_t left = i >> half;
@@ -35,7 +35,7 @@ std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, std::uint64_t key) 
 Sequences::Sequences(std::shared_ptr<const TokenStream> stream, const SequenceOptions& options)
     : stream_(std::move(stream)), options_(options) {
   const auto context = static_cast<std::uint64_t>(options_.context);
-  if (options_.documents == Documents::packed) {
+  if (options_.documents == DocumentLayout::packed) {
     end_ = stream_->size() == 0 ? 0 : static_cast<std::int64_t>((stream_->size() - 1) / context);
     if (end_ == 0) {
       throw Error(fmt::format("the data have {} tokens, but a sequence takes {} and one more", stream_->size(),

@@ -18,11 +18,11 @@ inline constexpr std::int64_t kIgnoredTarget = -100;
 // packed: the tokens of all documents follow one another, and a sequence may hold the end of one and the beginning of
 // the next. apart: a sequence holds tokens of one document, from its beginning or `context` tokens further on; what
 // follows its end is 0 and has no target, and no token before it sees it.
-enum class Documents : std::uint8_t { packed, apart };
+enum class DocumentLayout : std::uint8_t { packed, apart };
 
 struct SequenceOptions {
   std::int64_t context = 0;
-  Documents documents = Documents::packed;
+  DocumentLayout documents = DocumentLayout::packed;
   bool is_shuffled = true;  // otherwise in the order of the stream
   std::uint64_t seed = 0;   // of the order
 };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -30,6 +31,18 @@ using tokenizer::Tokenizer;
 
 constexpr const char* kText = "Text";
 constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
+
+// The bytes at the end of a text that begin a character of UTF-8 whose other bytes are missing.
+std::size_t unfinished_bytes(std::string_view text) {
+  constexpr std::size_t kMostBytes = 4;
+  for (std::size_t back = 1; back <= std::min(kMostBytes, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0U) == 0x80U) continue;  // goes on
+    const std::size_t length = byte >= 0xF0U ? 4 : byte >= 0xE0U ? 3 : byte >= 0xC0U ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
 
 class Sample : public Command {
  public:
@@ -125,13 +138,12 @@ class Sample : public Command {
     std::optional<Id> end;
     if (!end_token_.empty()) end = tokenizer.id_of(end_token_);
     std::vector<std::int64_t> tokens(ids.begin(), ids.end());
-    std::string shown;
+    std::size_t shown = 0;  // bytes
     const auto show = [&] {
-      // A character whose last bytes are not there yet is not shown, unless the text ends so.
-      const std::string all = printable_lines(tokenizer.decode(ids));
-      if (!all.starts_with(shown)) return;
-      print_output(all.substr(shown.size()));
-      shown = all;
+      const std::string all = tokenizer.decode(ids);
+      const std::size_t end = all.size() - unfinished_bytes(all);
+      if (end > shown) print_output(printable_lines(std::string_view(all).substr(shown, end - shown)));
+      shown = std::max(shown, end);
     };
     show();
     for (std::int64_t i = 0; i < tokens_; ++i) {

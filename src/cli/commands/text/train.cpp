@@ -19,6 +19,7 @@
 #include "cli/options/output.h"
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
+#include "cli/options/sweep.h"
 #include "cli/options/until.h"
 #include "cli/options/weights_file.h"
 #include "cli/ranks/ranks.h"
@@ -147,7 +148,7 @@ class Train : public Command {
     CLI::Option* on_spike = app.add_option("--on-spike", on_spike_, "at a spike: stop, or go back [back]")
                                 ->type_name("NAME")
                                 ->group(kSteps);
-    offer(*on_spike, {name(train::Reaction::stop), name(train::Reaction::back)}, Takes::one);
+    offer(*on_spike, {train::name(train::Reaction::stop), train::name(train::Reaction::back)}, Takes::one);
     number("--time-limit", time_limit_, "TIME", "end with a checkpoint after this time: 90s, 30min, 8h");
   }
 
