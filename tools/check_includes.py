@@ -31,6 +31,7 @@ FOLDERS = [
     "record",
     "predict",
     "run",
+    "train",
     "inspect",
     "report",
     "study",

@@ -154,12 +154,13 @@ HostTensor SafetensorsFile::read(std::string_view name) const {
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
                        const std::function<HostTensor(std::size_t)>& tensor,
-                       std::span<const std::pair<std::string, std::string>> metadata) {
+                       std::span<const std::pair<std::string, std::string>> metadata, Checksum* checksum) {
   check_declarations(declarations);
   const std::vector<std::size_t> order = data_order(declarations);
   const std::string header = header_text(declarations, order, metadata);
   const std::uint64_t length = header.size();
   OutputFile file(path);
+  file.count_in(checksum);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
   for (const std::size_t i : order) {
