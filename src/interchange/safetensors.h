@@ -77,5 +77,10 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
                        const std::function<HostTensor(std::size_t)>& tensor,
                        std::span<const std::pair<std::string, std::string>> metadata = {},
                        Checksum* checksum = nullptr);
+// The same of bytes that the caller has: those of declarations[i] are read before bytes() is called again.
+void write_tensor_bytes(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
+                        const std::function<std::span<const std::byte>(std::size_t)>& bytes,
+                        std::span<const std::pair<std::string, std::string>> metadata = {},
+                        Checksum* checksum = nullptr);
 
 }  // namespace ridgepoint

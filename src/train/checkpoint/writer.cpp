@@ -272,21 +272,16 @@ class CheckpointWriter::Implementation {
           {part.name, {part.stored, is_whole(part) ? part.type.shape : Shape{part.end - part.begin}}});
     }
     if (chosen.empty()) return;
-    write_tensors(file, declarations, files, [&](std::size_t i) {
-      HostTensor tensor;
-      tensor.type = declarations[i].type;
-      const std::span<const std::byte> bytes = bytes_of(copies_[chosen[i]]);
-      tensor.data.assign(bytes.begin(), bytes.end());
-      return tensor;
-    });
+    write_tensors(file, declarations, files, [&](std::size_t i) { return bytes_of(copies_[chosen[i]]); });
   }
 
   void write_tensors(const std::string& file, const std::vector<TensorDeclaration>& declarations,
-                     std::vector<CheckpointFile>& files, const std::function<HostTensor(std::size_t)>& tensor) {
+                     std::vector<CheckpointFile>& files,
+                     const std::function<std::span<const std::byte>(std::size_t)>& bytes) {
     before(file);
     const std::pair<std::string, std::string> format = kTorchFormat;
     Checksum checksum;
-    write_safetensors(partial_ / file, declarations, tensor, std::span(&format, 1), &checksum);
+    write_tensor_bytes(partial_ / file, declarations, bytes, std::span(&format, 1), &checksum);
     files.push_back({file, checksum.size_bytes(), checksum.value()});
   }
 
@@ -310,6 +305,7 @@ class CheckpointWriter::Implementation {
       }
     };
     const auto whole = [&](const StatePart& part) { return whole_parameter(part, others); };
+    HostTensor made;
     if (options_.model != nullptr) {
       ModelTensors model(
           *options_.model,
@@ -325,7 +321,10 @@ class CheckpointWriter::Implementation {
             return found == parameters.end() ? DType::fp32 : found->second->stored;
           });
       write_tensors(std::string(kModelFile), model.declarations(), files,
-                    [&](std::size_t i) { return model.value(i); });
+                    [&](std::size_t i) -> std::span<const std::byte> {
+                      made = model.value(i);
+                      return made.data;
+                    });
       write_config(files);
       in_model(&model);
     } else {
@@ -333,7 +332,10 @@ class CheckpointWriter::Implementation {
     }
     if (!rest.empty()) {
       write_tensors(std::string(options_.model != nullptr ? kAdapterFile : kModelFile), rest, files,
-                    [&](std::size_t i) { return whole(*parameters.at(rest[i].name)); });
+                    [&](std::size_t i) -> std::span<const std::byte> {
+                      made = whole(*parameters.at(rest[i].name));
+                      return made.data;
+                    });
     }
     others.clear();
     for (std::size_t rank = 1; rank < ranks_; ++rank) fs::remove(partial_ / parameters_file(rank));
