@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -79,6 +80,17 @@ struct PhaseMemory {
   std::vector<std::pair<std::string_view, std::size_t>> categories = {};
 };
 
+// A parameter or state on which later runs depend, and what this rank stores of it. The parts of all ranks make the
+// whole, in their order.
+struct StatePart {
+  std::string name;
+  TensorType type;                  // of the whole, as write_input() takes it
+  DType stored = DType::fp32;       // of its most exact copy; lower than that of `type` only where no run updates it
+  bool is_parameter = false;        // else a state of the optimizer
+  bool is_divided = false;          // else every rank stores the whole
+  std::int64_t begin = 0, end = 0;  // the elements that this rank stores
+};
+
 struct ProgramOptions {
   CompileOptions compile = {};                  // how the passes rewrite the graph
   std::optional<AllocatorKind> allocator = {};  // default_allocator(compile.level) without one
@@ -129,8 +141,13 @@ class Program {
   void write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
                     const StopPoint& stop_point = {});
   // Parameters and state after updates. A weight that the compiled program stores in bf16 or fp16 comes rounded.
-  // A parameter of which each rank stores a part (Sharding::parameters) is gathered: all ranks call this together.
+  // A parameter or state of which each rank stores a part is gathered: all ranks call this together.
   HostTensor read_input(std::string_view name) const;
+  // What later runs depend on: write_input() of every whole tensor makes another program go on with the same bits, also
+  // where it divides them differently among ranks. The same names and types on all ranks.
+  std::vector<StatePart> state_parts() const;
+  // Copies the elements that this rank stores of a part of state_parts(), in their type; after synchronize().
+  void read_part(const StatePart& part, std::span<std::byte> into) const;
   // The number of rows of the table that an integer input indexes; empty for other inputs.
   std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()

@@ -154,21 +154,37 @@ HostTensor SafetensorsFile::read(std::string_view name) const {
 
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
                        const std::function<HostTensor(std::size_t)>& tensor,
-                       std::span<const std::pair<std::string, std::string>> metadata) {
+                       std::span<const std::pair<std::string, std::string>> metadata, Checksum* checksum) {
+  HostTensor written;
+  const auto bytes = [&](std::size_t i) -> std::span<const std::byte> {
+    written = tensor(i);
+    if (written.type != declarations[i].type) {
+      throw Error(fmt::format("tensor {} was declared as {}, but its data is {}", quote_name(declarations[i].name),
+                              declarations[i].type.to_string(), written.type.to_string()));
+    }
+    return written.data;
+  };
+  write_tensor_bytes(path, declarations, bytes, metadata, checksum);
+}
+
+void write_tensor_bytes(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
+                        const std::function<std::span<const std::byte>(std::size_t)>& bytes,
+                        std::span<const std::pair<std::string, std::string>> metadata, Checksum* checksum) {
   check_declarations(declarations);
   const std::vector<std::size_t> order = data_order(declarations);
   const std::string header = header_text(declarations, order, metadata);
   const std::uint64_t length = header.size();
   OutputFile file(path);
+  file.count_in(checksum);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
   for (const std::size_t i : order) {
-    const HostTensor written = tensor(i);
-    if (written.type != declarations[i].type || written.data.size() != written.type.bytes()) {
-      throw Error(fmt::format("tensor {} was declared as {}, but its data is {}", quote_name(declarations[i].name),
-                              declarations[i].type.to_string(), written.type.to_string()));
+    const std::span<const std::byte> written = bytes(i);
+    if (written.size() != declarations[i].type.bytes()) {
+      throw Error(fmt::format("tensor {} was declared as {}, but its data has {} bytes",
+                              quote_name(declarations[i].name), declarations[i].type.to_string(), written.size()));
     }
-    file.write(written.data);
+    file.write(written);
   }
   file.commit();
 }

@@ -69,11 +69,18 @@ struct TensorDeclaration {
 };
 
 // Writes a whole file, or none if it fails. tensor(i) returns the data of declarations[i] and is called once for each
-// i, the widest dtypes first (which aligns every tensor), so that one tensor at a time is in memory. Throws Error for a
+// i, the widest dtypes first (which aligns every tensor), so that one tensor at a time is in memory. The checksum, if
+// given, is that of the file. Throws Error for a
 // repeated or reserved name, a name that is not UTF-8, a tensor of another type than declared, and a file that cannot
 // be written.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
                        const std::function<HostTensor(std::size_t)>& tensor,
-                       std::span<const std::pair<std::string, std::string>> metadata = {});
+                       std::span<const std::pair<std::string, std::string>> metadata = {},
+                       Checksum* checksum = nullptr);
+// The same of bytes that the caller has: those of declarations[i] are read before bytes() is called again.
+void write_tensor_bytes(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
+                        const std::function<std::span<const std::byte>(std::size_t)>& bytes,
+                        std::span<const std::pair<std::string, std::string>> metadata = {},
+                        Checksum* checksum = nullptr);
 
 }  // namespace ridgepoint

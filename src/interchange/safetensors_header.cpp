@@ -170,7 +170,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 TensorType type_of(const RawEntry& raw) {
   const std::optional<DType> dtype = kSafetensorsDTypes.find(*raw.dtype);
   if (!dtype) {
-    throw Error(fmt::format("tensor {} has dtype {}; this library reads F64, F32, BF16, F16, I64, I32 and BOOL",
+    throw Error(fmt::format("tensor {} has dtype {}; this library reads F64, F32, BF16, F16, I64, I32, BOOL, I8 and U8",
                             quote_name(raw.name), quote_name(*raw.dtype)));
   }
   std::vector<Dim> dims;

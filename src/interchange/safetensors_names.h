@@ -12,7 +12,9 @@ namespace ridgepoint {
 
 inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
 
-inline constexpr auto kSafetensorsDTypes = enum_names<DType>("F64", "F32", "BF16", "F16", "I64", "I32", "BOOL");
+// Codes of 8 bits are integers to other programs.
+inline constexpr auto kSafetensorsDTypes =
+    enum_names<DType>("F64", "F32", "BF16", "F16", "I64", "I32", "BOOL", "I8", "U8");
 
 // A name in quotes, shortened if very long, with control characters replaced: it comes from a file that may be
 // malicious, and a terminal shows it.

@@ -69,11 +69,6 @@ void lay_parts(Node& input, std::span<const std::string> names, std::vector<std:
   input.attributes.set(kRows, std::move(rows));
 }
 
-void clear_parts(Node& input) {
-  input.attributes.erase(kParts);
-  input.attributes.erase(kRows);
-}
-
 std::vector<std::int64_t> part_rows(const Node& input) {
   return input.attributes.get_or<std::vector<std::int64_t>>(kRows, {});
 }

@@ -22,10 +22,10 @@ inline constexpr std::string_view kDeclaredDType = "declared_dtype";
 inline constexpr std::string_view kPartOf = "part_of";
 inline constexpr std::string_view kPart = "part";
 
-// The attribute of a parameter that is stored in one dimension, with zeros behind its elements, or of which a rank
-// stores only the part kPart of them: the sizes of the whole.
+// The attribute of a parameter or state that is stored in one dimension, with zeros behind its elements, or of which a
+// rank stores only the part kPart of them: the sizes of the whole.
 inline constexpr std::string_view kDeclaredShape = "declared_shape";
-// Whether a rank stores a part of the parameter only.
+// Whether a rank stores a part of the input only.
 bool is_divided(const Node& input);
 
 // The attribute of a parameter without a gradient, where it is true.
@@ -48,8 +48,6 @@ std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input);
 // Makes an input store tensors of these names one after another along its first dimension; `rows` are their sizes
 // along it. The names must not contain a comma.
 void lay_parts(Node& input, std::span<const std::string> names, std::vector<std::int64_t> rows);
-// Undoes lay_parts(): the input stores one tensor of its own name.
-void clear_parts(Node& input);
 // The sizes along the first dimension that lay_parts() set; empty for another input.
 std::vector<std::int64_t> part_rows(const Node& input);
 

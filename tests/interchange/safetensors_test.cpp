@@ -214,7 +214,7 @@ const HostileHeader kHostileHeaders[] = {
     {"dtype_not_text", R"({"x":{"dtype":4}})", 0, "has a number where a string"},
     {"shape_not_a_list", R"({"x":{"shape":"4"}})", 0, "has a string where a list"},
     {"unknown_dtype", one_tensor("F8_E4M3", "[1]", "[0,1]"), 1, "dtype 'F8_E4M3'"},
-    {"unsigned_bytes", one_tensor("U8", "[1]", "[0,1]"), 1, "dtype 'U8'"},
+    {"unsigned_words", one_tensor("U16", "[1]", "[0,2]"), 2, "dtype 'U16'"},
     {"negative_dimension", one_tensor("F32", "[-1]", "[0,4]"), 4, "negative"},
     {"fraction", one_tensor("F32", "[1.0]", "[0,4]"), 4, "not a 64-bit integer"},
     {"integer_past_64_bits", one_tensor("F32", "[18446744073709551616]", "[0,4]"), 4, "not a 64-bit integer"},

@@ -89,6 +89,15 @@ class CudaDevice : public Device {
                 "copy from the GPU");
     context_.synchronize();
   }
+  std::shared_ptr<void> lock_pages(std::span<std::byte> host) override {
+    if (host.empty()) return nullptr;
+    const CudaContext::Scope scope(context_);
+    if (context_.driver().cuMemHostRegister_v2(host.data(), host.size(), 0) != cuda::CUDA_SUCCESS) return nullptr;
+    return {static_cast<void*>(host.data()), [this](void* memory) {
+              const CudaContext::Scope within(context_);
+              context_.driver().cuMemHostUnregister(memory);
+            }};
+  }
   void fill_zero(void* device_address, std::size_t bytes) override { context_.fill_zero(device_address, bytes); }
   void fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
                    std::uint64_t stream, const StopPoint& /*stop_point*/) override {

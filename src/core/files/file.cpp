@@ -20,6 +20,9 @@ namespace {
 // Linux transfers at most 2 GiB in one read or write.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
 
+// Large files go to the disk in pieces of this size while the next piece is prepared.
+constexpr std::size_t kSentBytes = std::size_t{32} << 20;
+
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
@@ -176,11 +179,22 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const std::size_t wanted = std::min(bytes.size(), kMaxTransferBytes);
+    const std::size_t wanted = std::min(bytes.size(), kSentBytes);
     const ssize_t put = uninterrupted([&] { return ::write(descriptor_.number(), bytes.data(), wanted); });
     if (put < 0) fail_writing(path_, errno);
+    if (checksum_ != nullptr) checksum_->add(bytes.first(static_cast<std::size_t>(put)));
     bytes = bytes.subspan(static_cast<std::size_t>(put));
+    unsent_bytes_ += static_cast<std::uint64_t>(put);
+    if (unsent_bytes_ >= kSentBytes) begin_sending();
   }
+}
+
+// The disk begins at once what fsync() would wait for in the end.
+void OutputFile::begin_sending() {
+#ifdef SYNC_FILE_RANGE_WRITE
+  if (!temporary_.empty()) ::sync_file_range(descriptor_.number(), 0, 0, SYNC_FILE_RANGE_WRITE);
+#endif
+  unsent_bytes_ = 0;
 }
 
 void OutputFile::commit() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/files/checksum.h"
 #include "core/files/system_call.h"
 
 namespace ridgepoint {
@@ -52,16 +53,21 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  // The checksum of what is written after this call, until commit(); null ends it.
+  void count_in(Checksum* checksum) { checksum_ = checksum; }
   // Syncs and renames; the last call on this object. Throws Error and leaves the target unchanged.
   void commit();
 
  private:
   void open_temporary();
+  void begin_sending();
 
   std::filesystem::path path_;       // as the caller named it, for messages
   std::filesystem::path target_;     // links resolved
   std::filesystem::path temporary_;  // empty when writing directly
   Descriptor descriptor_;
+  Checksum* checksum_ = nullptr;
+  std::uint64_t unsent_bytes_ = 0;  // that the system may hold back before it writes them to the disk
 };
 
 // Replaces the file at `path` atomically.

@@ -260,9 +260,8 @@ class OptimizerSharder {
 
   // A state has an element for each of the parameter's, or for so many of them.
   Value shard_state(Value state, std::int64_t elements_of_parameter, std::int64_t part) {
-    const TensorType type = graph_.type(state);
-    graph_.set_type(state, {type.dtype, Shape{part / (elements_of_parameter / type.elements())}});
-    clear_parts(graph_.node(graph_.producer(state)));
+    store_flat(graph_, state, part / (elements_of_parameter / graph_.type(state).elements()));
+    graph_.node(graph_.producer(state)).attributes.set(kPart, options_.parallel.rank);
     return state;
   }
 

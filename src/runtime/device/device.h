@@ -134,6 +134,9 @@ class Device : public DeviceMemory, public KernelChoices {
 
   virtual void copy_to_device(void* device_address, const void* host, std::size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device_address, std::size_t bytes) = 0;
+  // Keeps host memory at its physical address until the result is destroyed, so that copies have the full speed of the
+  // connection. Null where that does not help or is refused; copies work all the same.
+  virtual std::shared_ptr<void> lock_pages(std::span<std::byte> /*host*/) { return nullptr; }
   virtual void fill_zero(void* device_address, std::size_t bytes) = 0;
   // Sets `count` elements of a floating dtype to the values of a random stream (core/random/random_values.h), rounded
   // from fp32: the same values on every device. By default, the host makes and copies them.

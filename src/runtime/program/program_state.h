@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,8 @@ struct Program::Implementation {
     std::int64_t first_in_store = 0;
   };
   std::vector<Overlap> overlaps(const InputSlot& slot) const;
+  // Of a slot's stores: the one in the type of the tensor, else the first.
+  const Store& exact_store(const InputSlot& slot) const;
   static bool is_whole(const Overlap& overlap, const StoredTensor& tensor);
 
   // Writes what a store has of the tensor.

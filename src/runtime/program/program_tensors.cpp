@@ -101,6 +101,13 @@ std::vector<Program::Implementation::Overlap> Program::Implementation::overlaps(
   return found;
 }
 
+const Program::Implementation::Store& Program::Implementation::exact_store(const InputSlot& slot) const {
+  const std::vector<Store>& stores = source->stores.at(slot.value);
+  const auto exact = std::ranges::find_if(
+      stores, [&](const Store& store) { return graph.type(store.value).dtype == slot.tensor.type.dtype; });
+  return exact != stores.end() ? *exact : stores.front();
+}
+
 bool Program::Implementation::is_whole(const Overlap& overlap, const StoredTensor& tensor) {
   return overlap.end - overlap.begin == tensor.type.elements();
 }
@@ -207,6 +214,39 @@ void Program::write_random(std::string_view name, const TruncatedNormal& distrib
   }
   for (const Implementation::Overlap& overlap : self.overlaps(slot))
     self.write_random(overlap, stored, distribution, seed, stop_point);
+}
+
+std::vector<StatePart> Program::state_parts() const {
+  const Implementation& self = *implementation_;
+  std::vector<StatePart> parts;
+  for (const Implementation::InputSlot& slot : self.source->inputs) {
+    const Node& node = self.graph.producer_node(slot.value);
+    const bool is_parameter = input_role(node) == Role::parameter;
+    const bool is_copy = node.attributes.contains(kCopyOf) || node.attributes.contains(kPartOf);
+    if (!is_parameter && (input_role(node) != Role::state || is_copy)) continue;
+    const Implementation::Store& store = self.exact_store(slot);
+    const std::int64_t first = slot.tensor.first_element, count = slot.tensor.type.elements();
+    StatePart part{.name = slot.tensor.name,
+                   .type = slot.tensor.type,
+                   .stored = self.graph.type(store.value).dtype,
+                   .is_parameter = is_parameter,
+                   .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart)};
+    part.begin = std::clamp<std::int64_t>(store.first_element - first, 0, count);
+    part.end = std::clamp<std::int64_t>(store.first_element + store.elements - first, 0, count);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void Program::read_part(const StatePart& part, std::span<std::byte> into) const {
+  const Implementation& self = *implementation_;
+  if (part.begin == part.end) return;
+  const Implementation::InputSlot& slot = self.find_input(part.name);
+  const Implementation::Store& store = self.exact_store(slot);
+  const std::int64_t first = slot.tensor.first_element + part.begin - store.first_element;
+  if (into.size() != static_cast<std::size_t>(part.end - part.begin) * size_bytes(part.stored))
+    throw Error("the memory for '" + part.name + "' has not the size of its part", ErrorKind::usage);
+  self.device->copy_to_host(into.data(), self.element(store.value, first), into.size());
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {

@@ -1,7 +1,8 @@
 // Checkpoints of a training run: folders FOLDER/step-000000100 that appear whole or not at all.
 //
-//   manifest.json                          step, place in the data, what the run was asked for, files and their checksums
-//   model.safetensors, config.json         the parameters, as transformers loads them; a workload that is no Transformer
+//   manifest.json                          step, place in the data, what the run was asked for, files and their
+//   checksums model.safetensors, config.json         the parameters, as transformers loads them; a workload that is no
+//   Transformer
 //                                          has no config.json, and its parameters have this program's names
 //   adapters.safetensors                   parameters of adapters, where there are any
 //   optimizer.safetensors                  the states, such as moments and the loss scale; on several ranks
@@ -13,6 +14,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +48,8 @@ struct CheckpointOptions {
   KeepRule keep = {};
   ProcessGroup* group = nullptr;             // null for one rank; all ranks see the same folder
   const TransformerConfig* model = nullptr;  // of the workload (Workload::transformer()); null for another workload
+  // Called in the writing thread before each change to the disk. What it throws fails the write as a full disk does.
+  std::function<void(const std::string& change)> before_change = {};
 };
 
 // Writes the checkpoints of one program in a thread of its own, beside the steps that follow. All ranks call all

@@ -180,6 +180,7 @@ struct CUDA_MEMCPY3D {  // version 2
   F(cuMemAlloc_v2, CUdeviceptr* address, std::size_t bytes) \
   F(cuMemFree_v2, CUdeviceptr address) \
   F(cuMemHostRegister_v2, void* memory, std::size_t bytes, unsigned flags) \
+  F(cuMemHostUnregister, void* memory) \
   F(cuMemHostGetDevicePointer_v2, CUdeviceptr* address, void* memory, unsigned flags) \
   F(cuMemcpyHtoDAsync_v2, CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) \
   F(cuMemcpyDtoHAsync_v2, void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) \

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "interchange/huggingface/weights/stored_weights.h"
@@ -52,6 +54,33 @@ class ModelWeights {
 
 // Whether the file has the names of a Hugging Face model rather than this program's.
 bool has_foreign_names(const TensorFiles& files);
+
+// The tensors of the model's files, made of the parameters and constants of this program one at a time.
+class ModelTensors {
+ public:
+  // `value` returns a parameter or constant in fp32; it is called for those with experts more than once. A tensor is in
+  // the type that `stored` has for all of its parts, else in fp32. What they refer to must outlive the object.
+  using Value = std::function<HostTensor(const ParameterDeclaration&)>;
+  using StoredType = std::function<DType(const std::string& parameter)>;
+  ModelTensors(const TransformerConfig& config, Value value, StoredType stored = {});
+  ~ModelTensors();
+
+  const std::vector<TensorDeclaration>& declarations() const { return declarations_; }
+  const std::vector<ParameterDeclaration>& constants() const { return constants_; }
+  bool contains(const std::string& parameter) const;
+  HostTensor value(std::size_t tensor);
+
+ private:
+  class RecentValues;
+
+  std::vector<StoredWeight> weights_;
+  std::vector<ParameterDeclaration> constants_;
+  std::vector<TensorDeclaration> declarations_;
+  std::unique_ptr<RecentValues> values_;
+};
+
+// transformers refuses a file without this entry.
+inline constexpr std::pair<const char*, const char*> kTorchFormat = {"format", "pt"};
 
 inline constexpr std::uint64_t kMaxShardBytes = 5'000'000'000;
 

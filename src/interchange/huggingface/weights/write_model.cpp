@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <set>
+#include <unordered_map>
 
 #include "core/files/file.h"
 #include "interchange/huggingface/model_config.h"
@@ -13,60 +15,17 @@
 namespace ridgepoint {
 namespace {
 
-using ParameterValue = std::function<HostTensor(const ParameterDeclaration&)>;
-
-// The newest parameters: the tensors of experts need the same three again and again.
-class RecentValues {
- public:
-  RecentValues(const std::vector<StoredWeight>& weights, const ParameterValue& value) : value_(value) {
-    for (const bool constants : {false, true}) {
-      for (ParameterDeclaration& one : parameters_of(weights, constants)) declarations_.emplace(one.name, one.type);
-    }
-  }
-
-  const HostTensor& get(const std::string& parameter) {
-    for (const auto& [name, tensor] : recent_) {
-      if (name == parameter) return tensor;
-    }
-    constexpr std::size_t kMostKept = 3;
-    if (recent_.size() == kMostKept) recent_.pop_front();
-    return recent_.emplace_back(parameter, value_({parameter, declarations_.at(parameter)})).second;
-  }
-
- private:
-  const ParameterValue& value_;
-  std::unordered_map<std::string, TensorType> declarations_;
-  std::deque<std::pair<std::string, HostTensor>> recent_;
-};
-
-TensorType type_of(const StoredWeight& weight) {
-  return {weight.has_integers ? DType::int64 : DType::fp32, weight.shape};
-}
-
-HostTensor stored_value(const StoredWeight& weight, RecentValues& values) {
-  HostTensor stored(TensorType{DType::fp32, weight.shape});
-  for (std::size_t part = 0; part < weight.parts.size(); ++part)
-    WeightRows(weight, part).write(values.get(weight.parts[part].parameter), stored);
-  if (!weight.has_integers) return stored;
-  HostTensor numbers(type_of(weight));
-  std::ranges::transform(stored.as<float>(), numbers.as<std::int64_t>().begin(),
-                         [](float number) { return static_cast<std::int64_t>(number); });
-  return numbers;
-}
-
-std::uint64_t bytes_of(const StoredWeight& weight) { return type_of(weight).bytes(); }
-
 // Consecutive tensors that take at most the limit together; a larger one has a shard of its own.
-std::vector<std::vector<std::size_t>> shards_of(const std::vector<StoredWeight>& weights, std::uint64_t limit) {
+std::vector<std::vector<std::size_t>> shards_of(const std::vector<TensorDeclaration>& tensors, std::uint64_t limit) {
   std::vector<std::vector<std::size_t>> shards(1);
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (bytes > 0 && bytes + bytes_of(weights[i]) > limit) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (bytes > 0 && bytes + tensors[i].type.bytes() > limit) {
       shards.emplace_back();
       bytes = 0;
     }
     shards.back().push_back(i);
-    bytes += bytes_of(weights[i]);
+    bytes += tensors[i].type.bytes();
   }
   return shards;
 }
@@ -82,14 +41,69 @@ void make_empty_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-void write_model(const std::filesystem::path& folder, const TransformerConfig& config, const ParameterValue& value,
+// The newest parameters: the tensors of experts need the same three again and again.
+class ModelTensors::RecentValues {
+ public:
+  RecentValues(const std::vector<StoredWeight>& weights, Value value) : value_(std::move(value)) {
+    for (const bool constants : {false, true}) {
+      for (ParameterDeclaration& one : parameters_of(weights, constants)) declarations_.emplace(one.name, one.type);
+    }
+  }
+
+  bool contains(const std::string& parameter) const { return declarations_.contains(parameter); }
+
+  const HostTensor& get(const std::string& parameter) {
+    for (const auto& [name, tensor] : recent_) {
+      if (name == parameter) return tensor;
+    }
+    constexpr std::size_t kMostKept = 3;
+    if (recent_.size() == kMostKept) recent_.pop_front();
+    return recent_.emplace_back(parameter, value_({parameter, declarations_.at(parameter)})).second;
+  }
+
+ private:
+  Value value_;
+  std::unordered_map<std::string, TensorType> declarations_;
+  std::deque<std::pair<std::string, HostTensor>> recent_;
+};
+
+ModelTensors::ModelTensors(const TransformerConfig& config, Value value, StoredType stored)
+    : weights_(stored_weights(config)),
+      constants_(parameters_of(weights_, true)),
+      values_(std::make_unique<RecentValues>(weights_, std::move(value))) {
+  for (const StoredWeight& weight : weights_) {
+    std::set<DType> types;
+    for (const WeightPart& part : weight.parts) types.insert(stored ? stored(part.parameter) : DType::fp32);
+    const DType of_parts = types.size() == 1 ? *types.begin() : DType::fp32;
+    declarations_.push_back({weight.name, {weight.has_integers ? DType::int64 : of_parts, weight.shape}});
+  }
+}
+
+ModelTensors::~ModelTensors() = default;
+
+bool ModelTensors::contains(const std::string& parameter) const { return values_->contains(parameter); }
+
+HostTensor ModelTensors::value(std::size_t tensor) {
+  const StoredWeight& weight = weights_[tensor];
+  HostTensor stored(TensorType{DType::fp32, weight.shape});
+  for (std::size_t part = 0; part < weight.parts.size(); ++part)
+    WeightRows(weight, part).write(values_->get(weight.parts[part].parameter), stored);
+  const TensorType& type = declarations_[tensor].type;
+  if (type.dtype == DType::fp32) return stored;
+  if (!weight.has_integers) return convert(stored, type.dtype);
+  HostTensor numbers(type);
+  std::ranges::transform(stored.as<float>(), numbers.as<std::int64_t>().begin(),
+                         [](float number) { return static_cast<std::int64_t>(number); });
+  return numbers;
+}
+
+void write_model(const std::filesystem::path& folder, const TransformerConfig& config, const ModelTensors::Value& value,
                  std::uint64_t max_shard_bytes) {
   make_empty_folder(folder);
-  const std::vector<StoredWeight> weights = stored_weights(config);
-  const std::vector<std::vector<std::size_t>> shards = shards_of(weights, max_shard_bytes);
-  RecentValues values(weights, value);
-  // transformers refuses a file without this entry.
-  const std::pair<std::string, std::string> format = {"format", "pt"};
+  ModelTensors tensors(config, value);
+  const std::vector<TensorDeclaration>& all = tensors.declarations();
+  const std::vector<std::vector<std::size_t>> shards = shards_of(all, max_shard_bytes);
+  const std::pair<std::string, std::string> format = kTorchFormat;
   Json index = {{"metadata", {{"total_size", 0}}}, {"weight_map", Json::object()}};
   std::uint64_t total = 0;
   for (std::size_t shard = 0; shard < shards.size(); ++shard) {
@@ -98,12 +112,12 @@ void write_model(const std::filesystem::path& folder, const TransformerConfig& c
                                  : fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards.size());
     std::vector<TensorDeclaration> declarations;
     for (const std::size_t i : shards[shard]) {
-      declarations.push_back({weights[i].name, type_of(weights[i])});
-      index["weight_map"].get_ref<Json::object_t&>().push_back({weights[i].name, file});
-      total += bytes_of(weights[i]);
+      declarations.push_back(all[i]);
+      index["weight_map"].get_ref<Json::object_t&>().push_back({all[i].name, file});
+      total += all[i].type.bytes();
     }
     write_safetensors(
-        folder / file, declarations, [&](std::size_t i) { return stored_value(weights[shards[shard][i]], values); },
+        folder / file, declarations, [&](std::size_t i) { return tensors.value(shards[shard][i]); },
         std::span(&format, 1));
   }
   index["metadata"]["total_size"] = total;

@@ -311,6 +311,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   });
 }
 CUresult cuMemHostRegister_v2(void*, std::size_t, unsigned) { return state(); }
+CUresult cuMemHostUnregister(void*) { return state(); }
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* memory, unsigned) {
   *address = reinterpret_cast<CUdeviceptr>(memory);
   return state();
