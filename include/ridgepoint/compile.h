@@ -105,6 +105,8 @@ struct CompileOptions {
   // Rows of logits (tokens) whose loss and gradient are computed at a time; 0: all. Empty: all, or kLossChunkRows where
   // the logits are a large share of the memory (the pass chunk_loss).
   std::optional<std::int64_t> loss_chunk_rows = {};
+  // The loss has z_loss times the mean square of the log-sum-exps of the logits as well (Chowdhery et al. 2022).
+  double z_loss = 0;
   OptimizerOptions optimizer = {};
   // step: gradients are multiplied by min(1, clip_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does. The
   // norm is that of the gradients of all parameters and ranks, unscaled; the output "gradient_norm" has it.

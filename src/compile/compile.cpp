@@ -55,6 +55,7 @@ void check_training(const CompileOptions& options) {
           "parameters without fp32 master weights need bf16 or fp8, not " + std::string(name(options.precision)));
   const double clip_norm = options.clip_norm.value_or(1);
   require(std::isfinite(clip_norm) && clip_norm > 0, "the norm to which gradients are clipped is greater than 0");
+  require(std::isfinite(options.z_loss) && options.z_loss >= 0, "the factor of the z-loss is at least 0");
   const OptimizerOptions& optimizer = options.optimizer;
   const double momentum = optimizer.find("momentum").value_or(0);
   require(momentum >= 0 && momentum < 1, "the momentum is at least 0 and less than 1");
@@ -68,7 +69,7 @@ constexpr Pass kPipeline[] = {
 #include "passes/pass_list.def"
 #undef RIDGEPOINT_PASS
 };
-constexpr std::size_t kTrainingPasses = 14;
+constexpr std::size_t kTrainingPasses = 15;
 static_assert(kPipeline[kTrainingPasses - 1].name == "unscale_gradients");
 
 // Accepts any pass of the pipeline, because `passes` may be a subset of it.

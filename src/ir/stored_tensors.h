@@ -33,6 +33,11 @@ inline constexpr std::string_view kFrozen = "frozen";
 // The attribute of a parameter without weight decay, where it is true.
 inline constexpr std::string_view kNoDecay = "no_decay";
 
+// The attributes of an integer input that chooses rows of a table by way of other ops: the number of rows, and the
+// index that chooses none.
+inline constexpr std::string_view kIndexedRows = "indexed_rows";
+inline constexpr std::string_view kIgnoredIndex = "ignored_index";
+
 // A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of a
 // divided input, a rank stores those elements that lie in its part.
 struct StoredTensor {

@@ -268,6 +268,9 @@ struct Architecture {
 // Four times as many as any model that was published has.
 inline constexpr std::int64_t kMostLayers = 4096;
 
+// PyTorch's ignore_index.
+inline constexpr std::int64_t kIgnoredTarget = -100;
+
 struct TransformerConfig {
   std::string name = "custom";
   std::int64_t vocab = 10000;
@@ -278,6 +281,8 @@ struct TransformerConfig {
   std::int64_t heads = 0;
   AttentionVariant attention = AttentionVariant::composite;
   Architecture architecture = {};
+  // Whether tokens with the target kIgnoredTarget are left out of the loss, which is the mean over the others.
+  bool ignores_targets = false;
 
   std::int64_t head_size() const { return architecture.head_size > 0 ? architecture.head_size : d_model / heads; }
   std::int64_t kv_heads() const { return architecture.kv_heads > 0 ? architecture.kv_heads : heads; }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/warning.h"
+#include "ir/stored_tensors.h"
 #include "models/experts.h"
 #include "models/mixers.h"
 #include "models/transformer.h"
@@ -649,7 +650,12 @@ class TransformerBuilder {
     const Value targets = input(graph_, "targets", {DType::int64, shape}, Role::data);
     const Value rows = reshape(graph_, targets, {graph_.type(logits).shape.dim(0)});
     Value loss;
-    if (made_of_.is_masked()) {
+    if (config_.ignores_targets) {
+      Attributes& attributes = graph_.node(graph_.producer(targets)).attributes;
+      attributes.set(kIndexedRows, config_.vocab);
+      attributes.set(kIgnoredIndex, kIgnoredTarget);
+    }
+    if (made_of_.is_masked() || config_.ignores_targets) {
       loss = mean_of_asked(logits, rows);
     } else {
       const Value losses = cross_entropy(graph_, logits, rows).first;

@@ -63,6 +63,9 @@ void set_source(Graph& graph, const Source& source);
 // Where this attribute of a composite is true, the composite is decomposed even where the device has a kernel for it.
 inline constexpr const char* kPlainAttribute = "plain";
 
+// The attribute of cross_entropy and its derivative: the factor of the squared log-sum-exp in the loss; 0 without it.
+inline constexpr const char* kZLoss = "z_loss";
+
 // The name of the op, or of the body of a fused node.
 std::string_view operation_name(const Node& node);
 

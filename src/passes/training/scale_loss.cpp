@@ -1,11 +1,26 @@
-// Loss scaling: before differentiation the loss is multiplied by a scale, and behind it the gradients are divided.
+// What is added to the loss: z-loss, and loss scaling. Before differentiation the loss is multiplied by a scale, and
+// behind it the gradients are divided.
 #include <string>
 
 #include "ir/rewriter.h"
+#include "ops/rule.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
 
 namespace ridgepoint {
+
+// Gives every cross-entropy of the loss the square of its log-sum-exps, with the factor options.z_loss.
+bool add_z_loss(Graph& graph, const PassOptions& options) {
+  if (options.z_loss == 0) return false;
+  bool changed = false;
+  for (const NodeId id : graph.order()) {
+    Node& node = graph.node(id);
+    if (node.op != Op::cross_entropy || node.phase != Phase::loss) continue;
+    node.attributes.set(kZLoss, options.z_loss);
+    changed = true;
+  }
+  return changed;
+}
 
 // fp16: multiplies the loss by the state "optimizer.loss_scale" before it is differentiated, so that small gradients do
 // not underflow. The output "loss" is not scaled.

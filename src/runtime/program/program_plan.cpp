@@ -57,6 +57,7 @@ std::map<std::string, std::int64_t> index_bounds(const Graph& graph) {
   std::map<std::string, std::int64_t> by_input;
   for (const NodeId id : graph.inputs()) {
     const Value value = graph.node(id).outputs[0];
+    bound(value, graph.node(id).attributes.get_or(kIndexedRows, std::int64_t{INT64_MAX}));
     if (graph.type(value).dtype == DType::int64) by_input[input_name(graph.node(id))] = bounds[value.id];
   }
   return by_input;
@@ -89,6 +90,7 @@ std::vector<ProgramPlan::Implementation::InputSlot> ProgramPlan::Implementation:
     for (StoredTensor& tensor : stored_tensors(graph, node)) {
       InputSlot slot{std::move(tensor), node.outputs[0]};
       if (const auto bound = bounds.find(slot.tensor.name); bound != bounds.end()) slot.index_bound = bound->second;
+      slot.ignored_index = graph.node(id).attributes.get_or(kIgnoredIndex, std::int64_t{0});
       slots.push_back(std::move(slot));
     }
   }

@@ -26,6 +26,7 @@ struct ProgramPlan::Implementation {
     StoredTensor tensor;
     Value value;
     std::int64_t index_bound = INT64_MAX;  // exclusive; of int64 data
+    std::int64_t ignored_index = 0;        // an index that is allowed whatever the bound; 0: none
   };
 
   // Storage of consecutive elements of an input: all of them, a low copy, or the part of a rank.

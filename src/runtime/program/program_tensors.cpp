@@ -55,12 +55,14 @@ HostTensor read_tensor(Device& device, const TensorLayout& layout, const void* a
   return tensor;
 }
 
-// `bound`: the number of rows of the table that they index.
-void check_indices(const std::string& name, std::span<const std::int64_t> indices, std::int64_t bound) {
+// `bound`: the number of rows of the table that they index. `ignored` is allowed too, unless it is 0.
+void check_indices(const std::string& name, std::span<const std::int64_t> indices, std::int64_t bound,
+                   std::int64_t ignored) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] >= 0 && indices[i] < bound) continue;
+    if ((indices[i] >= 0 && indices[i] < bound) || (ignored != 0 && indices[i] == ignored)) continue;
     throw Error("element " + std::to_string(i) + " of '" + name + "' is " + std::to_string(indices[i]) +
-                    "; indices must be from 0 to " + std::to_string(bound - 1),
+                    "; indices must be from 0 to " + std::to_string(bound - 1) +
+                    (ignored == 0 ? "" : ", or " + std::to_string(ignored)),
                 ErrorKind::usage);
   }
 }
@@ -164,7 +166,8 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
                     tensor.type.to_string(),
                 ErrorKind::usage);
   }
-  if (slot.index_bound != INT64_MAX) check_indices(stored.name, tensor.as<std::int64_t>(), slot.index_bound);
+  if (slot.index_bound != INT64_MAX)
+    check_indices(stored.name, tensor.as<std::int64_t>(), slot.index_bound, slot.ignored_index);
   for (const Implementation::Overlap& overlap : self.overlaps(slot)) {
     if (self.is_whole(overlap, stored)) {
       self.write(overlap.value, tensor, overlap.first_in_store);
@@ -184,7 +187,8 @@ bool Program::bind_input(std::string_view name, const void* memory) {
   if (!is_only_read || !is_stored_as_it_is || !has_memory_of_host(*self.device)) return false;
   const auto elements = static_cast<std::size_t>(slot.tensor.type.elements());
   if (memory != nullptr && slot.index_bound != INT64_MAX)
-    check_indices(slot.tensor.name, {static_cast<const std::int64_t*>(memory), elements}, slot.index_bound);
+    check_indices(slot.tensor.name, {static_cast<const std::int64_t*>(memory), elements}, slot.index_bound,
+                  slot.ignored_index);
   // Kernels do not write to data.
   self.executor.bind(operand.buffer, static_cast<std::byte*>(const_cast<void*>(memory)));  // NOLINT
   return true;

@@ -113,6 +113,15 @@ void add_norms(OpCases& cases) {
 
 void add_cross_entropy(OpCases& cases) {
   cases
+      .add_case(Op::cross_entropy, "z_loss",
+                graph_of({Shape{6, 37}},
+                         [](Graph& g, const Values& x) {
+                           const NodeId made = make_node(g, Op::cross_entropy, {x[0], x[1]}, {{"z_loss", 0.1}});
+                           return Values{g.node(made).outputs[0]};
+                         },
+                         {Shape{6}}))
+      .index_bound = 37;
+  cases
       .add_case(
           Op::cross_entropy, "",
           graph_of({Shape{6, 37}}, [](Graph& g, const Values& x) { return Values{cross_entropy(g, x[0], x[1]).first}; },
@@ -127,20 +136,23 @@ void add_cross_entropy(OpCases& cases) {
                          },
                          {Shape{6}}))
       .index_bound = 700;
-  cases
-      .add_case(Op::cross_entropy_backward, "",
-                graph_of({Shape{6}, Shape{6, 37}, Shape{6}},
-                         [](Graph& g, const Values& x) {
-                           const DType wide = accumulator(g.type(x[1]).dtype);
-                           const auto widened = [&](Value row) {
-                             return g.type(row).dtype == wide ? row : cast(g, row, wide);
-                           };
-                           return Values{g.node(make_node(g, Op::cross_entropy_backward,
-                                                          {widened(x[0]), x[1], x[3], widened(x[2])}))
-                                             .outputs[0]};
-                         },
-                         {Shape{6}}))
-      .index_bound = 37;
+  for (const double z : {0.0, 0.1}) {
+    cases
+        .add_case(Op::cross_entropy_backward, z == 0 ? "" : "z_loss",
+                  graph_of({Shape{6}, Shape{6, 37}, Shape{6}},
+                           [z](Graph& g, const Values& x) {
+                             const Attributes attributes = z == 0 ? Attributes() : Attributes{{"z_loss", z}};
+                             const DType wide = accumulator(g.type(x[1]).dtype);
+                             const auto widened = [&](Value row) {
+                               return g.type(row).dtype == wide ? row : cast(g, row, wide);
+                             };
+                             return Values{g.node(make_node(g, Op::cross_entropy_backward,
+                                                            {widened(x[0]), x[1], x[3], widened(x[2])}, attributes))
+                                               .outputs[0]};
+                           },
+                           {Shape{6}}))
+        .index_bound = 37;
+  }
 }
 
 }  // namespace ridgepoint::testing

@@ -6,6 +6,7 @@
 #include "backends/cuda/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"
+#include "ops/rule.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -18,10 +19,13 @@ unsigned rows_of(const TensorLayout& logits) {
   return static_cast<unsigned>(checked_int(logits.shape[0], "the number of rows of a cross-entropy"));
 }
 
+float z_loss_of(const KernelSpec& spec) { return static_cast<float>(spec.node.attributes.get_or(kZLoss, 0.0)); }
+
 class CrossEntropyForward : public Kernel {
  public:
   CrossEntropyForward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : vocabulary_(vocabulary_of(spec.inputs[0])),
+        z_loss_(z_loss_of(spec)),
         kernel_(context, variant.image, variant.entry,
                 {.grid_x = rows_of(spec.inputs[0]), .block_x = static_cast<unsigned>(variant.tiling.threads)}) {}
 
@@ -29,11 +33,13 @@ class CrossEntropyForward : public Kernel {
 
   void launch(const LaunchArguments& arguments) override {
     if (kernel_.is_empty()) return;
-    kernel_.launch(arguments.inputs[0], arguments.inputs[1], arguments.outputs[0], arguments.outputs[1], vocabulary_);
+    kernel_.launch(arguments.inputs[0], arguments.inputs[1], arguments.outputs[0], arguments.outputs[1], vocabulary_,
+                   z_loss_);
   }
 
  private:
   int vocabulary_;
+  float z_loss_;
   Launchable kernel_;
 };
 
@@ -41,6 +47,7 @@ class CrossEntropyBackward : public Kernel {
  public:
   CrossEntropyBackward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : vocabulary_(vocabulary_of(spec.inputs[1])),
+        z_loss_(z_loss_of(spec)),
         gradient_stride_(spec.inputs[0].strides[0]),
         every_gradient_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))),
         kernel_(context, variant.image, variant.entry,
@@ -53,11 +60,13 @@ class CrossEntropyBackward : public Kernel {
   void launch(const LaunchArguments& arguments) override {
     if (kernel_.is_empty()) return;
     void* const* in = arguments.inputs;
-    kernel_.launch(in[0], in[1], in[2], in[3], arguments.outputs[0], gradient_stride_, every_gradient_, vocabulary_);
+    kernel_.launch(in[0], in[1], in[2], in[3], arguments.outputs[0], gradient_stride_, every_gradient_, vocabulary_,
+                   z_loss_);
   }
 
  private:
   int vocabulary_;
+  float z_loss_;
   std::int64_t gradient_stride_;
   float every_gradient_;  // the value if the gradient is an immediate
   Launchable kernel_;

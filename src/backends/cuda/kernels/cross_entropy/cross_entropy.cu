@@ -1,7 +1,7 @@
 // Cross-entropy of logits [rows, vocabulary] with targets [rows] (src/ops/rules/cross_entropy.cpp): for each row the
 // log-sum-exp minus the target's logit, in fp32. The logits are read once: the sum is rescaled when the maximum grows
-// (Milakov & Gimelshein 2018). A target outside the vocabulary gives a NaN loss.
-// grid (rows), block (256)
+// (Milakov & Gimelshein 2018). A target outside the vocabulary gives a NaN loss. The loss has z_loss times the square
+// of the log-sum-exp as well. grid (rows), block (256)
 #include <math_constants.h>
 
 #include "backends/cuda/device/aligned_row.cuh"
@@ -88,7 +88,7 @@ __device__ __forceinline__ ScaledSum sum_row(const AlignedRow<T>& row, const T* 
 template <typename T>
 __device__ __forceinline__ void compute_row(const T* __restrict__ logits, const long long* __restrict__ targets,
                                             float* __restrict__ losses, float* __restrict__ log_sum_exps,
-                                            int vocabulary) {
+                                            int vocabulary, float z_loss) {
   __shared__ ScaledSum warps[kBlockWarps];
   const T* row = logits + static_cast<long long>(blockIdx.x) * vocabulary;
   const ScaledSum own = merge_warp(sum_row(AlignedRow<T>(row, vocabulary), row));
@@ -100,17 +100,18 @@ __device__ __forceinline__ void compute_row(const T* __restrict__ logits, const 
   const float log_sum_exp = all.maximum + logf(all.sum);
   const long long target = targets[blockIdx.x];
   const bool inside = target >= 0 && target < vocabulary;
-  losses[blockIdx.x] = inside ? log_sum_exp - convert_to<float>(row[target]) : CUDART_NAN_F;
+  const float loss = inside ? log_sum_exp - convert_to<float>(row[target]) : CUDART_NAN_F;
+  losses[blockIdx.x] = z_loss == 0.0F ? loss : loss + z_loss * log_sum_exp * log_sum_exp;
   log_sum_exps[blockIdx.x] = log_sum_exp;
 }
 
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-#define RIDGEPOINT_CROSS_ENTROPY(dtype, T)                                                             \
-  extern "C" __global__ void __launch_bounds__(256) cross_entropy_forward_block_row_##dtype(           \
-      const T* logits, const long long* targets, float* losses, float* log_sum_exps, int vocabulary) { \
-    ridgepoint::cuda::compute_row<T>(logits, targets, losses, log_sum_exps, vocabulary);               \
+#define RIDGEPOINT_CROSS_ENTROPY(dtype, T)                                                                           \
+  extern "C" __global__ void __launch_bounds__(256) cross_entropy_forward_block_row_##dtype(                         \
+      const T* logits, const long long* targets, float* losses, float* log_sum_exps, int vocabulary, float z_loss) { \
+    ridgepoint::cuda::compute_row<T>(logits, targets, losses, log_sum_exps, vocabulary, z_loss);                     \
   }
 
 RIDGEPOINT_CROSS_ENTROPY(fp32, float)

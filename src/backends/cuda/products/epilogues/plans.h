@@ -54,6 +54,7 @@ class SwigluPlan final : public EpiloguePlan {
 // logits [T,V] = x w, and the cross-entropy of each row with its target. Operands are x, w and the targets.
 struct CrossEntropyEpilogue {
   MatrixProduct product;
+  double z_loss = 0;  // of the attribute of cross_entropy
   // The results; logits and log_sum_exps are absent where nothing else reads them.
   std::optional<std::size_t> logits = {};
   std::size_t losses = 0;

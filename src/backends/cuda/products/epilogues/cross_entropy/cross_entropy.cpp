@@ -9,6 +9,7 @@
 #include "backends/cuda/products/epilogues/cross_entropy/parameters.h"
 #include "backends/cuda/products/epilogues/fused_product.h"
 #include "core/rounding.h"
+#include "ops/rule.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -37,6 +38,7 @@ std::optional<CrossEntropyEpilogue> cross_entropy_of(const FusedBody& body) {
   const std::optional<Match> found = match(body.graph, {{losses}, {logits, log_sum_exps}});
   if (!found) return std::nullopt;
   return CrossEntropyEpilogue{.product = *product,
+                              .z_loss = found->node(losses).attributes.get_or(kZLoss, 0.0),
                               .logits = found->find_result(logits),
                               .losses = found->result(losses),
                               .log_sum_exps = found->find_result(log_sum_exps)};
@@ -117,6 +119,7 @@ EpilogueLaunch CrossEntropyPlan::finish(const EpilogueTiling& tiling) const {
   parameters.rows = static_cast<int>(epilogue_.product.m);
   parameters.parts_of_row = static_cast<int>(parts_of_row(tiling));
   parameters.vocabulary = static_cast<int>(epilogue_.product.n);
+  parameters.z_loss = static_cast<float>(epilogue_.z_loss);
   launch.parameters = EpilogueLaunch::Parameters(parameters);
   launch.fields = {
       {offsetof(P, target_logits), Of::workspace, 0, 0, std::nullopt},

@@ -10,8 +10,8 @@
 #include <math_constants.h>
 
 #include "backends/cuda/device/exponential.cuh"
-#include "backends/cuda/products/low_matmul/low_matmul.cuh"
 #include "backends/cuda/products/epilogues/cross_entropy/parameters.h"
+#include "backends/cuda/products/low_matmul/low_matmul.cuh"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -177,7 +177,8 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyFinish& p) {
   const float log_sum_exp = own.maximum + logf(own.sum);
   const long long target = p.targets[row];
   const bool is_inside = target >= 0 && target < p.vocabulary;
-  p.losses[row] = is_inside ? log_sum_exp - p.target_logits[row] : CUDART_NAN_F;
+  const float loss = is_inside ? log_sum_exp - p.target_logits[row] : CUDART_NAN_F;
+  p.losses[row] = p.z_loss == 0.0F ? loss : loss + p.z_loss * log_sum_exp * log_sum_exp;
   if (p.log_sum_exps != nullptr) p.log_sum_exps[row] = log_sum_exp;
 }
 
@@ -188,7 +189,7 @@ __device__ __forceinline__ void finish_rows(const CrossEntropyFinish& p) {
   extern "C" __global__ void __cluster_dims__(rows* columns, 1, 1) __launch_bounds__(LowMatmulTiling::kThreads, 1) \
       fused_cross_entropy_##name(const __grid_constant__ CrossEntropyMatmul p) {                                   \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::k>;                   \
-    run<T>(p.product, CrossEntropyEpilogue<T>{p});                                                                    \
+    run<T>(p.product, CrossEntropyEpilogue<T>{p});                                                                 \
   }
 #define RIDGEPOINT_CROSS_ENTROPY_MATMULS(dtype, element)                        \
   RIDGEPOINT_CROSS_ENTROPY_MATMUL(128x128_2x1_##dtype, element, 128, 128, 2, 1) \

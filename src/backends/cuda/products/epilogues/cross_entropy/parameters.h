@@ -30,6 +30,7 @@ struct CrossEntropyFinish {
   std::int32_t rows = 0;
   std::int32_t parts_of_row = 0;
   std::int32_t vocabulary = 0;
+  float z_loss = 0;  // the factor of the squared log-sum-exp
 
   static constexpr int kThreads = 256;
   static constexpr int kRows = 32;  // of a block
