@@ -20,7 +20,9 @@ namespace {
 // Linux transfers at most 2 GiB in one read or write.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
 
-// Large files go to the disk in pieces of this size while the next piece is prepared.
+// A piece that is written at once stays in the processor's cache for its checksum.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+// Large files go to the disk in steps of this size while the next ones are prepared.
 constexpr std::size_t kSentBytes = std::size_t{32} << 20;
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
@@ -179,7 +181,7 @@ OutputFile::~OutputFile() {
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const std::size_t wanted = std::min(bytes.size(), kSentBytes);
+    const std::size_t wanted = std::min(bytes.size(), kPieceBytes);
     const ssize_t put = uninterrupted([&] { return ::write(descriptor_.number(), bytes.data(), wanted); });
     if (put < 0) fail_writing(path_, errno);
     if (checksum_ != nullptr) checksum_->add(bytes.first(static_cast<std::size_t>(put)));

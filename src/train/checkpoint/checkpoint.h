@@ -59,7 +59,7 @@ class CheckpointWriter {
   // Removes what a killed run left half written. Keeps a reference to the program, and memory for a copy of its state.
   // Throws Error if the folder cannot be made or another run writes to it.
   CheckpointWriter(Program& program, CheckpointOptions options);
-  // Waits for the last write.
+  // Waits for the last write; on several ranks, finish() must have been called, else that write may fail.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;

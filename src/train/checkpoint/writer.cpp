@@ -311,7 +311,10 @@ class CheckpointWriter::Implementation {
           *options_.model,
           [&](const ParameterDeclaration& one) {
             const auto found = parameters.find(one.name);
-            if (found != parameters.end()) return convert(whole(*found->second), DType::fp32);
+            if (found != parameters.end()) {
+              HostTensor value = whole(*found->second);
+              return value.type.dtype == DType::fp32 ? value : convert(value, DType::fp32);
+            }
             const auto constant = constants_.find(one.name);
             if (constant == constants_.end()) throw Error(fmt::format("the program has no '{}'", one.name));
             return constant->second;

@@ -31,10 +31,16 @@ void WeightRows::each(const Move& move) const {
     const std::int64_t begin = (expert + std::max<std::int64_t>(part_.expert, 0)) * own + part_.first * width;
     for (std::int64_t row = 0; row < part_.rows; ++row) {
       const std::int64_t place = stored_row(part_, row);
+      if (!weight_.is_transposed && part_.column_heads == 0) {
+        move(static_cast<std::size_t>(begin + row * width), static_cast<std::size_t>(expert * stored + place * width),
+             width);
+        continue;
+      }
       for (std::int64_t column = 0; column < width; ++column) {
         move(static_cast<std::size_t>(begin + row * width + column),
              static_cast<std::size_t>(expert * stored + place * row_stride +
-                                      stored_column(part_, column) * column_stride));
+                                      stored_column(part_, column) * column_stride),
+             1);
       }
     }
   }
@@ -43,13 +49,17 @@ void WeightRows::each(const Move& move) const {
 void WeightRows::read(const HostTensor& stored, HostTensor& parameter) const {
   const std::span<const float> from = stored.as<float>();
   const std::span<float> to = parameter.as<float>();
-  each([&](std::size_t ours, std::size_t file) { to[ours] = from[file]; });
+  each([&](std::size_t ours, std::size_t file, std::int64_t count) {
+    std::copy_n(from.subspan(file).begin(), count, to.subspan(ours).begin());
+  });
 }
 
 void WeightRows::write(const HostTensor& parameter, HostTensor& stored) const {
   const std::span<const float> from = parameter.as<float>();
   const std::span<float> to = stored.as<float>();
-  each([&](std::size_t ours, std::size_t file) { to[file] = from[ours]; });
+  each([&](std::size_t ours, std::size_t file, std::int64_t count) {
+    std::copy_n(from.subspan(ours).begin(), count, to.subspan(file).begin());
+  });
 }
 
 }  // namespace ridgepoint

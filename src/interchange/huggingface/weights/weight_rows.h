@@ -15,7 +15,8 @@ class WeightRows {
   void write(const HostTensor& parameter, HostTensor& stored) const;
 
  private:
-  // Calls move(place in the parameter, place in the file's tensor) for every element.
+  // Calls move(place in the parameter, place in the file's tensor, count) for all elements, those of a row at once if
+  // they are together in both.
   template <typename Move>
   void each(const Move& move) const;
 
