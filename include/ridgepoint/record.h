@@ -272,6 +272,9 @@ struct Record {
   std::optional<Optimizer> optimizer;
   std::optional<double> momentum;  // of SGD
   std::optional<double> weight_decay;
+  std::vector<std::string> no_decay;  // the patterns
+  std::optional<double> clip_norm;
+  std::optional<double> z_loss;  // also of modes without a step
   bool master_weights = true;
   std::vector<std::string> frozen;  // the patterns
   std::optional<std::string> lora;  // as to_text() of its options

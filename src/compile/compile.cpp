@@ -177,7 +177,10 @@ Graph training_graph(Graph forward, const CompileOptions& options) {
 }
 
 ParameterCounts count_parameters(Graph forward, const CompileOptions& options) {
-  const CompileOptions counted{.frozen = options.frozen, .lora = options.lora, .until = "add_adapters"};
+  const CompileOptions counted{.optimizer = {.no_decay = options.optimizer.no_decay},
+                               .frozen = options.frozen,
+                               .lora = options.lora,
+                               .until = "exempt_from_decay"};
   const Graph graph = training_graph(std::move(forward), counted);
   ParameterCounts counts;
   for (const NodeId id : graph.inputs(Role::parameter)) {

@@ -44,6 +44,7 @@ std::pair<Json, Json> two_values(const Setting& setting, const Json& now) {
       {"optimizer", {"adamw", "sgd"}},
       {"mode", {"forward", "step"}},
       {"frozen", {Json::array(), {"lm_head"}}},
+      {"no_decay", {Json::array(), {"vectors"}}},
       {"parallel.shard", {"none", "optimizer"}},
       {"command", {"bench", "profile"}},
       {"model.kv_heads", {1, 2}},

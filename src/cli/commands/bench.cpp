@@ -158,6 +158,7 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
     const CompileOptions& compile = config.compile;
     require(compile.precision != Precision::fp8, "--peers: PyTorch has no autocast to fp8; compare --dtype bf16");
     require(compile.optimizer.kind == OptimizerOptions().kind && compile.optimizer.is_usual() &&
+                compile.optimizer.no_decay.empty() && !compile.clip_norm && compile.z_loss == 0 &&
                 compile.master_weights && compile.frozen.empty() && !compile.lora && compile.accumulate == 1,
             "--peers: PyTorch trains all parameters with AdamW as it comes; leave the options of Training out");
     const TransformerConfig* model = config.workload->transformer();

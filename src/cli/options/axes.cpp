@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <system_error>
 
 #include "cli/options/card.h"
@@ -189,6 +190,10 @@ Axis::Change frozen_of(std::string_view text) {
   return [patterns = split_list(text)](D& draft) { draft.config.compile.frozen = patterns; };
 }
 
+Axis::Change no_decay_of(std::string_view text) {
+  return [patterns = split_list(text)](D& draft) { draft.config.compile.optimizer.no_decay = patterns; };
+}
+
 Axis::Change lora_of(std::string_view text) {
   return [options = lora_from_text(text)](D& draft) { draft.config.compile.lora = options; };
 }
@@ -239,6 +244,11 @@ const std::vector<Setter>& setters() {
       {"optimizer", names([](D& d, Text v) { d.config.compile.optimizer.kind = optimizer_from_name(v); })},
       {"momentum", reals(1, "the momentum is at least 0 and less than 1", [](D& d, double v) { d.momentum = v; })},
       {"weight-decay", reals(HUGE_VAL, "the weight decay is at least 0", [](D& d, double v) { d.weight_decay = v; })},
+      {"no-decay", single(no_decay_of), false},
+      {"clip-norm",
+       reals(HUGE_VAL, "the norm is greater than 0, or 0 for none",
+             [](D& d, double v) { d.config.compile.clip_norm = v > 0 ? std::optional(v) : std::nullopt; })},
+      {"z-loss", reals(HUGE_VAL, "the factor is at least 0", [](D& d, double v) { d.config.compile.z_loss = v; })},
       {"master-weights", names([](D& d, Text v) { d.config.compile.master_weights = v == "on"; })},
       {"accumulate", numbers([](D& d, Int v) { d.config.compile.accumulate = v; })},
       {"frozen", single(frozen_of), false},

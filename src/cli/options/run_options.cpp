@@ -124,12 +124,14 @@ void settle_training(RunDraft& draft) {
                       name(compile.parallel.shard)));
   require(!draft.config.choose_bucket || compile.checkpoint != Checkpoint::automatic,
           "--checkpoint auto and bucket=auto would plan for minutes together; give the size of a bucket, or a policy");
-  if (compile.frozen.empty() && !compile.lora) return;
+  const std::vector<std::string>& no_decay = compile.optimizer.no_decay;
+  if (compile.frozen.empty() && no_decay.empty() && !compile.lora) return;
   const TransformerConfig* model = draft.config.workload->transformer();
   if (model != nullptr && draft.config.compile.lora) draft.config.compile.lora->published = published_layers(*model);
   const Graph graph = draft.config.workload->build();
   check_patterns(graph, "--frozen", {.frozen = compile.frozen});
   check_patterns(graph, "--lora", {.lora = compile.lora});
+  check_patterns(graph, "--no-decay", {.optimizer = {.no_decay = no_decay}, .lora = compile.lora});
 }
 
 bool has_setting(const WorkloadKind& kind, std::string_view setting) {

@@ -68,11 +68,14 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.frozen = options.frozen;
   if (options.lora) record.lora = to_text(*options.lora);
   record.accumulate = options.accumulate;
+  if (options.z_loss > 0) record.z_loss = options.z_loss;
   if (options.mode != Mode::step) return;
   const OptimizerOptions& optimizer = options.optimizer;
   record.optimizer = optimizer.kind;
   record.momentum = optimizer.find("momentum");
   record.weight_decay = optimizer.find("weight_decay");
+  record.no_decay = optimizer.no_decay;
+  record.clip_norm = options.clip_norm;
 }
 
 // Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A

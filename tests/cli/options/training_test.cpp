@@ -39,6 +39,15 @@ TEST(TrainingOptions, default_to_adamw_with_master_weights) {
   EXPECT_TRUE(compile.frozen.empty());
   EXPECT_FALSE(compile.lora);
   EXPECT_EQ(compile.accumulate, 1);
+  EXPECT_TRUE(compile.optimizer.no_decay.empty());
+  EXPECT_FALSE(compile.clip_norm);
+  EXPECT_EQ(compile.z_loss, 0);
+}
+
+TEST(TrainingOptions, clip_by_no_norm_where_it_is_0) {
+  const std::vector<RunConfig> configs = expand_training({"--clip-norm", "0,2"});
+  EXPECT_EQ(configs[0].compile.clip_norm, std::nullopt);
+  EXPECT_EQ(configs[1].compile.clip_norm, 2);
 }
 
 TEST(TrainingOptions, have_every_optimizer_as_it_comes) {
@@ -52,9 +61,17 @@ TEST(TrainingOptions, have_every_optimizer_as_it_comes) {
 }
 
 TEST(TrainingOptions, reach_the_configuration_and_its_record) {
-  const std::vector<RunConfig> configs = expand_training(
-      {"--optimizer", "sgd", "--momentum", "0,0.9", "--weight-decay", "1e-2", "--accumulate", "4", "--dtype", "bf16",
-       "--master-weights", "off", "--frozen", "token_embeddings,ln1", "--lora", "r=4,targets=w1,w3"});
+  const std::vector<RunConfig> configs = expand_training({"--optimizer",      "sgd",
+                                                          "--momentum",       "0,0.9",
+                                                          "--weight-decay",   "1e-2",
+                                                          "--accumulate",     "4",
+                                                          "--dtype",          "bf16",
+                                                          "--master-weights", "off",
+                                                          "--frozen",         "token_embeddings,ln1",
+                                                          "--lora",           "r=4,targets=w1,w3",
+                                                          "--no-decay",       "vectors,lora_B",
+                                                          "--clip-norm",      "1.5",
+                                                          "--z-loss",         "1e-4"});
   ASSERT_EQ(configs.size(), 2U);
   const Record record = describe_run(configs[1], Experiment::bench);
   EXPECT_EQ(record.optimizer, Optimizer::sgd);
@@ -64,6 +81,11 @@ TEST(TrainingOptions, reach_the_configuration_and_its_record) {
   EXPECT_EQ(record.accumulate, 4);
   EXPECT_THAT(record.frozen, ElementsAre("token_embeddings", "ln1"));
   EXPECT_EQ(record.lora, "r=4,alpha=4,targets=w1,w3");
+  EXPECT_THAT(record.no_decay, ElementsAre("vectors", "lora_B"));
+  EXPECT_EQ(record.clip_norm, 1.5);
+  EXPECT_EQ(record.z_loss, 1e-4);
+  EXPECT_EQ(configs[1].compile.clip_norm, 1.5);
+  EXPECT_EQ(configs[1].compile.z_loss, 1e-4);
   const std::int64_t adapters = 2 * 2 * 4 * (128 + 384);  // of two layers of the preset tiny
   EXPECT_EQ(record.trainable_parameters, adapters);
   EXPECT_EQ(record.model.parameters, 2986624 + adapters);
@@ -116,6 +138,9 @@ TEST(TrainingOptions, are_refused_with_a_reason) {
   expect_training_refused({"--frozen", "token_embedding"},
                           "--frozen: no parameter matches 'token_embedding'; did you mean");
   expect_training_refused({"--frozen", "*"}, "--frozen: every parameter is frozen");
+  expect_training_refused({"--no-decay", "vector"}, "--no-decay: no parameter matches 'vector'");
+  expect_training_refused({"--clip-norm", "-1"}, "the norm is greater than 0, or 0 for none");
+  expect_training_refused({"--z-loss", "-1"}, "the factor is at least 0");
   expect_training_refused({"--lora", "r=0"}, "--lora: r: 0 is out of range; the rank is at least 1");
   expect_training_refused({"--lora", "targets=o_prj"}, "did you mean 'o_proj'?");
   expect_training_refused({"--lora", "targets=qkv_proj"}, "--lora: no linear layer matches 'qkv_proj'");

@@ -250,7 +250,8 @@ TEST(TorchForecast, refuses_what_eager_pytorch_has_no_match_for) {
   expect_refused(config, "leave out --optimizer sgd");
   config.compile.optimizer.kind = Optimizer::adamw;
   config.compile.accumulate = 2;
-  expect_refused(config, "--as ridgepoint predicts --master-weights, --frozen, --lora and --accumulate");
+  expect_refused(config,
+                 "--as ridgepoint predicts --master-weights, --frozen, --lora, --accumulate, --clip-norm and --z-loss");
   config.compile.accumulate = 1;
   config.compile.checkpoint = Checkpoint::block;
   expect_refused(config, "checkpointing");
