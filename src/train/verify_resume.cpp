@@ -84,7 +84,7 @@ std::optional<ResumeVerdict> verify_resume(TrainingOptions options, const StepWa
   if (!run(options, last, watch, is_asked_to_stop, whole)) return std::nullopt;
   ProcessGroup* const group = options.config.group.get();
   const TemporaryFolder temporary;
-  options.saving = Saving{folder_of_all(temporary, group), 0, {}};
+  options.saving = Saving{folder_of_all(temporary, group) / "run", 0, {}};
   if (!run(options, last / 2, watch, is_asked_to_stop, interrupted)) return std::nullopt;
   options.resumed = find_newest(options.saving->folder, group);
   if (!options.resumed) throw Error("the checkpoint in the middle was not written");

@@ -199,6 +199,7 @@ TransformerConfig model_of(const RunDraft& draft) {
   if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
   model.context = draft.model.context;
   model.attention = draft.model.attention;
+  model.ignores_targets = draft.model.ignores_targets;
   if (draft.layers) take_layers(model, *draft.layers);
   model.d_model = draft.d_model.value_or(model.d_model);
   model.d_ff = draft.d_ff.value_or(model.d_ff);

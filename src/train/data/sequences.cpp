@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "core/random/element.h"
+#include "core/types/enum_names.h"
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::train {
@@ -14,7 +16,12 @@ namespace {
 
 constexpr int kRounds = 4;
 
+constexpr auto kLayoutNames = enum_names<DocumentLayout>("packed", "apart");
+
 }  // namespace
+
+std::string_view name(DocumentLayout layout) { return kLayoutNames[layout]; }
+DocumentLayout document_layout_from_name(std::string_view text) { return kLayoutNames.parse(text, "'{}' is unknown"); }
 
 std::uint64_t shuffled(std::uint64_t i, std::uint64_t count, std::uint64_t key) {
   const int half = std::max(1, (static_cast<int>(std::bit_width(count - 1)) + 1) / 2);  // bits
@@ -82,9 +89,8 @@ void Sequences::read(std::int64_t n, std::span<std::int64_t> inputs, std::span<s
   std::vector<Id> ids(static_cast<std::size_t>(from.tokens));
   stream_->read(from.begin, ids);
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    const bool is_there = k + 1 < ids.size();
     inputs[k] = k < ids.size() ? ids[k] : 0;
-    targets[k] = is_there ? std::int64_t{ids[k + 1]} : kIgnoredTarget;
+    targets[k] = k + 1 < ids.size() ? std::int64_t{ids[k + 1]} : kIgnoredTarget;
   }
 }
 

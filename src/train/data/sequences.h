@@ -2,9 +2,11 @@
 // so that a run that goes on elsewhere, or on another number of ranks, reads what it would have read.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,13 +14,14 @@
 
 namespace ridgepoint::train {
 
-// The target of a token behind the end of a document, which the loss leaves out.
-inline constexpr std::int64_t kIgnoredTarget = -100;
-
 // packed: the tokens of all documents follow one another, and a sequence may hold the end of one and the beginning of
 // the next. apart: a sequence holds tokens of one document, from its beginning or `context` tokens further on; what
-// follows its end is 0 and has no target, and no token before it sees it.
+// follows its end is 0 and has the target kIgnoredTarget, and no token before it sees it.
 enum class DocumentLayout : std::uint8_t { packed, apart };
+inline constexpr std::array kAllDocumentLayouts = {DocumentLayout::packed, DocumentLayout::apart};
+// packed apart
+std::string_view name(DocumentLayout layout);
+DocumentLayout document_layout_from_name(std::string_view text);
 
 struct SequenceOptions {
   std::int64_t context = 0;

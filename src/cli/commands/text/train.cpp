@@ -115,6 +115,13 @@ class Train : public Command {
     app.add_option("--end-token", end_token_, "put this token behind each document of a text")
         ->type_name("TOKEN")
         ->group(kData);
+    CLI::Option* documents =
+        app.add_option("--documents", documents_,
+                       "packed: documents follow one another in a sequence; apart: a sequence holds tokens of one, and "
+                       "the loss leaves out what follows its end [packed]")
+            ->type_name("NAME")
+            ->group(kData);
+    offer(*documents, names_of(train::kAllDocumentLayouts), Takes::one);
     app.add_option("--shuffle", shuffle_, "whether sequences come in an order of the seed: on or off [on]")
         ->type_name("NAME")
         ->group(kData);
@@ -206,6 +213,9 @@ class Train : public Command {
     output_.check();
   }
 
+  train::DocumentLayout documents_layout() const {
+    return parse_option("--documents", documents_, train::document_layout_from_name);
+  }
   std::string folder() const { return save_.empty() ? resume_ : save_; }
 
   std::optional<train::FoundCheckpoint> find_checkpoint() const {
@@ -241,6 +251,7 @@ class Train : public Command {
     take_model_beside(weights_, run_options_);
     RunDraft draft = run_options_.single_draft();
     fit_vocabulary(draft);
+    draft.model.ignores_targets = documents_layout() == train::DocumentLayout::apart;
     configs_ = {finish(std::move(draft))};
     RunConfig& config = configs_[0];
     const TransformerConfig* model = config.workload->transformer();
@@ -279,6 +290,8 @@ class Train : public Command {
     stream.stop_point = stop_if_interrupted;
     train::SequenceOptions sequences;
     sequences.context = model.context;
+    sequences.documents = documents_layout();
+    stream.finds_documents = sequences.documents == train::DocumentLayout::apart;
     sequences.is_shuffled = shuffle_ == "on";
     sequences.seed = static_cast<std::uint64_t>(configs_[0].seed);
     const auto sequences_of = [&](const std::vector<std::string>& paths) {
@@ -299,15 +312,20 @@ class Train : public Command {
   // What checkpoints say of the run. A run that goes on must agree in the first list; where it differs in the second
   // one, its losses are not those of the run without the interruption.
   static constexpr std::array kMustAgree = {"dtype", "optimizer", "master_weights", "lora", "frozen"};
-  static constexpr std::array kShouldAgree = {"context",    "sequences_of_a_step", "seed",        "shuffle",
-                                              "sequences",  "learning_rate",       "schedule",    "warmup",
-                                              "iterations", "min_learning_rate",   "weight_decay"};
+  static constexpr std::array kShouldAgree = {"context",      "sequences_of_a_step",
+                                              "seed",         "shuffle",
+                                              "sequences",    "learning_rate",
+                                              "schedule",     "warmup",
+                                              "iterations",   "min_learning_rate",
+                                              "weight_decay", "no_decay",
+                                              "clip_norm",    "z_loss"};
 
   void describe() {
     const RunConfig& config = configs_[0];
     const Json record = parse_json(to_json(describe_run(config, Experiment::bench)));
-    for (const char* key : {"model", "dtype", "compile", "attention", "optimizer", "master_weights", "lora", "frozen",
-                            "weight_decay", "batch", "accumulate", "context", "seed"})
+    for (const char* key :
+         {"model", "dtype", "compile", "attention", "optimizer", "master_weights", "lora", "frozen", "weight_decay",
+          "no_decay", "clip_norm", "z_loss", "batch", "accumulate", "context", "seed"})
       description_[key] = record.at(key);
     const WorkloadDescription workload = config.workload->describe();
     description_["ranks"] = config.compile.parallel.data;
@@ -317,6 +335,7 @@ class Train : public Command {
         tokenizer_.empty() || tokenizer_ == "byte" ? tokenizer_ : std::filesystem::absolute(tokenizer_).string();
     description_["data"] = data_;
     description_["sequences"] = training_data_->count();
+    description_["documents"] = documents_;
     description_["shuffle"] = shuffle_;
     description_["learning_rate"] = *learning_rate_;
     description_["min_learning_rate"] = lowest_rate_;
@@ -492,7 +511,7 @@ class Train : public Command {
   RankOptions rank_options_;
   OutputOptions output_;
   std::vector<std::string> data_, validation_;
-  std::string tokenizer_, end_token_, shuffle_ = "on", weights_;
+  std::string tokenizer_, end_token_, documents_ = "packed", shuffle_ = "on", weights_;
   double validation_share_ = 0;
   std::int64_t iterations_ = 1000, warmup_ = 0, decay_iterations_ = 0, evaluate_every_ = 0, evaluation_batches_ = 20;
   std::optional<double> learning_rate_;
