@@ -2,6 +2,7 @@
 // with a pattern, which shows elements that are not written.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/kernels/adamw/parameters.h"
 #include "backends/cuda/kernels/rope/parameters.h"
+#include "backends/cuda/kernels/sum_of_squares/parameters.h"
 #include "backends/cuda/node_run.h"
 
 namespace ridgepoint {
@@ -258,8 +260,10 @@ TEST_F(OnCardCrossEntropy, agrees_for_any_vocabulary) {
         const Operand gradient = random(DType::fp32, {rows}), log_sum_exps = random(DType::fp32, {rows});
         expect_agrees(Op::cross_entropy, {logits, targets});
         expect_agrees(Op::cross_entropy, {shifted(logits), targets});
+        expect_agrees(Op::cross_entropy, {logits, targets}, {{"z_loss", 0.01}});
         expect_agrees(Op::cross_entropy_backward, {gradient, logits, targets, log_sum_exps});
         expect_agrees(Op::cross_entropy_backward, {gradient, shifted(logits), targets, log_sum_exps});
+        expect_agrees(Op::cross_entropy_backward, {gradient, logits, targets, log_sum_exps}, {{"z_loss", 0.01}});
       }
     }
   }
@@ -374,6 +378,43 @@ TEST_F(OnCardAdamW, gives_each_tensor_the_bits_it_gets_alone) {
   const std::vector<Operand> alone = {both[0], both[5], both[6], both[7], both[8]};
   const std::vector<HostTensor> single = NodeRun(*device_, Op::adamw, alone, attributes_, true).launch();
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(together[3 + i].data, single[i].data);
+}
+
+TEST_F(OnCardAdamW, reads_a_scheduled_learning_rate) {
+  const Attributes scheduled = {
+      {"scheduled", true}, {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.1}};
+  std::vector<Operand> tensors = operands(3, {4096, 5, 4097});
+  tensors.insert(tensors.begin() + 1, scalar(0.03));
+  expect_agrees(Op::adamw, tensors, scheduled, true);
+  Attributes guarded = scheduled;
+  guarded.set("guarded", true);
+  tensors.insert(tensors.begin() + 2, {scalar(0.25), scalar(0)});
+  expect_agrees(Op::adamw, tensors, guarded, true);
+  expect_agrees(Op::adamw, tensors, guarded, false);
+}
+
+class OnCardSumOfSquares : public OnCardHandWritten {};
+
+TEST_F(OnCardSumOfSquares, adds_tensors_of_any_size_type_and_address) {
+  std::vector<Operand> tensors;
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    for (const std::int64_t size : {1, 16384, 5, 0, 16385, 1000003}) tensors.push_back(random(dtype, {size}));
+    tensors.push_back(shifted(random(dtype, {40000})));
+    expect_agrees(Op::sum_of_squares, tensors, {});
+    std::ranges::rotate(tensors, tensors.end() - 1);
+  }
+}
+
+TEST_F(OnCardSumOfSquares, adds_more_tensors_than_one_launch_takes) {
+  const std::vector<Operand> tensors(cuda::SquaresTable::kCapacity + 10, random(DType::fp32, {3}));
+  expect_agrees(Op::sum_of_squares, tensors, {});
+}
+
+TEST_F(OnCardSumOfSquares, repeats_to_the_bit) {
+  const std::vector<Operand> tensors = {random(DType::fp32, {5000000}), random(DType::bf16, {77})};
+  const std::vector<HostTensor> once = NodeRun(*device_, Op::sum_of_squares, tensors, {}, false).launch();
+  const std::vector<HostTensor> again = NodeRun(*device_, Op::sum_of_squares, tensors, {}, false).launch();
+  EXPECT_EQ(once[0].data, again[0].data);
 }
 
 }  // namespace

@@ -161,6 +161,23 @@ TEST_F(OnCardCrossEntropyOfProduct, agrees_with_double_in_every_way_to_compute_i
   }
 }
 
+TEST_F(OnCardCrossEntropyOfProduct, adds_the_squares_of_log_sum_exps) {
+  constexpr double kZ = 0.01;
+  const LossCase plain(true, 200, 136, 72);
+  const LossCase squared(true, 200, 136, 72, DType::bf16, kZ);
+  const std::vector<testing::Operand> operands = operands_of(plain);
+  const std::vector<Results> before = run(plain, operands);
+  const std::vector<Results> after = run(squared, operands);
+  ASSERT_EQ(before.size(), after.size());
+  for (std::size_t way = 0; way < after.size(); ++way) {
+    for (std::size_t row = 0; row < after[way][1].size(); ++row) {
+      const double log_sum_exp = before[way][2][row];
+      const double expected = before[way][1][row] + kZ * log_sum_exp * log_sum_exp;
+      ASSERT_NEAR(after[way][1][row], expected, 1e-5 * (1 + std::fabs(expected))) << way << " " << row;
+    }
+  }
+}
+
 // Of 16 rows the first has NaN, the second +infinity, the third -infinity in some logits, the fourth in all of them,
 // and the fifth only zeros.
 TEST_F(OnCardCrossEntropyOfProduct, gives_nan_for_rows_with_nan_or_infinity_and_nothing_else) {

@@ -16,7 +16,8 @@ namespace ridgepoint::testing {
 // A fused node of a product and its cross-entropy with operands, in a graph: logits, losses and log-sum-exps are its
 // results, or the losses alone.
 struct LossCase : FusedProductCase {
-  LossCase(bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t vocabulary, DType dtype = DType::bf16) {
+  LossCase(bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t vocabulary, DType dtype = DType::bf16,
+           double z_loss = 0) {
     Graph body;
     body.name = "fused_matmul_cross_entropy";
     const Value x = input(body, "0", {dtype, {tokens, inner}}, Role::data);
@@ -24,6 +25,7 @@ struct LossCase : FusedProductCase {
     const Value targets = input(body, "2", {DType::int64, {tokens}}, Role::data);
     const Value logits = matmul(body, x, w);
     const auto [losses, log_sum_exps] = cross_entropy(body, logits, targets);
+    if (z_loss != 0) body.node(body.producer(losses)).attributes.set("z_loss", z_loss);
     if (keeps) body.add_output("0", logits);
     body.add_output(keeps ? "1" : "0", losses);
     if (keeps) body.add_output("2", log_sum_exps);
