@@ -36,14 +36,14 @@ def matchers():
         return f"hasType(references(qualType(unless(isConstQualified()), hasDeclaration({declaration}))))"
 
     in_source = 'isExpansionInFileMatching("/src/")'
-    operators = ", ".join(f'"{name}"' for name in ("<<", "=", "&&", "||", ",", "[]", "()"))
+    operators = ", ".join(f'"{name}"' for name in ("<<", "=", "==", "!=", "&&", "||", ",", "[]", "()"))
     return f"""set output diag
 let graph cxxRecordDecl(hasName("::ridgepoint::Graph"))
 let holder cxxRecordDecl(has(fieldDecl({refers_to("graph")})))
 let owner cxxRecordDecl(anyOf(holder, has(fieldDecl(anyOf({refers_to("holder")}, hasType(qualType(hasDeclaration(holder))))))))
 let builder cxxRecordDecl(anyOf(owner, isDerivedFrom(owner)))
 let writable expr(hasType(qualType(unless(isConstQualified()), hasDeclaration(cxxRecordDecl(anyOf(graph, builder))))))
-let accessor cxxMethodDecl(anyOf(returns(anyOf(booleanType(), enumType(), referenceType())), hasBody(unless(hasDescendant(callExpr())))))
+let accessor cxxMethodDecl(anyOf(returns(booleanType()), returns(referenceType()), returns(hasCanonicalType(enumType())), hasBody(unless(hasDescendant(callExpr())))))
 let method cxxMemberCallExpr(callee(cxxMethodDecl(ofClass(builder), unless(accessor))))
 let given callExpr(anyOf(hasAnyArgument(writable), method, callee(cxxMethodDecl(hasName("::ridgepoint::Graph::add_node")))))
 let local callExpr(anyOf(given, cxxOperatorCallExpr(callee(cxxMethodDecl(ofClass(isLambda()), hasBody(hasDescendant(given)))))))

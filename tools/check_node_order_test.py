@@ -11,14 +11,18 @@ import run_clang_tidy
 
 TYPES = """namespace ridgepoint {
 struct Value { unsigned id = 0; };
+enum class Kind : int { one };
 struct Graph { Value type(Value x) const { return x; } };
 Value neg(Graph&, Value);
 Value add(Graph&, Value, Value);
 Value pair(Value, Value);
+Value with_kind(Value, Kind);
+Kind kind_of(Value);
 struct Layer {
   Graph& graph_;
   Value x_;
   Value x() const { return x_; }
+  Kind kind() const { return kind_of(x()); }
   Value made(Value x) { return neg(graph_, x); }
   Value both(Value x) { return %s; }
 };
@@ -62,6 +66,7 @@ class Calls(unittest.TestCase):
     def test_what_only_reads_builds_nothing(self):
         self.assertEqual(self.found("add(graph, graph.type(x), neg(graph, x))"), 0)
         self.assertEqual(self.found("pair(layer.x(), neg(graph, x))"), 0)
+        self.assertEqual(self.found("with_kind(neg(graph, x), layer.kind())"), 0)
 
 
 if __name__ == "__main__":

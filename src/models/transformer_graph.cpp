@@ -477,7 +477,8 @@ class TransformerBuilder {
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);
     const Value bias = linear_bias_.valid() && !is_op ? transpose(graph_, linear_bias_, {1, 0}) : Value();
-    const Value mixed = by_head(build_attention(graph_, variant, q, k, v, form(layer), sinks(), bias, kept));
+    const AttentionForm form_here = form(layer);
+    const Value mixed = by_head(build_attention(graph_, variant, q, k, v, form_here, sinks(), bias, kept));
     const std::int64_t wide = graph_.type(mixed).shape[-1];
     return wide == values ? mixed : split(graph_, mixed, -1, {values, wide - values})[0];
   }
