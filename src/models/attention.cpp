@@ -48,7 +48,8 @@ Value weights_beside_sinks(Graph& graph, Value scores, Value sinks, std::int64_t
   const Value sink = reshape(graph, column, Shape(dims));
   const Value top = detach(graph, maximum(graph, reduce_max(graph, scores, {-1}, true), sink));
   const Value exponentials = exp(graph, sub(graph, scores, top));
-  const Value sum = add(graph, reduce_sum(graph, exponentials, {-1}, true), exp(graph, sub(graph, sink, top)));
+  const Value of_sink = exp(graph, sub(graph, sink, top));
+  const Value sum = add(graph, reduce_sum(graph, exponentials, {-1}, true), of_sink);
   return div(graph, exponentials, sum);
 }
 
@@ -177,7 +178,8 @@ Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, 
   Value scores;
   {
     const ScopeGuard scope(graph, "scores");
-    scores = scale(graph, matmul(graph, heads.grouped(q), swap_last_two_axes(graph, k)), form.scale);
+    const Value columns = swap_last_two_axes(graph, k);
+    scores = scale(graph, matmul(graph, heads.grouped(q), columns), form.scale);
     if (form.soft_cap > 0) scores = soft_cap(graph, scores, form.soft_cap);
     if (bias.valid()) scores = add(graph, scores, bias_of_scores(graph, bias, group));
   }

@@ -124,7 +124,8 @@ class CompressedBuilder {
     const Value sums = reduce_sum(graph_, mul(graph_, tokens_last(values), shares), {-1});
     const Value normed = rms_norm(graph_, sums, weight, in_.norm_epsilon).first;
     const Value heads = reshape(graph_, normed, {in_.batch, Dim(entries_), Dim(1), Dim(size)});
-    return rotated(heads, false, first_rows(in_.cosines), first_rows(in_.sines));
+    const Value sines = first_rows(in_.sines);
+    return rotated(heads, false, first_rows(in_.cosines), sines);
   }
 
   // [B,E,R,2 size] -> [B,E,2 R,size]: the first elements of the entry before, which the first one fills, then its own.
@@ -145,7 +146,8 @@ class CompressedBuilder {
     const Value key = iota(graph_, {Dim(1), in_.sequence}, 1, DType::fp32);
     const Value query = queries();
     const Value ends = shift(graph_, key, static_cast<double>(in_.window));
-    return mul(graph_, is(less_equal(graph_, key, query)), is(less(graph_, query, ends)));
+    const Value is_near = is(less(graph_, query, ends));
+    return mul(graph_, is(less_equal(graph_, key, query)), is_near);
   }
 
   // [S,E]: 1 at the entries whose tokens all lie at the query or before it.
@@ -173,7 +175,8 @@ class CompressedBuilder {
     const Value products = matmul(graph_, transpose(graph_, rotated(q), {0, 2, 1, 3}), of_heads);
     const double factor = 1 / std::sqrt(static_cast<double>(a_.index_size * a_.index_heads));
     const Value by_token = reshape(graph_, weights, {in_.batch, in_.sequence, heads, Dim(1)});
-    const Value weighed = mul(graph_, relu(graph_, products), transpose(graph_, by_token, {0, 2, 1, 3}));
+    const Value by_head_weights = transpose(graph_, by_token, {0, 2, 1, 3});
+    const Value weighed = mul(graph_, relu(graph_, products), by_head_weights);
     const Value scores = scale(graph_, reduce_sum(graph_, weighed, {1}), factor);
     const Value is_visible = less(graph_, constant(graph_, 0, DType::fp32), visible);
     const Value ready = where(graph_, is_visible, scores, constant(graph_, kUnseen, graph_.type(scores).dtype));

@@ -126,7 +126,8 @@ class ExpertBuilder {
   // The scores [T,E], which are positive, of the choices [T,k], and -1 elsewhere.
   Value of_choices(Value scores, Value choices) {
     const Value is_chosen = chosen_ones(choices, graph_.type(scores).dtype);
-    return add(graph_, mul(graph_, scores, is_chosen), shift(graph_, is_chosen, -1));
+    const Value elsewhere = shift(graph_, is_chosen, -1);
+    return add(graph_, mul(graph_, scores, is_chosen), elsewhere);
   }
 
   // 1 at the choices [T,k] of all experts [T,E], and 0 elsewhere.
@@ -159,9 +160,10 @@ class ExpertBuilder {
   // The differences of the offsets.
   Value counts() {
     const ScopeGuard scope(graph_, "router");
-    const Value begin = split(graph_, order_.offsets, 0, {sizes_.experts, 1})[0];
-    const Value end = split(graph_, order_.offsets, 0, {1, sizes_.experts})[1];
-    return sub(graph_, cast(graph_, end, DType::fp32), cast(graph_, begin, DType::fp32));
+    const Value begins = split(graph_, order_.offsets, 0, {sizes_.experts, 1})[0];
+    const Value ends = split(graph_, order_.offsets, 0, {1, sizes_.experts})[1];
+    const Value begin = cast(graph_, begins, DType::fp32);
+    return sub(graph_, cast(graph_, ends, DType::fp32), begin);
   }
 
   // The rows of the tokens in the order of their experts.
@@ -257,7 +259,8 @@ Value limited_swiglu(Graph& graph, Value gate, Value up, const ExpertRules& rule
   const DType dtype = graph.type(gate).dtype;
   const auto at_most = [&](Value x) { return minimum(graph, x, constant(graph, rules.limit, dtype)); };
   gate = at_most(gate);
-  up = maximum(graph, at_most(up), constant(graph, -rules.limit, dtype));
+  const Value least = constant(graph, -rules.limit, dtype);
+  up = maximum(graph, at_most(up), least);
   const Value gated = mul(graph, gate, sigmoid(graph, scale(graph, gate, rules.slope)));
   return mul(graph, rules.limit_adds_one ? shift(graph, up, 1) : up, gated);
 }

@@ -101,8 +101,10 @@ class Indexer {
     }
     scores =
         reduce_max(graph_, reshape(graph_, scores, {in_.batch, heads, in_.sequence, Dim(blocks), Dim(s_.block)}), {-1});
-    if (s_.local > 0)
-      scores = where(graph_, is_local(blocks), constant(graph_, -kHidden, graph_.type(scores).dtype), scores);
+    if (s_.local > 0) {
+      const Value chosen = constant(graph_, -kHidden, graph_.type(scores).dtype);
+      scores = where(graph_, is_local(blocks), chosen, scores);
+    }
     const Value kept = reshape(graph_, largest(scores), {in_.batch, heads, in_.sequence, Dim(blocks), Dim(1)});
     const Value of_keys =
         reshape(graph_, broadcast(graph_, kept, {in_.batch, heads, in_.sequence, Dim(blocks), Dim(s_.block)}),
@@ -120,7 +122,8 @@ class Indexer {
     const Value begins = cast(graph_, less_equal(graph_, begin, query), DType::fp32);
     const Value ends =
         cast(graph_, less(graph_, query, shift(graph_, begin, static_cast<double>(s_.block * s_.local))), DType::fp32);
-    return less(graph_, constant(graph_, 0, DType::fp32), mul(graph_, begins, ends));
+    const Value both = mul(graph_, begins, ends);
+    return less(graph_, constant(graph_, 0, DType::fp32), both);
   }
 
   Graph& graph_;

@@ -194,8 +194,10 @@ class TransformerBuilder {
     } else {
       const Value stream = made_of_.block == BlockOrder::in_turn ? joined : x;
       transformed = feed_forward(before ? stream_norm(stream, "ln2") : stream, index);
-      if (made_of_.experts.beside_dense && made_of_.has_experts(index))
-        transformed = add(graph_, stream_norm(transformed, "ln2_dense_after"), experts_beside(stream));
+      if (made_of_.experts.beside_dense && made_of_.has_experts(index)) {
+        const Value beside = experts_beside(stream);
+        transformed = add(graph_, stream_norm(transformed, "ln2_dense_after"), beside);
+      }
     }
     if (after) transformed = stream_norm(transformed, "ln2_after");
     Value result = add(graph_, joined, scaled(transformed, made_of_.residual_scale));
@@ -267,8 +269,8 @@ class TransformerBuilder {
     Value own;
     {
       const ScopeGuard scope(graph_, "per_layer_embeddings");
-      const Value rows = embedding(graph_, weight_here({{made_of_.per_layer.vocab, 'V'}, Dim(all)}),
-                                   reshape(graph_, indices, {tokens_}));
+      const Value flat = reshape(graph_, indices, {tokens_});
+      const Value rows = embedding(graph_, weight_here({{made_of_.per_layer.vocab, 'V'}, Dim(all)}), flat);
       own = reshape(graph_, scale(graph_, rows, std::sqrt(static_cast<double>(width))), by_layer);
     }
     const Value projected =
@@ -354,7 +356,8 @@ class TransformerBuilder {
     const ScopeGuard scope(graph_, name);
     const Shape shape = graph_.type(x).shape;
     const Dim width = shape.dim(-1);
-    const Value normed = layer_norm(graph_, x, filled(width, 1), filled(width, 0), made_of_.norm_epsilon)[0];
+    const Value bias = filled(width, 0);
+    const Value normed = layer_norm(graph_, x, filled(width, 1), bias, made_of_.norm_epsilon)[0];
     return mul(graph_, normed, weight_here({shape.dim(-2), width}));
   }
 
@@ -475,7 +478,8 @@ class TransformerBuilder {
     const Value k = by_head(heads.k);
     const Value v = by_head(heads.v);
     const Value bias = linear_bias_.valid() && !is_op ? transpose(graph_, linear_bias_, {1, 0}) : Value();
-    const Value mixed = by_head(build_attention(graph_, variant, q, k, v, form(layer), sinks(), bias, kept));
+    const AttentionForm form_here = form(layer);
+    const Value mixed = by_head(build_attention(graph_, variant, q, k, v, form_here, sinks(), bias, kept));
     const std::int64_t wide = graph_.type(mixed).shape[-1];
     return wide == values ? mixed : split(graph_, mixed, -1, {values, wide - values})[0];
   }
@@ -674,10 +678,12 @@ class TransformerBuilder {
     const auto integer = [&](std::int64_t value) { return integer_constant(graph_, value, DType::int64); };
     const Value is_asked = cast(graph_, less_equal(graph_, integer(0), targets), DType::fp32);
     const Value last = integer(config_.vocab - 1);
-    const Value not_negative = where(graph_, less(graph_, targets, integer(0)), integer(0), targets);
+    const Value first = integer(0);
+    const Value not_negative = where(graph_, less(graph_, targets, integer(0)), first, targets);
     const Value rows = where(graph_, less(graph_, last, not_negative), last, not_negative);
     const Value losses = cross_entropy(graph_, logits, rows).first;
-    const Value count = maximum(graph_, reduce_sum(graph_, is_asked, {0}), constant(graph_, 1, DType::fp32));
+    const Value one = constant(graph_, 1, DType::fp32);
+    const Value count = maximum(graph_, reduce_sum(graph_, is_asked, {0}), one);
     return div(graph_, reduce_sum(graph_, mul(graph_, losses, is_asked), {0}), count);
   }
 

@@ -90,12 +90,12 @@ mkdir "$PATH_OF_TOOLS"
 for tool in bash env grep cat mktemp rm dirname tail nproc; do ln -s "$(command -v "$tool")" "$PATH_OF_TOOLS/$tool"; done
 run_bare() { PATH="$PATH_OF_TOOLS" run "$@"; } # without the LLVM of this machine
 run_bare lint
-expect_text "installing with apt: clang-format-17 clang-tidy-17 libomp-17-dev"
+expect_text "installing with apt: clang-format-17 clang-tidy-17 clang-tools-17 libomp-17-dev"
 run_bare fuzz
 expect_text "installing with apt: clang-17 libclang-rt-17-dev libomp-17-dev"
 stub apt-cache 'exit 0'
 run_bare lint
-expect_text "installing with apt: clang-format-14 clang-tidy-16 libomp-16-dev"
+expect_text "installing with apt: clang-format-14 clang-tidy-16 clang-tools-16 libomp-16-dev"
 
 # With everything there, nothing is installed and nothing is said of it.
 stub dpkg-query 'echo -n installed'

@@ -29,8 +29,7 @@ TEST(Schedule, falls_along_a_line) {
 }
 
 TEST(Schedule, stays_and_falls_in_the_last_steps) {
-  const Schedule schedule{
-      .decay = Decay::wsd, .peak = 4, .lowest = 0, .warmup = 2, .iterations = 10, .decay_steps = 4};
+  const Schedule schedule{.decay = Decay::wsd, .peak = 4, .lowest = 0, .warmup = 2, .iterations = 10, .decay_steps = 4};
   EXPECT_DOUBLE_EQ(schedule.learning_rate(6), 4);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(8), 2);
   EXPECT_DOUBLE_EQ(schedule.learning_rate(10), 0);

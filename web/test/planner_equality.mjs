@@ -38,9 +38,15 @@ const kSettings = [
   ["--master-weights", "off", "--loss-chunk", "off,512"], ["--lora", "r=16,alpha=32,targets=q_proj,v_proj"], ["--frozen", "token_embeddings,layers.0"],
   ["--parallel", "data=8", "--shard", "none,optimizer,gradients,parameters,auto"], ["--parallel", "data=64,bucket=auto", "--network", "8x NVLink 450 GB/s, 400 Gb/s InfiniBand"],
   ["--fit", "batch"], ["--fit", "context"], ["--as", "torch,torch-fused", "--checkpoint", "none,block"], ["--layers", "3", "--vocab", "777"],
+  ["--as", "torch", "--optimizer", "adamw,sgd", "--dtype", "fp32,bf16"], ["--lora", "r=4,alpha=8,targets=q_proj", "--optimizer", "lion,sgd", "--compile", "off,full"],
+  ["--parallel", "data=8", "--shard", "none,parameters", "--accumulate", "2", "--optimizer", "adamw-8bit"],
 ];
 const kCards = ["A100 80GB SXM", "RTX 4090", "L4", "H200 SXM", "B200", "RTX 3090"];
 const kWrong = [["--card", "h1000"], ["--batch", "none"], ["--lora", "r=16,targets=nothing"], ["--modle", "tiny"], ["--model", "llama-9"], ["--card", "h100", "--memory-limit", "1GiB"]];
+
+// One of each kind of layers that the catalogue has, with few of them.
+const kFamilies = ["gpt2", "gemma-2-2b", "phi-3-mini-4k", "qwen3-0.6b", "mixtral-8x7b", "gpt-oss-20b", "deepseek-v3", "qwen3-next-80b-a3b", "gemma-3n-e2b",
+  "phi-3.5-moe", "falcon-h1-0.5b", "nemotron-nano-9b-v2"];
 
 function skip(reason) {
   console.log(`skipped: ${reason}; run: ./dev web planner`);
@@ -50,7 +56,7 @@ function skip(reason) {
 // Where the two first differ, with what stands before it.
 function difference(found, wanted) {
   let at = 0;
-  while (found[at] === wanted[at]) ++at;
+  while (at < wanted.length && found[at] === wanted[at]) ++at;
   return ` at ${at}:\n  the page     ...${found.slice(Math.max(0, at - 80), at + 60)}\n  the program  ...${wanted.slice(Math.max(0, at - 80), at + 60)}`;
 }
 
@@ -76,6 +82,7 @@ async function main() {
   const listed = models ?? same(["models", "--format", "jsonl"]).output.split("\n").map((line) => JSON.parse(line).model).join(",");
   for (const name of listed.split(",")) plan("--model", name, "--card", "H100 SXM");
   for (const settings of kSettings) plan("--model", "small,llama-3.2-1b", "--card", "H100 SXM", ...settings);
+  for (const name of models ? [] : kFamilies) plan("--model", name, "--layers", "4", "--card", "H100 SXM", "--dtype", "fp32,bf16", "--compile", "off,full", "--attention", "naive,flash");
   plan("--model", "small,llama-3.1-8b", "--card", kCards.join(","));
   for (const words of kWrong) assert.notEqual(plan("--model", "tiny", "--card", "H100 SXM", ...words).code, 0);
   mkdirSync(join(scratch, "dropped"));

@@ -30,8 +30,9 @@ Value StreamUpdates::mean_square(Value x) {
 // x at the root mean square of the other.
 Value StreamUpdates::as_large(Value x, Value other) {
   constexpr double kLeast = 1e-5;
-  const Value own = maximum(graph_, mean_square(x), constant(graph_, kLeast, DType::fp32));
-  return mul(graph_, x, mul(graph_, sqrt(graph_, mean_square(other)), rsqrt(graph_, own)));
+  const Value least = constant(graph_, kLeast, DType::fp32);
+  const Value inverse = rsqrt(graph_, maximum(graph_, mean_square(x), least));
+  return mul(graph_, x, mul(graph_, sqrt(graph_, mean_square(other)), inverse));
 }
 
 Value StreamUpdates::begin(Value x) {

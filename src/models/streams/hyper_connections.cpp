@@ -76,7 +76,8 @@ Connection connect(Graph& graph, Value streams, const HyperConnections& made_of,
 Value with_made(Graph& graph, Value streams, const Connection& connection, Value made) {
   const Shape shape = graph.type(made).shape;
   const Value row = reshape(graph, made, {shape.dim(0), Dim(1), shape.dim(1)});
-  return add(graph, mul(graph, connection.of_made, row), matmul(graph, connection.mixing, streams));
+  const Value mixed = matmul(graph, connection.mixing, streams);
+  return add(graph, mul(graph, connection.of_made, row), mixed);
 }
 
 Value last_sum(Graph& graph, Value streams, const HyperConnections& made_of, double norm_epsilon) {

@@ -35,8 +35,8 @@ std::vector<TensorType> infer_silu_backward(const ShapeContext& context) {
 std::vector<Value> decompose_silu_backward(Graph& graph, const Node& node) {
   const Value x = node.inputs[1];
   const Value s = sigmoid(graph, x);
-  const Value slope =
-      add(graph, s, mul(graph, mul(graph, x, s), sub(graph, constant(graph, 1.0, graph.type(x).dtype), s)));
+  const Value rest = sub(graph, constant(graph, 1.0, graph.type(x).dtype), s);
+  const Value slope = add(graph, s, mul(graph, mul(graph, x, s), rest));
   return {mul(graph, node.inputs[0], slope)};
 }
 
@@ -48,8 +48,10 @@ std::vector<Value> decompose_softplus(Graph& graph, const Node& node) {
   const Value one = constant(graph, 1.0, dtype);
   const Value y = exp(graph, minimum(graph, x, neg(graph, x)));
   const Value sum = add(graph, y, one);
-  const Value quotient = div(graph, mul(graph, y, log(graph, sum)), sub(graph, sum, one));
-  return {add(graph, relu(graph, x), where(graph, equal(graph, sum, one), y, quotient))};
+  const Value rounded = sub(graph, sum, one);
+  const Value quotient = div(graph, mul(graph, y, log(graph, sum)), rounded);
+  const Value logarithm = where(graph, equal(graph, sum, one), y, quotient);
+  return {add(graph, relu(graph, x), logarithm)};
 }
 
 std::vector<Value> vjp_softplus(Graph& graph, const Node& node, std::span<const Value> g) {
@@ -100,7 +102,8 @@ std::vector<Value> decompose_gelu_backward(Graph& graph, const Node& node) {
   Value slope;
   if (by_tanh) {
     const Value one = constant(graph, 1.0, graph.type(x).dtype);
-    slope = mul(graph, sub(graph, one, mul(graph, t, t)), shift(graph, scale(graph, square, 3 * kCubic), 1.0));
+    const Value inner = shift(graph, scale(graph, square, 3 * kCubic), 1.0);
+    slope = mul(graph, sub(graph, one, mul(graph, t, t)), inner);
   } else {
     slope = exp(graph, scale(graph, square, -0.5));
   }

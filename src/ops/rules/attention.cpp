@@ -168,7 +168,8 @@ Value gradient_of_sinks(Graph& graph, const Node& node, Value g) {
   const TensorType sinks = graph.type(node.inputs[3]);
   const Value o = node.outputs[0], lse = node.outputs[1];
   const DType wide = graph.type(lse).dtype;
-  const Value products = reduce_sum(graph, mul(graph, cast_to(graph, g, wide), cast_to(graph, o, wide)), {-1});
+  const Value wide_o = cast_to(graph, o, wide);
+  const Value products = reduce_sum(graph, mul(graph, cast_to(graph, g, wide), wide_o), {-1});
   const Value sink = cast_to(graph, sink_column(graph, node.inputs[3]), wide);
   const Value each = mul(graph, exp(graph, sub(graph, sink, lse)), products);
   std::vector<std::int64_t> axes;
@@ -258,7 +259,8 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
   const Value p = exp(graph, sub(graph, masked, reshape(graph, lse, as_column(graph.type(lse).shape))));
   const Value dv = operands.product(swap_last_two_axes(graph, cast_to(graph, p, dtype)), d_o);
   const Value dp = cast_to(graph, operands.product(d_o, swap_last_two_axes(graph, operands.v())), wide);
-  const Value products = mul(graph, cast_to(graph, d_o, wide), cast_to(graph, o, wide));
+  const Value wide_o = cast_to(graph, o, wide);
+  const Value products = mul(graph, cast_to(graph, d_o, wide), wide_o);
   const Value difference = sub(graph, dp, reduce_sum(graph, products, {-1}, true));
   const Value slope = operands.times_slope(mul(graph, p, difference), scores);
   const Value ds = cast_to(graph, scale(graph, slope, operands.factor()), dtype);

@@ -91,7 +91,8 @@ std::vector<Value> vjp_sub(Graph& graph, const Node& node, Gradients g) {
 }
 
 std::vector<Value> vjp_mul(Graph& graph, const Node& node, Gradients g) {
-  return for_operands(graph, node, mul(graph, g[0], node.inputs[1]), mul(graph, g[0], node.inputs[0]));
+  const Value to_b = mul(graph, g[0], node.inputs[0]);
+  return for_operands(graph, node, mul(graph, g[0], node.inputs[1]), to_b);
 }
 
 // d(a/b) = da/b - (a/b) db/b
@@ -106,7 +107,8 @@ std::vector<Value> vjp_extremum(Graph& graph, const Node& node, Gradients g) {
   const Value zero = constant(graph, 0.0, graph.type(g[0]).dtype);
   const bool is_maximum = node.op == Op::maximum;
   const Value second = less(graph, node.inputs[is_maximum ? 0 : 1], node.inputs[is_maximum ? 1 : 0]);
-  return for_operands(graph, node, where(graph, second, zero, g[0]), where(graph, second, g[0], zero));
+  const Value to_b = where(graph, second, g[0], zero);
+  return for_operands(graph, node, where(graph, second, zero, g[0]), to_b);
 }
 
 std::vector<TensorType> infer_comparison(const ShapeContext& context) {

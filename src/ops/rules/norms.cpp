@@ -47,7 +47,8 @@ std::vector<Value> decompose_rms_norm_backward(Graph& graph, const Node& node) {
   const Value g = mul(graph, dy, weight);
   const Value mean = row_mean(graph, mul(graph, g, x));
   const Value coefficient = mul(graph, mul(graph, mul(graph, r, r), r), mean);
-  const Value dx = sub(graph, mul(graph, g, r), mul(graph, x, coefficient));
+  const Value along_x = mul(graph, x, coefficient);
+  const Value dx = sub(graph, mul(graph, g, r), along_x);
   const Value dw = sum_to(graph, mul(graph, dy, mul(graph, x, r)), graph.type(weight).shape);
   return {dx, dw};
 }

@@ -48,7 +48,9 @@ std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
   const Value sines = reshape(graph, node.inputs[2], Shape(table_dims));
   const double direction = node.attributes.get<bool>("inverse") ? -1.0 : 1.0;
   const Value sign = shift(graph, scale(graph, iota(graph, Shape{2}, 0, dtype), 2.0 * direction), -direction);
-  const Value rotated = add(graph, mul(graph, x, cosines), mul(graph, flip(graph, x, rank), mul(graph, sines, sign)));
+  const Value signed_sines = mul(graph, sines, sign);
+  const Value across = mul(graph, flip(graph, x, rank), signed_sines);
+  const Value rotated = add(graph, mul(graph, x, cosines), across);
   return {reshape(graph, cast_to(graph, rotated, type.dtype), type.shape)};
 }
 

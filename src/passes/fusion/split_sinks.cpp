@@ -20,7 +20,8 @@ std::vector<Value> split(Graph& graph, const Node& node) {
   const DType wide = graph.type(alone[1]).dtype;
   const Value sink = cast_to(graph, sink_column(graph, operands[3]), wide);
   const Value top = maximum(graph, alone[1], sink);
-  const Value sum = add(graph, exp(graph, sub(graph, alone[1], top)), exp(graph, sub(graph, sink, top)));
+  const Value of_sink = exp(graph, sub(graph, sink, top));
+  const Value sum = add(graph, exp(graph, sub(graph, alone[1], top)), of_sink);
   const Value both = add(graph, top, log(graph, sum));
   const Shape rows = graph.type(both).shape;
   std::vector<Dim> column(rows.dims().begin(), rows.dims().end());

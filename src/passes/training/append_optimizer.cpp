@@ -151,7 +151,8 @@ GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const 
   const Value skip = sub(graph, scalar(graph, 1.0), taken);
   const UpdateGuard guard{div(graph, scalar(graph, 1.0), loss_scale), skip};
 
-  const Value good = where(graph, finite, shift(graph, good_steps, 1.0), scalar(graph, 0.0));
+  const Value none = scalar(graph, 0.0);
+  const Value good = where(graph, finite, shift(graph, good_steps, 1.0), none);
   const Value grows = less_equal(graph, scalar(graph, static_cast<double>(options.growth_interval)), good);
   const Value grown = where(graph, grows, scale(graph, loss_scale, options.growth_factor), loss_scale);
   graph.add_update(loss_scale, where(graph, finite, grown, scale(graph, loss_scale, options.backoff_factor)));

@@ -25,7 +25,8 @@ class SequencesTest : public ::testing::Test {
     write_file(folder_ / name, content);
     return (folder_ / name).string();
   }
-  static std::shared_ptr<const TokenStream> stream_of(const std::vector<std::string>& paths, StreamOptions options = {}) {
+  static std::shared_ptr<const TokenStream> stream_of(const std::vector<std::string>& paths,
+                                                      StreamOptions options = {}) {
     static const Tokenizer bytes = tokenizer::byte_tokenizer();
     if (options.vocabulary_size == 0) options.vocabulary_size = 256;
     return std::make_shared<const TokenStream>(paths, &bytes, options);
@@ -57,12 +58,14 @@ TEST(Shuffled, is_a_permutation_for_every_size_and_key) {
 
 TEST(Shuffled, keeps_few_neighbours_together) {
   int neighbours = 0;
-  for (std::uint64_t i = 0; i + 1 < 1000; ++i) neighbours += shuffled(i + 1, 1000, 7) == shuffled(i, 1000, 7) + 1 ? 1 : 0;
+  for (std::uint64_t i = 0; i + 1 < 1000; ++i)
+    neighbours += shuffled(i + 1, 1000, 7) == shuffled(i, 1000, 7) + 1 ? 1 : 0;
   EXPECT_LT(neighbours, 10);
 }
 
 TEST_F(SequencesTest, follow_one_another_in_a_packed_stream) {
-  const Sequences all(stream_of({file("a.txt", "abcde"), file("b.txt", "fghij")}), {.context = 3, .is_shuffled = false});
+  const Sequences all(stream_of({file("a.txt", "abcde"), file("b.txt", "fghij")}),
+                      {.context = 3, .is_shuffled = false});
   ASSERT_EQ(all.count(), 3);
   EXPECT_EQ(read(all, 0, 3).inputs, "abc");
   EXPECT_THAT(read(all, 0, 3).targets, ElementsAre('b', 'c', 'd'));
@@ -81,7 +84,8 @@ TEST_F(SequencesTest, of_an_epoch_come_once_each_in_an_order_of_their_own) {
   EXPECT_NE(epochs[0], epochs[1]);
   for (auto& epoch : epochs) std::ranges::sort(epoch);
   EXPECT_EQ(epochs[0], epochs[1]);
-  EXPECT_NE(read(all, 0, 4).inputs, read(Sequences(stream_of({file("a.txt", text)}), {.context = 4, .seed = 4}), 0, 4).inputs);
+  EXPECT_NE(read(all, 0, 4).inputs,
+            read(Sequences(stream_of({file("a.txt", text)}), {.context = 4, .seed = 4}), 0, 4).inputs);
 }
 
 TEST_F(SequencesTest, that_stand_apart_end_with_their_document) {

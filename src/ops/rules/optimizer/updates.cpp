@@ -46,6 +46,12 @@ class LearningRate {
   double number_ = 0;
 };
 
+// a * share + b * (1 - share)
+Value mean(Graph& graph, Value a, Value b, double share) {
+  const Value of_b = scale(graph, b, 1.0 - share);
+  return add(graph, scale(graph, a, share), of_b);
+}
+
 // The states are the two moments.
 std::vector<Value> update_adamw(Graph& graph, const Node& node, const TensorUpdate& tensor) {
   const auto attribute = [&](const char* key) { return node.attributes.get<double>(key); };
@@ -53,11 +59,11 @@ std::vector<Value> update_adamw(Graph& graph, const Node& node, const TensorUpda
   const double beta2 = attribute("beta2");
   const LearningRate learning_rate(graph, node);
   const Value step = node.inputs[0];
-  const Value rate = div(graph, learning_rate.value(graph.type(step).dtype), bias_correction(graph, step, beta1));
+  const Value first_correction = bias_correction(graph, step, beta1);
+  const Value rate = div(graph, learning_rate.value(graph.type(step).dtype), first_correction);
   const Value second_correction = rsqrt(graph, bias_correction(graph, step, beta2));
-  const Value first = add(graph, scale(graph, tensor.states[0], beta1), scale(graph, tensor.gradient, 1.0 - beta1));
-  const Value second = add(graph, scale(graph, tensor.states[1], beta2),
-                           scale(graph, mul(graph, tensor.gradient, tensor.gradient), 1.0 - beta2));
+  const Value first = mean(graph, tensor.states[0], tensor.gradient, beta1);
+  const Value second = mean(graph, tensor.states[1], mul(graph, tensor.gradient, tensor.gradient), beta2);
   const Value divisor = shift(graph, mul(graph, sqrt(graph, second), second_correction), attribute("epsilon"));
   const Value decayed = learning_rate.decayed(tensor.parameter);
   return {sub(graph, decayed, mul(graph, rate, div(graph, first, divisor))), first, second};
@@ -74,7 +80,8 @@ Value in_blocks(Graph& graph, Value x, std::int64_t elements = kBlockElements) {
 
 // A moment [..., B, 256] of codes and scales.
 Value decoded(Graph& graph, Value codes, Value scales) {
-  return mul(graph, in_blocks(graph, cast(graph, codes, DType::fp32)), in_blocks(graph, scales, 1));
+  const Value factors = in_blocks(graph, scales, 1);
+  return mul(graph, in_blocks(graph, cast(graph, codes, DType::fp32)), factors);
 }
 
 // {codes, scales} in the types of the old ones. A block of zeros has the scale 0; its quotients are NaN, which has the
@@ -101,20 +108,18 @@ std::vector<Value> update_adamw_8bit(Graph& graph, const Node& node, const Tenso
   return {reshape(graph, updated[0], shape), first[0], first[1], second[0], second[1]};
 }
 
-// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"), for any number of tensors: the parameter
-// moves by the sign of a mean of gradient and momentum. Weight decay is decoupled.
-// a * share + b * (1 - share)
-Value mean(Graph& graph, Value a, Value b, double share) {
-  return add(graph, scale(graph, a, share), scale(graph, b, 1.0 - share));
-}
-
 // 0 for a NaN, as torch.sign() has it.
 Value sign(Graph& graph, Value x) {
   const auto number = [&](double value) { return constant(graph, value, graph.type(x).dtype); };
-  const Value negative = where(graph, less(graph, x, number(0)), number(-1), number(0));
-  return where(graph, less(graph, number(0), x), number(1), negative);
+  const Value otherwise = number(0);
+  const Value minus_one = number(-1);
+  const Value negative = where(graph, less(graph, x, number(0)), minus_one, otherwise);
+  const Value one = number(1);
+  return where(graph, less(graph, number(0), x), one, negative);
 }
 
+// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"), for any number of tensors: the parameter
+// moves by the sign of a mean of gradient and momentum. Weight decay is decoupled.
 std::vector<Value> update_lion(Graph& graph, const Node& node, const TensorUpdate& tensor) {
   const auto attribute = [&](const char* key) { return node.attributes.get<double>(key); };
   const LearningRate learning_rate(graph, node);

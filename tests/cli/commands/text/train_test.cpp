@@ -1,0 +1,204 @@
+// ridgepoint train and sample, as scripts use them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "cli/refusals.h"
+#include "core/files/file.h"
+#include "core/text/json.h"
+
+namespace ridgepoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class TrainTest : public ::testing::Test {
+ protected:
+  TrainTest() {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += fmt::format("line {} of {} says that {} is not {}\n", i, 200, i * 7, i % 13);
+    write_file(text_, text);
+    arguments_ = {"train", "--data",    text_, "--layers", "2",   "--d-model",    "32", "--heads",  "2",    "--batch",
+                  "2",     "--context", "32",  "--device", "cpu", "--iterations", "12", "--format", "jsonl"};
+  }
+  static std::vector<Json> rows_of(const std::string& lines) {
+    std::vector<Json> rows;
+    std::istringstream stream(lines);
+    for (std::string line; std::getline(stream, line);) rows.push_back(parse_json(line));
+    return rows;
+  }
+  std::vector<Json> train(const std::vector<std::string>& more) const {
+    const ProgramResult result = run_program(with_options(arguments_, more));
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return rows_of(result.output);
+  }
+  static std::vector<double> losses_of(const std::vector<Json>& rows) {
+    std::vector<double> losses;
+    for (const Json& row : rows) losses.push_back(row.at("loss").get<double>());
+    return losses;
+  }
+  // The lines of the history by their steps and losses.
+  static std::vector<std::pair<std::int64_t, double>> history_of(const fs::path& folder) {
+    std::vector<std::pair<std::int64_t, double>> steps;
+    for (const Json& row : rows_of(read_file(folder / "steps.jsonl", 1 << 20)))
+      steps.emplace_back(row.at("step").get<std::int64_t>(), row.at("loss").get<double>());
+    return steps;
+  }
+  std::string folder(const std::string& name) const { return (folder_ / name).string(); }
+
+  TemporaryFolder folder_;
+  std::string text_ = (folder_ / "text.txt").string();
+  std::vector<std::string> arguments_;
+};
+
+TEST_F(TrainTest, writes_a_line_a_step_and_a_checkpoint) {
+  const std::vector<Json> rows = train({"--save", folder("run"), "--save-every", "5"});
+  ASSERT_EQ(rows.size(), 12);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("step"), i + 1);
+    EXPECT_GT(rows[i].at("tokens_per_second"), 0);
+    EXPECT_GT(rows[i].at("gradient_norm"), 0);
+  }
+  EXPECT_LT(rows.back().at("loss").get<double>(), 0.95 * rows.front().at("loss").get<double>());
+  EXPECT_TRUE(fs::exists(fs::path(folder("run")) / "step-000000012" / "model.safetensors"));
+  EXPECT_EQ(history_of(folder("run")).size(), 12);
+}
+
+TEST_F(TrainTest, goes_on_to_the_bit) {
+  const std::vector<double> whole = losses_of(train({}));
+  train({"--save", folder("run"), "--iterations", "7"});
+  const std::vector<double> rest = losses_of(train({"--resume", folder("run")}));
+  ASSERT_EQ(rest.size(), 5);
+  EXPECT_TRUE(std::equal(rest.begin(), rest.end(), whole.begin() + 7));
+  const ProgramResult done = run_program(with_options(arguments_, {"--resume", folder("run"), "--format", "table"}));
+  EXPECT_EQ(done.exit_code, 0);
+  EXPECT_THAT(done.output, HasSubstr("All 12 steps are done already."));
+}
+
+TEST_F(TrainTest, killed_at_any_moment_loses_nothing_that_was_written) {
+  const std::vector<std::string> long_run = with_options(arguments_, {"--iterations", "150"});
+  const std::vector<double> whole = losses_of(rows_of(run_program(long_run).output));
+  ASSERT_EQ(whole.size(), 150);
+  const auto resumed = with_options(long_run, {"--resume", folder("run"), "--save-every", "3"});
+  const auto begun = with_options(long_run, {"--save", folder("run"), "--save-every", "3"});
+  for (int kill = 0; kill < 6; ++kill) {
+    const bool has_checkpoint =
+        kill > 0 && std::ranges::any_of(fs::directory_iterator(folder("run")), [](const auto& entry) {
+          return entry.path().filename().string().starts_with("step-");
+        });
+    ChildProgram child(has_checkpoint ? resumed : begun);
+    std::this_thread::sleep_for(std::chrono::milliseconds(150 + 37 * kill));
+    child.signal(SIGKILL);
+    child.wait();
+  }
+  const ProgramResult last = run_program(fs::exists(fs::path(folder("run")) / "step-000000150") ? begun : resumed);
+  EXPECT_EQ(last.exit_code, 0) << last.error;
+  const auto history = history_of(folder("run"));
+  ASSERT_EQ(history.size(), 150);
+  for (std::size_t i = 0; i < history.size(); ++i) {
+    EXPECT_EQ(history[i].first, i + 1);
+    EXPECT_EQ(history[i].second, whole[i]) << "step " << i + 1;
+  }
+}
+
+TEST_F(TrainTest, verifies_that_a_resumed_run_is_equal) {
+  const ProgramResult result = run_program(with_options(arguments_, {"--verify-resume", "--format", "table"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output,
+              HasSubstr("A run that goes on from step 6 is equal to the bit: the losses of all 12 steps"));
+}
+
+TEST_F(TrainTest, ends_with_a_checkpoint_where_a_scheduler_asks) {
+  ChildProgram child(with_options(arguments_, {"--iterations", "1000000", "--save", folder("run")}));
+  while (child.output_so_far().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  child.signal(SIGTERM);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_THAT(result.error, HasSubstr("goes on from there"));
+  const std::size_t steps = rows_of(result.output).size();
+  EXPECT_TRUE(fs::exists(fs::path(folder("run")) / fmt::format("step-{:09}", steps)));
+}
+
+TEST_F(TrainTest, ends_with_a_checkpoint_when_its_time_is_over) {
+  const ProgramResult result = run_program(
+      with_options(arguments_, {"--iterations", "1000000", "--time-limit", "0.2s", "--save", folder("run")}));
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_THAT(result.error, HasSubstr("out of time after step"));
+}
+
+TEST_F(TrainTest, stops_skips_or_goes_back_where_a_loss_is_no_number) {
+  const std::vector<std::string> wild = with_options(arguments_, {"--learning-rate", "1e38", "--save", folder("run")});
+  const ProgramResult stopped = run_program(wild);
+  EXPECT_EQ(stopped.exit_code, 1);
+  EXPECT_THAT(stopped.error, HasSubstr("--on-nan says what else to do"));
+  const ProgramResult skipped = run_program(with_options(wild, {"--on-nan", "skip"}));
+  EXPECT_EQ(skipped.exit_code, 0) << skipped.error;
+  EXPECT_THAT(skipped.error, HasSubstr("it updated nothing"));
+  EXPECT_GT(rows_of(skipped.output).back().at("skipped_steps"), 0);
+  const ProgramResult back =
+      run_program(with_options(wild, {"--on-nan", "back", "--save-every", "1", "--save", folder("b")}));
+  EXPECT_EQ(back.exit_code, 1);
+  EXPECT_THAT(back.error, HasSubstr("back to step 1, and on with the next sequences"));
+  EXPECT_THAT(back.error, HasSubstr("gone back 3 times without passing it"));
+}
+
+TEST_F(TrainTest, evaluates_on_the_end_of_the_data) {
+  const std::vector<Json> rows = train({"--validation-share", "0.2", "--evaluate-every", "6"});
+  EXPECT_TRUE(rows[0].at("validation_loss").is_null());
+  EXPECT_GT(rows[5].at("validation_loss"), rows[11].at("validation_loss"));
+}
+
+TEST_F(TrainTest, samples_from_a_checkpoint) {
+  train({"--save", folder("run"), "--iterations", "60", "--learning-rate", "1e-2"});
+  const std::vector<std::string> sample = {"sample",   "--checkpoint", folder("run"), "--prompt", "line",
+                                           "--device", "cpu",          "--tokens",    "40"};
+  const ProgramResult greedy = run_program(with_options(sample, {"--temperature", "0"}));
+  EXPECT_EQ(greedy.exit_code, 0) << greedy.error;
+  EXPECT_TRUE(greedy.output.starts_with("line"));
+  EXPECT_EQ(greedy.output, run_program(with_options(sample, {"--temperature", "0"})).output);
+  const std::string seeded = run_program(with_options(sample, {"--seed", "1"})).output;
+  EXPECT_EQ(seeded, run_program(with_options(sample, {"--seed", "1"})).output);
+  EXPECT_NE(seeded, run_program(with_options(sample, {"--seed", "2"})).output);
+}
+
+TEST_F(TrainTest, refuses_what_cannot_be_trained_on) {
+  const auto with = [&](const std::vector<std::string>& more) { return with_options(arguments_, more); };
+  const auto file = [&](const char* name, const std::string& content) {
+    write_file(folder_ / name, content);
+    return folder(name);
+  };
+  expect_refused(with({"--data", file("empty.txt", "")}), 1, "is empty: it has no text");
+  expect_refused(with({"--data", folder("missing.txt")}), 1, "missing.txt");
+  expect_usage_error(with({"--data", file("short.txt", "short")}), "the data have 5 tokens, but a sequence takes 32");
+  expect_refused(with({"--data", file("high.bin", std::string(200, '\7'))}), 1, "the vocabulary has");
+  expect_usage_error(with({"--vocab", "100"}), "the tokenizer has 256 tokens, and the model a vocabulary of 100");
+  expect_usage_error(with({"--model", "bert-base-uncased", "--layers", "1"}), "it needs a decoder");
+  expect_usage_error(with({"--resume", folder("nothing")}), "has no checkpoint");
+  expect_usage_error(with({"--iterations", "0"}), "--iterations: 0 is too small; the least is 1");
+  expect_usage_error(with({"--on-spike", "skip"}), "choose stop or back");
+  expect_usage_error(with({"--schedule", "cosin"}), "did you mean 'cosine'");
+  expect_usage_error(with({"--save-every", "3"}), "--save-every needs --save FOLDER");
+  expect_usage_error(with({"--evaluate-every", "3"}), "--evaluate-every needs data");
+  expect_usage_error({"sample", "--prompt", "x"}, "give --checkpoint FOLDER or --weights PATH");
+}
+
+TEST_F(TrainTest, refuses_the_checkpoint_of_another_run) {
+  train({"--save", folder("run"), "--iterations", "2"});
+  const auto resumed = with_options(arguments_, {"--resume", folder("run")});
+  expect_refused(with_options(resumed, {"--dtype", "bf16"}), 2, "the checkpoint is of a run with dtype \"fp32\"");
+  expect_refused(with_options(resumed, {"--optimizer", "lion"}), 2, "the checkpoint is of a run with optimizer");
+  expect_refused(with_options(resumed, {"--layers", "3"}), 1, "layers.2");
+  const ProgramResult other = run_program(with_options(resumed, {"--batch", "4"}));
+  EXPECT_EQ(other.exit_code, 0);
+  EXPECT_THAT(other.error, HasSubstr("sequences_of_a_step was 2 and is 4; the losses are not those of the run"));
+}
+
+}  // namespace
+}  // namespace ridgepoint
