@@ -92,7 +92,7 @@ class Devices : public Command {
     report.kind = "card";
     report.name = sheet.card;
     report.memory_bytes = static_cast<std::size_t>(sheet.memory_bytes);
-    report.capacity_bytes = sheet.memory_bytes - static_cast<std::int64_t>(parse_bytes(kKeptFree));
+    report.capacity_bytes = usable_bytes(sheet);
     report.facts.compute_capability =
         fmt::format("{}.{}", sheet.compute_capability / 10, sheet.compute_capability % 10);
     report.facts.multiprocessors = sheet.multiprocessors;

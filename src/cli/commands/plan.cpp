@@ -226,9 +226,7 @@ class Plan : public Command {
     std::vector<MemoryLimit> limits;
     for (const std::string& name : parse_option("--card", cards_, split_list)) {
       const Datasheet& sheet = card_named(name);
-      limits.push_back(
-          {.card = std::string(sheet.card),
-           .capacity_bytes = std::max<std::int64_t>(sheet.memory_bytes - static_cast<std::int64_t>(kept), 0)});
+      limits.push_back({.card = std::string(sheet.card), .capacity_bytes = usable_bytes(sheet, kept)});
     }
     return limits;
   }

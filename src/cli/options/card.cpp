@@ -19,6 +19,11 @@ std::vector<std::string_view> card_names() {
   return names;
 }
 
+std::int64_t usable_bytes(const Datasheet& card, std::optional<std::uint64_t> kept_free) {
+  const auto kept = static_cast<std::int64_t>(kept_free.value_or(parse_bytes(kKeptFree)));
+  return std::max<std::int64_t>(card.memory_bytes - kept, 0);
+}
+
 const Datasheet& card_named(std::string_view name) {
   if (const Datasheet* sheet = find_datasheet(name)) return *sheet;
   const std::vector<std::string_view> cards = card_names();
@@ -53,8 +58,7 @@ void settle_card(RunDraft& draft, bool has_device) {
   draft.config.device = "null";
   DeviceOptions& options = draft.config.device_options;
   options.card = describe_card(card);
-  if (!options.memory_limit_bytes)
-    options.memory_limit_bytes = static_cast<std::size_t>(card.memory_bytes - parse_bytes(kKeptFree));
+  if (!options.memory_limit_bytes) options.memory_limit_bytes = static_cast<std::size_t>(usable_bytes(card));
 }
 
 }  // namespace ridgepoint::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -10,7 +11,10 @@
 
 namespace ridgepoint::cli {
 
-inline constexpr std::string_view kKeptFree = "1GiB";  // of a card, for the CUDA context and other programs
+// Of a card, for the CUDA context and other programs.
+inline constexpr std::string_view kKeptFree = "1GiB";
+// The bytes of a card's memory that a run may take: all but `kept_free`, usually kKeptFree; at least 0.
+std::int64_t usable_bytes(const Datasheet& card, std::optional<std::uint64_t> kept_free = {});
 
 // The names of all cards, oldest first.
 std::vector<std::string_view> card_names();

@@ -16,15 +16,28 @@ bool is_strided_vector(const dnnl::memory::desc& matrix, std::size_t along) {
          matrix.get_strides()[sizes.size() - along] != 1;
 }
 
+// Whether a matrix has more than two batch axes, and two of them that are not as far apart as one axis of both.
+bool has_scattered_batch(const dnnl::memory::desc& matrix) {
+  const dnnl::memory::dims sizes = matrix.get_dims();
+  const dnnl::memory::dims strides = matrix.get_strides();
+  const std::size_t axes = sizes.size() - 2;
+  for (std::size_t i = 0; axes > 2 && i + 1 < axes; ++i) {
+    if (strides[i] != strides[i + 1] * sizes[i + 1]) return true;
+  }
+  return false;
+}
+
 // oneDNN 3.7.2 (but not 2.6) has kernels named "brg" that read an a of one row and write a c of one column as if it
-// were dense, whatever the strides. Such products use the next kernel.
+// were dense, whatever the strides, and that mistake the places of matrices where batch axes are scattered. Such
+// products use the next kernel.
 dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const dnnl::memory::desc& a,
                                       const dnnl::memory::desc& b, const dnnl::memory::desc& c,
                                       const dnnl::primitive_attr& attributes) {
   dnnl::matmul::primitive_desc description(engine, a, b, c, attributes);
-  if (!is_strided_vector(a, 1) && !is_strided_vector(c, 2)) return description;
+  const bool is_scattered = has_scattered_batch(a) || has_scattered_batch(b) || has_scattered_batch(c);
+  if (!is_scattered && !is_strided_vector(a, 1) && !is_strided_vector(c, 2)) return description;
   while (std::string_view(description.impl_info_str()).starts_with("brg")) {
-    if (!description.next_impl()) throw dnnl::error(dnnl_unimplemented, "no kernel for a strided vector");
+    if (!description.next_impl()) throw dnnl::error(dnnl_unimplemented, "no kernel for these strides");
   }
   return description;
 }

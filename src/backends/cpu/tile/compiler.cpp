@@ -126,7 +126,7 @@ class Compiler {
     where(i) = build_.new_scalar();
     build_.row_steps(0).push_back({.function = holds_integers(i) ? index_value<std::int64_t> : index_value<float>,
                                    .result = where(i),
-                                   .a = build_.row_index(access)});
+                                   .a = build_.index(access)});
   }
 
   // Uses the operands' current slots. A row value is a tile of one column, and so are its operands.
@@ -145,7 +145,7 @@ class Compiler {
     } else if (fusion.kind == TileFusion::Kind::compare_index) {
       step.function = holds_integers(fusion.operands[0]) ? tile::integer_compare_index_function(instruction.op)
                                                          : tile::compare_index_function(instruction.op);
-      step.b = kColumnSlot;
+      step.b = build_.index(at(instruction.operands[0]).access);
       step.stride = fusion.stride;
     } else if (const tile::Function function = integer_function(i, scalar); function != nullptr) {
       step.function = function;
@@ -206,7 +206,7 @@ class Compiler {
       case ValuePlace::reloaded: return row_buffer(value.number);
       case ValuePlace::output: return output_access(output(value.number));
     }
-    return kColumnSlot;
+    return kNoSlot;
   }
 
   // Records the slot of a column value in this phase, and computes the value if necessary.
@@ -222,7 +222,8 @@ class Compiler {
       add_step(phase, {.function = load, .result = target, .a = memory(i), .stride = stride}, Op::copy);
     } else if (instruction.kind == RowKind::iota) {
       const tile::Function iota = holds_integers(i) ? tile::integer_iota_function() : tile::iota_function();
-      add_step(phase, {.function = iota, .result = target, .stride = stride}, Op::copy);
+      add_step(phase, {.function = iota, .result = target, .b = build_.index(instruction.access), .stride = stride},
+               Op::copy);
     } else if (divides_by_reduction(instruction)) {
       const tile::Function multiply = tile::binary_function(Op::mul, false, true);
       const TileSlot inverse = reciprocal(instruction.operands[1], instruction.phase);

@@ -91,7 +91,7 @@ class Fuser {
     }
   }
 
-  // sum(where(index == scalar, x, 0)) with x in memory, whose comparison is already fused.
+  // sum(where(column == scalar, x, 0)) with x in memory, whose comparison is already fused.
   void fuse_pick(int i) {
     const int chosen = at(i).operands[0];
     if (at(i).op != Op::reduce_sum || !can_absorb(chosen, i) || !is_elementwise(chosen, Op::where)) return;
@@ -100,6 +100,8 @@ class Fuser {
     const bool memory = at(value).kind == RowKind::load && at(value).dtype == DType::fp32 && is_column(value);
     if (!zero || !memory || !can_absorb(condition, i) || !is_elementwise(condition, Op::equal)) return;
     if (fusion(condition).kind != TileFusion::Kind::compare_index || fusion(condition).stride != 1) return;
+    const auto& rows = at(at(condition).operands[0]).access.row_strides;
+    if (std::ranges::any_of(rows, [](std::int64_t stride) { return stride != 0; })) return;
     fusion(condition).absorbed = true;
     absorb(chosen, i, TileFusion::Kind::pick, {value, fusion(condition).operands[0], -1});
   }

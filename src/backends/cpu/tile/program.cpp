@@ -82,7 +82,7 @@ TileSlot TileBuilder::buffer(TileMemory kind, int number) {
   return new_access(kind, number, RowAccess{.column_stride = 1}, static_cast<std::int64_t>(bytes));
 }
 
-TileSlot TileBuilder::row_index(const RowAccess& access) { return new_access(TileMemory::index, 0, access, 1); }
+TileSlot TileBuilder::index(const RowAccess& access) { return new_access(TileMemory::index, 0, access, 1); }
 
 std::vector<TileStep>& TileBuilder::row_steps(int phase_number) {
   return phase_number < rows_.phases ? phase(phase_number).row_steps : program.end_steps;

@@ -21,20 +21,20 @@ inline constexpr std::size_t kTileScratchBytes = 24 * 1024;  // leaves room in a
 // Short enough for out-of-order execution to overlap one step's loads with the arithmetic of earlier steps.
 inline constexpr std::int64_t kMaxTileColumns = 256;
 
-// Slot 0 is the address of the sweep's column number; it also stands for operands that a step does not have.
+// Slot 0 stands for operands that a step does not have.
 using TileSlot = std::uint16_t;
-inline constexpr TileSlot kColumnSlot = 0;
+inline constexpr TileSlot kNoSlot = 0;
 
 struct TileStep {
   tile::Function function = nullptr;
-  TileSlot result = kColumnSlot;
-  TileSlot a = kColumnSlot;
-  TileSlot b = kColumnSlot;
-  TileSlot c = kColumnSlot;
+  TileSlot result = kNoSlot;
+  TileSlot a = kNoSlot;
+  TileSlot b = kNoSlot;
+  TileSlot c = kNoSlot;
   std::int64_t stride = 1;
 };
 
-// What an address points into. `index` is not memory: the address itself is a row index (an iota's value).
+// What an address points into. `index` is not memory: the address itself is an iota's value.
 // `accumulator` has fp32 partial sums of columns.
 enum class TileMemory : std::uint8_t { input, output, row_buffer, accumulator, index };
 
@@ -127,8 +127,8 @@ class TileBuilder {
   TileSlot row_start(TileMemory kind, int number, RowAccess access);
   // A row in the interpreter's memory: of fp32 sums, or of values as registers have them.
   TileSlot buffer(TileMemory kind, int number);
-  // The part of an iota that depends on the row: the slot's address is the value.
-  TileSlot row_index(const RowAccess& access);
+  // The value of an iota in the row, at the first column of the tile: the slot's address is the value.
+  TileSlot index(const RowAccess& access);
 
   // The steps that compute row values before a phase's sweep; for the phase after the last one, at the end of the row.
   std::vector<TileStep>& row_steps(int phase);

@@ -31,7 +31,7 @@ std::uintptr_t TileWorker::base_of(const TileAccess& access, const TileMemoryMap
 
 void TileWorker::point_slots(const TileMemoryMap& memory) {
   std::size_t slot = 0;
-  address_[slot++] = &column_;
+  address_[slot++] = nullptr;
   for (const TileAccess& access : program_.accesses) {
     base_[slot] = base_of(access, memory);
     set_row_address(static_cast<TileSlot>(slot), base_[slot]);
@@ -48,7 +48,7 @@ void TileWorker::point_slots(const TileMemoryMap& memory) {
 }
 
 void TileWorker::set_accumulator(int number, std::uintptr_t column_zero) {
-  TileSlot slot = kColumnSlot;
+  TileSlot slot = kNoSlot;
   for (const TileAccess& access : program_.accesses) {
     ++slot;
     if (access.memory == TileMemory::accumulator && access.number == number) set_row_address(slot, column_zero);
@@ -103,7 +103,6 @@ void TileWorker::sweep(std::size_t phase, std::int64_t begin, std::int64_t end) 
   const TilePhase& current = program_.phases[phase];
   const std::int64_t width = program_.tile_columns;
   for (std::int64_t column = begin; column < end; column += width) {
-    column_ = column;
     for (const TileSlot slot : current.moving) {
       const std::int64_t offset = column * program_.accesses[slot - 1u].column_bytes;
       address_[slot] = reinterpret_cast<void*>(row_address_[slot] + static_cast<std::uintptr_t>(offset));

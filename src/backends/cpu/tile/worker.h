@@ -64,7 +64,6 @@ class TileWorker {
   void point_slots(const TileMemoryMap& memory);
 
   const TileProgram& program_;
-  std::int64_t column_ = 0;
   std::int64_t index_[kMaxRank] = {};
   void* address_[kMaxTileSlots];  // by slot
   std::uintptr_t

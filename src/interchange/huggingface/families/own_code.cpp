@@ -158,6 +158,25 @@ void molmo(FamilyFields& fields, TransformerConfig& c) {
   in->note("images are not read: the model is its text model alone");
 }
 
+constexpr WeightNames names_of_olmo(std::string_view embedding, std::string_view positions,
+                                    std::string_view more_embeddings) {
+  return {.model = "model.transformer.",
+          .embedding = embedding,
+          .positions = positions,
+          .layers = "blocks",
+          .final_norm = "ln_f",
+          .more_embeddings = more_embeddings,
+          .head = "model.transformer.ff_out",
+          .attention = "",
+          .qkv = "att_proj",
+          .output = "attn_out",
+          .feed_forward = "",
+          .gate_up = "ff_proj",
+          .up_before_gate = true,
+          .down = "ff_out",
+          .norms = {"attn_norm", "", "ff_norm", ""}};
+}
+
 }  // namespace
 
 extern const Family family_internlm{"internlm", "InternLMForCausalLM", read_by<internlm>, write_by<internlm>,
@@ -196,44 +215,13 @@ extern const Family family_qwen{"qwen",
                                 kNotModelled};
 extern const Family family_baichuan{"baichuan",         "BaichuanForCausalLM", read_by<baichuan>,
                                     write_by<baichuan>, {.qkv = "W_pack"},     kNotModelled};
-extern const Family family_hf_olmo{"hf_olmo",
-                                   "OLMoForCausalLM",
-                                   read_by<hf_olmo>,
-                                   write_by<hf_olmo>,
-                                   {.model = "model.transformer.",
-                                    .embedding = "wte",
-                                    .positions = "wpe",
-                                    .layers = "blocks",
-                                    .final_norm = "ln_f",
-                                    .head = "model.transformer.ff_out",
-                                    .attention = "",
-                                    .qkv = "att_proj",
-                                    .output = "attn_out",
-                                    .feed_forward = "",
-                                    .gate_up = "ff_proj",
-                                    .up_before_gate = true,
-                                    .down = "ff_out",
-                                    .norms = {"attn_norm", "", "ff_norm", ""}},
-                                   kNotModelled};
-
+extern const Family family_hf_olmo{
+    "hf_olmo", "OLMoForCausalLM", read_by<hf_olmo>, write_by<hf_olmo>, names_of_olmo("wte", "wpe", {}), kNotModelled};
 extern const Family family_molmo{"molmo",
                                  "MolmoForCausalLM",
                                  read_by<molmo>,
                                  write_by<molmo>,
-                                 {.model = "model.transformer.",
-                                  .embedding = "wte.embedding",
-                                  .layers = "blocks",
-                                  .final_norm = "ln_f",
-                                  .more_embeddings = "wte.new_embedding",
-                                  .head = "model.transformer.ff_out",
-                                  .attention = "",
-                                  .qkv = "att_proj",
-                                  .output = "attn_out",
-                                  .feed_forward = "",
-                                  .gate_up = "ff_proj",
-                                  .up_before_gate = true,
-                                  .down = "ff_out",
-                                  .norms = {"attn_norm", "", "ff_norm", ""}},
+                                 names_of_olmo("wte.embedding", {}, "wte.new_embedding"),
                                  kNotModelled};
 
 }  // namespace ridgepoint

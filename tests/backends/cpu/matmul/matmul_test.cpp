@@ -115,7 +115,8 @@ TEST_F(CpuMatmul, agrees_with_double_loops_on_random_shapes_and_strides) {
     const Shape b(b_dims);
     const LayoutChoice a_layout = random_layout(a, random_);
     const LayoutChoice b_layout = random_layout(b, random_);
-    expect_product(multiply(random(a, a_layout), random(b, b_layout)));
+    for (const DType dtype : {DType::fp32, DType::bf16})
+      expect_product(multiply(random(a, a_layout, dtype), random(b, b_layout, dtype)));
     if (HasFatalFailure()) return;
   }
 }

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/tile/tile_harness.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
 
 namespace ridgepoint::testing {
 namespace {
@@ -116,6 +117,33 @@ TEST(TileKernel, iota_counts_along_any_axis) {
         const std::size_t at = static_cast<std::size_t>(e) * size_bytes(found.type.dtype);
         ASSERT_EQ(load_element(found.type.dtype, found.data.data() + at),
                   static_cast<double>(unravel(found.type.shape, e)[static_cast<std::size_t>(axis)]));
+      }
+    }
+  }
+}
+
+// A reshape splits the axis that an iota counts along, so that rows and columns of the kernel both add to its value.
+TEST(TileKernel, an_iota_counts_over_rows_and_columns) {
+  for (const DType dtype : {DType::fp32, DType::int64}) {
+    Graph graph;
+    const Shape all{12, 12};
+    const Value x = input(graph, "x", {DType::fp32, all}, Role::data);
+    const Value is_seen = less_equal(graph, iota(graph, all, 1, dtype), iota(graph, all, 0, dtype));
+    const Value seen = where(graph, is_seen, x, constant(graph, -1, DType::fp32));
+    graph.add_output("best", neg(graph, reduce_max(graph, reshape(graph, seen, {12, 6, 2}), {-1})));
+    HostTensor values({DType::fp32, all});
+    for (std::size_t i = 0; i < 144; ++i)
+      store_element(DType::fp32, values.data.data() + i * 4, static_cast<double>(i));
+    Program program(std::move(graph), open_device("cpu"), {.compile = {.level = Compile::fuse}});
+    program.write_input("x", values);
+    program.run();
+    const HostTensor best = program.read_output("best");
+    for (int row = 0; row < 12; ++row) {
+      for (int block = 0; block < 6; ++block) {
+        const int key = std::min(block * 2 + 1, row);
+        EXPECT_EQ(load_element(DType::fp32, best.data.data() + static_cast<std::size_t>(row * 6 + block) * 4),
+                  key < block * 2 ? 1 : -(row * 12 + key))
+            << row << " " << block;
       }
     }
   }

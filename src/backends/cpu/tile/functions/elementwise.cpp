@@ -156,12 +156,12 @@ void ternary(void* result, const void* a, const void* b, const void* c, std::int
                                                           Operand<kC>(c)});
 }
 
-// Column indices times a stride. They are exact, because the compiler refuses indices beyond 2^24.
+// Every stride-th index. They are exact, because the compiler refuses indices beyond 2^24.
 struct Indices {
   std::int64_t first;
   std::int64_t stride;
   HWY_INLINE V at(std::size_t i) const {
-    const V start = hn::Set(D(), static_cast<float>((first + static_cast<std::int64_t>(i)) * stride));
+    const V start = hn::Set(D(), static_cast<float>(first + static_cast<std::int64_t>(i) * stride));
     return hn::MulAdd(hn::Iota(D(), 0.0f), hn::Set(D(), static_cast<float>(stride)), start);
   }
 };
@@ -185,13 +185,13 @@ struct CompareIndexStep {
 };
 
 void iota(void* result, const void*, const void* b, const void*, std::int64_t count, std::int64_t stride) {
-  for_columns(count, IotaStep{static_cast<float*>(result), {*static_cast<const std::int64_t*>(b), stride}});
+  for_columns(count, IotaStep{static_cast<float*>(result), {reinterpret_cast<std::intptr_t>(b), stride}});
 }
 
 template <class Comparison>
 void compare_index(void* result, const void* a, const void* b, const void*, std::int64_t count, std::int64_t stride) {
   for_columns(count, CompareIndexStep<Comparison>{static_cast<float*>(result),
-                                                  {*static_cast<const std::int64_t*>(b), stride},
+                                                  {reinterpret_cast<std::intptr_t>(b), stride},
                                                   hn::Set(D(), *static_cast<const float*>(a))});
 }
 

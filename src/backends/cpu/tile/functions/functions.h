@@ -33,7 +33,7 @@ enum class Pair : std::uint8_t {
   exp_sub,  // e^(a - b)
 };
 Function pair_function(Pair pair, bool a_scalar, bool b_scalar, bool c_scalar);
-// result[i] = whether (*b + i) * stride compares with *a; b is an int64 column number
+// result[i] = whether b + i * stride compares with *a; b is no address but an index
 Function compare_index_function(Op comparison);
 // *result = a[*b * stride], or 0 if *b is not an index below the int64 *c
 Function pick_function();
@@ -41,7 +41,7 @@ Function pick_function();
 Function fill_function();
 // Rounds fp32 values to the precision of `dtype` and keeps them in fp32. Null for fp64 and integers.
 Function round_function(DType dtype);
-// result[i] = (*b + i) * stride, b an int64 column number
+// result[i] = b + i * stride; b is no address but an index
 Function iota_function();
 
 // Convert memory of `dtype`, in which elements are `stride` apart, to a tile of fp32 and back. Stores round to nearest
@@ -77,10 +77,9 @@ Function integer_compare_function(Op comparison, bool a_scalar, bool b_scalar);
 // result[i] = a[i] != 0 ? b[i] : c[i], a in fp32
 Function integer_where_function(bool a_scalar, bool b_scalar, bool c_scalar);
 Function integer_copy_function(bool a_scalar);
-// result[i] = (*b + i) * stride, b an int64 column number
+// result[i] = b + i * stride; b is no address but an index
 Function integer_iota_function();
-// As compare_index_function() and pick_function(), with an integer scalar; column numbers times the stride must be in
-// [0, 2^24).
+// As compare_index_function() and pick_function(), with an integer scalar; indices must be in [0, 2^24).
 Function integer_compare_index_function(Op comparison);
 Function integer_pick_function();
 

@@ -63,8 +63,8 @@ void copy(void* result, const void* a, const void*, const void*, std::int64_t co
 
 void iota(void* result, const void*, const void* b, const void*, std::int64_t count, std::int64_t stride) {
   auto* to = static_cast<std::int64_t*>(result);
-  const std::int64_t first = *static_cast<const std::int64_t*>(b);
-  for (std::int64_t i = 0; i < count; ++i) to[i] = (first + i) * stride;
+  const auto first = reinterpret_cast<std::intptr_t>(b);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = first + i * stride;
 }
 
 // Clamps a scalar that is not an index to the nearest number that is not an index, which compares alike.
