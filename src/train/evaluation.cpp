@@ -2,23 +2,26 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
+#include <memory>
 #include <string>
 
-#include "run/session/steps/step_benchmark.h"
+#include "train/changed_workload.h"
 
 namespace ridgepoint::train {
 namespace {
 
-Program planned_program(Session& session) {
-  const ProgramPlan plan = session.plan(Mode::forward);
-  session.require_room(plan, session.forecast(plan));
-  Program program = session.make(plan);
-  session.initialise(program);
-  return program;
+// The loss of a training step is the only result of the forward graph.
+RunConfig evaluating(RunConfig config) {
+  config.workload = std::make_shared<ChangedWorkload>(config.workload, [](Graph& graph) {
+    const Value loss = *graph.find_loss();
+    graph.erase_outputs([](const Output&) { return true; });
+    graph.add_output("loss", loss);
+  });
+  config.compile.mode = Mode::forward;
+  config.compile.accumulate = 1;
+  config.compile.keep = {};
+  return config;
 }
-
-std::int64_t ranks_of(const Session& session) { return session.parallel().data; }
 
 }  // namespace
 
@@ -42,9 +45,13 @@ void write_sequences(Program& program, const Sequences& data, std::int64_t first
   program.write_input("targets", targets);
 }
 
-Evaluation::Evaluation(Session& session, const Sequences& data, std::int64_t batches)
-    : session_(session), data_(data), program_(planned_program(session)) {
-  const std::int64_t rows = rows_of(program_) * ranks_of(session);
+Evaluation::Evaluation(const RunConfig& config, const StepWatcher& watch, const Sequences& data, std::int64_t batches)
+    : config_(evaluating(config)),
+      record_(describe_run(config_, Experiment::bench)),
+      session_(config_, watch, record_),
+      data_(data),
+      program_(session_.ready_program()) {
+  const std::int64_t rows = rows_of(program_) * session_.parallel().data;
   batches_ = std::clamp<std::int64_t>(data.count() / rows, 1, batches);
 }
 
@@ -52,14 +59,14 @@ double Evaluation::loss(const Program& trained) {
   for (const ParameterDeclaration& parameter : parameters_of(program_.graph()))
     program_.write_input(parameter.name, trained.read_input(parameter.name));
   double sum = 0;
-  const std::int64_t ranks = ranks_of(session_);
+  const std::int64_t ranks = session_.parallel().data;
   for (std::int64_t batch = 0; batch < batches_; ++batch) {
     write_sequences(program_, data_, batch * ranks * rows_of(program_), session_.parallel().rank);
     program_.run();
     program_.synchronize();
-    sum += *loss_of(program_);
+    sum += convert(program_.read_output("loss"), DType::fp64).as<double>()[0];
   }
-  ProcessGroup* const group = session_.config().group.get();
+  ProcessGroup* const group = config_.group.get();
   if (group == nullptr) return sum / static_cast<double>(batches_);
   double all = 0;
   for (const std::string& text : group->all_gather(std::to_string(std::bit_cast<std::uint64_t>(sum)), "losses"))

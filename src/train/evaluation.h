@@ -8,19 +8,20 @@
 
 namespace ridgepoint::train {
 
-// A program that runs forward and loss alone, with parameters of its own, on the device of the session. All ranks make
-// and use it together.
+// A program that runs forward and loss alone, with parameters of its own. All ranks make and use it together.
 class Evaluation {
  public:
   // Throws OutOfMemory where it does not fit beside what is allocated. `batches`: of how many batches of each rank the
   // loss is the mean; fewer where the data have less.
-  Evaluation(Session& session, const Sequences& data, std::int64_t batches);
+  Evaluation(const RunConfig& config, const StepWatcher& watch, const Sequences& data, std::int64_t batches);
 
   // The mean loss with the parameters of the program that is trained: the same sequences each time.
   double loss(const Program& trained);
 
  private:
-  Session& session_;
+  RunConfig config_;
+  Record record_;  // not read
+  Session session_;
   const Sequences& data_;
   std::int64_t batches_;
   Program program_;

@@ -6,41 +6,24 @@
 #include <numeric>
 #include <utility>
 
-#include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "train/changed_workload.h"
 
 namespace ridgepoint::train {
 namespace {
 
 constexpr std::int64_t kShortest = 32;
 
-// Adds to a workload of batch 1 the output "next": the logits behind the token at the position of the input "last".
-class NextToken final : public Workload {
- public:
-  explicit NextToken(std::shared_ptr<const Workload> model) : model_(std::move(model)) {}
-  WorkloadDescription describe() const override { return model_->describe(); }
-  const TransformerConfig* transformer() const override { return model_->transformer(); }
-  TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const override {
-    return model_->initial_distribution(parameter);
-  }
-  void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const override {
-    model_->write_data(program, seed, stop_point);
-  }
-  Graph build(const StopPoint& stop_point) const override {
-    Graph graph = model_->build(stop_point);
-    const Value logits = *graph.find_output("logits");
-    const Shape& shape = graph.type(logits).shape;
-    const Value last = input(graph, "last", {DType::int64, Shape{1}}, Role::data);
-    const Value rows = reshape(graph, logits, Shape{shape.dim(-2), shape.dim(-1)});
-    graph.erase_outputs([](const Output&) { return true; });
-    graph.add_output("next", embedding(graph, rows, last));
-    return graph;
-  }
-
- private:
-  std::shared_ptr<const Workload> model_;
-};
+// Of a workload of batch 1, the one output "next": the logits behind the token at the position of the input "last".
+void leave_next_token(Graph& graph) {
+  const Value logits = *graph.find_output("logits");
+  const Shape& shape = graph.type(logits).shape;
+  const Value last = input(graph, "last", {DType::int64, Shape{1}}, Role::data);
+  const Value rows = reshape(graph, logits, Shape{shape.dim(-2), shape.dim(-1)});
+  graph.erase_outputs([](const Output&) { return true; });
+  graph.add_output("next", embedding(graph, rows, last));
+}
 
 }  // namespace
 
@@ -77,7 +60,8 @@ Program& LanguageModel::program_for(std::int64_t tokens) {
   if (length == nullptr) {
     length = std::make_unique<Length>();
     length->config = config_;
-    length->config.workload = std::make_shared<NextToken>(workload_of_(std::min(power, context_)));
+    length->config.workload =
+        std::make_shared<ChangedWorkload>(workload_of_(std::min(power, context_)), leave_next_token);
     length->record = describe_run(length->config, Experiment::bench);
     length->session = std::make_unique<Session>(length->config, watch_, length->record);
     length->program.emplace(length->session->ready_program());

@@ -45,7 +45,7 @@ class Trainer {
     peak_flops_ = datasheet_rate();
     flops_ = static_cast<double>(options.config.workload->flops(options.config.compile));
     if (options_.validation != nullptr)
-      evaluation_.emplace(session_, *options_.validation, options_.evaluation_batches);
+      evaluation_.emplace(options.config, events.watch, *options_.validation, options_.evaluation_batches);
     if (options_.resumed) {
       load(program_, *options_.resumed, model());
       done_ = saved_ = options_.resumed->manifest.step;

@@ -397,22 +397,28 @@ class Train : public Command {
     return page;
   }
 
+  // A plot needs no more points than a terminal has columns.
+  static std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points) {
+    constexpr std::size_t kPoints = 200;
+    const std::size_t stride = std::max<std::size_t>(1, points.size() / kPoints);
+    std::vector<std::pair<double, double>> kept;
+    for (std::size_t i = 0; i < points.size(); i += stride) kept.push_back(points[i]);
+    return kept;
+  }
+
   tables::Table loss_plot() const {
     tables::Plot plot{.title = "loss",
                       .x_heading = "step",
                       .y_heading = "loss",
                       .y_text = [](double loss) { return fmt::format("{:.2f}", loss); },
-                      .series = {{"loss", losses_, {}}}};
+                      .series = {{"loss", thinned(losses_), {}}}};
     if (validation_losses_.size() > 1) plot.series.push_back({"validation loss", validation_losses_, {}});
     return tables::plot_table(plot, output_width());
   }
 
   void take(const StepReport& report, Format format) {
-    // A plot has no more columns than a terminal.
-    constexpr std::int64_t kPlotPoints = 200;
-    const bool is_drawn = report.step % std::max<std::int64_t>(1, iterations_ / kPlotPoints) == 0;
     const auto at = static_cast<double>(report.step);
-    if (is_drawn && report.loss > 0 && std::isfinite(report.loss)) losses_.emplace_back(at, report.loss);
+    if (report.loss > 0 && std::isfinite(report.loss)) losses_.emplace_back(at, report.loss);
     if (report.validation_loss && *report.validation_loss > 0)
       validation_losses_.emplace_back(at, *report.validation_loss);
     if (is_shown(report, format)) shown_.push_back(report);
