@@ -29,7 +29,7 @@ expect_no_text() { [[ "$output" != *"$1"* ]] || fail "did not expect the words: 
 # Alone, it prints help that names every command.
 run
 expect_status 0
-for command in demo test build bench package lint fuzz golden; do expect_text "  $command"; done
+for command in demo train-demo test build bench package lint fuzz golden; do expect_text "  $command"; done
 
 run frobnicate
 expect_status 2
