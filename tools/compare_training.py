@@ -90,7 +90,8 @@ def run_torch(options, weights):
                         options.device)
     model.load(SafetensorsFile(weights))
     on_card = options.device.startswith("cuda")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.01, fused=on_card)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.01,
+                                  **({"fused": True} if on_card else {}))
     is_low = options.dtype not in ("fp32", "tf32")
 
     def loss_of(inputs, targets):

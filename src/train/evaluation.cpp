@@ -30,19 +30,23 @@ std::int64_t rows_of(const Program& program) {
   return graph.type(*graph.find_input("inputs")).shape[0];
 }
 
-void write_sequences(Program& program, const Sequences& data, std::int64_t first, std::int64_t rank) {
+TokenBatch read_batch(const Program& program, const Sequences& data, std::int64_t first, std::int64_t rank) {
   const Graph& graph = program.graph();
   const TensorType type = graph.type(*graph.find_input("inputs"));
   const std::int64_t rows = type.shape[0];
   const auto context = static_cast<std::size_t>(type.shape[1]);
-  HostTensor inputs(type), targets(type);
+  TokenBatch batch{first, HostTensor(type), HostTensor(type)};
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto at = static_cast<std::size_t>(row) * context;
-    data.read(first + rank * rows + row, inputs.as<std::int64_t>().subspan(at, context),
-              targets.as<std::int64_t>().subspan(at, context));
+    data.read(first + rank * rows + row, batch.inputs.as<std::int64_t>().subspan(at, context),
+              batch.targets.as<std::int64_t>().subspan(at, context));
   }
-  program.write_input("inputs", inputs);
-  program.write_input("targets", targets);
+  return batch;
+}
+
+void write_batch(Program& program, const TokenBatch& batch) {
+  program.write_input("inputs", batch.inputs);
+  program.write_input("targets", batch.targets);
 }
 
 Evaluation::Evaluation(const RunConfig& config, const StepWatcher& watch, const Sequences& data, std::int64_t batches)
@@ -61,7 +65,7 @@ double Evaluation::loss(const Program& trained) {
   double sum = 0;
   const std::int64_t ranks = session_.parallel().data;
   for (std::int64_t batch = 0; batch < batches_; ++batch) {
-    write_sequences(program_, data_, batch * ranks * rows_of(program_), session_.parallel().rank);
+    write_batch(program_, read_batch(program_, data_, batch * ranks * rows_of(program_), session_.parallel().rank));
     program_.run();
     program_.synchronize();
     sum += convert(program_.read_output("loss"), DType::fp64).as<double>()[0];

@@ -27,9 +27,15 @@ class Evaluation {
   Program program_;
 };
 
-// Writes "inputs" and "targets" of a program: sequences from number `first` on, as many as it takes. Its rows are those
-// of rank `rank` of `ranks`, each of which takes as many.
-void write_sequences(Program& program, const Sequences& data, std::int64_t first, std::int64_t rank);
+// "inputs" and "targets" of a run of a program.
+struct TokenBatch {
+  std::int64_t first = -1;  // the sequence of the run of all ranks that comes first; -1: none is read
+  HostTensor inputs, targets;
+};
+// Sequences from number `first` on, as many as the program takes. Its rows are those of rank `rank`, and each rank
+// takes as many.
+TokenBatch read_batch(const Program& program, const Sequences& data, std::int64_t first, std::int64_t rank);
+void write_batch(Program& program, const TokenBatch& batch);
 // The sequences of one run of the program.
 std::int64_t rows_of(const Program& program);
 

@@ -16,6 +16,15 @@ constexpr std::uint64_t kMostHistoryBytes = std::uint64_t{4} << 30;
 
 tables::Cell finite_cell(double value) { return std::isfinite(value) ? tables::Cell(value) : tables::Cell(); }
 
+// Empty for what is no line of a step.
+std::optional<std::int64_t> step_of(std::string_view line) {
+  try {
+    return parse_json(line).at("step").get<std::int64_t>();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 // The lines of steps up to the last one. What a killed run left of a line is no line.
 std::string lines_until(const std::string& content, std::int64_t last_step) {
   std::string kept;
@@ -23,8 +32,7 @@ std::string lines_until(const std::string& content, std::int64_t last_step) {
     const std::size_t end = content.find('\n', begin);
     if (end == std::string::npos) break;
     const std::string_view line = std::string_view(content).substr(begin, end - begin);
-    const Json json = parse_json(line, "a line of the history");
-    if (json.value("step", last_step + 1) > last_step) break;
+    if (step_of(line).value_or(last_step + 1) > last_step) break;
     kept.append(line).append("\n");
     begin = end + 1;
   }
@@ -43,11 +51,12 @@ tables::Table step_table(std::span<const StepReport> steps) {
                    {"seconds", "seconds", "{:.3f}", tables::Align::by_content, 3},
                    {"tokens_per_second", "tokens/s", "{:.0f}", tables::Align::by_content, 1},
                    {"mfu", "MFU", tables::kPercent, tables::Align::by_content, 1},
+                   {"checkpoint_seconds", "checkpoint", "{:.3f}", tables::Align::by_content, 5},
                    {"skipped_steps", "skipped", "{}", tables::Align::by_content, 4}};
   for (const StepReport& one : steps) {
     table.add({one.step, finite_cell(one.loss), tables::optional_cell(one.validation_loss), one.learning_rate,
                one.gradient_norm ? finite_cell(*one.gradient_norm) : tables::Cell(), one.seconds, one.tokens_per_second,
-               tables::optional_cell(one.mfu), one.skipped_steps});
+               tables::optional_cell(one.mfu), one.checkpoint_seconds, one.skipped_steps});
   }
   return table;
 }

@@ -42,6 +42,10 @@ class Trainer {
         session_(options.config, events.watch, record_),
         program_(session_.ready_program()) {
     rows_ = rows_of(program_) * session_.parallel().data;
+    context_ = options.config.workload->describe().context;
+    gives_norm_ = program_.graph().find_output(kGradientNorm).has_value();
+    counts_skipped_ = program_.graph().find_input(kSkippedSteps).has_value();
+    scales_loss_ = program_.graph().find_input(kLossScale).has_value();
     peak_flops_ = datasheet_rate();
     flops_ = static_cast<double>(options.config.workload->flops(options.config.compile));
     if (options_.validation != nullptr)
@@ -71,7 +75,7 @@ class Trainer {
     if (writer_ && saved_ != done_) save();
     summary.last_step = done_;
     summary.seconds = seconds_since(begin_);
-    const auto tokens = static_cast<double>((sequences_ - sequences_before) * context());
+    const auto tokens = static_cast<double>((sequences_ - sequences_before) * context_);
     summary.tokens_per_second = summary.seconds > 0 ? tokens / summary.seconds : 0;
     summary.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
     summary.parameters = record_.model.parameters;
@@ -83,7 +87,10 @@ class Trainer {
  private:
   bool is_first_rank() const { return session_.parallel().rank == 0; }
   const TransformerConfig* model() const { return options_.config.workload->transformer(); }
-  std::int64_t context() const { return options_.config.workload->describe().context; }
+  TokenBatch next_batch(std::int64_t first) const {
+    return read_batch(program_, *options_.data, first, session_.parallel().rank);
+  }
+  bool is_last_step() const { return done_ + 1 == options_.schedule.iterations; }
   bool is_last() const { return done_ == options_.schedule.iterations; }
   static bool is_due(std::int64_t step, std::int64_t every) { return every > 0 && step % every == 0; }
 
@@ -99,16 +106,18 @@ class Trainer {
     report.step = done_ + 1;
     report.learning_rate = options_.schedule.learning_rate(report.step);
     program_.write_input(kLearningRateState, scalar_tensor(report.learning_rate));
-    write_sequences(program_, *options_.data, sequences_, session_.parallel().rank);
+    if (batch_.first != sequences_) batch_ = next_batch(sequences_);
+    write_batch(program_, batch_);
     program_.run();
+    if (!is_last_step()) batch_ = next_batch(sequences_ + rows_);  // beside the run, where the device is another one
     program_.synchronize();
     report.loss = *loss_of(program_);
-    if (program_.graph().find_output(kGradientNorm))
-      report.gradient_norm = scalar_of(program_.read_output(kGradientNorm));
-    if (program_.graph().find_input(kSkippedSteps))
+    if (gives_norm_) report.gradient_norm = scalar_of(program_.read_output(kGradientNorm));
+    if (counts_skipped_)
       report.skipped_steps = static_cast<std::int64_t>(scalar_of(program_.read_input(kSkippedSteps)));
     report.seconds = seconds_since(begin);
-    report.tokens_per_second = static_cast<double>(rows_ * context()) / report.seconds;
+    report.checkpoint_seconds = std::exchange(checkpoint_seconds_, 0);
+    report.tokens_per_second = static_cast<double>(rows_ * context_) / report.seconds;
     if (peak_flops_) report.mfu = flops_ / report.seconds / *peak_flops_;
     done_ = report.step;
     sequences_ += rows_;
@@ -125,8 +134,7 @@ class Trainer {
   // Whether the run has gone back. All ranks see the same loss and norm.
   bool react(const StepReport& report) {
     // With a loss scale, gradients that overflow are usual: the step lowers the scale and updates nothing.
-    const bool scales_loss = program_.graph().find_input(kLossScale).has_value();
-    if (!std::isfinite(report.loss) || (!scales_loss && !std::isfinite(report.gradient_norm.value_or(0)))) {
+    if (!std::isfinite(report.loss) || (!scales_loss_ && !std::isfinite(report.gradient_norm.value_or(0)))) {
       const std::string what = fmt::format("step {}: the loss is {}, the norm of the gradients {}", report.step,
                                            report.loss, report.gradient_norm.value_or(0));
       return react(options_.on_nonfinite, what, "--on-nan");
@@ -186,7 +194,9 @@ class Trainer {
     manifest.step = done_;
     manifest.sequences = sequences_;
     manifest.run = options_.description;
+    const Clock::time_point begin = Clock::now();
     writer_->save(std::move(manifest));
+    checkpoint_seconds_ = seconds_since(begin);
     saved_ = done_;
   }
 
@@ -209,6 +219,10 @@ class Trainer {
   std::optional<CheckpointWriter> writer_;
   std::optional<History> history_;
   std::int64_t rows_ = 0;  // sequences of a step, of all ranks
+  std::int64_t context_ = 0;
+  bool gives_norm_ = false, counts_skipped_ = false, scales_loss_ = false;
+  TokenBatch batch_;               // of this step, or of the next one
+  double checkpoint_seconds_ = 0;  // of the copy behind the last step
   std::optional<double> peak_flops_;
   double flops_ = 0;            // of a step of one rank
   std::int64_t done_ = 0;       // steps

@@ -121,7 +121,7 @@ commands = {command["name"]: command for command in json.load(sys.stdin)["comman
 dtype = next(option for option in commands["plan"]["options"] if "--dtype" in option["names"])
 assert dtype["group"] == "Work" and dtype["choices"] == ["fp32", "tf32", "bf16", "fp16", "fp8"] and dtype["takes_list"], dtype
 assert dtype["value"] == "NAME" and dtype["help"].endswith("[fp32; of a config.json bf16]"), dtype
-assert "sample" not in commands and "bench" in commands
+assert "simulate" not in commands and "bench" in commands
 ' || fail "the commands as JSON"
 
 # Bad input.

@@ -15,7 +15,7 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
 
 // The end of an error message about an unknown `word`: "; did you mean 'small'?" where nearest() finds a name,
 // otherwise "; available: tiny, small" for at most kMostNamesListed names, otherwise nothing.
-inline constexpr std::size_t kMostNamesListed = 24;
+inline constexpr std::size_t kMostNamesListed = 28;
 std::string hint(std::string_view word, std::span<const std::string_view> names);
 
 // Throws Error (usage) with `sentence`, whose {} becomes `word`, and the hint.

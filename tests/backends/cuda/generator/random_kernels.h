@@ -176,7 +176,8 @@ class RandomKernels {
       case Op::silu:
       case Op::softplus:
       case Op::softmax:
-      case Op::nonfinite: return make(op, {x()});
+      case Op::nonfinite:
+      case Op::sum_of_squares: return make(op, {x()});
       case Op::silu_backward:
       case Op::softmax_backward: return make(op, {x(), x()});
       case Op::gelu: return make(op, {x()}, {{"tanh", once_in(2)}});

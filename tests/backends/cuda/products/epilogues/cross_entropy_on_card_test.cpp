@@ -173,6 +173,11 @@ TEST_F(OnCardCrossEntropyOfProduct, adds_the_squares_of_log_sum_exps) {
     for (std::size_t row = 0; row < after[way][1].size(); ++row) {
       const double log_sum_exp = before[way][2][row];
       const double expected = before[way][1][row] + kZ * log_sum_exp * log_sum_exp;
+      // The target of a row is beyond the vocabulary: its loss is NaN in both.
+      if (std::isnan(expected)) {
+        EXPECT_TRUE(std::isnan(after[way][1][row])) << way << " " << row;
+        continue;
+      }
       ASSERT_NEAR(after[way][1][row], expected, 1e-5 * (1 + std::fabs(expected))) << way << " " << row;
     }
   }
