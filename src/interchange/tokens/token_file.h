@@ -23,8 +23,8 @@ std::string token_bytes_of(std::span<const std::uint32_t> ids, std::size_t bytes
 // A file opened for reading at any position, also from several threads.
 class TokenFile {
  public:
-  // The header of llm.c and llmq says how many bits tokens have; `bits` is for a plain file. Throws Error for a file that has no
-  // tokens, part of one, or fewer than its header says.
+  // The header of llm.c and llmq says how many bits tokens have; `bits` is for a plain file. Throws Error for a file
+  // that has no tokens, part of one, or fewer than its header says.
   TokenFile(std::filesystem::path path, TokenBits bits, std::size_t vocabulary_size);
 
   std::uint64_t size() const { return size_; }
