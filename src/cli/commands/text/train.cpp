@@ -407,7 +407,7 @@ class Train : public Command {
   }
 
   tables::Table loss_plot() const {
-    tables::Plot plot{.title = "loss",
+    tables::Plot plot{.title = "training",
                       .x_heading = "step",
                       .y_heading = "loss",
                       .y_text = [](double loss) { return fmt::format("{:.2f}", loss); },
