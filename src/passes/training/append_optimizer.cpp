@@ -83,7 +83,8 @@ class OptimizerAppender {
 
   void skip_nonfinite(Value norm) {
     const Value skipped_steps = scalar_state(graph_, kSkippedSteps);
-    const Value finite = equal(graph_, nonfinite(graph_, norm), scalar(graph_, 0.0));
+    const Value zero = scalar(graph_, 0.0);
+    const Value finite = equal(graph_, nonfinite(graph_, norm), zero);
     const Value taken = cast(graph_, finite, DType::fp32);
     const Value skip = sub(graph_, scalar(graph_, 1.0), taken);
     graph_.add_update(skipped_steps, add(graph_, skipped_steps, skip));
@@ -93,7 +94,8 @@ class OptimizerAppender {
   // As torch.nn.utils.clip_grad_norm_() does.
   void clip(Value norm, double largest) {
     constexpr double kEpsilon = 1e-6;
-    const Value share = div(graph_, scalar(graph_, largest), shift(graph_, norm, kEpsilon));
+    const Value divisor = shift(graph_, norm, kEpsilon);
+    const Value share = div(graph_, scalar(graph_, largest), divisor);
     const Value factor = minimum(graph_, share, scalar(graph_, 1.0));
     if (guarded_) {
       guarded_->guard.gradient_factor = mul(graph_, guarded_->guard.gradient_factor, factor);
