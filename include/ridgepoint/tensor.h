@@ -27,6 +27,8 @@ struct HostTensor {
 HostTensor convert(const HostTensor& tensor, DType dtype);
 // The same into `result`, which has the dtype and the shape already.
 void convert(const HostTensor& tensor, HostTensor& result);
+// The element of a tensor that has one.
+double scalar_of(const HostTensor& tensor);
 
 // Reads one element of any dtype as a double, and writes one (rounded to nearest even).
 double load_element(DType dtype, const void* element);

@@ -191,4 +191,6 @@ HostTensor convert(const HostTensor& tensor, DType dtype) {
   return result;
 }
 
+double scalar_of(const HostTensor& tensor) { return convert(tensor, DType::fp64).as<double>()[0]; }
+
 }  // namespace ridgepoint

@@ -212,6 +212,7 @@ struct Architecture {
   bool is_causal = true;  // otherwise a token sees those after it, too
   // Of a model of masked tokens the loss is that of the tokens whose targets are not negative (BERT).
   bool is_masked() const { return !is_causal && images.size == 0; }
+  bool predicts_next_token() const { return is_causal && images.size == 0; }
   std::int64_t token_types = 0;  // rows of an embedding of types; every token has the first one. 0: there is none
   bool final_norm = true;
   bool head_transform = false;  // a linear layer of the width, the activation and a norm stand before the head

@@ -2,25 +2,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <string>
-
-#include "train/changed_workload.h"
 
 namespace ridgepoint::train {
 namespace {
 
 // The loss of a training step is the only result of the forward graph.
-RunConfig evaluating(RunConfig config) {
-  config.workload = std::make_shared<ChangedWorkload>(config.workload, [](Graph& graph) {
-    const Value loss = *graph.find_loss();
-    graph.erase_outputs([](const Output&) { return true; });
-    graph.add_output("loss", loss);
-  });
-  config.compile.mode = Mode::forward;
-  config.compile.accumulate = 1;
-  config.compile.keep = {};
-  return config;
+void leave_loss(Graph& graph) {
+  const Value loss = *graph.find_loss();
+  graph.erase_outputs([](const Output&) { return true; });
+  graph.add_output("loss", loss);
 }
 
 }  // namespace
@@ -50,27 +41,24 @@ void write_batch(Program& program, const TokenBatch& batch) {
 }
 
 Evaluation::Evaluation(const RunConfig& config, const StepWatcher& watch, const Sequences& data, std::int64_t batches)
-    : config_(evaluating(config)),
-      record_(describe_run(config_, Experiment::bench)),
-      session_(config_, watch, record_),
-      data_(data),
-      program_(session_.ready_program()) {
-  const std::int64_t rows = rows_of(program_) * session_.parallel().data;
+    : forward_(config, leave_loss, watch), data_(data) {
+  const std::int64_t rows = rows_of(forward_.program()) * forward_.parallel().data;
   batches_ = std::clamp<std::int64_t>(data.count() / rows, 1, batches);
 }
 
 double Evaluation::loss(const Program& trained) {
-  for (const ParameterDeclaration& parameter : parameters_of(program_.graph()))
-    program_.write_input(parameter.name, trained.read_input(parameter.name));
+  Program& program = forward_.program();
+  for (const ParameterDeclaration& parameter : parameters_of(program.graph()))
+    program.write_input(parameter.name, trained.read_input(parameter.name));
   double sum = 0;
-  const std::int64_t ranks = session_.parallel().data;
+  const std::int64_t ranks = forward_.parallel().data;
   for (std::int64_t batch = 0; batch < batches_; ++batch) {
-    write_batch(program_, read_batch(program_, data_, batch * ranks * rows_of(program_), session_.parallel().rank));
-    program_.run();
-    program_.synchronize();
-    sum += convert(program_.read_output("loss"), DType::fp64).as<double>()[0];
+    write_batch(program, read_batch(program, data_, batch * ranks * rows_of(program), forward_.parallel().rank));
+    program.run();
+    program.synchronize();
+    sum += scalar_of(program.read_output("loss"));
   }
-  ProcessGroup* const group = config_.group.get();
+  ProcessGroup* const group = forward_.group();
   if (group == nullptr) return sum / static_cast<double>(batches_);
   double all = 0;
   for (const std::string& text : group->all_gather(std::to_string(std::bit_cast<std::uint64_t>(sum)), "losses"))

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "run/session/session.h"
 #include "train/data/sequences.h"
+#include "train/forward_program.h"
 
 namespace ridgepoint::train {
 
@@ -19,12 +19,9 @@ class Evaluation {
   double loss(const Program& trained);
 
  private:
-  RunConfig config_;
-  Record record_;  // not read
-  Session session_;
+  ForwardProgram forward_;
   const Sequences& data_;
   std::int64_t batches_;
-  Program program_;
 };
 
 // "inputs" and "targets" of a run of a program.

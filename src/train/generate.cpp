@@ -8,7 +8,6 @@
 
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "train/changed_workload.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -50,23 +49,18 @@ std::int64_t Sampler::choose(std::span<const float> logits) {
 }
 
 LanguageModel::LanguageModel(RunConfig config, WorkloadOf workload_of, std::int64_t context, StepWatcher watch)
-    : config_(std::move(config)), workload_of_(std::move(workload_of)), context_(context), watch_(std::move(watch)) {
-  config_.compile.mode = Mode::forward;
-}
+    : config_(std::move(config)), workload_of_(std::move(workload_of)), context_(context), watch_(std::move(watch)) {}
 
 Program& LanguageModel::program_for(std::int64_t tokens) {
   const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(tokens, kShortest))));
-  std::unique_ptr<Length>& length = lengths_[std::min(power, context_)];
-  if (length == nullptr) {
-    length = std::make_unique<Length>();
-    length->config = config_;
-    length->config.workload =
-        std::make_shared<ChangedWorkload>(workload_of_(std::min(power, context_)), leave_next_token);
-    length->record = describe_run(length->config, Experiment::bench);
-    length->session = std::make_unique<Session>(length->config, watch_, length->record);
-    length->program.emplace(length->session->ready_program());
+  const std::int64_t length = std::min(power, context_);
+  std::unique_ptr<ForwardProgram>& forward = programs_[length];
+  if (forward == nullptr) {
+    RunConfig config = config_;
+    config.workload = workload_of_(length);
+    forward = std::make_unique<ForwardProgram>(std::move(config), leave_next_token, watch_);
   }
-  return *length->program;
+  return forward->program();
 }
 
 std::vector<float> LanguageModel::logits_after(std::span<const std::int64_t> tokens) {

@@ -5,13 +5,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <random>
 #include <span>
 #include <vector>
 
 #include "ridgepoint/run_config.h"
-#include "run/session/session.h"
+#include "train/forward_program.h"
 
 namespace ridgepoint::train {
 
@@ -46,19 +45,13 @@ class LanguageModel {
   std::vector<float> logits_after(std::span<const std::int64_t> tokens);
 
  private:
-  struct Length {
-    RunConfig config;
-    Record record;
-    std::unique_ptr<Session> session;
-    std::optional<Program> program;
-  };
   Program& program_for(std::int64_t tokens);
 
   RunConfig config_;
   WorkloadOf workload_of_;
   std::int64_t context_;
   StepWatcher watch_;
-  std::map<std::int64_t, std::unique_ptr<Length>> lengths_;
+  std::map<std::int64_t, std::unique_ptr<ForwardProgram>> programs_;  // by the length of their sequences
 };
 
 }  // namespace ridgepoint::train

@@ -7,6 +7,7 @@
 #include <deque>
 #include <utility>
 
+#include "core/seconds_since.h"
 #include "core/types/enum_names.h"
 #include "passes/training/training.h"
 #include "predict/cards/datasheet.h"
@@ -23,15 +24,12 @@ constexpr auto kReactionNames = enum_names<Reaction>("stop", "skip", "back");
 constexpr int kMostReturns = 3;
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 HostTensor scalar_tensor(double value) {
   HostTensor tensor({DType::fp32, {}});
   tensor.as<float>()[0] = static_cast<float>(value);
   return tensor;
 }
-
-double scalar_of(const HostTensor& tensor) { return convert(tensor, DType::fp64).as<double>()[0]; }
 
 class Trainer {
  public:
@@ -78,7 +76,6 @@ class Trainer {
     const auto tokens = static_cast<double>((sequences_ - sequences_before) * context_);
     summary.tokens_per_second = summary.seconds > 0 ? tokens / summary.seconds : 0;
     summary.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
-    summary.parameters = record_.model.parameters;
     if (writer_) writer_->finish();
     tell_of_checkpoints();
     return summary;

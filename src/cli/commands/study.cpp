@@ -29,6 +29,7 @@
 #include "core/build_info.h"
 #include "core/files/file.h"
 #include "core/processes/child_process.h"
+#include "core/seconds_since.h"
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "interchange/huggingface/named_model.h"
@@ -165,7 +166,7 @@ StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(std::i
     if (entry.exit_code != 0) entry.problem = process.last_error_line();
   }
   entry.rows -= task.rows_logged;
-  entry.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  entry.seconds = seconds_since(begin);
   return entry;
 }
 

@@ -40,6 +40,13 @@ struct OptionText {
 };
 OptionText text_of(const Setting& setting, const Option& option);
 
+// Adds an option that is no setting.
+template <typename App, typename Value>
+CLI::Option* add_own_option(App& app, const char* flag, Value& value, const char* type, const char* help,
+                            const char* group) {
+  return app.add_option(flag, value, help)->type_name(type)->group(group);
+}
+
 // Adds the option of a setting whose command reads its value itself, in another group of the help if one is given.
 template <typename App, typename Value>
 CLI::Option* add_option_of(App& app, std::string_view name, Value& value, std::string_view group = {}) {

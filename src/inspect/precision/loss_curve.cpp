@@ -59,7 +59,7 @@ class TextBatches {
 std::vector<LossCurve> measure_loss_curves(const Workload& workload, std::string_view text,
                                            const LossCurveOptions& options, const std::shared_ptr<Device>& device,
                                            const std::function<bool(Precision precision, std::int64_t step)>& watch) {
-  if (workload.transformer() != nullptr && !workload.transformer()->architecture.is_causal)
+  if (workload.transformer() != nullptr && !workload.transformer()->architecture.predicts_next_token())
     throw Error("a loss curve is that of the next token, which an encoder sees; choose a decoder", ErrorKind::usage);
   std::vector<LossCurve> curves;
   for (const Precision precision : options.precisions) {
@@ -79,7 +79,7 @@ std::vector<LossCurve> measure_loss_curves(const Workload& workload, std::string
       batches.write_next(program);
       program.run();
       program.synchronize();
-      curve.losses.push_back(convert(program.read_output("loss"), DType::fp64).as<double>()[0]);
+      curve.losses.push_back(scalar_of(program.read_output("loss")));
     }
   }
   return curves;

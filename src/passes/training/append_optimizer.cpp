@@ -83,8 +83,7 @@ class OptimizerAppender {
 
   void skip_nonfinite(Value norm) {
     const Value skipped_steps = scalar_state(graph_, kSkippedSteps);
-    const Value zero = scalar(graph_, 0.0);
-    const Value finite = equal(graph_, nonfinite(graph_, norm), zero);
+    const Value finite = all_finite(graph_, {&norm, 1});
     const Value taken = cast(graph_, finite, DType::fp32);
     const Value skip = sub(graph_, scalar(graph_, 1.0), taken);
     graph_.add_update(skipped_steps, add(graph_, skipped_steps, skip));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/first_call_clock.h"
+#include "core/seconds_since.h"
 #include "core/types/enum_names.h"
 #include "models/attention.h"
 #include "models/transformer.h"
@@ -302,10 +303,9 @@ void Session::initialise(Program& program) {
 std::vector<double> Session::warm_up(const Iteration& iteration) {
   const double budget_seconds = config_.budget_seconds.value_or(1e30);
   const Clock::time_point begin = Clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   std::vector<double> warmup_ms;
   const bool is_timed = config_.budget_seconds.has_value();
-  const auto goes_on = [&] { return !is_timed || first_rank_says(seconds() < budget_seconds / 2); };
+  const auto goes_on = [&] { return !is_timed || first_rank_says(seconds_since(begin) < budget_seconds / 2); };
   for (std::int64_t i = 0; i < config_.warmup && (i == 0 || goes_on()); ++i) {
     enter(Stage::warmup, i, config_.warmup);
     warmup_ms.push_back(iteration(i).host_ms);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/descriptions/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/run_options.h"
 #include "cli/options/weights_file.h"
 #include "cli/terminal/interrupt.h"
@@ -65,7 +66,7 @@ class Sample : public Command {
 
   void add_options(CLI::App& app) override {
     const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
-      app.add_option(flag, value, help)->type_name(type)->group(kText);
+      add_own_option(app, flag, value, type, help, kText);
     };
     option("--checkpoint", checkpoint_, "FOLDER", "a checkpoint of train, or a folder of them: the newest one");
     option("--prompt", prompt_, "TEXT", "the text that goes on");
@@ -124,7 +125,7 @@ class Sample : public Command {
     std::vector<RunConfig> configs = {finish(draft)};
     use_weights(weights_, configs);
     const TransformerConfig* model = configs[0].workload->transformer();
-    require(model != nullptr && model->architecture.is_causal && model->architecture.images.size == 0,
+    require(model != nullptr && model->architecture.predicts_next_token(),
             "sample needs a decoder; choose another model");
     const auto workload_of = [&](std::int64_t context) {
       TransformerConfig config = *model;

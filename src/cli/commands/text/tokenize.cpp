@@ -13,6 +13,7 @@
 #include "cli/options/output.h"
 #include "cli/terminal/interrupt.h"
 #include "core/files/file.h"
+#include "core/seconds_since.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "core/threads/parallel.h"
@@ -37,7 +38,6 @@ constexpr const char* kTraining = "Training";
 constexpr auto kBitsNames = enum_names<TokenBits>("auto", "16", "32");
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 // What became of a file.
 struct Encoded {

@@ -105,63 +105,50 @@ class Train : public Command {
     };
     files("--data", data_, "text, JSON Lines (.jsonl) or tokens (.bin) to train on");
     files("--validation", validation_, "the same for validation [the end of --data, where --validation-share says]");
-    app.add_option("--validation-share", validation_share_, "the share of --data that is for validation alone [0]")
-        ->type_name("X")
-        ->group(kData);
-    app.add_option("--tokenizer", tokenizer_,
-                   "byte, or a file or folder as tokenize reads it [that of a resumed run, else byte]")
-        ->type_name("FILE")
-        ->group(kData);
-    app.add_option("--end-token", end_token_, "put this token behind each document of a text")
-        ->type_name("TOKEN")
-        ->group(kData);
-    CLI::Option* documents =
-        app.add_option("--documents", documents_,
-                       "packed: documents follow one another in a sequence; apart: a sequence holds tokens of one, and "
-                       "the loss leaves out what follows its end [packed]")
-            ->type_name("NAME")
-            ->group(kData);
+    const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
+      return add_own_option(app, flag, value, type, help, kData);
+    };
+    option("--validation-share", validation_share_, "X", "the share of --data that is for validation alone [0]");
+    option("--tokenizer", tokenizer_, "FILE",
+           "byte, or a file or folder as tokenize reads it [that of a resumed run, else byte]");
+    option("--end-token", end_token_, "TOKEN", "put this token behind each document of a text");
+    CLI::Option* documents = option(
+        "--documents", documents_, "NAME",
+        "packed: documents follow one another in a sequence; apart: a sequence holds tokens of one, and the loss "
+        "leaves out what follows its end [packed]");
     offer(*documents, names_of(train::kAllDocumentLayouts), Takes::one);
-    app.add_option("--shuffle", shuffle_, "whether sequences come in an order of the seed: on or off [on]")
-        ->type_name("NAME")
-        ->group(kData);
+    option("--shuffle", shuffle_, "NAME", "whether sequences come in an order of the seed: on or off [on]");
   }
 
   void add_step_options(CLI::App& app) {
-    const auto number = [&](const char* flag, auto& value, const char* type, const std::string& help) {
-      app.add_option(flag, value, help)->type_name(type)->group(kSteps);
+    const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
+      return add_own_option(app, flag, value, type, help, kSteps);
     };
-    number("--iterations", iterations_, "N", "the steps of the whole run [1000]");
-    number("--learning-rate", learning_rate_, "X", "the highest learning rate [that of the optimizer: 1e-3 for adamw]");
-    number("--min-learning-rate", lowest_rate_, "X", "the learning rate at the end [0]");
-    CLI::Option* schedule = app.add_option("--schedule", schedule_,
-                                           "how the learning rate falls: constant, cosine, linear, or wsd, which falls "
-                                           "in the last --decay-iterations [constant]")
-                                ->type_name("NAME")
-                                ->group(kSteps);
+    option("--iterations", iterations_, "N", "the steps of the whole run [1000]");
+    option("--learning-rate", learning_rate_, "X", "the highest learning rate [that of the optimizer: 1e-3 for adamw]");
+    option("--min-learning-rate", lowest_rate_, "X", "the learning rate at the end [0]");
+    CLI::Option* schedule = option("--schedule", schedule_, "NAME",
+                                   "how the learning rate falls: constant, cosine, linear, or wsd, which falls in the "
+                                   "last --decay-iterations [constant]");
     offer(*schedule, names_of(train::kAllDecays), Takes::one);
-    number("--warmup", warmup_, "N", "the steps in which the learning rate rises [0]");
-    number("--decay-iterations", decay_iterations_, "N", "with --schedule wsd: the steps in which it falls [a tenth]");
-    number("--evaluate-every", evaluate_every_, "N",
+    option("--warmup", warmup_, "N", "the steps in which the learning rate rises [0]");
+    option("--decay-iterations", decay_iterations_, "N", "with --schedule wsd: the steps in which it falls [a tenth]");
+    option("--evaluate-every", evaluate_every_, "N",
            "steps between evaluations on the data for validation [0: the end]");
-    number("--evaluation-batches", evaluation_batches_, "N", "the batches of an evaluation [20]");
-    CLI::Option* on_nan = app.add_option("--on-nan", on_nan_,
-                                         "where the loss or the gradients are not finite: stop, skip the update, or go "
-                                         "back to the newest checkpoint [stop]")
-                              ->type_name("NAME")
-                              ->group(kSteps);
+    option("--evaluation-batches", evaluation_batches_, "N", "the batches of an evaluation [20]");
+    CLI::Option* on_nan = option("--on-nan", on_nan_, "NAME",
+                                 "where the loss or the gradients are not finite: stop, skip the update, or go back to "
+                                 "the newest checkpoint [stop]");
     offer(*on_nan, names_of(train::kAllReactions), Takes::one);
-    number("--spike", spike_, "X", "a loss of X times the median of the 64 before is a spike [0: none is]");
-    CLI::Option* on_spike = app.add_option("--on-spike", on_spike_, "at a spike: stop, or go back [back]")
-                                ->type_name("NAME")
-                                ->group(kSteps);
+    option("--spike", spike_, "X", "a loss of X times the median of the 64 before is a spike [0: none is]");
+    CLI::Option* on_spike = option("--on-spike", on_spike_, "NAME", "at a spike: stop, or go back [back]");
     offer(*on_spike, {train::name(train::Reaction::stop), train::name(train::Reaction::back)}, Takes::one);
-    number("--time-limit", time_limit_, "TIME", "end with a checkpoint after this time: 90s, 30min, 8h");
+    option("--time-limit", time_limit_, "TIME", "end with a checkpoint after this time: 90s, 30min, 8h");
   }
 
   void add_saving_options(CLI::App& app) {
     const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
-      app.add_option(flag, value, help)->type_name(type)->group(kSaving);
+      add_own_option(app, flag, value, type, help, kSaving);
     };
     option("--save", save_, "FOLDER", "write checkpoints and the history of steps into this folder");
     option("--save-every", save_every_, "N", "steps between checkpoints [0: one at the end]");
@@ -255,7 +242,7 @@ class Train : public Command {
     configs_ = {finish(std::move(draft))};
     RunConfig& config = configs_[0];
     const TransformerConfig* model = config.workload->transformer();
-    require(model != nullptr && model->architecture.is_causal && model->architecture.images.size == 0,
+    require(model != nullptr && model->architecture.predicts_next_token(),
             "train predicts the next token, so it needs a decoder; choose another --model");
     require(config.device != "null", "--device null computes nothing; use cpu or cuda");
     rank_options_.place(configs_);

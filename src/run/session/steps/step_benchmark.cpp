@@ -222,7 +222,7 @@ std::optional<Record> measure_step(const RunConfig& config, CeilingCache& ceilin
 std::optional<double> loss_of(Program& program) {
   for (const Output& output : program.graph().outputs()) {
     if (output.role != OutputRole::loss) continue;
-    return convert(program.read_output(output.name), DType::fp64).as<double>()[0];
+    return scalar_of(program.read_output(output.name));
   }
   return std::nullopt;
 }

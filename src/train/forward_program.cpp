@@ -1,18 +1,16 @@
-// A workload with other outputs: what a program computes beside steps of training.
-#pragma once
+#include "train/forward_program.h"
 
-#include <functional>
 #include <memory>
 #include <utility>
 
-#include "ridgepoint/workload.h"
-
 namespace ridgepoint::train {
+namespace {
 
-// The same parameters and data; `change` gets the forward graph.
+using Change = std::function<void(Graph&)>;
+
+// The parameters and data of a workload, and its changed graph.
 class ChangedWorkload final : public Workload {
  public:
-  using Change = std::function<void(Graph&)>;
   ChangedWorkload(std::shared_ptr<const Workload> model, Change change)
       : model_(std::move(model)), change_(std::move(change)) {}
 
@@ -34,5 +32,21 @@ class ChangedWorkload final : public Workload {
   std::shared_ptr<const Workload> model_;
   Change change_;
 };
+
+RunConfig of_forward(RunConfig config, const Change& change) {
+  config.workload = std::make_shared<ChangedWorkload>(config.workload, change);
+  config.compile.mode = Mode::forward;
+  config.compile.accumulate = 1;
+  config.compile.keep = {};
+  return config;
+}
+
+}  // namespace
+
+ForwardProgram::ForwardProgram(RunConfig config, const Change& change, const StepWatcher& watch)
+    : config_(of_forward(std::move(config), change)),
+      record_(describe_run(config_, Experiment::bench)),
+      session_(config_, watch, record_),
+      program_(session_.ready_program()) {}
 
 }  // namespace ridgepoint::train

@@ -1,0 +1,31 @@
+// A program of the forward graph alone, with other outputs: what a run computes beside its steps of training.
+#pragma once
+
+#include <functional>
+
+#include "ridgepoint/program.h"
+#include "ridgepoint/run_config.h"
+#include "run/session/session.h"
+
+namespace ridgepoint::train {
+
+class ForwardProgram {
+ public:
+  // `change` gets the forward graph of the workload; parameters and data stay. The program is planned, made and
+  // initialised. Throws OutOfMemory where it does not fit beside what is allocated, and as Session does.
+  ForwardProgram(RunConfig config, const std::function<void(Graph&)>& change, const StepWatcher& watch);
+  ForwardProgram(const ForwardProgram&) = delete;
+  ForwardProgram& operator=(const ForwardProgram&) = delete;
+
+  Program& program() { return program_; }
+  const ParallelOptions& parallel() const { return session_.parallel(); }
+  ProcessGroup* group() const { return config_.group.get(); }
+
+ private:
+  const RunConfig config_;
+  Record record_;  // not read
+  Session session_;
+  Program program_;
+};
+
+}  // namespace ridgepoint::train
