@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures everything that docs/performance.md says of several ranks, on the cards or the processor of this machine.
 
-    tools/measure_ranks.py --ranks 4 --device cuda --card h100 --output four_cards --peer 'torchrun ... ddp.py'
+    tools/measure_ranks.py --ranks 4 --device cuda --card h100 --output four_cards --peer 'torchrun --nproc-per-node 4 bench/peers/data_parallel.py'
     tools/measure_ranks.py --ranks 8 --device null --card h100 --output planned        plans the same steps on a laptop
     tools/measure_ranks.py --ranks 4 --device cpu --quick --output quick               the same code at toy size
 
@@ -14,7 +14,7 @@ Writes into the folder, line by line, so that a stopped run keeps what it has:
     peer.txt            what the peer's command printed
     summary.md          the tables
 
-The parts are collectives, scaling, checks and peer; --only chooses. The exit code is 1 if a check failed.
+The parts are collectives, scaling, equality, endings, plans and peer; --only chooses. The exit code is 1 if a check failed.
 """
 
 import argparse
@@ -51,7 +51,8 @@ class Measurement:
         self.ranks = str(options.ranks)
         self.runs = options.device != "null"
         # How messages are sent: as usual, large ones by copy engines, or all by NCCL's kernels.
-        self.ways = {"usual": None, **({"kernels": {"NCCL_WIN_ENABLE": "0"}} if options.device == "cuda" else {})}
+        ways = {"usual": None, **({"kernels": {"NCCL_WIN_ENABLE": "0"}} if options.device == "cuda" else {})}
+        self.ways = {way: ways[way] for way in ways if way in options.ways.split(",")}
         self.failed = 0
 
     def words(self, command, *more):
@@ -88,7 +89,7 @@ class Measurement:
             for model in chosen:
                 for way, environment in self.ways.items():
                     step = ["--mode", "step", *FAST, *model, *steps, "--parallel", "data=" + self.ranks]
-                    self.rows(self.words("bench", *step, "--shard", ",".join(SHARDINGS)), way, environment)
+                    self.rows(self.words("bench", *step, "--shard", self.options.shard), way, environment)
 
     def collectives(self):
         if not self.runs:
@@ -104,21 +105,23 @@ class Measurement:
                 self.check(direct.returncode == 0, f"direct calls of NCCL {direct.stderr.strip()}")
                 self.append("collectives.jsonl", direct.stdout)
 
-    def checks(self):
+    def endings(self):
         if self.runs:
-            self.equal_one_rank()
             self.end(signal.SIGKILL, "killed")
             self.end(signal.SIGSTOP, "stopped")
+
+    def plans(self):
         rows = self.folder / "rows.jsonl"
         if rows.exists():
             card = ["--card", self.options.card] if self.options.card else []
             plans = self.run([sys.executable, str(ROOT / "tools/compare_plan.py"), "--program", self.options.program, *card, str(rows)])
             self.check(plans.returncode == 0, f"plans of rows.jsonl\n{plans.stdout}{plans.stderr}".strip())
 
-    def equal_one_rank(self):
+    def equality(self):
         """Three steps, of which the last two are captured, against one rank on the joined batch; and again, to the bit."""
-        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
-            self.equal_one_rank_in(folder)
+        if self.runs:
+            with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+                self.equal_one_rank_in(folder)
 
     def equal_one_rank_in(self, folder):
         model = ["verify", *(QUICK_VERIFIED if self.options.quick else VERIFIED), "--attention", "flash", "--compile", "full"]
@@ -130,7 +133,7 @@ class Measurement:
                         "--save-tokens", path["tokens"], "--dump", path["one"]])
         self.check(ran.returncode == 0, f"one rank {ran.stderr.strip()}")
         given = [*model, *steps, "--weights", path["weights"], "--tokens", path["tokens"], "--parallel", "data=" + self.ranks]
-        for shard in SHARDINGS:
+        for shard in self.options.shard.split(","):
             for way, environment in self.ways.items():
                 words = [*given, "--shard", shard]
                 against = self.run(self.words(*words, "--against", path["one"]), environment)
@@ -253,7 +256,7 @@ def collective_table(lines):
 
 
 def main():
-    parts = ("collectives", "scaling", "checks", "peer")
+    parts = ("collectives", "scaling", "equality", "endings", "plans", "peer")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--device", choices=("cuda", "cpu", "null"), default="cuda")
@@ -262,6 +265,8 @@ def main():
     parser.add_argument("--program", default=str(ROOT / "build/ridgepoint"), help="[build/ridgepoint]")
     parser.add_argument("--only", default=",".join(parts), help="parts [%(default)s]")
     parser.add_argument("--models", help="models of the scaling rows [small,large,xl,llama-3.2-1b]")
+    parser.add_argument("--shard", default=",".join(SHARDINGS), help="shardings [%(default)s]")
+    parser.add_argument("--ways", default="usual,kernels", help="how messages are sent [%(default)s]")
     parser.add_argument("--repeats", type=int, default=1, help="of the scaling rows [1]")
     parser.add_argument("--peer", help="a command whose output is kept")
     parser.add_argument("--quick", action="store_true", help="toy sizes, to check the script and the program")
