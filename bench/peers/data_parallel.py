@@ -2,10 +2,11 @@
 
     torchrun --nproc-per-node 4 bench/peers/data_parallel.py --models small,large --kinds ddp,fsdp
 
-Prints a line of JSON for each row: model, kind (alone: no other rank; ddp: DistributedDataParallel; fsdp: fully_shard, a
-block at a time), the slowest rank's median step in ms, and the peak of allocated bytes. Steps are those of `ridgepoint bench
---dtype bf16`: bf16 autocast (fsdp: bf16 parameters, fp32 reduction), fp32 masters, fused AdamW. Each block and the loss are
-compiled, as torchtitan does. The course's models are those of bench/peers/pytorch; llama-3.2-1b needs transformers.
+Prints a line of JSON for each row: model, kind (alone: no other rank; ddp: DistributedDataParallel; ddp_whole: the same,
+the model compiled as one; fsdp: fully_shard, a block at a time), the slowest rank's median step in ms, and the peak of
+allocated bytes. Steps are those of `ridgepoint bench --dtype bf16`: bf16 autocast (fsdp: bf16 parameters, fp32 reduction),
+fp32 masters, fused AdamW. But for ddp_whole, each block and the loss are compiled, as torchtitan does. The course's models
+are those of bench/peers/pytorch; llama-3.2-1b needs transformers.
 """
 
 import argparse
@@ -65,15 +66,17 @@ def measure(name, kind, device, steps):
     batch, context = LLAMA if name.startswith("llama") else COURSE[name][0]
     model, blocks, vocabulary = llama() if name.startswith("llama") else course(name, context, device)
     model.to(device)
-    for block in blocks:
+    for block in blocks if kind != "ddp_whole" else []:
         block.compile()
     if kind == "fsdp":
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         for block in blocks:
             fully_shard(block, mp_policy=policy)
         fully_shard(model, mp_policy=policy)
-    elif kind == "ddp":
+    elif kind != "alone":
         model = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    if kind == "ddp_whole":
+        model = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     tokens = torch.randint(0, vocabulary, (batch, context), device=device)
     loss_of = torch.compile(lambda logits: functional.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten()))
