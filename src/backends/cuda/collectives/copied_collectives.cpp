@@ -23,7 +23,7 @@ bool CopiedCollectives::can_scatter(std::size_t bytes) const {
 }
 
 void CopiedCollectives::all_gather(const void* in, void* out, std::size_t part_bytes) {
-  check(nccl().ncclAllGather(in, out, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()), "all-gather");
+  check(nccl().ncclAllGather(in, out, part_bytes, NcclType::int8, handle(), channel_.stream()), "all-gather");
 }
 
 // As many pieces at a time as the staging memory holds. A tensor is cut into pieces only for an all_reduce: each rank
@@ -58,11 +58,11 @@ void CopiedCollectives::sum_pieces(const std::vector<Tensor>& pieces, DType dtyp
   std::byte* parts = memory_.staging();
   for (const Tensor& piece : pieces) {
     const std::size_t part_bytes = piece.bytes / ranks;
-    check(nccl().ncclAlltoAll(piece.in, parts, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()),
+    check(nccl().ncclAlltoAll(piece.in, parts, part_bytes, NcclType::int8, handle(), channel_.stream()),
           "exchange parts");
     // NCCL also copies the part that the rank keeps, which the kernel reads where it is.
     const std::byte* own_part = piece.in + rank * part_bytes;
-    channel_.context().graph_edits().leave_out_copy(own_part, parts + rank * part_bytes);
+    if (is_captured_) channel_.context().graph_edits().leave_out_copy(own_part, parts + rank * part_bytes);
     std::byte* sum = piece.out + (is_gathered ? rank * part_bytes : 0);
     sums.sums[sums.count++] = {parts, own_part, sum, static_cast<std::int64_t>(part_bytes / kVector)};
     parts += piece.bytes;

@@ -3,7 +3,8 @@
 //   reduce_scatter   each GPU writes what the others sum into their staging memory; then a kernel adds the parts
 //   all_reduce       reduce_scatter in place, then all_gather of the sums
 // NCCL makes the copies (ncclAlltoAll and ncclAllGather without blocks of kernels). Each waits for the other ranks at
-// its begin and end, which takes some 15 us, so small tensors are not worth it.
+// its begin and end, which takes some 15 us, so small tensors are not worth it. A launch that is not captured moves the
+// same parts by NCCL's kernels, so that its sums have the same bits.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ namespace ridgepoint::cuda {
 class CopiedCollectives {
  public:
   // Of a channel with direct memory, in which all operands and results lie.
-  explicit CopiedCollectives(Channel& channel) : channel_(channel), memory_(*channel.direct_memory()) {}
+  CopiedCollectives(Channel& channel, bool is_captured)
+      : channel_(channel), memory_(*channel.direct_memory()), is_captured_(is_captured) {}
 
   // The bytes at the begin of a tensor that can be summed: whole vectors of 16 bytes for each rank.
   std::size_t divisible(std::size_t bytes) const;
@@ -39,9 +41,11 @@ class CopiedCollectives {
  private:
   void sum(const std::vector<Tensor>& tensors, DType dtype, bool is_gathered);
   void sum_pieces(const std::vector<Tensor>& pieces, DType dtype, bool is_gathered);
+  NcclHandle handle() const { return is_captured_ ? memory_.copying() : channel_.handle(); }
 
   Channel& channel_;
   DirectMemory& memory_;
+  bool is_captured_;
 };
 
 }  // namespace ridgepoint::cuda

@@ -103,7 +103,7 @@ class NcclKernel : public Kernel {
     channel_.eager_launches().settle();
     begin_captured();
     try {
-      send(arguments.inputs + first_sent_, arguments.outputs);
+      send(arguments.inputs + first_sent_, arguments.outputs, true);
     } catch (...) {
       end_captured();  // a part of it may run
       throw;
@@ -129,8 +129,7 @@ class NcclKernel : public Kernel {
   void launch_eagerly(const LaunchArguments& arguments) {
     channel_.eager_launches().before(number_, bytes_, begin_, end_);
     is_running_ = true;
-    set_copied(false);
-    send_by_kernels(arguments.inputs + first_sent_, arguments.outputs);
+    send(arguments.inputs + first_sent_, arguments.outputs, false);
     channel_.eager_launches().after();
   }
 
@@ -147,14 +146,16 @@ class NcclKernel : public Kernel {
   }
 
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
-  // counts differ, because one of them could not capture, would wait for ever.
-  void send(void* const* in, void* const* out) {
+  // counts differ, because one of them could not capture, would wait for ever. In the other runs kernels send the same
+  // parts of the same messages, because a sum of more than two ranks depends on its order, and a run that goes on from
+  // a checkpoint captures later than the run before it did.
+  void send(void* const* in, void* const* out, bool is_captured) {
     const bool may_copy = channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer;
-    if (may_copy) find_messages(in, out);
-    set_copied(may_copy && std::ranges::any_of(messages_, &Message::is_copied));
+    if (may_copy) find_messages(in, out, is_captured);
+    set_copied(is_captured && may_copy && std::ranges::any_of(messages_, &Message::is_copied));
     if (!may_copy) return send_by_kernels(in, out);
-    launch_kernels();
-    launch_copies();
+    launch_kernels(is_captured);
+    launch_copies(is_captured);
   }
 
   void set_copied(bool is_copied) {
@@ -178,7 +179,7 @@ class NcclKernel : public Kernel {
     bool is_copied;
   };
 
-  void find_messages(void* const* in, void* const* out) {
+  void find_messages(void* const* in, void* const* out, bool is_captured) {
     messages_.clear();
     for (const std::size_t i : order_) {
       const Part& part = parts_[i];
@@ -195,7 +196,7 @@ class NcclKernel : public Kernel {
       // A sum in place has its whole blocks, whose ends may be summed too: then nothing is left of most messages.
       if (node_.op == Op::all_reduce && message.in == message.out)
         message.sent_bytes = message.result_bytes = block_bytes(message.sent_bytes);
-      message.is_copied = may_copy(message);
+      message.is_copied = may_copy(message, is_captured);
     }
   }
 
@@ -209,23 +210,25 @@ class NcclKernel : public Kernel {
     return true;
   }
 
-  bool may_copy(const Message& message) {
+  bool may_copy(const Message& message, bool is_captured) {
     const DirectMemory& memory = *channel_.direct_memory();
     if (!are_sent_by_copies(node_, std::max(message.sent_bytes, message.result_bytes))) return false;
     if (!memory.holds(message.in, message.sent_bytes) || !memory.holds(message.out, message.result_bytes)) return false;
-    if (node_.op == Op::all_gather) return true;
-    const bool is_whole = node_.op == Op::all_reduce || CopiedCollectives(channel_).can_scatter(message.sent_bytes);
+    if (node_.op == Op::all_gather) return is_captured;
+    const CopiedCollectives copied(channel_, is_captured);
+    const bool is_whole = node_.op == Op::all_reduce || copied.can_scatter(message.sent_bytes);
     return is_whole && has_rank_sums(message.part->dtype);
   }
 
   // What is not copied, and what copies leave of a sum, as one kernel of NCCL.
-  void launch_kernels() {
+  void launch_kernels(bool is_captured) {
+    const CopiedCollectives copied(channel_, is_captured);
     NcclGroup group;
     for (const Message& message : messages_) {
       if (!message.is_copied) {
         send_part(*message.part, message.count, message.in, message.out);
       } else if (node_.op == Op::all_reduce) {
-        const std::size_t copied_bytes = CopiedCollectives(channel_).divisible(message.sent_bytes);
+        const std::size_t copied_bytes = copied.divisible(message.sent_bytes);
         const std::size_t left = (message.sent_bytes - copied_bytes) / size_bytes(message.part->dtype);
         if (left > 0) send_part(*message.part, left, message.in + copied_bytes, message.out + copied_bytes);
       }
@@ -233,8 +236,8 @@ class NcclKernel : public Kernel {
     group.launch();
   }
 
-  void launch_copies() {
-    CopiedCollectives copied(channel_);
+  void launch_copies(bool is_captured) {
+    CopiedCollectives copied(channel_, is_captured);
     std::map<DType, std::vector<CopiedCollectives::Tensor>> sums;
     for (const Message& message : messages_) {
       if (!message.is_copied) continue;
@@ -276,7 +279,7 @@ class NcclKernel : public Kernel {
   std::vector<Part> parts_;
   std::size_t bytes_ = 0;           // of a launch
   std::vector<std::size_t> order_;  // of the parts in messages
-  std::vector<Message> messages_;   // of the last captured launch
+  std::vector<Message> messages_;   // of the last launch with direct memory
   bool is_copied_ = false;          // something of the last launch
   bool is_running_ = false;
 };

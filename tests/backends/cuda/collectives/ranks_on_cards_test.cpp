@@ -74,5 +74,22 @@ TEST_F(OnCardsRanks, equal_one_rank_and_repeat_to_the_bit_by_copies_and_by_kerne
   }
 }
 
+// The first step behind a checkpoint is not captured.
+TEST_F(OnCardsRanks, go_on_from_a_checkpoint_to_the_bit) {
+  std::string text;
+  for (int i = 0; i < 40000; ++i) text += static_cast<char>('a' + i * i % 23);
+  write_file(path("text"), text);
+  const std::string ranks = cuda_card_count() < 4 ? "2" : "4";
+  for (const char* shard : {"none", "optimizer", "parameters"}) {
+    const ProgramResult result = run_program(
+        {"train",      "--data",         path("text"), "--tokenizer", "byte",      "--layers", "2",
+         "--d-model",  "1024",           "--heads",    "16",          "--context", "64",       "--batch",
+         "2",          "--dtype",        "bf16",       "--compile",   "full",      "--device", "cuda",
+         "--parallel", "data=" + ranks,  "--ranks",    ranks,         "--shard",   shard,      "--iterations",
+         "8",          "--verify-resume"});
+    EXPECT_EQ(result.exit_code, 0) << shard << ": " << result.output << result.error;
+  }
+}
+
 }  // namespace
 }  // namespace ridgepoint
