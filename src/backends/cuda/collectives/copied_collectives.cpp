@@ -1,6 +1,7 @@
 #include "backends/cuda/collectives/copied_collectives.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "backends/cuda/driver/kernel_launch.h"
@@ -56,6 +57,8 @@ void CopiedCollectives::sum_pieces(const std::vector<Tensor>& pieces, DType dtyp
   sums.ranks = channel_.ranks();
   sums.rank = channel_.rank();
   std::byte* parts = memory_.staging();
+  std::optional<NcclGroup> group;  // of what kernels send; copies are calls of their own
+  if (!is_captured_) group.emplace();
   for (const Tensor& piece : pieces) {
     const std::size_t part_bytes = piece.bytes / ranks;
     check(nccl().ncclAlltoAll(piece.in, parts, part_bytes, NcclType::int8, handle(), channel_.stream()),
@@ -67,12 +70,15 @@ void CopiedCollectives::sum_pieces(const std::vector<Tensor>& pieces, DType dtyp
     sums.sums[sums.count++] = {parts, own_part, sum, static_cast<std::int64_t>(part_bytes / kVector)};
     parts += piece.bytes;
   }
+  if (group) group->launch();
   launch_rank_sums(channel_.context(), channel_.stream(), dtype, sums);
   if (!is_gathered) return;
+  if (group) group.emplace();
   for (const Tensor& piece : pieces) {
     const std::size_t part_bytes = piece.bytes / ranks;
     all_gather(piece.out + rank * part_bytes, piece.out, part_bytes);
   }
+  if (group) group->launch();
 }
 
 }  // namespace ridgepoint::cuda

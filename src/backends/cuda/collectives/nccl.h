@@ -82,4 +82,23 @@ const Nccl& nccl();
 // Throws Error with NCCL's text; `doing` completes "NCCL could not ...".
 void check(NcclStatus status, std::string_view doing);
 
+// Calls of NCCL that become one kernel. It ends where a call between fails too, because an open one would take in
+// whatever this thread asks of NCCL later.
+class NcclGroup {
+ public:
+  NcclGroup() { check(nccl().ncclGroupStart(), "begin a group"); }
+  ~NcclGroup() {
+    if (is_open_) nccl().ncclGroupEnd();
+  }
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+  void launch() {
+    is_open_ = false;
+    check(nccl().ncclGroupEnd(), "launch a collective");
+  }
+
+ private:
+  bool is_open_ = true;
+};
+
 }  // namespace ridgepoint::cuda

@@ -30,25 +30,6 @@ NcclType type_of(DType dtype) {
   }
 }
 
-// Calls of NCCL that become one kernel. It ends where a call between fails too, because an open one would take in
-// whatever this thread asks of NCCL later.
-class NcclGroup {
- public:
-  NcclGroup() { check(nccl().ncclGroupStart(), "begin a group"); }
-  ~NcclGroup() {
-    if (is_open_) nccl().ncclGroupEnd();
-  }
-  NcclGroup(const NcclGroup&) = delete;
-  NcclGroup& operator=(const NcclGroup&) = delete;
-  void launch() {
-    is_open_ = false;
-    check(nccl().ncclGroupEnd(), "launch a collective");
-  }
-
- private:
-  bool is_open_ = true;
-};
-
 class NcclKernel : public Kernel {
  public:
   NcclKernel(Channel& channel, const KernelSpec& spec)
