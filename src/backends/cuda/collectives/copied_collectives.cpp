@@ -1,7 +1,6 @@
 #include "backends/cuda/collectives/copied_collectives.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "backends/cuda/driver/kernel_launch.h"
@@ -24,7 +23,7 @@ bool CopiedCollectives::can_scatter(std::size_t bytes) const {
 }
 
 void CopiedCollectives::all_gather(const void* in, void* out, std::size_t part_bytes) {
-  check(nccl().ncclAllGather(in, out, part_bytes, NcclType::int8, handle(), channel_.stream()), "all-gather");
+  check(nccl().ncclAllGather(in, out, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()), "all-gather");
 }
 
 // As many pieces at a time as the staging memory holds. A tensor is cut into pieces only for an all_reduce: each rank
@@ -57,28 +56,47 @@ void CopiedCollectives::sum_pieces(const std::vector<Tensor>& pieces, DType dtyp
   sums.ranks = channel_.ranks();
   sums.rank = channel_.rank();
   std::byte* parts = memory_.staging();
-  std::optional<NcclGroup> group;  // of what kernels send; copies are calls of their own
-  if (!is_captured_) group.emplace();
   for (const Tensor& piece : pieces) {
     const std::size_t part_bytes = piece.bytes / ranks;
-    check(nccl().ncclAlltoAll(piece.in, parts, part_bytes, NcclType::int8, handle(), channel_.stream()),
+    check(nccl().ncclAlltoAll(piece.in, parts, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()),
           "exchange parts");
     // NCCL also copies the part that the rank keeps, which the kernel reads where it is.
     const std::byte* own_part = piece.in + rank * part_bytes;
-    if (is_captured_) channel_.context().graph_edits().leave_out_copy(own_part, parts + rank * part_bytes);
+    channel_.context().graph_edits().leave_out_copy(own_part, parts + rank * part_bytes);
     std::byte* sum = piece.out + (is_gathered ? rank * part_bytes : 0);
     sums.sums[sums.count++] = {parts, own_part, sum, static_cast<std::int64_t>(part_bytes / kVector)};
     parts += piece.bytes;
   }
-  if (group) group->launch();
   launch_rank_sums(channel_.context(), channel_.stream(), dtype, sums);
   if (!is_gathered) return;
-  if (group) group.emplace();
   for (const Tensor& piece : pieces) {
     const std::size_t part_bytes = piece.bytes / ranks;
     all_gather(piece.out + rank * part_bytes, piece.out, part_bytes);
   }
-  if (group) group->launch();
+}
+
+// Each rank gets a slice of all ranks, so the ranks send several times what copies would; a run launches it once.
+void CopiedCollectives::sum_by_kernels(const Tensor& tensor, DType dtype, bool is_gathered) {
+  const auto ranks = static_cast<std::size_t>(channel_.ranks());
+  const std::size_t part_bytes = tensor.bytes / ranks;
+  const std::size_t most = divisible(DirectMemory::kStagingBytes) / ranks;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    for (std::size_t done = 0; done < part_bytes; done += most) {
+      const std::size_t bytes = std::min(most, part_bytes - done);
+      const std::byte* slice = tensor.in + rank * part_bytes + done;
+      NcclGroup group;
+      check(nccl().ncclAllGather(slice, memory_.staging(), bytes, NcclType::int8, channel_.handle(), channel_.stream()),
+            "gather parts");
+      group.launch();
+      if (!is_gathered && rank != static_cast<std::size_t>(channel_.rank())) continue;
+      RankSums sums;
+      sums.ranks = channel_.ranks();
+      sums.rank = channel_.rank();
+      std::byte* sum = tensor.out + (is_gathered ? rank * part_bytes : 0) + done;
+      sums.sums[sums.count++] = {memory_.staging(), slice, sum, static_cast<std::int64_t>(bytes / kVector)};
+      launch_rank_sums(channel_.context(), channel_.stream(), dtype, sums);
+    }
+  }
 }
 
 }  // namespace ridgepoint::cuda

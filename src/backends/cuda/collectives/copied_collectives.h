@@ -3,8 +3,8 @@
 //   reduce_scatter   each GPU writes what the others sum into their staging memory; then a kernel adds the parts
 //   all_reduce       reduce_scatter in place, then all_gather of the sums
 // NCCL makes the copies (ncclAlltoAll and ncclAllGather without blocks of kernels). Each waits for the other ranks at
-// its begin and end, which takes some 15 us, so small tensors are not worth it. A launch that is not captured moves the
-// same parts by NCCL's kernels, so that its sums have the same bits.
+// its begin and end, which takes some 15 us, so small tensors are not worth it. A sum that is
+// not captured gathers the parts by NCCL's kernels, and the same kernel adds them, so that it has the same bits.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,7 @@ namespace ridgepoint::cuda {
 class CopiedCollectives {
  public:
   // Of a channel with direct memory, in which all operands and results lie.
-  CopiedCollectives(Channel& channel, bool is_captured)
-      : channel_(channel), memory_(*channel.direct_memory()), is_captured_(is_captured) {}
+  explicit CopiedCollectives(Channel& channel) : channel_(channel), memory_(*channel.direct_memory()) {}
 
   // The bytes at the begin of a tensor that can be summed: whole vectors of 16 bytes for each rank.
   std::size_t divisible(std::size_t bytes) const;
@@ -37,15 +36,15 @@ class CopiedCollectives {
   };
   void reduce_scatter(const std::vector<Tensor>& tensors, DType dtype) { sum(tensors, dtype, false); }
   void all_reduce(const std::vector<Tensor>& tensors, DType dtype) { sum(tensors, dtype, true); }
+  // The sum of one tensor, on all ranks if `is_gathered`, without copies between windows.
+  void sum_by_kernels(const Tensor& tensor, DType dtype, bool is_gathered);
 
  private:
   void sum(const std::vector<Tensor>& tensors, DType dtype, bool is_gathered);
   void sum_pieces(const std::vector<Tensor>& pieces, DType dtype, bool is_gathered);
-  NcclHandle handle() const { return is_captured_ ? memory_.copying() : channel_.handle(); }
 
   Channel& channel_;
   DirectMemory& memory_;
-  bool is_captured_;
 };
 
 }  // namespace ridgepoint::cuda

@@ -127,15 +127,15 @@ class NcclKernel : public Kernel {
   }
 
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
-  // counts differ, because one of them could not capture, would wait for ever. In the other runs kernels send the same
-  // parts of the same messages, because a sum of more than two ranks depends on its order, and a run that goes on from
-  // a checkpoint captures later than the run before it did.
+  // counts differ, because one of them could not capture, would wait for ever. In the other runs the same parts of the
+  // same messages are summed in the same order, because a sum of more than two ranks depends on it, and a run that goes
+  // on from a checkpoint captures later than the run before it did.
   void send(void* const* in, void* const* out, bool is_captured) {
     const bool may_copy = channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer;
     if (may_copy) find_messages(in, out, is_captured);
     set_copied(is_captured && may_copy && std::ranges::any_of(messages_, &Message::is_copied));
     if (!may_copy) return send_by_kernels(in, out);
-    launch_kernels(is_captured);
+    launch_kernels();
     launch_copies(is_captured);
   }
 
@@ -196,14 +196,14 @@ class NcclKernel : public Kernel {
     if (!are_sent_by_copies(node_, std::max(message.sent_bytes, message.result_bytes))) return false;
     if (!memory.holds(message.in, message.sent_bytes) || !memory.holds(message.out, message.result_bytes)) return false;
     if (node_.op == Op::all_gather) return is_captured;
-    const CopiedCollectives copied(channel_, is_captured);
+    const CopiedCollectives copied(channel_);
     const bool is_whole = node_.op == Op::all_reduce || copied.can_scatter(message.sent_bytes);
     return is_whole && has_rank_sums(message.part->dtype);
   }
 
   // What is not copied, and what copies leave of a sum, as one kernel of NCCL.
-  void launch_kernels(bool is_captured) {
-    const CopiedCollectives copied(channel_, is_captured);
+  void launch_kernels() {
+    const CopiedCollectives copied(channel_);
     NcclGroup group;
     for (const Message& message : messages_) {
       if (!message.is_copied) {
@@ -218,7 +218,7 @@ class NcclKernel : public Kernel {
   }
 
   void launch_copies(bool is_captured) {
-    CopiedCollectives copied(channel_, is_captured);
+    CopiedCollectives copied(channel_);
     std::map<DType, std::vector<CopiedCollectives::Tensor>> sums;
     for (const Message& message : messages_) {
       if (!message.is_copied) continue;
@@ -229,6 +229,11 @@ class NcclKernel : public Kernel {
       }
     }
     for (const auto& [dtype, tensors] : sums) {
+      if (!is_captured) {
+        for (const CopiedCollectives::Tensor& tensor : tensors)
+          copied.sum_by_kernels(tensor, dtype, node_.op == Op::all_reduce);
+        continue;
+      }
       if (node_.op == Op::all_reduce) copied.all_reduce(tensors, dtype);
       if (node_.op == Op::reduce_scatter) copied.reduce_scatter(tensors, dtype);
     }

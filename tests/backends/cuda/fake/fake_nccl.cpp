@@ -151,8 +151,7 @@ int ncclAllGather(const void* in, void* out, std::size_t count, int type, void* 
 }
 int ncclAlltoAll(const void* in, void* out, std::size_t count, int type, void* handle, void* stream) {
   log("ncclAlltoAll", count, type, handle);
-  const bool takes = is_valid(in, out, count, handle, stream) || is_valid_copy(in, out, count, handle, stream);
-  return result_of("ncclAlltoAll", takes);
+  return result_of("ncclAlltoAll", is_valid_copy(in, out, count, handle, stream));
 }
 int ncclBroadcast(const void* in, void* out, std::size_t count, int, int, void* handle, void* stream) {
   return result_of("ncclBroadcast", is_valid(in, out, count, handle, stream));
