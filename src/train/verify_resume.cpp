@@ -18,7 +18,7 @@ namespace {
 
 // What a run leaves.
 struct Trace {
-  std::map<std::int64_t, double> losses;  // by step
+  std::map<std::int64_t, StepReport> steps;
   std::map<std::string, HostTensor> tensors;
 };
 
@@ -37,7 +37,7 @@ bool run(const TrainingOptions& options, std::int64_t last, const StepWatcher& w
          const std::function<bool()>& is_asked_to_stop, Trace& trace) {
   TrainingEvents events;
   events.watch = watch;
-  events.on_step = [&](const StepReport& report) { trace.losses[report.step] = report.loss; };
+  events.on_step = [&](const StepReport& report) { trace.steps.insert_or_assign(report.step, report); };
   // The schedule is that of the whole run, so the first half ends by request.
   bool is_half = false;
   std::int64_t done = 0;
@@ -53,13 +53,20 @@ bool run(const TrainingOptions& options, std::int64_t last, const StepWatcher& w
   return summary && (summary->ending == Ending::finished || is_half);
 }
 
+bool have_same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+
 std::string difference(const Trace& a, const Trace& b) {
-  for (const auto& [step, loss] : a.losses) {
-    const auto found = b.losses.find(step);
-    if (found == b.losses.end()) return fmt::format("step {} is missing", step);
-    if (std::bit_cast<std::uint64_t>(found->second) != std::bit_cast<std::uint64_t>(loss))
-      return fmt::format("the loss of step {} is {:.9g} without an interruption and {:.9g} with one", step, loss,
-                         found->second);
+  for (const auto& [step, report] : a.steps) {
+    const auto found = b.steps.find(step);
+    if (found == b.steps.end()) return fmt::format("step {} is missing", step);
+    const auto differ = [step = step](std::string_view what, double whole, double interrupted) {
+      return fmt::format("the {} of step {} is {:.9g} without an interruption and {:.9g} with one", what, step, whole,
+                         interrupted);
+    };
+    if (!have_same_bits(report.loss, found->second.loss)) return differ("loss", report.loss, found->second.loss);
+    const double norm = report.gradient_norm.value_or(0);
+    const double other = found->second.gradient_norm.value_or(0);
+    if (!have_same_bits(norm, other)) return differ("gradient norm", norm, other);
   }
   for (const auto& [name, tensor] : a.tensors) {
     const auto found = b.tensors.find(name);
