@@ -41,6 +41,8 @@ class Trainer {
         program_(session_.ready_program()) {
     rows_ = rows_of(program_) * session_.parallel().data;
     context_ = options.config.workload->describe().context;
+    data_ = options.data->fingerprint();
+    if (events.on_plan) events.on_plan(record_.memory_bytes.planned_peak.value_or(0));
     gives_norm_ = program_.graph().find_output(kGradientNorm).has_value();
     counts_skipped_ = program_.graph().find_input(kSkippedSteps).has_value();
     scales_loss_ = program_.graph().find_input(kLossScale).has_value();
@@ -115,9 +117,13 @@ class Trainer {
     report.seconds = seconds_since(begin);
     report.checkpoint_seconds = std::exchange(checkpoint_seconds_, 0);
     report.tokens_per_second = static_cast<double>(rows_ * context_) / report.seconds;
+    report.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
+    report.first_sequence = options_.data->place(sequences_);
+    report.data = data_;
     if (peak_flops_) report.mfu = flops_ / report.seconds / *peak_flops_;
     done_ = report.step;
     sequences_ += rows_;
+    report.tokens = sequences_ * context_;
     if (react(report)) return;
     if (evaluation_ && (is_last() || is_due(done_, options_.evaluate_every)))
       report.validation_loss = evaluation_->loss(program_);
@@ -217,6 +223,7 @@ class Trainer {
   std::optional<History> history_;
   std::int64_t rows_ = 0;  // sequences of a step, of all ranks
   std::int64_t context_ = 0;
+  std::string data_;  // its fingerprint
   bool gives_norm_ = false, counts_skipped_ = false, scales_loss_ = false;
   TokenBatch batch_;               // of this step, or of the next one
   double checkpoint_seconds_ = 0;  // of the copy behind the last step

@@ -73,6 +73,7 @@ struct TrainingSummary {
 // All members may be empty.
 struct TrainingEvents {
   StepWatcher watch;                               // of plans and initial values
+  std::function<void(std::int64_t)> on_plan;       // the planned peak of allocated bytes, before the first step
   std::function<void(const StepReport&)> on_step;  // on every rank
   std::function<void(std::string_view)> say;       // a sentence for a person
   std::function<bool()> is_asked_to_stop;          // after every step
