@@ -104,7 +104,8 @@ void add_lines(ReportFile& file, std::string_view text) {
 
 // One value a step in each column that has any and is drawn.
 Json step_columns(const Json& rows) {
-  constexpr std::array<std::string_view, 3> kNotDrawn = {"peak_allocated", "first_sequence", "data"};
+  constexpr std::array<std::string_view, 4> kNotDrawn = {"micro_gradient_norm", "peak_allocated", "first_sequence",
+                                                         "data"};
   const train::StepHistory history = train::step_history(std::vector<Json>(rows.begin(), rows.end()));
   Json columns = Json::object();
   for (const Json& step : to_json(train::step_table(history.steps, Format::json))) {
@@ -112,7 +113,7 @@ Json step_columns(const Json& rows) {
       if (std::ranges::find(kNotDrawn, key) == kNotDrawn.end()) columns[key].push_back(value);
     }
   }
-  for (const std::string_view key : {"validation_loss", "gradient_norm", "mfu"}) {
+  for (const std::string_view key : {"validation_loss", "gradient_norm", "noise_scale", "mfu"}) {
     if (std::ranges::all_of(columns[key], [](const Json& value) { return value.is_null(); })) columns.erase(key);
   }
   columns["returns"] = history.returns;

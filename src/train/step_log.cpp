@@ -16,7 +16,9 @@ namespace {
 
 constexpr std::uint64_t kMostHistoryBytes = std::uint64_t{4} << 30;
 
-tables::Cell finite_cell(double value) { return std::isfinite(value) ? tables::Cell(value) : tables::Cell(); }
+tables::Cell finite_cell(std::optional<double> value) {
+  return value && std::isfinite(*value) ? tables::Cell(*value) : tables::Cell();
+}
 
 template <typename T>
 T member(const Json& row, const char* key, T otherwise) {
@@ -39,6 +41,8 @@ StepReport step_of(const Json& row) {
           .validation_loss = optional_member(row, "validation_loss"),
           .learning_rate = member(row, "learning_rate", 0.0),
           .gradient_norm = optional_member(row, "gradient_norm"),
+          .micro_gradient_norm = optional_member(row, "micro_gradient_norm"),
+          .noise_scale = optional_member(row, "noise_scale"),
           .seconds = member(row, "seconds", 0.0),
           .checkpoint_seconds = member(row, "checkpoint_seconds", 0.0),
           .tokens_per_second = member(row, "tokens_per_second", 0.0),
@@ -83,21 +87,24 @@ tables::Table step_table(std::span<const StepReport> steps, tables::Format forma
                    {"validation_loss", "validation loss", "{:.4f}"},
                    {"learning_rate", "learning rate", "{:.2e}", tables::Align::by_content, 2},
                    {"gradient_norm", "gradient norm", "{:.3g}", tables::Align::by_content, 2},
+                   {"noise_scale", "noise scale", "{:.3g}", tables::Align::by_content, 4},
                    {"seconds", "seconds", "{:.3f}", tables::Align::by_content, 3},
                    {"tokens_per_second", "tokens/s", "{:.0f}", tables::Align::by_content, 1},
                    {"mfu", "MFU", tables::kPercent, tables::Align::by_content, 1},
                    {"checkpoint_seconds", "checkpoint", "{:.3f}", tables::Align::by_content, 5},
                    {"skipped_steps", "skipped", "{}", tables::Align::by_content, 4}};
   if (!is_for_people)
-    table.columns.insert(table.columns.end(),
-                         {{"peak_allocated", ""}, {"tokens", ""}, {"first_sequence", ""}, {"data", ""}});
+    table.columns.insert(
+        table.columns.end(),
+        {{"micro_gradient_norm", ""}, {"peak_allocated", ""}, {"tokens", ""}, {"first_sequence", ""}, {"data", ""}});
   for (const StepReport& one : steps) {
     table.add({one.step, finite_cell(one.loss), tables::optional_cell(one.validation_loss), one.learning_rate,
-               one.gradient_norm ? finite_cell(*one.gradient_norm) : tables::Cell(), one.seconds, one.tokens_per_second,
-               tables::optional_cell(one.mfu), one.checkpoint_seconds, one.skipped_steps});
+               finite_cell(one.gradient_norm), tables::optional_cell(one.noise_scale), one.seconds,
+               one.tokens_per_second, tables::optional_cell(one.mfu), one.checkpoint_seconds, one.skipped_steps});
     if (is_for_people) continue;
     tables::Cells& cells = table.rows.back().cells;
-    cells.insert(cells.end(), {one.peak_allocated_bytes, one.tokens, one.first_sequence, one.data});
+    cells.insert(cells.end(), {finite_cell(one.micro_gradient_norm), one.peak_allocated_bytes, one.tokens,
+                               one.first_sequence, one.data});
   }
   return table;
 }

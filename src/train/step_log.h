@@ -21,9 +21,11 @@ struct StepReport {
   std::optional<double> validation_loss = {};  // after the update, in steps that evaluate
   double learning_rate = 0;
   std::optional<double> gradient_norm = {};
-  double seconds = 0;             // of the step alone: data, run and loss
-  double checkpoint_seconds = 0;  // of the copy of a checkpoint behind the step before
-  double tokens_per_second = 0;   // of all ranks
+  std::optional<double> micro_gradient_norm = {};  // of the first micro-batch, where there are several
+  std::optional<double> noise_scale = {};          // tokens; GradientNoise, of the steps of this process
+  double seconds = 0;                              // of the step alone: data, run and loss
+  double checkpoint_seconds = 0;                   // of the copy of a checkpoint behind the step before
+  double tokens_per_second = 0;                    // of all ranks
   std::optional<double> mfu = {};
   std::int64_t skipped_steps = 0;         // so far: without an update
   std::int64_t peak_allocated_bytes = 0;  // so far

@@ -68,6 +68,7 @@ struct TrainingSummary {
   double seconds = 0;                          // of the loop: steps, evaluations and copies of checkpoints
   double tokens_per_second = 0;                // over these
   std::int64_t peak_allocated_bytes = 0;       // of the program that trains
+  std::optional<double> noise_scale = {};      // tokens
 };
 
 // All members may be empty.

@@ -64,6 +64,24 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
   }
 }
 
+TEST(PlanRun, the_norm_of_the_first_micro_batch_takes_no_memory_but_its_own) {
+  constexpr std::int64_t kScalars = 4 * 512;
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    for (const Compile level : kAllCompiles) {
+      SCOPED_TRACE(fmt::format("{} {}", name(precision), name(level)));
+      RunConfig config = run_of(kPlanned, 2,
+                                {.mode = Mode::step,
+                                 .precision = precision,
+                                 .level = level,
+                                 .keep = {.gradient_norm = true},
+                                 .accumulate = 3});
+      const std::int64_t before = *expect_planned_to_the_byte(config).memory_bytes.peak_allocated;
+      config.compile.keep.micro_gradient_norm = true;
+      EXPECT_LE(*expect_planned_to_the_byte(config).memory_bytes.peak_allocated, before + kScalars);
+    }
+  }
+}
+
 // Also with an odd last chunk, which is smaller than the others.
 TEST(PlanRun, equals_to_the_byte_what_a_run_with_a_loss_in_chunks_takes) {
   const TransformerConfig model{"custom", 3001, 37, 16, 24, 2, 2};

@@ -253,7 +253,7 @@ class Train : public Command {
     OptimizerOptions& optimizer = config.compile.optimizer;
     if (!learning_rate_) learning_rate_ = optimizer.find("learning_rate");
     optimizer.scheduled = true;
-    config.compile.keep.gradient_norm = true;
+    config.compile.keep.gradient_norm = config.compile.keep.micro_gradient_norm = true;
     config.compile.skips_nonfinite = on_nan_ == "skip" && config.compile.precision != Precision::fp16;
     config.warmup = 0;
     config.steps = iterations_;
@@ -462,9 +462,24 @@ class Train : public Command {
                            : fmt::format("{} step{} in {}: {} tokens/s, peak memory {}.", steps, steps == 1 ? "" : "s",
                                          format_duration(summary.seconds), format_count(summary.tokens_per_second),
                                          format_bytes(static_cast<std::uint64_t>(summary.peak_allocated_bytes)));
+    text += noise_of(summary);
     if (!folder().empty())
       text += fmt::format(" Checkpoints are in '{0}'; 'ridgepoint sample --checkpoint {0}' writes text.", folder());
     return text;
+  }
+
+  std::string noise_of(const train::TrainingSummary& summary) const {
+    const CompileOptions& compile = configs_[0].compile;
+    if (summary.last_step < summary.first_step) return "";
+    if (compile.accumulate == 1)
+      return " The gradient noise scale is not known: it needs the gradients of micro-batches, --accumulate 2 or more.";
+    if (!summary.noise_scale)
+      return " The gradient noise scale is not known: it cannot be told from the norms of these steps.";
+    const WorkloadDescription workload = configs_[0].workload->describe();
+    const auto tokens =
+        static_cast<double>(workload.batch * workload.context * compile.accumulate * compile.parallel.data);
+    return fmt::format(" The gradient noise scale is {} tokens, and a step has {}.", format_count(*summary.noise_scale),
+                       format_count(tokens));
   }
 
   int exit_code_of(const train::TrainingSummary& summary) const {

@@ -17,6 +17,7 @@ namespace ridgepoint {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class TrainTest : public ::testing::Test {
@@ -182,6 +183,19 @@ TEST_F(TrainTest, the_data_of_a_run_have_the_same_fingerprint_in_every_order) {
   EXPECT_EQ(rows[0].at("data"), other[11].at("data"));
   EXPECT_NE(rows[0].at("first_sequence"), other[0].at("first_sequence"));
   EXPECT_EQ(rows[11].at("tokens"), 12 * 2 * 32);
+}
+
+TEST_F(TrainTest, says_the_gradient_noise_of_micro_batches_and_why_one_batch_has_none) {
+  const std::vector<Json> rows = train({"--accumulate", "2", "--iterations", "30"});
+  EXPECT_GT(rows[0].at("micro_gradient_norm"), 0);
+  EXPECT_NE(rows[0].at("micro_gradient_norm"), rows[0].at("gradient_norm"));
+  EXPECT_GT(rows[29].at("noise_scale"), 0);
+  const auto table = [&](const char* accumulate) {
+    return run_program(with_options(arguments_, {"--accumulate", accumulate, "--format", "table"})).output;
+  };
+  EXPECT_THAT(table("2"), AllOf(HasSubstr("noise scale"), HasSubstr("a step has 128")));
+  EXPECT_THAT(table("1"), HasSubstr("it needs the gradients of micro-batches, --accumulate 2 or more"));
+  EXPECT_TRUE(train({})[11].at("noise_scale").is_null());
 }
 
 TEST_F(TrainTest, samples_from_a_checkpoint) {
