@@ -87,7 +87,7 @@ tables::Table step_table(std::span<const StepReport> steps, tables::Format forma
                    {"validation_loss", "validation loss", "{:.4f}"},
                    {"learning_rate", "learning rate", "{:.2e}", tables::Align::by_content, 2},
                    {"gradient_norm", "gradient norm", "{:.3g}", tables::Align::by_content, 2},
-                   {"noise_scale", "noise scale", "{:.3g}", tables::Align::by_content, 4},
+                   {"noise_scale", "noise scale", "{:.0f}", tables::Align::by_content, 4},
                    {"seconds", "seconds", "{:.3f}", tables::Align::by_content, 3},
                    {"tokens_per_second", "tokens/s", "{:.0f}", tables::Align::by_content, 1},
                    {"mfu", "MFU", tables::kPercent, tables::Align::by_content, 1},

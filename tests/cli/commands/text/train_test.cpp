@@ -194,7 +194,7 @@ TEST_F(TrainTest, says_the_gradient_noise_of_micro_batches_and_why_one_batch_has
     return run_program(with_options(arguments_, {"--accumulate", accumulate, "--format", "table"})).output;
   };
   EXPECT_THAT(table("2"), AllOf(HasSubstr("noise scale"), HasSubstr("a step has 128")));
-  EXPECT_THAT(table("1"), HasSubstr("it needs the gradients of micro-batches, --accumulate 2 or more"));
+  EXPECT_THAT(table("1"), HasSubstr("needs the gradients of micro-batches, --accumulate 2 or more"));
   EXPECT_TRUE(train({})[11].at("noise_scale").is_null());
 }
 
