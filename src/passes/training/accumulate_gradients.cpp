@@ -117,8 +117,8 @@ class Accumulator {
     return parts;
   }
 
-  // The gradients of the first micro-batch all exist before the second one adds to them, so that their norm takes no
-  // memory. It stands in backward: the optimizer reads sums over micro-batches and ranks.
+  // The gradients of the first micro-batch all exist before the second one adds to them, so that their norm takes
+  // next to no memory. It stands in backward: the optimizer reads sums over micro-batches and ranks.
   void add_norm_of_first(std::int64_t ranks) {
     const auto reads_gradients = [&](NodeId id) {
       return graph_.node(id).op == Op::sum_of_squares && is_optimizer(graph_.node(id));
