@@ -24,7 +24,9 @@ template <typename T>
 T member(const Json& row, const char* key, T otherwise) {
   const auto found = row.find(key);
   if (found == row.end() || found->is_null()) return otherwise;
-  const bool is_right = std::is_same_v<T, std::string> ? found->is_string() : found->is_number();
+  const bool is_right = std::is_same_v<T, std::string>    ? found->is_string()
+                        : std::is_same_v<T, std::int64_t> ? found->is_number_integer()
+                                                          : found->is_number();
   if (!is_right) throw Error(fmt::format("'{}' of a step is {}", key, dump_json(*found)));
   return found->get<T>();
 }
