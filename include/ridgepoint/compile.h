@@ -71,6 +71,9 @@ struct KeepOptions {
   bool gradients = false;      // step: outputs "grad.NAME" (mode backward always has them)
   bool activations = false;    // outputs "activation.SCOPE": the last value of each module of forward and loss
   bool gradient_norm = false;  // step: the output "gradient_norm" (always there with CompileOptions::clip_norm)
+  // step of several micro-batches with "gradient_norm": the output "micro_gradient_norm", of the gradients of this
+  // rank's first micro-batch alone.
+  bool micro_gradient_norm = false;
 };
 
 // Dynamic loss scaling as torch.amp.GradScaler does it.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "ridgepoint/record.h"
 #include "ridgepoint/views.h"
 #include "tables/table/render.h"
+#include "train/step_log.h"
 
 namespace ridgepoint {
 
@@ -47,7 +49,12 @@ bool is_trace(const Json& row) {
          row["kernels"].is_object();
 }
 
+// The rows become columns when all are read.
 void add(ReportFile& file, Json row) {
+  if (train::is_step(row)) {
+    file.steps.push_back(std::move(row));
+    return;
+  }
   if (is_trace(row)) {
     file.traces.push_back(std::move(row));
     return;
@@ -95,6 +102,24 @@ void add_lines(ReportFile& file, std::string_view text) {
   }
 }
 
+// One value a step in each column that has any and is drawn.
+Json step_columns(const Json& rows) {
+  constexpr std::array<std::string_view, 4> kNotDrawn = {"micro_gradient_norm", "peak_allocated", "first_sequence",
+                                                         "data"};
+  const train::StepHistory history = train::step_history(std::vector<Json>(rows.begin(), rows.end()));
+  Json columns = Json::object();
+  for (const Json& step : to_json(train::step_table(history.steps, Format::json))) {
+    for (const auto& [key, value] : step.items()) {
+      if (std::ranges::find(kNotDrawn, key) == kNotDrawn.end()) columns[key].push_back(value);
+    }
+  }
+  for (const std::string_view key : {"validation_loss", "gradient_norm", "noise_scale", "mfu"}) {
+    if (std::ranges::all_of(columns[key], [](const Json& value) { return value.is_null(); })) columns.erase(key);
+  }
+  columns["returns"] = history.returns;
+  return columns;
+}
+
 void read(ReportFile& file, std::string_view text) {
   constexpr std::string_view kTimelineBegin = "event,time_ms,";
   text = without_byte_order_mark(text);
@@ -107,10 +132,12 @@ void read(ReportFile& file, std::string_view text) {
     add_lines(file, text);
   } else {
     throw Error(
-        "it has neither records (JSON, JSON Lines) nor a timeline (CSV); write them with --output rows.jsonl or "
-        "memory --timeline run.csv");
+        "it has neither records or steps of a training (JSON, JSON Lines) nor a timeline (CSV); write them with "
+        "--output rows.jsonl or memory --timeline run.csv");
   }
-  if (file.timeline.is_null() && file.records.empty() && file.rows.empty() && file.traces.empty()) {
+  if (!file.steps.is_null()) file.steps = step_columns(file.steps);
+  if (file.timeline.is_null() && file.steps.is_null() && file.records.empty() && file.rows.empty() &&
+      file.traces.empty()) {
     throw Error(file.is_truncated ? "its only row ends in the middle" : "it has no rows");
   }
 }
@@ -147,7 +174,8 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
                              {"is_published", file.is_published},
                              {"records", file.records},
                              {"rows", file.rows},
-                             {"timeline", file.timeline}});
+                             {"timeline", file.timeline},
+                             {"steps", file.steps}});
   };
   std::size_t traces = 0;
   for (const ReportFile& file : files) {
@@ -162,8 +190,13 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
 }
 
 ReportFile read_report_file(const std::filesystem::path& path) {
-  const std::string text = read_file(path, kMaxFileBytes);
-  ReportFile file{.name = valid_utf8(path.filename().string()), .records = {}, .rows = {}};
+  const bool is_folder = std::filesystem::is_directory(path);
+  const std::filesystem::path whole = std::filesystem::absolute(path / "").parent_path();
+  const std::filesystem::path source = is_folder ? train::History::path_in(whole) : whole;
+  const bool is_history = source == train::History::path_in(source.parent_path());
+  const std::string text = read_file(source, kMaxFileBytes);
+  ReportFile file{
+      .name = valid_utf8((is_history ? source.parent_path() : source).filename().string()), .records = {}, .rows = {}};
   try {
     read(file, text);
   } catch (const Error& error) {

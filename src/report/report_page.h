@@ -19,6 +19,7 @@ struct ReportFile {
   std::vector<Json> rows;         // of `ridgepoint precision`
   std::vector<Json> traces = {};  // of `ridgepoint trace`, a device each
   Json timeline = nullptr;        // timeline_columns()
+  Json steps = nullptr;           // of a training: the columns of its steps, and "returns", train::StepHistory
   // Of a study: the part that the file has the rows of, with its id, title and command lines. Files of a part share a
   // section of the page.
   Json part = nullptr;
@@ -28,6 +29,7 @@ struct ReportFile {
 };
 
 // Throws Error, with the file and the line or the place in the array, for anything else, and for a file without rows.
+// The history in a folder of checkpoints has the name of the folder.
 ReportFile read_report_file(const std::filesystem::path& path);
 
 // The columns of a timeline in CSV, one value an event each: time_ms, bytes, allocated_bytes, reserved_bytes, iteration

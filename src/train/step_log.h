@@ -21,15 +21,32 @@ struct StepReport {
   std::optional<double> validation_loss = {};  // after the update, in steps that evaluate
   double learning_rate = 0;
   std::optional<double> gradient_norm = {};
-  double seconds = 0;             // of the step alone: data, run and loss
-  double checkpoint_seconds = 0;  // of the copy of a checkpoint behind the step before
-  double tokens_per_second = 0;   // of all ranks
+  std::optional<double> micro_gradient_norm = {};  // of the first micro-batch, where there are several
+  std::optional<double> noise_scale = {};          // tokens; GradientNoise, of the steps of this process
+  double seconds = 0;                              // of the step alone: data, run and loss
+  double checkpoint_seconds = 0;                   // of the copy of a checkpoint behind the step before
+  double tokens_per_second = 0;                    // of all ranks
   std::optional<double> mfu = {};
-  std::int64_t skipped_steps = 0;  // so far: without an update
+  std::int64_t skipped_steps = 0;         // so far: without an update
+  std::int64_t peak_allocated_bytes = 0;  // so far
+  std::int64_t tokens = 0;                // that the run has read, of all ranks
+  std::int64_t first_sequence = 0;        // the place in the data of the first sequence of the step
+  std::string data = {};                  // Sequences::fingerprint()
 };
 
-tables::Table step_table(std::span<const StepReport> steps);
+// For people without the columns that identify what a step has read.
+tables::Table step_table(std::span<const StepReport> steps, tables::Format format);
 Json to_json(const StepReport& step);
+
+// Whether a row of a file is one of step_table().
+bool is_step(const Json& row);
+// The steps of rows, some of whose fields may be missing. A run that goes back to a checkpoint has steps twice, of
+// which the later ones count. Throws Error for a row that is no step.
+struct StepHistory {
+  std::vector<StepReport> steps;      // ascending
+  std::vector<std::int64_t> returns;  // the steps behind which the run went back
+};
+StepHistory step_history(std::span<const Json> rows);
 
 // The file of all steps of a run, a line of JSON each, in the folder of its checkpoints. A run that goes on from a step
 // forgets what was written of later ones.

@@ -14,6 +14,7 @@
 #include "ridgepoint/error.h"
 #include "run/session/steps/step_benchmark.h"
 #include "train/evaluation.h"
+#include "train/gradient_noise.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -41,7 +42,13 @@ class Trainer {
         program_(session_.ready_program()) {
     rows_ = rows_of(program_) * session_.parallel().data;
     context_ = options.config.workload->describe().context;
+    data_ = options.data->fingerprint();
+    if (events.on_plan) events.on_plan(record_.memory_bytes.planned_peak.value_or(0));
     gives_norm_ = program_.graph().find_output(kGradientNorm).has_value();
+    if (program_.graph().find_output(kMicroGradientNorm)) {
+      const auto micro_batch = static_cast<double>(options.config.workload->describe().batch * context_);
+      noise_.emplace(micro_batch, static_cast<double>(rows_ * context_));
+    }
     counts_skipped_ = program_.graph().find_input(kSkippedSteps).has_value();
     scales_loss_ = program_.graph().find_input(kLossScale).has_value();
     peak_flops_ = datasheet_rate();
@@ -76,6 +83,7 @@ class Trainer {
     const auto tokens = static_cast<double>((sequences_ - sequences_before) * context_);
     summary.tokens_per_second = summary.seconds > 0 ? tokens / summary.seconds : 0;
     summary.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
+    if (noise_) summary.noise_scale = noise_->scale();
     if (writer_) writer_->finish();
     tell_of_checkpoints();
     return summary;
@@ -110,14 +118,23 @@ class Trainer {
     program_.synchronize();
     report.loss = *loss_of(program_);
     if (gives_norm_) report.gradient_norm = scalar_of(program_.read_output(kGradientNorm));
+    if (noise_) {
+      report.micro_gradient_norm = scalar_of(program_.read_output(kMicroGradientNorm));
+      noise_->add(*report.micro_gradient_norm, *report.gradient_norm);
+      report.noise_scale = noise_->scale();
+    }
     if (counts_skipped_)
       report.skipped_steps = static_cast<std::int64_t>(scalar_of(program_.read_input(kSkippedSteps)));
     report.seconds = seconds_since(begin);
     report.checkpoint_seconds = std::exchange(checkpoint_seconds_, 0);
     report.tokens_per_second = static_cast<double>(rows_ * context_) / report.seconds;
+    report.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
+    report.first_sequence = options_.data->place(sequences_);
+    report.data = data_;
     if (peak_flops_) report.mfu = flops_ / report.seconds / *peak_flops_;
     done_ = report.step;
     sequences_ += rows_;
+    report.tokens = sequences_ * context_;
     if (react(report)) return;
     if (evaluation_ && (is_last() || is_due(done_, options_.evaluate_every)))
       report.validation_loss = evaluation_->loss(program_);
@@ -217,7 +234,9 @@ class Trainer {
   std::optional<History> history_;
   std::int64_t rows_ = 0;  // sequences of a step, of all ranks
   std::int64_t context_ = 0;
+  std::string data_;  // its fingerprint
   bool gives_norm_ = false, counts_skipped_ = false, scales_loss_ = false;
+  std::optional<GradientNoise> noise_;
   TokenBatch batch_;               // of this step, or of the next one
   double checkpoint_seconds_ = 0;  // of the copy behind the last step
   std::optional<double> peak_flops_;

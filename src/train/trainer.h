@@ -68,11 +68,13 @@ struct TrainingSummary {
   double seconds = 0;                          // of the loop: steps, evaluations and copies of checkpoints
   double tokens_per_second = 0;                // over these
   std::int64_t peak_allocated_bytes = 0;       // of the program that trains
+  std::optional<double> noise_scale = {};      // tokens
 };
 
 // All members may be empty.
 struct TrainingEvents {
   StepWatcher watch;                               // of plans and initial values
+  std::function<void(std::int64_t)> on_plan;       // the planned peak of allocated bytes, before the first step
   std::function<void(const StepReport&)> on_step;  // on every rank
   std::function<void(std::string_view)> say;       // a sentence for a person
   std::function<bool()> is_asked_to_stop;          // after every step

@@ -3,14 +3,19 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
+#include <regex>
 
 #include "cli/application.h"
 #include "cli/terminal/messages.h"
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 
 namespace ridgepoint::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -86,6 +91,24 @@ TEST(Hosted, shows_progress_by_the_means_of_the_host) {
   ASSERT_GE(lines.size(), 2U);
   EXPECT_THAT(lines.front(), HasSubstr("1/2 tiny step batch 1 context 256"));
   EXPECT_EQ(lines.back(), "");
+}
+
+TEST(Hosted, shows_the_memory_of_a_training_beside_the_planned_one) {
+  const TemporaryFolder folder;
+  write_file(folder / "text.txt", std::string(5000, 'a'));
+  Host host;
+  std::vector<std::string> lines;
+  host.show_progress = [&](const std::string& line) { lines.push_back(line); };
+  run_within(host, {"train", "--data", (folder / "text.txt").string(), "--layers", "1", "--d-model", "32", "--heads",
+                    "2", "--context", "32", "--device", "cpu", "--iterations", "100000", "--time-limit", "1s"});
+  std::smatch found;
+  const auto has_memory = [&](const std::string& line) {
+    return std::regex_search(line, found, std::regex("  ([0-9.]+ [KM]iB) of ([0-9.]+ [KM]iB) planned"));
+  };
+  const auto shown = std::ranges::find_if(lines, has_memory);
+  ASSERT_NE(shown, lines.end());
+  EXPECT_THAT(*shown, AllOf(HasSubstr("loss "), HasSubstr(" tokens/s")));
+  EXPECT_EQ(found[1], found[2]);
 }
 
 TEST(Hosted, does_not_start_the_program_again) {

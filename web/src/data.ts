@@ -25,6 +25,23 @@ export interface TimelineColumns {
   event: number[];      // its number in the file, of which the page may have fewer events
 }
 
+// Of a training, one value a step in each column; columns without a value are missing.
+export interface StepColumns {
+  step: number[];
+  loss: (number | null)[];  // null: not finite, as in the others
+  validation_loss?: (number | null)[];
+  learning_rate: number[];
+  gradient_norm?: (number | null)[];
+  noise_scale?: (number | null)[];
+  seconds: number[];
+  tokens_per_second: number[];
+  mfu?: (number | null)[];
+  checkpoint_seconds: number[];  // of the copy behind the step before
+  skipped_steps: number[];       // so far
+  tokens: number[];              // so far
+  returns: number[];             // the steps behind which the run went back to a checkpoint
+}
+
 // A part of a study: its files share a section.
 export interface StudyPart {
   id: string;
@@ -48,6 +65,7 @@ export interface ReportFile {
   records: JsonObject[];  // with `schema` and `command`
   rows: JsonObject[];     // of `ridgepoint precision`
   timeline: TimelineColumns | null;
+  steps: StepColumns | null;
 }
 
 export interface ReportData {

@@ -12,6 +12,7 @@ import { profileParts, profileSection } from "./profile";
 import { resultSection, rowsSection } from "./result";
 import { startTheme, themeButton } from "./theme";
 import { timeline } from "./timeline";
+import { trainingSection } from "./training";
 
 function contents(sections: readonly HTMLElement[]): HTMLElement {
   const links = sections.map((section) => el("li", {}, el("a", { href: `#${section.id}` }, section.querySelector("h2")!.textContent)));
@@ -47,7 +48,7 @@ function build(data: ReportData): void {
   const parts = [...new Map(data.files.flatMap(({ part }) => (part === null ? [] : [[part.id, part] as const]))).values()];
   const sections = [
     resultSection(data, experiments), answersSection(data.answers), ...commands.map((experiment) => experimentSection(experiment)),
-    profileSection(commands.find(({ command }) => command === "profile")), memorySection(commands, timelinesOf(partless, formulas)),
+    trainingSection(partless), profileSection(commands.find(({ command }) => command === "profile")), memorySection(commands, timelinesOf(partless, formulas)),
     ...parts.map((part) => partSection(part, data.files, experiments, formulas)),
     precisionSection(partless.flatMap((file) => file.rows)), rowsSection(data, experiments),
   ].filter((section) => section !== null);

@@ -8,6 +8,7 @@ import { counted, formatOne, type Kind, listed } from "./format";
 import { type Experiment, isPublished, keyOf, ranksOf, shownRevision, statusOf } from "./grouping";
 import { limitOf } from "./plane";
 import { sortableTable } from "./table";
+import { finalLoss, type Run, runsOf } from "./training";
 
 export interface Figure {
   label: string;
@@ -168,9 +169,18 @@ function subject(records: readonly JsonObject[]): string {
   return [devices.join("; "), models.length === 0 ? "" : models.length < 3 ? `model ${listed(models)}` : `${models.length} models from ${models[0]!} to ${models[models.length - 1]!}`, days[0] ?? ""].filter((text) => text !== "").join(" · ");
 }
 
+// Of the training that ended with the lowest loss.
+function trainingFigure(data: ReportData): Figure[] {
+  const runs = runsOf(data.files).sort((a, b) => finalLoss(a) - finalLoss(b));
+  if (runs.length === 0) return [];
+  const [best] = runs as [Run], count = best.steps.step.length;
+  return [{ label: "Loss of training", value: finalLoss(best).toFixed(4), note: runs.length > 1 ? `the lowest of ${runs.length} runs` : "of the last tenth of the steps",
+    configuration: `${best.name}, ${counted(count, "step")}`, section: "train" }];
+}
+
 export function resultSection(data: ReportData, experiments: readonly Experiment[]): HTMLElement {
   const about = subject(ownRows(experiments).map(({ record }) => record));
-  const figures = figuresOf(experiments).map(({ label, value, note, configuration, section: id }) => el("div", { class: "figure" },
+  const figures = [...figuresOf(experiments), ...trainingFigure(data)].map(({ label, value, note, configuration, section: id }) => el("div", { class: "figure" },
     el("dt", {}, el("a", { href: `#${id}` }, label)), el("dd", { class: "value" }, value), el("dd", {}, note), el("dd", { class: "configuration" }, configuration)));
   const verdicts = verdictsOf(data.answers, experiments).map(({ about: what, section: id, counts }) =>
     el("li", {}, el("a", { href: `#${id}` }, what), ": ", ...counts.flatMap(({ text, class: kind }) => [el("span", { class: `verdict ${kind}` }, text), " "])));
@@ -200,8 +210,8 @@ export function rowsSection(data: ReportData, experiments: readonly Experiment[]
     const events = file.timeline === null ? "" : counted(file.timeline.time_ms.length, "event");
     return {
       file: file.name,
-      command: distinct(file.records.map((record) => keyOf(record, "command"))).join(", ") || (file.part?.title ?? (file.rows.length > 0 ? "precision" : "timeline")),
-      rows: file.timeline === null ? counted(file.records.length + file.rows.length, "row") : events,
+      command: distinct(file.records.map((record) => keyOf(record, "command"))).join(", ") || (file.part?.title ?? (file.steps !== null ? "train" : file.rows.length > 0 ? "precision" : "timeline")),
+      rows: file.steps !== null ? counted(file.steps.step.length, "step") : file.timeline === null ? counted(file.records.length + file.rows.length, "row") : events,
       device: distinct(file.records.map(deviceOf)).join("; "),
       begin: times[0] ?? "",
       build: distinct(file.records.map((record) => `${keyOf(record, "build.version")} ${shownRevision(keyOf(record, "build.revision"))}`.trim())).join(", "),

@@ -11,7 +11,7 @@ function record(more: JsonObject): JsonObject {
 }
 
 function fileOf(name: string, records: JsonObject[]): ReportFile {
-  return { name, part: null, caption: "", is_published: false, records, rows: [], timeline: null };
+  return { name, part: null, caption: "", is_published: false, records, rows: [], timeline: null, steps: null };
 }
 
 test("parts of a study are groups of their own, whatever their command", () => {

@@ -83,6 +83,46 @@ test("all experiments are on the page, without errors or requests", async () => 
   await close();
 });
 
+// A loss of trainings with a spike, which only a page of steps has.
+function makeTrainings() {
+  writeFileSync(path("text.txt"), Array.from({ length: 400 }, (_, line) => `line ${line} says that ${line * 7} is not ${line % 13}\n`).join(""));
+  for (const [name, rate] of [["slow", "1e-3"], ["fast", "4e-3"]]) {
+    ridgepoint("train", "--data", path("text.txt"), "--layers", "1", "--d-model", "32", "--heads", "2", "--context", "32", "--batch", "4", "--accumulate", "2", "--device", "cpu",
+      "--iterations", "400", "--validation-share", "0.1", "--evaluate-every", "50", "--save", path(name), "--save-every", "100", "--learning-rate", rate, "--schedule", "cosine", "--warmup", "40");
+  }
+}
+
+test("trainings lie over one another, with their validation and checkpoints", async () => {
+  makeTrainings();
+  const { page, close } = await open(report("trainings.html", ["slow", "fast"]));
+  const section = page.locator("#train"), loss = section.locator("figure").first();
+  assert.deepEqual(await loss.locator(".legend-entry").allInnerTexts(), ["slow", "fast"]);
+  assert.equal(await loss.locator("[data-series='0'] polyline").count(), 3);  // pale, mean and validation
+  assert.equal(await loss.locator("[data-series='1'] circle, [data-series='1'] polygon").count(), 8);  // evaluations
+  assert.equal(await loss.locator(".event").count(), 6);  // no step waits behind the last checkpoint
+  assert.equal(await section.locator("figure").count(), 4 + await section.locator("figcaption", { hasText: "noise" }).count());
+  const middle = async () => (await loss.locator("[data-series='0'] polyline").nth(1).getAttribute("points")).split(" ")[50];
+  const linear = await middle();
+  await section.screenshot({ path: join(screenshots, "trainings.png") });
+  await loss.getByLabel("The vertical axis is").selectOption("logarithmic");
+  assert.notEqual(await middle(), linear);
+  assert.match(await loss.locator("svg text").allTextContents().then((texts) => texts.join("\n")), /loss \(logarithmic\)/);
+  await section.getByLabel("The horizontal axes are").selectOption("tokens");
+  assert.match(await loss.locator("svg text").allTextContents().then((texts) => texts.join("\n")), /tokens, k \(linear\)|tokens \(linear\)/);
+  await loss.locator(".plot").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  assert.match(await loss.locator(".tip").innerText(), /^tokens .*\nslow: .*\n/);
+  await loss.getByRole("button", { name: "fast" }).click();
+  assert.equal(await loss.locator("[data-series='0']").first().getAttribute("opacity"), "0.2");
+  const rows = section.locator("table", { hasText: "Trainings" }).locator("tbody tr");
+  assert.deepEqual(await rows.locator("th").allInnerTexts(), ["slow", "fast"]);
+  assert.equal(await page.locator("#result dt", { hasText: "Loss of training" }).count(), 1);
+  await section.getByText("Steps of fast as a table").click();
+  assert.equal(await section.locator("table", { hasText: "Steps of fast" }).locator("tbody tr").count(), 40);
+  await close();
+});
+
 test("published figures are hollow marks with a series of their own", async () => {
   const { page, close } = await open(report("published.html", ["attention.json"], "--published", path("paper.jsonl")));
   const chart = page.locator("#attention figure").first();

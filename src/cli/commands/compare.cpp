@@ -1,4 +1,5 @@
-// ridgepoint compare: whether one configuration, or one record file, is faster than another beyond the noise.
+// ridgepoint compare: whether one configuration, or one record file, is faster than another beyond the noise, and
+// whether the losses of two trainings differ.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,6 +22,8 @@
 #include "inspect/compare/files/record_file.h"
 #include "inspect/compare/interleaved.h"
 #include "inspect/compare/ratio_table.h"
+#include "inspect/compare/training/compare_trainings.h"
+#include "inspect/compare/training/training_table.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -60,6 +63,7 @@ class Compare : public Command {
            "ridgepoint compare before.jsonl after.jsonl\n"
            "ridgepoint compare before.jsonl after.jsonl --fail-if-slower 3% --fail-if-more-memory 1%\n"
            "ridgepoint compare sweep.jsonl --same-within 0.5%\n"
+           "ridgepoint compare runs/a runs/b --fail-if-loss-worse 0.5%\n"
            "ridgepoint compare before.jsonl other.csv --mapping mapping.json --format csv";
   }
   std::string_view notes() const override {
@@ -70,15 +74,18 @@ class Compare : public Command {
            "file with its first row. The ratio is that of the median times, above 1 is slower, and its interval holds "
            "for any distribution of noise. The verdict is faster, slower or same only if the whole interval says so, "
            "and otherwise 'cannot tell'. Files of plan and memory are compared by their peaks, and plans for a card by "
-           "their predicted times, which have no noise. Exit code: 0; with --fail-if-slower 3 if a row is slower "
-           "beyond doubt; with --fail-if-more-memory 5 if the peak of a row is higher; 1 if a run failed or nothing "
+           "their predicted times, which have no noise. Of the steps of a training, which train writes with --output "
+           "or "
+           "into the folder of its checkpoints, the losses are compared, too. Exit code: 0; with --fail-if-slower 3 "
+           "if a row is slower beyond doubt; with --fail-if-more-memory 5 if the peak of a row is higher; with "
+           "--fail-if-loss-worse 6 if a loss is higher beyond doubt; 1 if a run failed or nothing "
            "was comparable; 2 for a wrong command line; 130 after Ctrl-C, which prints the "
            "finished rounds. docs/compare.md explains the figures.";
   }
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Compare";
-    app.add_option("FILES", files_, "record files; the first is the baseline")
+    app.add_option("FILES", files_, "record files, or steps of trainings; the first is the baseline")
         ->type_name("FILE")
         ->default_str("none")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
@@ -94,6 +101,18 @@ class Compare : public Command {
     app.add_option("--fail-if-more-memory", fail_if_more_memory_,
                    "exit with 5 if the peak of a row is above its baseline's by more than this")
         ->type_name("SHARE")
+        ->group(kGroup);
+    app.add_option("--fail-if-loss-worse", fail_if_loss_worse_,
+                   "of trainings: exit with 6 if a final loss is above its baseline's by more than this beyond doubt")
+        ->type_name("SHARE")
+        ->group(kGroup);
+    app.add_option("--last", training_.last,
+                   "of trainings: the steps at the end that make a final loss [a tenth, at least 20]")
+        ->type_name("N")
+        ->group(kGroup);
+    app.add_option("--to-loss", training_.target_loss,
+                   "of trainings: the loss that the time is measured to [the higher of the two final ones]")
+        ->type_name("X")
         ->group(kGroup);
     app.add_option("--mapping", mapping_,
                    "how to read files that are not records, CSV or JSON: a JSON object from our fields to their "
@@ -113,6 +132,10 @@ class Compare : public Command {
     if (!fail_if_slower_.empty()) time_limit_ = parse_share("--fail-if-slower", fail_if_slower_, 0, kMostShare);
     if (!fail_if_more_memory_.empty())
       memory_limit_ = parse_share("--fail-if-more-memory", fail_if_more_memory_, 0, kMostShare);
+    if (!fail_if_loss_worse_.empty())
+      loss_limit_ = parse_share("--fail-if-loss-worse", fail_if_loss_worse_, 0, kMostShare);
+    require(training_.last >= 0, "--last: it is a number of steps");
+    training_.of_times = options_;
     output_options_.check();
     return files_.empty() ? compare_configurations() : compare_files();
   }
@@ -132,6 +155,9 @@ class Compare : public Command {
     const auto is_foreign = [](const RecordFile& file) { return file.known_fields.has_value(); };
     require(mapping_.empty() || std::ranges::any_of(files, is_foreign),
             "--mapping: every file holds records of Ridgepoint, which need none; leave it out");
+    if (std::ranges::any_of(files, [](const RecordFile& file) { return !file.history.steps.empty(); }))
+      return compare_histories(files);
+    require_no_option_of_trainings();
     const RecordComparison comparison = ridgepoint::compare_files(files, options_);
     for (const std::string& warning : comparison.warnings) print_error(warning);
     PageWriter writer(output_options_, page_of(comparison));
@@ -140,7 +166,47 @@ class Compare : public Command {
     return judged(comparison).value_or(kExitOk);
   }
 
+  void require_no_option_of_trainings() const {
+    const char* given = loss_limit_ ? "--fail-if-loss-worse" : training_.last > 0 ? "--last" : "--to-loss";
+    require(!loss_limit_ && training_.last == 0 && !training_.target_loss,
+            fmt::format("{} is for the steps of trainings, which ridgepoint train writes; leave it out", given));
+  }
+
+  int compare_histories(const std::vector<RecordFile>& files) {
+    const TrainingComparison comparison = compare_trainings(files, training_);
+    for (const std::string& warning : comparison.warnings) print_warning(warning);
+    PageWriter writer(output_options_,
+                      [&](Format format, std::size_t) { return tables::training_page(comparison, format); });
+    writer.item_added();
+    writer.finish();
+    return judged(comparison);
+  }
+
+  // The worst of the gates, each of which says what it found.
+  int judged(const TrainingComparison& comparison) const {
+    bool is_slower = false, needs_more = false, is_worse = false;
+    std::size_t without_interval = 0;
+    const auto found = [](const ComparedTraining& row, std::string_view what, const std::string& limit) {
+      print_error(fmt::format("'{}' {} than its baseline by more than {}", row.file, what, limit));
+      return true;
+    };
+    for (const ComparedTraining& row : comparison.rows) {
+      if (time_limit_ && row.time && is_slower_by(*row.time, *time_limit_))
+        is_slower = found(row, "is slower", fail_if_slower_);
+      if (memory_limit_ && row.memory_ratio().value_or(0) > 1 + *memory_limit_)
+        needs_more = found(row, "needs more memory", fail_if_more_memory_);
+      if (row.verdict == LossVerdict::cannot_tell) ++without_interval;
+      if (loss_limit_ && row.has_loss_worse_by(*loss_limit_))
+        is_worse = found(row, "has a higher loss", fail_if_loss_worse_);
+    }
+    if (loss_limit_) say_undecided("--fail-if-loss-worse", without_interval, "an interval");
+    if (is_slower) return kExitSlower;
+    if (needs_more) return kExitMoreMemory;
+    return is_worse ? kExitWorseLoss : kExitOk;
+  }
+
   int compare_configurations() {
+    require_no_option_of_trainings();
     require(mapping_.empty(), "--mapping is for files of other programs; name them: ridgepoint compare A.jsonl B.csv");
     std::vector<RunConfig> configs = checked_configs();
     rank_options_.place(configs);
@@ -246,9 +312,11 @@ class Compare : public Command {
   RankOptions rank_options_;
   OutputOptions output_options_;
   std::vector<std::string> files_;
-  std::string mapping_, same_within_ = "1%", confidence_ = "99%", fail_if_slower_, fail_if_more_memory_;
+  std::string mapping_, same_within_ = "1%", confidence_ = "99%", fail_if_slower_, fail_if_more_memory_,
+                        fail_if_loss_worse_;
   CompareOptions options_;
-  std::optional<double> time_limit_, memory_limit_;
+  TrainingCompareOptions training_;
+  std::optional<double> time_limit_, memory_limit_, loss_limit_;
   bool run_anyway_ = false;
 };
 

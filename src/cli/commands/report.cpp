@@ -17,6 +17,7 @@
 #include "report/report_page.h"
 #include "ridgepoint/error.h"
 #include "study/pages/study_files.h"
+#include "train/step_log.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -32,14 +33,14 @@ class ReportCommand : public Command {
            "ridgepoint report attention.jsonl --published paper.jsonl --output page.html\n"
            "ridgepoint report bench.jsonl attention.json plan.json profile.json -o page.html\n"
            "ridgepoint report study --output page.html\n"
+           "ridgepoint report runs/a runs/b --output page.html\n"
            "ridgepoint report trace.json --output page.html\n"
            "ridgepoint report memory.json run.csv --title \"Memory of small\" -o page.html";
   }
   std::string_view notes() const override {
     return "RECORDS are files that bench, attention, memory, plan, profile, precision and trace write with --output in "
-           "JSON or JSON Lines, and timelines that memory writes with --timeline run.csv. The folder of a study, "
-           "alone, "
-           "gives "
+           "JSON or JSON Lines, timelines that memory writes with --timeline run.csv, and the steps of trainings: what "
+           "train writes with --output, or the folder of its checkpoints. The folder of a study, alone, gives "
            "the study's page, as far as it has come. The page is one file that loads nothing from a network. Of JSON "
            "Lines whose last line is not complete the finished rows are shown. A "
            "published figure is "
@@ -47,7 +48,8 @@ class ReportCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("RECORDS", paths_, "files of records, and timelines in CSV; or the folder of a study")
+    app.add_option("RECORDS", paths_,
+                   "files of records, timelines in CSV, and steps or folders of trainings; or the folder of a study")
         ->type_name("FILE")
         ->group("Report");
     app.add_option("--published", published_,
@@ -80,7 +82,9 @@ class ReportCommand : public Command {
 
  private:
   bool is_study() const {
-    const auto is_folder = [](const std::string& path) { return std::filesystem::is_directory(path); };
+    const auto is_folder = [](const std::string& path) {
+      return std::filesystem::is_directory(path) && !std::filesystem::exists(train::History::path_in(path));
+    };
     if (std::ranges::none_of(paths_, is_folder)) return false;
     require(paths_.size() == 1 && published_paths_.empty(),
             "the folder of a study has a page of its own; leave out the other files");
@@ -101,7 +105,8 @@ class ReportCommand : public Command {
     stop_if_interrupted();
     tables::ReportFile file = tables::read_report_file(path);
     if (file.is_truncated) {
-      const std::size_t rows = file.records.size() + file.rows.size();
+      const std::size_t steps = file.steps.is_null() ? 0 : file.steps["step"].size();
+      const std::size_t rows = file.records.size() + file.rows.size() + steps;
       print_error(fmt::format("warning: the last line of '{}' is not complete; the page has the {} before it", path,
                               rows == 1 ? "row" : fmt::format("{} rows", rows)));
     }

@@ -13,7 +13,8 @@ inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitSlower = 3;       // compare --fail-if-slower
 inline constexpr int kExitNothingFits = 4;  // every row ran out of memory, or would; with --fail-unless-fits one row
-inline constexpr int kExitMoreMemory = 5;   // compare --fail-if-more-memory; interrupt_exit_code() is another
+inline constexpr int kExitMoreMemory = 5;   // compare --fail-if-more-memory
+inline constexpr int kExitWorseLoss = 6;    // compare --fail-if-loss-worse; interrupt_exit_code() is another
 // train: it was asked to end, or out of time, and goes on with --resume. A scheduler may queue it again (EX_TEMPFAIL).
 inline constexpr int kExitResume = 75;
 

@@ -3,9 +3,11 @@
 // data, such as the casts of weights, is computed once. Data has the batches of all micro-batches along its first
 // dimension. Gradients are added in fp32 as soon as each is made; they are means because differentiate_outputs begins
 // with 1 / micro-batches. The loss and other scalars are means too, and results have the rows of all. A state that a
-// forward pass updates from its data is refused: each micro-batch would need that of the one before.
+// forward pass updates from its data is refused: each micro-batch would need that of the one before. With
+// options.keep.micro_gradient_norm, the norm of the gradients of the first micro-batch is an output.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +30,10 @@ class Accumulator {
     find_joined();
   }
 
-  void run() {
+  // `ranks`: where the norm of the first micro-batch is an output.
+  void run(std::optional<std::int64_t> ranks) {
     const std::vector<Values> parts = split_data();
+    if (ranks) add_norm_of_first(*ranks);
     for (std::size_t i = 1; i < parts.size(); ++i) copy_region(parts[i]);
     for (const NodeId id : region_) {
       for (Value& value : graph_.node(id).inputs) value = mapped(parts[0], value);
@@ -111,6 +115,26 @@ class Accumulator {
       }
     }
     return parts;
+  }
+
+  // The gradients of the first micro-batch all exist before the second one adds to them, so that their norm takes
+  // next to no memory. It stands in backward: the optimizer reads sums over micro-batches and ranks.
+  void add_norm_of_first(std::int64_t ranks) {
+    const auto reads_gradients = [&](NodeId id) {
+      return graph_.node(id).op == Op::sum_of_squares && is_optimizer(graph_.node(id));
+    };
+    const std::vector<NodeId> nodes = nodes_of(graph_);
+    const auto found = std::ranges::find_if(nodes, reads_gradients);
+    if (found == nodes.end()) return;
+    const std::vector<Value> gradients = graph_.node(*found).inputs;
+    graph_.set_phase(Phase::backward);
+    graph_.set_scope(graph_.scope_name(graph_.node(*found)));
+    graph_.set_insertion_before(first_of_optimizer_);
+    const Value squares = sum_of_squares(graph_, gradients);
+    const Value of_share = sqrt(graph_, squares);  // of the mean over all micro-batches of all ranks
+    Value norm = scale(graph_, of_share, static_cast<double>(count_ * ranks));
+    if (const std::optional<Value> loss_scale = graph_.find_input(kLossScale)) norm = div(graph_, norm, *loss_scale);
+    graph_.add_output(std::string(kMicroGradientNorm), norm);
   }
 
   void copy_region(Values copies) {
@@ -198,7 +222,8 @@ bool accumulate_gradients(Graph& graph, const PassOptions& options) {
   if (const std::string state = state_of_data(graph); !state.empty())
     throw Error("micro-batches cannot update the state '" + state + "' one after another; run one batch at a time",
                 ErrorKind::unsupported);
-  Accumulator(graph, options.accumulate).run();
+  const std::int64_t ranks = options.parallel.data;
+  Accumulator(graph, options.accumulate).run(options.keep.micro_gradient_norm ? std::optional(ranks) : std::nullopt);
   return true;
 }
 

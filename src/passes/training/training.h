@@ -21,6 +21,8 @@ inline constexpr std::string_view kSkippedSteps = "optimizer.skipped_steps";
 inline constexpr std::string_view kLearningRateState = "optimizer.learning_rate";
 // The output, an fp32 scalar, with the norm of the gradients of all parameters.
 inline constexpr std::string_view kGradientNorm = "gradient_norm";
+// The output, an fp32 scalar, with the norm of the gradients of the first micro-batch of a rank, unscaled.
+inline constexpr std::string_view kMicroGradientNorm = "micro_gradient_norm";
 // What stands for every parameter with one dimension in OptimizerOptions::no_decay.
 inline constexpr std::string_view kVectors = "vectors";
 // The output that scale_loss adds and differentiate_outputs removes.

@@ -276,7 +276,8 @@ bool Session::first_rank_says(bool answer) const {
 
 Program Session::ready_program() {
   const ProgramPlan planned = plan();
-  require_room(planned, forecast(planned));
+  const MemoryForecast found = require_room(planned, forecast(planned));
+  record_.memory_bytes.planned_peak = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
   Program program = make(planned);
   initialise(program);
   return program;

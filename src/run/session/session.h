@@ -83,7 +83,7 @@ class Session {
   Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
   // Writes parameters and data. On several ranks, it fails on all if it fails on one.
   void initialise(Program& program);
-  // Plans the workload, checks that it fits, and makes and initialises the program.
+  // Plans the workload, checks that it fits, and makes and initialises the program. Records the planned peak.
   Program ready_program();
 
   struct Elapsed {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/files/checksum.h"
 #include "core/random/element.h"
 #include "core/types/enum_names.h"
 #include "models/transformer.h"
@@ -80,14 +81,32 @@ Sequences::Piece Sequences::piece(std::int64_t i) const {
   return {static_cast<std::uint64_t>(i * options_.context), options_.context + 1};
 }
 
-void Sequences::read(std::int64_t n, std::span<std::int64_t> inputs, std::span<std::int64_t> targets) const {
+std::int64_t Sequences::place(std::int64_t n) const {
   const auto size = static_cast<std::uint64_t>(count());
   const auto epoch = static_cast<std::uint64_t>(n) / size;
   std::uint64_t i = static_cast<std::uint64_t>(n) % size;
   if (options_.is_shuffled) i = shuffled(i, size, mix(options_.seed + mix(epoch)));
-  const Piece from = piece(begin_ + static_cast<std::int64_t>(i));
+  return static_cast<std::int64_t>(i);
+}
+
+std::vector<Id> Sequences::ids_at(std::int64_t place) const {
+  const Piece from = piece(begin_ + place);
   std::vector<Id> ids(static_cast<std::size_t>(from.tokens));
   stream_->read(from.begin, ids);
+  return ids;
+}
+
+std::string Sequences::fingerprint() const {
+  constexpr std::int64_t kRead = 16;
+  Checksum sum;
+  sum.add(fmt::format("{} {} ", count(), options_.context));
+  const std::int64_t read = std::min(kRead, count());
+  for (std::int64_t i = 0; i < read; ++i) sum.add(std::as_bytes(std::span<const Id>(ids_at(i * count() / read))));
+  return fmt::format("{:016x}", sum.value());
+}
+
+void Sequences::read(std::int64_t n, std::span<std::int64_t> inputs, std::span<std::int64_t> targets) const {
+  const std::vector<Id> ids = ids_at(place(n));
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     inputs[k] = k < ids.size() ? ids[k] : 0;
     targets[k] = k + 1 < ids.size() ? std::int64_t{ids[k + 1]} : kIgnoredTarget;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -41,6 +42,11 @@ class Sequences {
   std::pair<Sequences, Sequences> split(double share) const;
 
   std::int64_t count() const { return end_ - begin_; }
+  // The place in the data of sequence n of a run, from 0.
+  std::int64_t place(std::int64_t n) const;
+  // 16 hexadecimal digits that two sets of sequences share where they have as many of them, as long, and some spread
+  // over all of them are equal. The order of reading does not count.
+  std::string fingerprint() const;
   // The tokens of a sequence and those that follow them; both spans have `context` elements. Sequence n of a run is of
   // epoch n / count(), and each epoch has an order of its own.
   void read(std::int64_t n, std::span<std::int64_t> inputs, std::span<std::int64_t> targets) const;
@@ -51,6 +57,7 @@ class Sequences {
     std::int64_t tokens;  // with the last target
   };
   Piece piece(std::int64_t i) const;
+  std::vector<Id> ids_at(std::int64_t place) const;
 
   std::shared_ptr<const TokenStream> stream_;
   SequenceOptions options_;

@@ -211,7 +211,7 @@ TEST_F(CompareProgram, bad_files_have_one_sentence_that_says_what_to_do) {
   write_file(folder_ / "text", "hello\n");
   for (const auto& [file, message] : std::vector<std::pair<std::string, std::string>>{
            {write("other.jsonl", {elsewhere}), "Test Processor (cpu) and Other Processor (cpu); measure both on one"},
-           {folder_ / "text", "holds no records of Ridgepoint; give a file"},
+           {folder_ / "text", "holds neither records of Ridgepoint nor steps of a training; give a file"},
            {folder_ / "missing", "cannot read"},
            {folder_.path(), "cannot"}}) {
     const ProgramResult result = run({ours, file});

@@ -1,4 +1,5 @@
 // The report command from its files to its page. web/test has the tests of what the page does in a browser.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -59,6 +60,30 @@ class Report : public ::testing::Test {
  private:
   TemporaryFolder folder_;
 };
+
+TEST_F(Report, has_the_steps_of_a_training_as_columns_under_the_name_of_its_folder) {
+  const auto step = [](int number, const char* loss) {
+    return fmt::format(R"({{"step":{},"loss":{},"learning_rate":0.1,"seconds":0.5,"tokens":{},"data":"d"}})", number,
+                       loss, 8 * number) +
+           "\n";
+  };
+  const std::string history = step(1, "4") + step(2, "3") + step(3, "9") + step(3, "null") + R"({"step":4,)";
+  std::filesystem::create_directory(path("run"));
+  const std::string inside = file("run/steps.jsonl", history);
+  for (const std::string& given : {path("run"), path("run") + "/", inside}) {
+    const ProgramResult result = make_page({given});
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    EXPECT_THAT(result.error, HasSubstr("the page has the 3 rows before it"));
+    const Json shown = data_of(page())["files"][0];
+    EXPECT_EQ(shown["name"], "run");
+    EXPECT_EQ(shown["steps"]["step"], Json({1, 2, 3}));
+    EXPECT_EQ(shown["steps"]["loss"], Json({4, 3, nullptr}));
+    EXPECT_EQ(shown["steps"]["tokens"], Json({8, 16, 24}));
+    EXPECT_EQ(shown["steps"]["returns"], Json({3}));
+    EXPECT_FALSE(shown["steps"].contains("validation_loss"));  // no step has one
+    EXPECT_FALSE(shown["steps"].contains("data"));
+  }
+}
 
 TEST_F(Report, has_every_record_with_all_its_members) {
   const std::string record = std::string(kRecord).insert(1, R"("profile":{"steps":3},)");

@@ -4,14 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <memory>
 #include <string>
 
 #include "models/toy_model.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
+#include "passes/training/training.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "support/graphs/rank_threads.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
 
@@ -71,6 +75,24 @@ TEST_P(Accumulation, updates_once) {
   EXPECT_NEAR(parts.read_output("loss").as<float>()[0], whole.read_output("loss").as<float>()[0], 10 * tolerance());
 }
 
+TEST_P(Accumulation, has_the_norm_of_the_first_micro_batch) {
+  const KeepOptions keep{.gradient_norm = true, .micro_gradient_norm = true};
+  Program parts = program(2, 3, {.mode = Mode::step, .keep = keep, .clip_norm = 1e-3});
+  Program first = program(2, 1, {.mode = Mode::step, .keep = keep});
+  EXPECT_FALSE(first.graph().find_output(kMicroGradientNorm));
+  for (const char* name : {"inputs", "targets"}) {
+    const HostTensor all = parts.read_input(name);
+    HostTensor own = first.read_input(name);
+    std::copy_n(all.data.begin(), own.data.size(), own.data.begin());
+    first.write_input(name, own);
+  }
+  parts.run();
+  first.run();
+  const double expected = scalar_of(first.read_output(kGradientNorm));
+  EXPECT_NEAR(scalar_of(parts.read_output(kMicroGradientNorm)), expected, tolerance() * expected);
+  EXPECT_GT(std::abs(scalar_of(parts.read_output(kGradientNorm)) - expected), 2e-2 * expected);
+}
+
 INSTANTIATE_TEST_SUITE_P(Settings, Accumulation,
                          ::testing::Values(Setting{}, Setting{.level = Compile::fuse}, Setting{.level = Compile::full},
                                            Setting{.level = Compile::fuse, .precision = Precision::bf16},
@@ -118,6 +140,38 @@ TEST(AccumulateGradients, adds_in_fp32) {
     const Node& node = graph.node(id);
     if (node.op != Op::adamw) continue;
     EXPECT_EQ(graph.type(node.inputs[2]).dtype, DType::fp32);
+  }
+}
+
+TEST(AccumulateGradients, the_norm_of_the_first_micro_batch_is_that_of_one_rank) {
+  const Transformer workload(kToy, 2);
+  const auto micro_norm_of = [&](const ParallelOptions& parallel, const std::shared_ptr<Communicator>& communicator) {
+    Program made(workload.build(), open_device("cpu"),
+                 {.compile = {.mode = Mode::step,
+                              .level = Compile::full,
+                              .keep = {.gradient_norm = true, .micro_gradient_norm = true},
+                              .accumulate = 2,
+                              .parallel = parallel,
+                              .verify = true},
+                  .communicator = communicator});
+    initialise(made, workload, 3);
+    for (const char* name : {"inputs", "targets"}) {  // the same on every rank
+      HostTensor data = made.read_input(name);
+      for (std::size_t i = 0; i < data.as<std::int64_t>().size(); ++i)
+        data.as<std::int64_t>()[i] = static_cast<std::int64_t>(i * i % 50);
+      made.write_input(name, data);
+    }
+    made.run();
+    return scalar_of(made.read_output(kMicroGradientNorm));
+  };
+  const double alone = micro_norm_of({}, nullptr);
+  EXPECT_GT(alone, 0);
+  for (const Sharding shard : kAllShardings) {
+    testing::RankThreads threads(2);
+    threads.run([&](std::size_t rank, const auto& communicator) {
+      const ParallelOptions parallel{.data = 2, .rank = static_cast<std::int64_t>(rank), .shard = shard};
+      EXPECT_NEAR(micro_norm_of(parallel, communicator), alone, 1e-5 * alone) << name(shard);
+    });
   }
 }
 

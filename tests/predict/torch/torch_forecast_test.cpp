@@ -250,9 +250,13 @@ TEST(TorchForecast, refuses_what_eager_pytorch_has_no_match_for) {
   expect_refused(config, "leave out --optimizer sgd");
   config.compile.optimizer.kind = Optimizer::adamw;
   config.compile.accumulate = 2;
-  expect_refused(config,
-                 "--as ridgepoint predicts --master-weights, --frozen, --lora, --accumulate, --clip-norm and --z-loss");
+  constexpr const char* kPredicted =
+      "--as ridgepoint predicts --master-weights, --frozen, --lora, --accumulate, --clip-norm, --no-decay and --z-loss";
+  expect_refused(config, kPredicted);
   config.compile.accumulate = 1;
+  config.compile.optimizer.no_decay = {"vectors"};  // two groups, each with temporaries of its own
+  expect_refused(config, kPredicted);
+  config.compile.optimizer.no_decay.clear();
   config.compile.checkpoint = Checkpoint::block;
   expect_refused(config, "checkpointing");
   config.compile.checkpoint = Checkpoint::none;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/transformer.h"
+#include "predict/cards/datasheet.h"
 #include "predict/forecast.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
@@ -60,6 +61,33 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
           expect_planned_to_the_byte(run_of(model, 2, {.mode = mode, .level = level, .checkpoint = checkpoint}));
         }
       }
+    }
+  }
+}
+
+TEST(PlanRun, the_norm_of_the_first_micro_batch_takes_next_to_no_memory) {
+  constexpr std::int64_t kScalars = 4 * 512;
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    for (const Compile level : kAllCompiles) {
+      SCOPED_TRACE(fmt::format("{} {}", name(precision), name(level)));
+      RunConfig config = run_of(kPlanned, 2,
+                                {.mode = Mode::step,
+                                 .precision = precision,
+                                 .level = level,
+                                 .keep = {.gradient_norm = true},
+                                 .accumulate = 3});
+      const std::int64_t before = *expect_planned_to_the_byte(config).memory_bytes.peak_allocated;
+      config.compile.keep.micro_gradient_norm = true;
+      EXPECT_LE(*expect_planned_to_the_byte(config).memory_bytes.peak_allocated, before + kScalars);
+      // On a card, whose products add to sums within themselves.
+      TransformerConfig model = transformer_preset("small");
+      model.attention = AttentionVariant::flash;
+      RunConfig large = run_of(model, 4, config.compile);
+      large.device_options.card = describe_card(*find_datasheet("H100 SXM"));
+      const std::int64_t with_norm = *plan_run(large, {}).value().memory_bytes.peak_allocated;
+      large.compile.keep.micro_gradient_norm = false;
+      EXPECT_LE(static_cast<double>(with_norm),
+                1.0004 * static_cast<double>(*plan_run(large, {}).value().memory_bytes.peak_allocated));
     }
   }
 }

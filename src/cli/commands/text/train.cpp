@@ -195,8 +195,10 @@ class Train : public Command {
     require(!verifies_resume_ || folder().empty(),
             "--verify-resume keeps no checkpoint; leave --save and --resume out");
     require(!verifies_resume_ || iterations_ >= 2, "--verify-resume needs two --iterations or more");
-    const bool goes_back = on_nan_ == "back" || spike_ > 0;
-    require(!goes_back || on_spike_ == "stop" || !folder().empty(), "to go back needs checkpoints: give --save FOLDER");
+    const bool goes_back = on_nan_ == "back" || (spike_ > 0 && on_spike_ == "back");
+    require(!goes_back || !folder().empty(),
+            fmt::format("{} needs checkpoints to go back to: give --save FOLDER and --save-every N, or stop",
+                        on_nan_ == "back" ? "--on-nan back" : "--spike with --on-spike back"));
     output_.check();
   }
 
@@ -251,7 +253,7 @@ class Train : public Command {
     OptimizerOptions& optimizer = config.compile.optimizer;
     if (!learning_rate_) learning_rate_ = optimizer.find("learning_rate");
     optimizer.scheduled = true;
-    config.compile.keep.gradient_norm = true;
+    config.compile.keep.gradient_norm = config.compile.keep.micro_gradient_norm = true;
     config.compile.skips_nonfinite = on_nan_ == "skip" && config.compile.precision != Precision::fp16;
     config.warmup = 0;
     config.steps = iterations_;
@@ -299,13 +301,10 @@ class Train : public Command {
   // What checkpoints say of the run. A run that goes on must agree in the first list; where it differs in the second
   // one, its losses are not those of the run without the interruption.
   static constexpr std::array kMustAgree = {"dtype", "optimizer", "master_weights", "lora", "frozen"};
-  static constexpr std::array kShouldAgree = {"context",      "sequences_of_a_step",
-                                              "seed",         "shuffle",
-                                              "sequences",    "learning_rate",
-                                              "schedule",     "warmup",
-                                              "iterations",   "min_learning_rate",
-                                              "weight_decay", "no_decay",
-                                              "clip_norm",    "z_loss"};
+  static constexpr std::array kShouldAgree = {
+      "context",           "sequences_of_a_step", "documents", "seed",      "shuffle",
+      "sequences",         "learning_rate",       "schedule",  "warmup",    "iterations",
+      "min_learning_rate", "weight_decay",        "no_decay",  "clip_norm", "z_loss"};
 
   void describe() {
     const RunConfig& config = configs_[0];
@@ -377,7 +376,7 @@ class Train : public Command {
 
   Page page_of(Format format, std::size_t first) const {
     Page page;
-    page.tables.push_back(train::step_table(std::span(shown_).subspan(first)));
+    page.tables.push_back(train::step_table(std::span(shown_).subspan(first), format));
     if (!is_for_people(format)) return page;
     page.tables.back().note = ending_;
     if (!ending_.empty() && losses_.size() > 2) page.tables.push_back(loss_plot());
@@ -411,11 +410,13 @@ class Train : public Command {
     if (is_shown(report, format)) shown_.push_back(report);
   }
 
-  static std::string live_line(const StepReport& report, std::int64_t iterations) {
-    std::string text = fmt::format("step {}/{}  loss {:.4f}  {} tokens/s", report.step, iterations, report.loss,
+  std::string live_line(const StepReport& report) const {
+    std::string text = fmt::format("step {}/{}  loss {:.4f}  {} tokens/s", report.step, iterations_, report.loss,
                                    format_count(report.tokens_per_second));
     if (report.mfu) text += fmt::format("  MFU {:.1f}%", 100 * *report.mfu);
-    return text;
+    return text + fmt::format("  {} of {} planned",
+                              format_bytes(static_cast<std::uint64_t>(report.peak_allocated_bytes)),
+                              format_bytes(static_cast<std::uint64_t>(planned_bytes_)));
   }
 
   int run(train::TrainingOptions& options) {
@@ -434,6 +435,7 @@ class Train : public Command {
         progress.clear();
         say(sentence);
       };
+      events.on_plan = [&](std::int64_t bytes) { planned_bytes_ = bytes; };
       events.on_step = [&](const StepReport& report) {
         const std::size_t before = shown_.size();
         take(report, format);
@@ -441,9 +443,8 @@ class Train : public Command {
           progress.clear();
           writer.item_added();
         }
-        progress.update(live_line(report, iterations_),
-                        static_cast<double>(report.step - first) /
-                            static_cast<double>(std::max<std::int64_t>(1, iterations_ - first)));
+        progress.update(live_line(report), static_cast<double>(report.step - first) /
+                                               static_cast<double>(std::max<std::int64_t>(1, iterations_ - first)));
       };
       summary = train::train(options, events);
       return summary.has_value();
@@ -461,9 +462,24 @@ class Train : public Command {
                            : fmt::format("{} step{} in {}: {} tokens/s, peak memory {}.", steps, steps == 1 ? "" : "s",
                                          format_duration(summary.seconds), format_count(summary.tokens_per_second),
                                          format_bytes(static_cast<std::uint64_t>(summary.peak_allocated_bytes)));
+    text += noise_of(summary);
     if (!folder().empty())
       text += fmt::format(" Checkpoints are in '{0}'; 'ridgepoint sample --checkpoint {0}' writes text.", folder());
     return text;
+  }
+
+  std::string noise_of(const train::TrainingSummary& summary) const {
+    const CompileOptions& compile = configs_[0].compile;
+    if (summary.last_step < summary.first_step) return "";
+    if (compile.accumulate == 1)
+      return " The gradient noise scale is not known: it needs the gradients of micro-batches, --accumulate 2 or more.";
+    if (!summary.noise_scale)
+      return " The gradient noise scale is not known: it cannot be told from the norms of these steps.";
+    const WorkloadDescription workload = configs_[0].workload->describe();
+    const auto tokens =
+        static_cast<double>(workload.batch * workload.context * compile.accumulate * compile.parallel.data);
+    return fmt::format(" The gradient noise scale is {} tokens, and a step has {}.", format_count(*summary.noise_scale),
+                       format_count(tokens));
   }
 
   int exit_code_of(const train::TrainingSummary& summary) const {
@@ -520,6 +536,7 @@ class Train : public Command {
   Json description_ = Json::object();
   std::vector<StepReport> shown_;
   std::vector<std::pair<double, double>> losses_, validation_losses_;  // by step
+  std::int64_t planned_bytes_ = 0;
   std::string ending_;
 };
 

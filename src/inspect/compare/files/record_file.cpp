@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,10 +116,14 @@ RecordFile read(const std::string& path, std::string_view text, const std::strin
     file.records = decode(rows);
     return file;
   }
+  if (!rows.rows.empty() && train::is_step(rows.rows.front())) {
+    file.history = train::step_history(rows.rows);
+    return file;
+  }
   if (mapping_path.empty()) {
     throw Error(
-        "it holds no records of Ridgepoint; give a file that ridgepoint bench wrote as json or jsonl, or say with "
-        "--mapping FILE which of its columns are which fields");
+        "it holds neither records of Ridgepoint nor steps of a training; give a file that ridgepoint bench or train "
+        "wrote as json or jsonl, or say with --mapping FILE which of its columns are which fields");
   }
   const Mapping mapping = read_mapping(mapping_path);
   file.records = is_json ? map_json(rows.rows, mapping) : map_csv(text, mapping);
@@ -129,7 +134,8 @@ RecordFile read(const std::string& path, std::string_view text, const std::strin
 }  // namespace
 
 RecordFile read_record_file(const std::string& path, const std::string& mapping_path) {
-  const std::string text = read_file(path, kMostFileBytes);
+  const std::filesystem::path in_folder = train::History::path_in(path);
+  const std::string text = read_file(std::filesystem::exists(in_folder) ? in_folder.string() : path, kMostFileBytes);
   try {
     return read(path, without_byte_order_mark(text), mapping_path);
   } catch (const Error& error) {

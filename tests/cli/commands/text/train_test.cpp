@@ -17,6 +17,7 @@ namespace ridgepoint {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class TrainTest : public ::testing::Test {
@@ -155,6 +156,48 @@ TEST_F(TrainTest, evaluates_on_the_end_of_the_data) {
   EXPECT_GT(rows[5].at("validation_loss"), rows[11].at("validation_loss"));
 }
 
+TEST_F(TrainTest, compares_two_runs_by_their_histories) {
+  train({"--save", folder("a"), "--iterations", "60"});
+  train({"--save", folder("b"), "--iterations", "60", "--learning-rate", "1e-2"});
+  const std::string repeated = (folder_ / "repeated.jsonl").string();
+  train({"--output", repeated, "--iterations", "60"});
+  const ProgramResult same = run_program({"compare", folder("a"), repeated, "--format", "jsonl"});
+  EXPECT_EQ(same.exit_code, 0) << same.error;
+  EXPECT_EQ(rows_of(same.output).at(0).at("verdict"), "identical");
+  EXPECT_EQ(rows_of(same.output).at(0).at("peak_allocated"), rows_of(same.output).at(0).at("baseline_peak_allocated"));
+  const ProgramResult better = run_program({"compare", folder("a"), folder("b"), "--fail-if-loss-worse", "0.5%"});
+  EXPECT_EQ(better.exit_code, 0) << better.error;
+  EXPECT_THAT(better.output, HasSubstr("first step that differs"));
+  const ProgramResult worse = run_program({"compare", folder("b"), folder("a"), "--fail-if-loss-worse", "0.5%"});
+  EXPECT_EQ(worse.exit_code, 6);
+  EXPECT_THAT(worse.error, HasSubstr("/a' has a higher loss than its baseline by more than 0.5%"));
+  const std::string other = (folder_ / "other.txt").string();
+  write_file(other, read_file(text_, 1 << 20).substr(100));
+  train({"--save", folder("c"), "--data", other});
+  expect_refused({"compare", folder("a"), folder("c")}, 1, "was trained on other data");
+  expect_usage_error({"compare", "--model", "tiny,small", "--last", "3"}, "--last is for the steps of trainings");
+}
+
+TEST_F(TrainTest, the_data_of_a_run_have_the_same_fingerprint_in_every_order) {
+  const std::vector<Json> rows = train({}), other = train({"--seed", "1"});
+  EXPECT_EQ(rows[0].at("data"), other[11].at("data"));
+  EXPECT_NE(rows[0].at("first_sequence"), other[0].at("first_sequence"));
+  EXPECT_EQ(rows[11].at("tokens"), 12 * 2 * 32);
+}
+
+TEST_F(TrainTest, says_the_gradient_noise_of_micro_batches_and_why_one_batch_has_none) {
+  const std::vector<Json> rows = train({"--accumulate", "2", "--iterations", "30"});
+  EXPECT_GT(rows[0].at("micro_gradient_norm"), 0);
+  EXPECT_NE(rows[0].at("micro_gradient_norm"), rows[0].at("gradient_norm"));
+  EXPECT_GT(rows[29].at("noise_scale"), 0);
+  const auto table = [&](const char* accumulate) {
+    return run_program(with_options(arguments_, {"--accumulate", accumulate, "--format", "table"})).output;
+  };
+  EXPECT_THAT(table("2"), AllOf(HasSubstr("noise scale"), HasSubstr("a step has 128")));
+  EXPECT_THAT(table("1"), HasSubstr("needs the gradients of micro-batches, --accumulate 2 or more"));
+  EXPECT_TRUE(train({})[11].at("noise_scale").is_null());
+}
+
 TEST_F(TrainTest, samples_from_a_checkpoint) {
   train({"--save", folder("run"), "--iterations", "60", "--learning-rate", "1e-2"});
   const std::vector<std::string> sample = {"sample",   "--checkpoint", folder("run"), "--prompt", "line",
@@ -183,6 +226,9 @@ TEST_F(TrainTest, refuses_what_cannot_be_trained_on) {
   expect_usage_error(with({"--resume", folder("nothing")}), "has no checkpoint");
   expect_usage_error(with({"--iterations", "0"}), "--iterations: 0 is too small; the least is 1");
   expect_usage_error(with({"--on-spike", "skip"}), "choose stop or back");
+  expect_usage_error(with({"--on-nan", "back", "--on-spike", "stop"}),
+                     "--on-nan back needs checkpoints to go back to: give --save FOLDER");
+  expect_usage_error(with({"--spike", "3"}), "--spike with --on-spike back needs checkpoints");
   expect_usage_error(with({"--schedule", "cosin"}), "did you mean 'cosine'");
   expect_usage_error(with({"--save-every", "3"}), "--save-every needs --save FOLDER");
   expect_usage_error(with({"--evaluate-every", "3"}), "--evaluate-every needs data");
@@ -198,6 +244,8 @@ TEST_F(TrainTest, refuses_the_checkpoint_of_another_run) {
   const ProgramResult other = run_program(with_options(resumed, {"--batch", "4"}));
   EXPECT_EQ(other.exit_code, 0);
   EXPECT_THAT(other.error, HasSubstr("sequences_of_a_step was 2 and is 4; the losses are not those of the run"));
+  const ProgramResult apart = run_program(with_options(resumed, {"--documents", "apart"}));
+  EXPECT_THAT(apart.error, HasSubstr("documents was \"packed\" and is \"apart\""));
 }
 
 }  // namespace

@@ -98,10 +98,29 @@ TEST_F(ReadRecordFile, reads_records_with_fewer_fields) {
   EXPECT_EQ(file.records.at(0).training_step->time_ms.median, 3);
 }
 
+// A run that goes back to a checkpoint has steps twice.
+TEST_F(ReadRecordFile, reads_the_steps_of_a_training) {
+  const auto step = [](const char* number, const char* loss) {
+    return std::string(R"({"learning_rate":0.1,"tokens":8,"data":"d","step":)") + number + R"(,"loss":)" + loss + "}\n";
+  };
+  const RecordFile file =
+      read(step("1", "3") + step("2", "2.5") + step("3", "null") + step("2", "2.25") + R"({"step":)");
+  ASSERT_THAT(file.history.steps, SizeIs(2));
+  EXPECT_EQ(file.history.steps[1].loss, 2.25);
+  EXPECT_EQ(file.history.steps[1].data, "d");
+  EXPECT_FALSE(file.history.steps[1].validation_loss);
+  EXPECT_THAT(file.history.returns, ElementsAre(3));
+  EXPECT_THAT(file.warnings, ElementsAre(HasSubstr("ends in the middle of row 5")));
+  EXPECT_THAT(file.records, SizeIs(0));
+  EXPECT_THAT(error_of(step("1", "\"low\"")), HasSubstr("'loss' of a step is \"low\""));
+  EXPECT_THAT(error_of(step("1e300", "1")), HasSubstr("'step' of a step is 1e+300"));
+  EXPECT_THAT(error_of(step("1", "3") + row()), HasSubstr("a row is no step of a training"));
+}
+
 TEST_F(ReadRecordFile, refuses_what_holds_no_records) {
-  EXPECT_THAT(error_of("time,batch\n1,2\n"), AllOf(HasSubstr("holds no records"), HasSubstr("--mapping")));
-  EXPECT_THAT(error_of("[{\"latency\": 3}]"), HasSubstr("holds no records"));
-  EXPECT_THAT(error_of("[]"), HasSubstr("holds no records"));
+  EXPECT_THAT(error_of("time,batch\n1,2\n"), AllOf(HasSubstr("holds neither records"), HasSubstr("--mapping")));
+  EXPECT_THAT(error_of("[{\"latency\": 3}]"), HasSubstr("holds neither records"));
+  EXPECT_THAT(error_of("[]"), HasSubstr("holds neither records"));
   EXPECT_THAT(error_of(" \n"), HasSubstr("it is empty"));
   EXPECT_THAT(message_of([&] { read_record_file(folder_ / "missing.jsonl"); }), HasSubstr("missing.jsonl"));
   EXPECT_THAT(message_of([&] { read_record_file(folder_.path()); }), HasSubstr("ridgepoint."));

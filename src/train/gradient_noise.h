@@ -1,0 +1,27 @@
+// The gradient noise scale: the batch size from which on a larger batch helps less and less (S. McCandlish et al. 2018,
+// "An Empirical Model of Large-Batch Training", arXiv:1812.06162, appendix A.1). B = tr(S) / |G|^2, where G is the true
+// gradient and S the covariance of the gradient of one token. The squared norms of the gradients of a small and a large
+// batch, b and B tokens, have the means |G|^2 + tr(S) / b and |G|^2 + tr(S) / B, from which both follow.
+#pragma once
+
+#include <optional>
+
+namespace ridgepoint::train {
+
+class GradientNoise {
+ public:
+  GradientNoise(double small_tokens, double large_tokens) : small_(small_tokens), large_(large_tokens) {}
+
+  // The norms of a step. One that is not finite does not count.
+  void add(double small_norm, double large_norm);
+
+  // In tokens. The estimates of single steps are noisy, so that the numerator and the denominator are exponential
+  // averages, each over about 100 steps. Empty where one of them is not above 0.
+  std::optional<double> scale() const;
+
+ private:
+  double small_, large_;                        // tokens
+  double squared_gradient_ = 0, variance_ = 0;  // averages, which begin at 0 and so share a factor
+};
+
+}  // namespace ridgepoint::train
