@@ -243,7 +243,9 @@ CASES = {
                           index_n_heads=2, index_head_dim=6, index_block_size=3, index_topk_blocks=2,
                           index_local_blocks=1, **rope(5e6, partial_rotary_factor=0.5)),
     # Windows of 4 tokens, entries of 2 and 5 tokens, of which a query keeps 3 of at most 6.
-    "deepseek_v4": decoder("deepseek_v4", rms_norm_eps=1e-2, num_hidden_layers=3, num_key_value_heads=1, head_dim=8, moe_intermediate_size=7,
+    "deepseek_v4": decoder("deepseek_v4", rms_norm_eps=1e-2, num_hidden_layers=3, num_key_value_heads=1, head_dim=8,
+                           # transformers reads both as the width of an expert, and takes the first.
+                           intermediate_size=7, moe_intermediate_size=7,
                            n_routed_experts=5, num_experts_per_tok=2, n_shared_experts=1, routed_scaling_factor=1.5,
                            swiglu_limit=1.0, scoring_func="sqrtsoftplus", q_lora_rank=11, qk_rope_head_dim=4,
                            sliding_window=4, o_groups=2, o_lora_rank=10, index_n_heads=6, index_head_dim=6, index_topk=3,
