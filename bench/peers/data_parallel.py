@@ -2,11 +2,11 @@
 
     torchrun --nproc-per-node 4 bench/peers/data_parallel.py --models small,large --kinds ddp,fsdp
 
-Prints a line of JSON for each row: model, kind (alone: no other rank; ddp: DistributedDataParallel; ddp_whole: the same,
-the model compiled as one; fsdp: fully_shard, a block at a time), the slowest rank's median step in ms, and the peak of
+Prints a line of JSON for each row: model, kind (alone: no other rank; ddp: DistributedDataParallel; fsdp: fully_shard, a
+block at a time; alone_whole and ddp_whole: the model compiled as one), the slowest rank's median step in ms, and the peak of
 allocated bytes. Steps are those of `ridgepoint bench --dtype bf16`: bf16 autocast (fsdp: bf16 parameters, fp32 reduction),
-fp32 masters, fused AdamW. But for ddp_whole, each block and the loss are compiled, as torchtitan does. The course's models
-are those of bench/peers/pytorch; llama-3.2-1b needs transformers.
+fp32 masters, fused AdamW. The other kinds compile each block and the loss, as torchtitan does. The course's models are those
+of bench/peers/pytorch; gpt2 (without dropout) and llama-3.2-1b need transformers.
 """
 
 import argparse
@@ -30,9 +30,6 @@ from model import Transformer  # noqa: E402
 VOCABULARY = 10000
 # Batch and context are those of measure_ranks.py.
 COURSE = {"small": ((16, 512), (12, 768, 3072, 12)), "large": ((16, 512), (36, 1280, 5120, 20)), "xl": ((8, 512), (48, 1600, 6400, 25))}
-LLAMA = (4, 2048)
-
-
 class WithLogits(torch.nn.Module):
     """transformers' model as one that returns logits alone."""
 
@@ -52,6 +49,16 @@ def llama():
     return WithLogits(model), model.model.layers, 128256
 
 
+def gpt2():
+    from transformers import GPT2Config, GPT2LMHeadModel
+    model = GPT2LMHeadModel(GPT2Config(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, attn_implementation="sdpa",
+                                       use_cache=False))
+    return WithLogits(model), model.transformer.h, 50257
+
+
+TRANSFORMERS = {"llama-3.2-1b": ((4, 2048), llama), "gpt2": ((32, 1024), gpt2)}
+
+
 def course(name, context, device):
     layers, width, inner, heads = COURSE[name][1]
     sizes = {"layers": layers, "d_model": width, "d_ff": inner, "heads": heads, "vocab": VOCABULARY, "context": context}
@@ -63,19 +70,19 @@ def course(name, context, device):
 
 def measure(name, kind, device, steps):
     torch.manual_seed(0)
-    batch, context = LLAMA if name.startswith("llama") else COURSE[name][0]
-    model, blocks, vocabulary = llama() if name.startswith("llama") else course(name, context, device)
+    (batch, context), make = {**COURSE, **TRANSFORMERS}[name]
+    model, blocks, vocabulary = make() if name in TRANSFORMERS else course(name, context, device)
     model.to(device)
-    for block in blocks if kind != "ddp_whole" else []:
+    for block in [] if kind.endswith("whole") else blocks:
         block.compile()
     if kind == "fsdp":
         policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         for block in blocks:
             fully_shard(block, mp_policy=policy)
         fully_shard(model, mp_policy=policy)
-    elif kind != "alone":
+    elif kind.startswith("ddp"):
         model = DistributedDataParallel(model, gradient_as_bucket_view=True)
-    if kind == "ddp_whole":
+    if kind.endswith("whole"):
         model = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), fused=True)
     tokens = torch.randint(0, vocabulary, (batch, context), device=device)
