@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/seconds_since.h"
+#include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "passes/training/training.h"
 #include "predict/cards/datasheet.h"
@@ -54,10 +55,17 @@ class Trainer {
       sequences_ = options_.resumed->manifest.sequences;
     }
     if (!options_.saving) return;
+    const std::size_t room = device_room_bytes();
     writer_.emplace(program_, CheckpointOptions{.folder = options_.saving->folder,
                                                 .keep = options_.saving->keep,
                                                 .group = options_.config.group.get(),
-                                                .model = model()});
+                                                .model = model(),
+                                                .device_room_bytes = room});
+    if (writer_->device_bytes() < writer_->needed_device_bytes())
+      say(
+          fmt::format("checkpoints hold the run up for longer: a copy of the state on the device needs {}, and beside "
+                      "the run it has {}",
+                      format_bytes(writer_->needed_device_bytes()), format_bytes(room)));
     if (is_first_rank()) history_.emplace(options_.saving->folder, done_);
   }
 
@@ -75,7 +83,8 @@ class Trainer {
     summary.seconds = seconds_since(begin_);
     const auto tokens = static_cast<double>((sequences_ - sequences_before) * context_);
     summary.tokens_per_second = summary.seconds > 0 ? tokens / summary.seconds : 0;
-    summary.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
+    summary.peak_allocated_bytes =
+        static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes + (writer_ ? writer_->device_bytes() : 0));
     if (writer_) writer_->finish();
     tell_of_checkpoints();
     return summary;
@@ -95,6 +104,20 @@ class Trainer {
     const Datasheet* sheet = find_datasheet(session_.device()->name());
     return sheet == nullptr ? std::nullopt
                             : datasheet_flops_per_second(*sheet, name(options_.config.compile.precision));
+  }
+
+  // What a checkpoint may take beside the programs, by their forecasts, and beside what libraries take in first steps.
+  std::size_t device_room_bytes() const {
+    constexpr std::size_t kOfLibraries = std::size_t{512} << 20;
+    std::size_t peak = session_.ready_peak_bytes() + kOfLibraries;
+    std::size_t reserved = program_.memory_use().reserved_bytes;
+    if (evaluation_) {
+      peak += evaluation_->forward().peak_bytes();
+      reserved += evaluation_->forward().program().memory_use().reserved_bytes;
+    }
+    const auto less = [](std::size_t a, std::size_t b) { return a - std::min(a, b); };
+    return std::min(less(session_.device()->total_memory_bytes(), peak),
+                    less(session_.available_bytes(), less(peak, reserved)));
   }
 
   void one_step() {

@@ -276,7 +276,7 @@ bool Session::first_rank_says(bool answer) const {
 
 Program Session::ready_program() {
   const ProgramPlan planned = plan();
-  require_room(planned, forecast(planned));
+  ready_peak_bytes_ = require_room(planned, forecast(planned)).use.peak_reserved_bytes;
   Program program = make(planned);
   initialise(program);
   return program;
