@@ -56,10 +56,12 @@ class Trainer {
     }
     if (!options_.saving) return;
     const std::size_t room = device_room_bytes();
+    const std::optional<LoraOptions>& lora = options_.config.compile.lora;
     writer_.emplace(program_, CheckpointOptions{.folder = options_.saving->folder,
                                                 .keep = options_.saving->keep,
                                                 .group = options_.config.group.get(),
                                                 .model = model(),
+                                                .lora = lora ? &*lora : nullptr,
                                                 .device_room_bytes = room});
     if (writer_->device_bytes() < writer_->needed_device_bytes())
       say(

@@ -5,6 +5,7 @@
 //   Transformer
 //                                          has no config.json, and its parameters have this program's names
 //   adapters.safetensors                   parameters of adapters, where there are any
+//   adapter/                               the same as PEFT loads them, where it can (peft_adapter.h)
 //   optimizer.safetensors                  the states, such as moments and the loss scale; on several ranks
 //   optimizer-00001-of-00002.safetensors   one file a rank, where a divided tensor has its parts in the order of ranks
 //
@@ -22,6 +23,7 @@
 
 #include "core/text/json.h"
 #include "models/transformer.h"
+#include "ridgepoint/adapters.h"
 #include "ridgepoint/program.h"
 #include "runtime/device/communicator.h"
 
@@ -48,6 +50,7 @@ struct CheckpointOptions {
   KeepRule keep = {};
   ProcessGroup* group = nullptr;             // null for one rank; all ranks see the same folder
   const TransformerConfig* model = nullptr;  // of the workload (Workload::transformer()); null for another workload
+  const LoraOptions* lora = nullptr;         // of the program, where it has adapters
   // Of device memory that a copy of the state may take. Without it, a step waits for the copy to the host.
   std::size_t device_room_bytes = 0;
   // Called in the writing thread before each change to the disk. What it throws fails the write as a full disk does.

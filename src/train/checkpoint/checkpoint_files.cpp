@@ -5,6 +5,7 @@
 #include "core/files/file.h"
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
+#include "interchange/huggingface/weights/peft_adapter.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::train {
@@ -22,16 +23,21 @@ bool is_whole(const StatePart& part) { return part.end - part.begin == part.type
 
 }  // namespace
 
-CheckpointFiles::CheckpointFiles(const Program& program, const StateCopy& state, const TransformerConfig* model,
+CheckpointFiles::CheckpointFiles(const Program& program, const StateCopy& state, const CheckpointOptions& options,
                                  std::size_t rank, std::size_t ranks,
                                  const std::function<void(const std::string&)>& before_change)
-    : state_(state), model_(model), rank_(rank), ranks_(ranks), before_change_(before_change) {
+    : state_(state),
+      model_(options.model),
+      lora_(options.lora),
+      rank_(rank),
+      ranks_(ranks),
+      before_change_(before_change) {
   for (const StatePart& part : state.parts()) {
     if (part.is_parameter) parameters_.emplace(part.name, &part);
   }
-  if (model == nullptr || rank != 0) return;
+  if (model_ == nullptr || rank != 0) return;
   // Constants never change.
-  for (const ParameterDeclaration& one : parameters_of(stored_weights(*model), true)) {
+  for (const ParameterDeclaration& one : parameters_of(stored_weights(*model_), true)) {
     if (program.graph().find_input(one.name))
       constants_.emplace(one.name, convert(program.read_input(one.name), DType::fp32));
   }
@@ -39,13 +45,14 @@ CheckpointFiles::CheckpointFiles(const Program& program, const StateCopy& state,
 
 std::vector<CheckpointFile> CheckpointFiles::write_own(const fs::path& folder) const {
   std::vector<CheckpointFile> files;
-  write_copies(folder / optimizer_file(rank_, ranks_), false, files);
+  write_copies(folder, optimizer_file(rank_, ranks_), false, files);
   std::vector<CheckpointFile> passed_on;
-  if (rank_ != 0) write_copies(folder / parameters_file(rank_), true, passed_on);
+  if (rank_ != 0) write_copies(folder, parameters_file(rank_), true, passed_on);
   return files;
 }
 
-void CheckpointFiles::write_copies(const fs::path& path, bool parameters, std::vector<CheckpointFile>& files) const {
+void CheckpointFiles::write_copies(const fs::path& folder, const std::string& name, bool parameters,
+                                   std::vector<CheckpointFile>& files) const {
   std::vector<TensorDeclaration> declarations;
   for (const StatePart* part : state_.written()) {
     if (part->is_parameter != parameters) continue;
@@ -53,20 +60,21 @@ void CheckpointFiles::write_copies(const fs::path& path, bool parameters, std::v
         {part->name, {part->stored, is_whole(*part) ? part->type.shape : Shape{part->end - part->begin}}});
   }
   if (declarations.empty()) return;
-  write_tensors(path, declarations, files, [&](std::size_t i) { return state_.bytes(declarations[i].name); });
+  write_tensors(folder, name, declarations, files, [&](std::size_t i) { return state_.bytes(declarations[i].name); });
 }
 
-void CheckpointFiles::write_tensors(const fs::path& path, const std::vector<TensorDeclaration>& declarations,
+void CheckpointFiles::write_tensors(const fs::path& folder, const std::string& name,
+                                    const std::vector<TensorDeclaration>& declarations,
                                     std::vector<CheckpointFile>& files, const Bytes& bytes) const {
-  const std::string name = path.filename().string();
   before_change_(name);
   const std::pair<std::string, std::string> format = kTorchFormat;
   Checksum checksum;
-  write_tensor_bytes(path, declarations, bytes, std::span(&format, 1), &checksum);
+  write_tensor_bytes(folder / name, declarations, bytes, std::span(&format, 1), &checksum);
   files.push_back({name, checksum.size_bytes(), checksum.value()});
 }
 
-void CheckpointFiles::write_parameters(const fs::path& folder, std::vector<CheckpointFile>& files) const {
+void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& final_folder,
+                                       std::vector<CheckpointFile>& files) const {
   PartFiles others;
   for (std::size_t rank = 1; rank < ranks_; ++rank) {
     std::error_code ignored;
@@ -98,36 +106,62 @@ void CheckpointFiles::write_parameters(const fs::path& folder, std::vector<Check
           const auto found = parameters_.find(name);
           return found == parameters_.end() ? DType::fp32 : found->second->stored;
         });
-    write_tensors(folder / kModelFile, model.declarations(), files, [&](std::size_t i) -> std::span<const std::byte> {
-      const std::span<const std::byte> own = state_.bytes(model.same_as(i));
-      if (own.size() == model.declarations()[i].type.bytes()) return own;
-      made = model.value(i);
-      return made.data;
-    });
-    write_config(folder, files);
+    write_tensors(folder, std::string(kModelFile), model.declarations(), files,
+                  [&](std::size_t i) -> std::span<const std::byte> {
+                    const std::span<const std::byte> own = state_.bytes(model.same_as(i));
+                    if (own.size() == model.declarations()[i].type.bytes()) return own;
+                    made = model.value(i);
+                    return made.data;
+                  });
+    write_text(folder, "config.json", model_config_json(*model_), files);
     in_model(&model);
   } else {
     in_model(nullptr);
   }
   if (!rest.empty()) {
-    write_tensors(folder / (model_ != nullptr ? kAdapterFile : kModelFile), rest, files,
+    write_tensors(folder, std::string(model_ != nullptr ? kAdapterFile : kModelFile), rest, files,
                   [&](std::size_t i) -> std::span<const std::byte> {
                     made = whole_parameter(*parameters_.at(rest[i].name), others);
                     return made.data;
                   });
   }
+  if (!rest.empty() && model_ != nullptr && lora_ != nullptr) write_peft(folder, final_folder, rest, others, files);
   others.clear();
   for (std::size_t rank = 1; rank < ranks_; ++rank) fs::remove(folder / parameters_file(rank));
 }
 
-void CheckpointFiles::write_config(const fs::path& folder, std::vector<CheckpointFile>& files) const {
-  const std::string name = "config.json";
+void CheckpointFiles::write_text(const fs::path& folder, const std::string& name, const Json& json,
+                                 std::vector<CheckpointFile>& files) const {
   before_change_(name);
-  const std::string text = model_config_json(*model_).dump(2) + "\n";
+  const std::string text = json.dump(2) + "\n";
   write_file(folder / name, text);
   Checksum checksum;
   checksum.add(text);
   files.push_back({name, checksum.size_bytes(), checksum.value()});
+}
+
+void CheckpointFiles::write_peft(const fs::path& folder, const fs::path& final_folder,
+                                 const std::vector<TensorDeclaration>& adapters, const PartFiles& others,
+                                 std::vector<CheckpointFile>& files) const {
+  std::vector<std::string> names;
+  for (const TensorDeclaration& one : adapters) names.push_back(one.name);
+  std::optional<PeftTensors> tensors;
+  try {
+    tensors.emplace(*model_, *lora_, names, [&](const std::string& name) {
+      return convert(whole_parameter(*parameters_.at(name), others), DType::fp32);
+    });
+  } catch (const Error&) {
+    return;  // PEFT has no place for these adapters
+  }
+  fs::create_directory(folder / kPeftFolder);
+  const std::string prefix = std::string(kPeftFolder) + "/";
+  HostTensor made;
+  write_tensors(folder, prefix + std::string(kPeftTensorFile), tensors->declarations(), files,
+                [&](std::size_t i) -> std::span<const std::byte> {
+                  made = tensors->value(i);
+                  return made.data;
+                });
+  write_text(folder, prefix + std::string(kPeftConfigFile), tensors->config(fs::absolute(final_folder)), files);
 }
 
 HostTensor CheckpointFiles::whole_parameter(const StatePart& part, const PartFiles& others) const {

@@ -40,7 +40,7 @@ class CheckpointWriter::Implementation {
         ranks_(options_.group == nullptr ? 1 : static_cast<std::size_t>(options_.group->ranks())),
         folder_(opened_folder()),
         state_(program, rank_, ranks_, options_.device_room_bytes),
-        files_(program, state_, options_.model, rank_, ranks_, before_change_) {}
+        files_(program, state_, options_, rank_, ranks_, before_change_) {}
   ~Implementation() {
     // Without finish(), as in an exception: other ranks may not come here.
     cancel("the training ended");
@@ -126,7 +126,7 @@ class CheckpointWriter::Implementation {
       if (rank_ == 0) {
         own_is_done("");
         take_reports(files);
-        files_.write_parameters(partial_, files);
+        files_.write_parameters(partial_, options_.folder / step_folder(manifest.step), files);
         before(std::string(kManifestFile));
         write_file(partial_ / kManifestFile, manifest_text({manifest, std::move(files), files_.tensors()}));
         before("publish");
