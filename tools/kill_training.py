@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Kills `ridgepoint train` at random moments, goes on from its newest checkpoint, and compares with a run without kills.
+"""Kills `ridgepoint train` at random moments, goes on from its newest checkpoint, and compares with a whole run.
 
     tools/kill_training.py --program build/ridgepoint --kills 100
     tools/kill_training.py --program build/ridgepoint --kills 20 --ranks 2 --shard parameters
 
-Each process gets SIGKILL at a moment between its start and its end, also while it starts and while it writes. At the end
-every loss and every file of the last checkpoint must be those of the run without kills, to the bit. A checkpoint that a
-process has published must never be lost, and a process must go on from the newest of them. Exits 1 where that is not so.
+Each process gets SIGKILL at a moment between its start and its end, also while it starts and while it writes. At the
+end every loss and every file of the last checkpoint must be those of the run without kills, to the bit. A checkpoint
+that a process has published must never be lost, and a process must go on from the newest of them. Exits 1 where that is
+not so.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,11 +35,10 @@ def arguments():
     parser.add_argument("--save-every", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--shard", default="none")
-    parser.add_argument("--longest", type=float, default=0, help="seconds until the latest kill [0.6, 2 with ranks]")
+    parser.add_argument("--longest", type=float, default=0, help="seconds until the latest kill [3 times a start]")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.iterations = options.iterations or 40 * options.kills
-    options.longest = options.longest or (2.0 if options.ranks > 1 else 0.6)
     return options
 
 
@@ -47,29 +48,59 @@ class Training:
         self.text = folder / "text.txt"
         self.text.write_text(TEXT, encoding="utf-8")
 
-    def command(self, run):
+    def command(self, run, iterations=None):
         options = self.options
         words = [options.program, "train", "--data", str(self.text), "--device", "cpu", *MODEL, "--threads", "1",
-                 "--iterations", str(options.iterations), "--save-every", str(options.save_every), "--format", "jsonl",
-                 "--resume" if newest(run) else "--save", str(run)]
-        return words + (["--ranks", str(options.ranks), "--shard", options.shard] if options.ranks > 1 else [])
+                 "--iterations", str(iterations or options.iterations), "--save-every", str(options.save_every),
+                 "--format", "jsonl", "--resume" if newest(run) else "--save", str(run)]
+        if options.ranks > 1:
+            words += ["--ranks", str(options.ranks), "--parallel", f"data={options.ranks}", "--shard", options.shard]
+        return words
 
-    def complete(self, run):
-        done = subprocess.run(self.command(run), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    def complete(self, run, iterations=None):
+        """The seconds that it took."""
+        begin = time.monotonic()
+        done = subprocess.run(self.command(run, iterations), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, check=False)
         if done.returncode != 0:
             sys.exit(f"the run ended with {done.returncode}: {done.stderr}")
+        return time.monotonic() - begin
 
     def kill_after(self, run, seconds):
         """Whether the process was killed, rather than over, and what it said."""
         process = subprocess.Popen(self.command(run), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   start_new_session=True)  # so that ranks end with it
+                                   start_new_session=True)  # whose processes are all its ranks
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            end_session(process.pid)
         said = process.stderr.read()
         process.wait()
         return process.returncode == -signal.SIGKILL, said, process.returncode
+
+
+def end_session(session):
+    """Kills every process of a session, until none is left that runs."""
+    while True:
+        found = [pid for pid, state, of in processes() if of == session and state != "Z"]
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if not found:
+            return
+        time.sleep(0.01)
+
+
+def processes():
+    """Number, state and session of each."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        yield int(path.parent.name), fields[0], int(fields[3])
 
 
 def newest(run):
@@ -90,51 +121,67 @@ def state(run):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
 
 
+class Kills:
+    """Counts what kills did to a run."""
+
+    def __init__(self):
+        self.all = self.in_start = self.in_write = self.steps = self.most_steps = 0
+
+    def one(self, training, run, seconds):
+        before = newest(run)
+        was_killed, said, code = training.kill_after(run, seconds)
+        after, steps = newest(run), history(run)
+        if not was_killed and code != 0:
+            sys.exit(f"after {self.all} kills the run ended with {code}: {said}")
+        if re.search("passed over|damaged|half a checkpoint", said):
+            sys.exit(f"after {self.all} kills a checkpoint was damaged: {said}")
+        if after < before:
+            sys.exit(f"after {self.all} kills the checkpoint of step {before} is lost; the newest is that of {after}")
+        if not was_killed:
+            return
+        last = steps[-1]["step"] if steps else 0
+        self.all += 1
+        self.in_start += last <= before
+        self.in_write += run.exists() and any(run.glob(".step-*"))
+        self.steps += max(last - after, 0)
+        self.most_steps = max(self.most_steps, last - after)
+
+
+def differences(whole, killed):
+    """Steps with another loss or norm, and files of the last checkpoint that differ."""
+    rows = [[(row["step"], row["loss"], row["gradient_norm"]) for row in history(run)] for run in (whole, killed)]
+    steps = [one[0] for one, other in zip(*rows) if one != other]
+    first, second = state(whole), state(killed)
+    names = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
+    return steps + ["missing"] * abs(len(rows[0]) - len(rows[1])), names
+
+
 def main():
     options = arguments()
     generator = random.Random(options.seed)
-    with tempfile.TemporaryDirectory() as folder:
-        training = Training(options, pathlib.Path(folder))
-        whole, killed = pathlib.Path(folder) / "whole", pathlib.Path(folder) / "killed"
-        begin = time.monotonic()
-        training.complete(whole)
-        seconds = time.monotonic() - begin
-        kills, in_start, in_write, lost, most_lost = 0, 0, 0, 0, 0
-        while kills < options.kills and newest(killed) < options.iterations:
-            before = newest(killed)
-            was_killed, said, code = training.kill_after(killed, generator.uniform(0, options.longest))
-            if not was_killed and code != 0:
-                sys.exit(f"after {kills} kills the run ended with {code}: {said}")
-            if re.search("passed over|damaged|half a checkpoint", said):
-                sys.exit(f"after {kills} kills a checkpoint was damaged: {said}")
-            kills += was_killed
-            after, steps = newest(killed), history(killed)
-            if after < before:
-                sys.exit(f"after {kills} kills the checkpoint of step {before} is lost; the newest is that of {after}")
-            if not was_killed:
-                break
-            in_start += after == before and (not steps or steps[-1]["step"] <= before)
-            in_write += any(path.name.startswith(".step-") for path in killed.glob(".*")) if killed.exists() else False
-            gone = max(steps[-1]["step"] - after, 0) if steps else 0
-            lost, most_lost = lost + gone, max(most_lost, gone)
-        training.complete(killed)
-        wrong = [one["step"] for one, other in zip(history(whole), history(killed))
-                 if (one["step"], one["loss"], one["gradient_norm"]) != (
-                     other["step"], other["loss"], other["gradient_norm"])]
-        counts = len(history(whole)), len(history(killed))
-        first, second = state(whole), state(killed)
-        differs = [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
-    print(f"{kills} kills, {in_start} of them before the first step and {in_write} while a checkpoint was written; the "
-          f"run without kills takes {seconds:.1f} s")
-    print(f"steps done again: {lost} in all, at most {most_lost} after one kill (a checkpoint every "
+    kills, steps, names, runs = Kills(), [], [], 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        training = Training(options, folder)
+        longest = options.longest or 3 * training.complete(folder / "one", 1)
+        seconds = training.complete(folder / "whole")
+        while kills.all < options.kills:  # a run that is over is followed by another
+            runs += 1
+            run = folder / f"killed-{runs}"
+            while kills.all < options.kills and newest(run) < options.iterations:
+                kills.one(training, run, generator.uniform(0, longest))
+            training.complete(run)
+            found = differences(folder / "whole", run)
+            steps += found[0]
+            names += found[1]
+            shutil.rmtree(run)
+    print(f"{kills.all} kills, {kills.in_start} of them before the first step and {kills.in_write} while a checkpoint was "
+          f"written; {runs} runs of {options.iterations} steps, each of which takes {seconds:.1f} s without kills")
+    print(f"steps done again: {kills.steps} in all, at most {kills.most_steps} after one kill (a checkpoint every "
           f"{options.save_every} steps)")
-    print(f"steps with another loss or norm: {len(wrong)} of {counts[0]}; files of the last checkpoint that differ: "
-          f"{len(differs)} of {len(first)}")
-    is_right = not wrong and not differs and counts[0] == counts[1] == options.iterations and kills == options.kills
-    if kills < options.kills:
-        print(f"the run was over after {kills} kills; give more --iterations")
-    # The write of one checkpoint goes on beside the steps up to the next one.
-    return 0 if is_right and most_lost <= 2 * options.save_every else 1
+    print(f"steps with another loss or norm: {len(steps)}; files of the last checkpoint that differ: {len(names)}")
+    # A checkpoint is written beside the steps up to the next one, which waits for it.
+    return 1 if steps or names or kills.most_steps > 2 * options.save_every else 0
 
 
 if __name__ == "__main__":

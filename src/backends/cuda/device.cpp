@@ -42,6 +42,7 @@ class EventTimer : public DeviceTimer {
   std::deque<Event> events_;  // an event cannot move
 };
 
+// On a stream of their own. Runs are captured in relaxed mode, so copies go on meanwhile.
 class EngineCopies : public DeviceCopies {
  public:
   explicit EngineCopies(CudaContext& context) : context_(context), stream_(context.copy_stream()) {}
