@@ -14,6 +14,7 @@
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "run/session/steps/step_benchmark.h"
+#include "train/checkpoint/state_copy.h"
 #include "train/evaluation.h"
 
 namespace ridgepoint::train {
@@ -55,7 +56,7 @@ class Trainer {
       sequences_ = options_.resumed->manifest.sequences;
     }
     if (!options_.saving) return;
-    const std::size_t room = device_room_bytes();
+    const std::size_t room = room_of_copy(device_use());
     const std::optional<LoraOptions>& lora = options_.config.compile.lora;
     writer_.emplace(program_, CheckpointOptions{.folder = options_.saving->folder,
                                                 .keep = options_.saving->keep,
@@ -108,18 +109,13 @@ class Trainer {
                             : datasheet_flops_per_second(*sheet, name(options_.config.compile.precision));
   }
 
-  // What a checkpoint may take beside the programs, by their forecasts, and beside what libraries take in first steps.
-  std::size_t device_room_bytes() const {
-    constexpr std::size_t kOfLibraries = std::size_t{512} << 20;
-    std::size_t peak = session_.ready_peak_bytes() + kOfLibraries;
-    std::size_t reserved = program_.memory_use().reserved_bytes;
-    if (evaluation_) {
-      peak += evaluation_->forward().peak_bytes();
-      reserved += evaluation_->forward().program().memory_use().reserved_bytes;
-    }
-    const auto less = [](std::size_t a, std::size_t b) { return a - std::min(a, b); };
-    return std::min(less(session_.device()->total_memory_bytes(), peak),
-                    less(session_.available_bytes(), less(peak, reserved)));
+  DeviceUse device_use() const {
+    DeviceUse use{session_.device()->total_memory_bytes(), session_.available_bytes(), session_.ready_peak_bytes(),
+                  program_.memory_use().reserved_bytes};
+    if (!evaluation_) return use;
+    use.peak += evaluation_->forward().peak_bytes();
+    use.reserved += evaluation_->forward().program().memory_use().reserved_bytes;
+    return use;
   }
 
   void one_step() {

@@ -10,8 +10,16 @@ namespace ridgepoint::train {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kOfLibrariesBytes = std::size_t{512} << 20;
+
+std::size_t less(std::size_t a, std::size_t b) { return a - std::min(a, b); }
 
 }  // namespace
+
+std::size_t room_of_copy(const DeviceUse& use) {
+  return std::min(less(use.total, use.peak + kOfLibrariesBytes),
+                  less(use.available, less(use.peak, use.reserved) + kOfLibrariesBytes));
+}
 
 StateCopy::StateCopy(Program& program, std::size_t rank, std::size_t ranks, std::size_t room_bytes)
     : program_(program), parts_(program.state_parts()), copies_(program.device().make_copies()) {

@@ -18,6 +18,16 @@
 
 namespace ridgepoint::train {
 
+// Memory of a device and of the programs on it, in bytes.
+struct DeviceUse {
+  std::size_t total = 0;      // of the device, or its limit
+  std::size_t available = 0;  // now, beside all that is allocated
+  std::size_t peak = 0;       // what the programs reserve by their forecasts
+  std::size_t reserved = 0;   // and of that now
+};
+// What a copy may take: the rest, less what libraries take in first steps.
+std::size_t room_of_copy(const DeviceUse& use);
+
 class StateCopy {
  public:
   // Takes the host memory for the copy, and so much of the device's if that is at most `room_bytes` and the device has

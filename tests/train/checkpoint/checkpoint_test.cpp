@@ -23,6 +23,7 @@
 #include "support/graphs/rank_threads.h"
 #include "train/checkpoint/late_device.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/state_copy.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -382,6 +383,19 @@ TEST(Checkpoint, holds_the_step_up_where_the_device_has_no_room_for_a_copy) {
   TrainedProgram resumed(plain(), 8);
   load(resumed.program(), find_newest(folder.path()).value(), resumed.model());
   expect_same(resumed.state(), run.state());
+}
+
+TEST(Checkpoint, has_the_room_that_programs_and_libraries_leave) {
+  constexpr std::size_t kGiB = std::size_t{1} << 30, kOfLibraries = kGiB / 2;
+  // All is reserved already; half of it; and the caching allocator has still to reserve it.
+  EXPECT_EQ(room_of_copy({80 * kGiB, 50 * kGiB, 30 * kGiB, 30 * kGiB}), 50 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, 50 * kGiB, 30 * kGiB, 10 * kGiB}), 30 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, 80 * kGiB, 30 * kGiB, 0}), 50 * kGiB - kOfLibraries);
+  // A limit below the card; another process on the card; nothing left.
+  EXPECT_EQ(room_of_copy({40 * kGiB, 50 * kGiB, 30 * kGiB, 30 * kGiB}), 10 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, 5 * kGiB, 30 * kGiB, 30 * kGiB}), 5 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, kGiB / 4, 30 * kGiB, 30 * kGiB}), 0);
+  EXPECT_EQ(room_of_copy({30 * kGiB, 5 * kGiB, 30 * kGiB, 10 * kGiB}), 0);
 }
 
 class OnCardCheckpoint : public EachTraining {};

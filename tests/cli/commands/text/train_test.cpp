@@ -12,6 +12,7 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/text/json.h"
+#include "ridgepoint/program.h"
 
 namespace ridgepoint {
 namespace {
@@ -170,6 +171,21 @@ TEST_F(TrainTest, adapters_are_read_with_their_base) {
   write_file(config, dump_json(fields));
   expect_refused({"sample", "--weights", (checkpoint / "adapter").string(), "--tokenizer", "byte", "--prompt", "x"}, 1,
                  "the adapter is of another base");
+}
+
+class OnCardTrain : public TrainTest {};
+
+TEST_F(OnCardTrain, says_that_a_checkpoint_holds_the_run_up_where_the_card_has_no_room_for_a_copy) {
+  if (default_device_name() != "cuda") GTEST_SKIP() << "no card";
+  const auto on_card = with_options(arguments_, {"--device", "cuda", "--save", folder("run"), "--save-every", "5"});
+  const ProgramResult roomy = run_program(on_card);
+  EXPECT_EQ(roomy.exit_code, 0) << roomy.error;
+  EXPECT_THAT(roomy.error, ::testing::Not(HasSubstr("checkpoints hold the run up")));
+  const ProgramResult tight =
+      run_program(with_options(on_card, {"--memory-limit", "300MiB", "--save", folder("tight")}));
+  EXPECT_EQ(tight.exit_code, 0) << tight.error;
+  EXPECT_THAT(tight.error, HasSubstr("checkpoints hold the run up"));
+  EXPECT_EQ(history_of(folder("run")), history_of(folder("tight")));
 }
 
 TEST_F(TrainTest, refuses_what_cannot_be_trained_on) {
