@@ -81,7 +81,7 @@ std::string last_part(const std::string& name) { return name.substr(name.rfind('
 
 Json read_config(const fs::path& folder) {
   const fs::path path = folder / kPeftConfigFile;
-  const Json config = parse_json(read_file(path, kMostConfigBytes), fmt::format("'{}'", path.string()));
+  Json config = parse_json(read_file(path, kMostConfigBytes), fmt::format("'{}'", path.string()));
   if (!config.is_object()) throw Error(fmt::format("'{}' is no object of JSON", path.string()));
   return config;
 }
@@ -197,11 +197,11 @@ bool is_peft_adapter(const fs::path& path) {
 
 fs::path base_of_adapter(const fs::path& adapter) {
   const Json named = read_config(adapter).value("base_model_name_or_path", Json());
-  const fs::path base = named.is_string() ? fs::path(named.get<std::string>()) : fs::path();
+  fs::path base = named.is_string() ? fs::path(named.get<std::string>()) : fs::path();
   if (!base.empty() && is_model(base)) return base;
   std::error_code ignored;
   const fs::path outer = fs::absolute(adapter, ignored).lexically_normal().parent_path();
-  const fs::path parent = adapter.has_filename() ? outer : outer.parent_path();
+  fs::path parent = adapter.has_filename() ? outer : outer.parent_path();
   if (is_model(parent)) return parent;
   throw Error(
       fmt::format("the model {} that the adapter '{}' changes is not there; write its folder into "
