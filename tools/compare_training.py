@@ -5,7 +5,12 @@ The tokens are read in the order of the file. Prints the largest difference of t
 mean losses of the last tenth of the steps and their difference with a paired 95 % interval, the losses on the tokens
 for validation, and the rates. Exits 1 where --first or --last says that a difference is too large.
 
+With --peer transformers, PyTorch trains the model of `transformers` that has the same config.json and weights; with
+--lora the adapters of `peft`, from the same A. Then the newest checkpoint of Ridgepoint must load there as it is, and
+its logits must be those of `ridgepoint verify` to 1e-5 (relative L2).
+
 usage: compare_training.py --program build/ridgepoint --data train.bin [--validation val.bin] [--device cpu] ...
+       compare_training.py ... --peer transformers [--model config.json] [--lora r=8,alpha=16,targets=q_proj,v_proj]
 """
 
 import argparse
@@ -40,23 +45,54 @@ def arguments():
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--clip-norm", type=float, default=1.0)
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--peer", choices=["own", "transformers"], default="own", help="whose model PyTorch trains")
+    parser.add_argument("--model", help="a config.json or a name of the catalogue, instead of sizes; for transformers")
+    parser.add_argument("--lora", help="as `ridgepoint train` takes it; for transformers with peft")
     parser.add_argument("--first", type=float, help="the largest difference of the first 100 losses")
     parser.add_argument("--last", type=float, help="the largest relative difference of the losses at the end")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if (options.model or options.lora) and options.peer == "own":
+        parser.error("--model and --lora need --peer transformers")
+    return options
 
 
 def model_options(options):
+    if options.model:
+        return ["--model", options.model, "--context", str(options.context), "--batch", str(options.batch)]
     names = ["layers", "d_model", "d_ff", "heads", "vocab", "context", "batch"]
     return [word for name in names for word in ("--" + name.replace("_", "-"), str(getattr(options, name)))]
 
 
-def run_ridgepoint(options, weights):
+def make_start(options, folder):
+    """The initial weights, and the initial adapters where there are any."""
+    weights = folder / ("initial" if options.peer == "transformers" else "initial.safetensors")
+    named = f"{weights}/" if options.peer == "transformers" else str(weights)
+    subprocess.run([options.program, "verify", "--optimizer-steps", "1", "--save-weights", named, "--device",
+                    options.device, *model_options(options)], check=True, stdout=subprocess.DEVNULL)
+    if not options.lora:
+        return weights, None
+    # A step that changes nothing: B is 0, so A has no gradient, and run_torch() makes B 0 again.
+    subprocess.run([options.program, "train", "--data", options.data, "--weights", str(weights), "--lora", options.lora,
+                    "--iterations", "1", "--learning-rate", "1e-30", "--save", str(folder / "start"), "--device",
+                    options.device, *model_options(options)], check=True, stdout=subprocess.DEVNULL)
+    return weights, newest_checkpoint(folder / "start") / "adapter"
+
+
+def newest_checkpoint(folder):
+    return max(folder.glob("step-*"))
+
+
+def run_ridgepoint(options, weights, folder):
     command = [options.program, "train", "--data", options.data, "--shuffle", "off", "--weights", weights, "--format",
                "jsonl", "--iterations", str(options.iterations), "--dtype", options.dtype, "--device", options.device,
                "--learning-rate", str(options.learning_rate), "--warmup", str(options.warmup), "--schedule", "cosine",
                "--clip-norm", str(options.clip_norm), *model_options(options)]
     if options.validation:
         command += ["--validation", options.validation, "--evaluation-batches", str(options.evaluation_batches)]
+    if options.lora:
+        command += ["--lora", options.lora]
+    if options.peer == "transformers":
+        command += ["--save", str(folder)]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return [json.loads(line) for line in output.splitlines()]
 
@@ -83,20 +119,73 @@ class Batches:
         return both[:, :-1], both[:, 1:]
 
 
-def run_torch(options, weights):
-    torch.backends.cuda.matmul.allow_tf32 = False
+def own_model(options, weights):
     sizes = {name: getattr(options, name) for name in ("layers", "d_model", "d_ff", "heads", "vocab", "context")}
     model = Transformer(sizes, "sdpa" if hasattr(functional, "scaled_dot_product_attention") else "naive",
                         options.device)
-    model.load(SafetensorsFile(weights))
+    model.load(SafetensorsFile(str(weights)))
+    return model, model
+
+
+def published_model(options, folder, adapter, is_trained):
+    """The model of `transformers` in a folder, with an adapter of `peft`; what did not load; and its logits."""
+    import transformers
+
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
+                                                                    output_loading_info=True)
+    wrong = [key for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in info[kind]]
+    model.config.use_cache = False
+    if adapter is not None:
+        import peft
+
+        model = peft.PeftModel.from_pretrained(model, str(adapter), is_trainable=is_trained)
+    model = model.to(options.device)
+    return model, wrong, lambda inputs: model(input_ids=inputs).logits
+
+
+def check_export(options, run):
+    """Whether `transformers` loads the newest checkpoint and computes what Ridgepoint does."""
+    checkpoint = newest_checkpoint(run)
+    adapter = checkpoint / "adapter" if options.lora else None
+    tokens, results = run / "tokens.safetensors", run / "results.safetensors"
+    subprocess.run([options.program, "verify", "--weights", str(adapter or checkpoint), "--model",
+                    str(checkpoint / "config.json"), "--context", str(options.context), "--batch", "2",
+                    "--optimizer-steps", "0", "--save-tokens", str(tokens), "--dump", str(results), "--device",
+                    options.device], check=True, stdout=subprocess.DEVNULL)
+    model, wrong, logits_of = published_model(options, checkpoint, adapter, False)
+    model.eval()
+    with torch.no_grad():
+        logits = logits_of(SafetensorsFile(str(tokens))["inputs"].to(options.device)).double().cpu()
+    expected = SafetensorsFile(str(results))["logits"].double().view_as(logits)
+    difference = float((logits - expected).norm() / expected.norm())
+    print(f"export: {len(wrong)} keys that do not fit{' ' if wrong else ''}{' '.join(wrong)}; logits differ by "
+          f"{difference:.1e} (relative L2)")
+    return not wrong and difference <= 1e-5
+
+
+def run_torch(options, weights, adapter):
+    torch.backends.cuda.matmul.allow_tf32 = False
+    if options.peer == "own":
+        model, logits_of = own_model(options, weights)
+    else:
+        model, wrong, logits_of = published_model(options, weights, adapter, True)
+        if wrong:
+            sys.exit(f"keys that do not fit: {' '.join(wrong)}")
+        model.train()
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if adapter is not None:
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if ".lora_B." in name:
+                    parameter.zero_()
     on_card = options.device.startswith("cuda")
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.01,
+    optimizer = torch.optim.AdamW(trained, lr=options.learning_rate, weight_decay=0.01,
                                   **({"fused": True} if on_card else {}))
     is_low = options.dtype not in ("fp32", "tf32")
 
     def loss_of(inputs, targets):
         with torch.autocast("cuda" if on_card else "cpu", torch.bfloat16, enabled=is_low):
-            logits = model(inputs)
+            logits = logits_of(inputs)
         return functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
     step_loss = torch.compile(loss_of) if options.compile else loss_of
@@ -108,7 +197,7 @@ def run_torch(options, weights):
             group["lr"] = rate_of(step, options)
         loss = step_loss(*batches(step - 1))
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), options.clip_norm)
+        torch.nn.utils.clip_grad_norm_(trained, options.clip_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
@@ -124,12 +213,12 @@ def run_torch(options, weights):
 
 def main():
     options = arguments()
-    with tempfile.TemporaryDirectory() as folder:
-        weights = str(pathlib.Path(folder) / "initial.safetensors")
-        subprocess.run([options.program, "verify", "--optimizer-steps", "1", "--save-weights", weights, "--device",
-                        options.device, *model_options(options)], check=True, stdout=subprocess.DEVNULL)
-        ours = run_ridgepoint(options, weights)
-        theirs, seconds, validation = run_torch(options, weights)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        weights, adapter = make_start(options, folder)
+        ours = run_ridgepoint(options, str(weights), folder / "run")
+        theirs, seconds, validation = run_torch(options, weights, adapter)
+        is_loaded = options.peer == "own" or check_export(options, folder / "run")
     losses = [row["loss"] for row in ours]
     first = max(abs(a - b) for a, b in zip(losses[:100], theirs[:100]))
     tail = slice(len(losses) * 9 // 10, None)
@@ -149,7 +238,7 @@ def main():
              for times in ([row["seconds"] for row in ours], seconds)]
     print(f"tokens/s: {rates[0]:.0f} and {rates[1]:.0f}, {rates[0] / rates[1]:.2f} times")
     too_far = (options.first is not None and first > options.first) or (options.last is not None and last > options.last)
-    sys.exit(1 if too_far else 0)
+    sys.exit(1 if too_far or not is_loaded else 0)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,12 @@ namespace ridgepoint {
 struct PublishedLayer {
   std::string name;
   std::vector<std::string> modules;
+
+  // What its adapters are called in this program: one that packs several has its own name beside theirs.
+  std::string adapted_name() const {
+    const std::string& first = modules.front();
+    return modules.size() == 1 ? first : first.substr(0, first.rfind('.') + 1) + name.substr(name.rfind('.') + 1);
+  }
 };
 
 struct LoraOptions {

@@ -25,6 +25,7 @@ namespace ridgepoint {
 
 class Communicator;
 class Device;
+class DeviceCopies;
 class LaunchObserver;
 class MemoryTrace;
 struct ExecutionPlan;
@@ -89,6 +90,8 @@ struct StatePart {
   bool is_parameter = false;        // else a state of the optimizer
   bool is_divided = false;          // else every rank stores the whole
   std::int64_t begin = 0, end = 0;  // the elements that this rank stores
+
+  std::size_t bytes() const { return static_cast<std::size_t>(end - begin) * size_bytes(stored); }
 };
 
 struct ProgramOptions {
@@ -148,6 +151,8 @@ class Program {
   std::vector<StatePart> state_parts() const;
   // Copies the elements that this rank stores of a part of state_parts(), in their type; after synchronize().
   void read_part(const StatePart& part, std::span<std::byte> into) const;
+  // Copies them to device memory, in the order of the device's work (src/runtime/device/device.h).
+  void copy_part(const StatePart& part, DeviceCopies& copies, void* device_address) const;
   // The number of rows of the table that an integer input indexes; empty for other inputs.
   std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()

@@ -176,6 +176,9 @@ void write_tensor_bytes(const std::filesystem::path& path, std::span<const Tenso
   const std::uint64_t length = header.size();
   OutputFile file(path);
   file.count_in(checksum);
+  std::uint64_t data_bytes = 0;
+  for (const TensorDeclaration& declaration : declarations) data_bytes += declaration.type.bytes();
+  file.expect(data_bytes);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(header);
   for (const std::size_t i : order) {

@@ -17,6 +17,7 @@ class Evaluation {
 
   // The mean loss with the parameters of the program that is trained: the same sequences each time.
   double loss(const Program& trained);
+  const ForwardProgram& forward() const { return forward_; }
 
  private:
   ForwardProgram forward_;

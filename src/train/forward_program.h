@@ -18,6 +18,8 @@ class ForwardProgram {
   ForwardProgram& operator=(const ForwardProgram&) = delete;
 
   Program& program() { return program_; }
+  const Program& program() const { return program_; }
+  std::size_t peak_bytes() const { return session_.ready_peak_bytes(); }  // that its runs reserve, by its forecast
   const ParallelOptions& parallel() const { return session_.parallel(); }
   ProcessGroup* group() const { return config_.group.get(); }
 

@@ -8,11 +8,13 @@
 #include <utility>
 
 #include "core/seconds_since.h"
+#include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "passes/training/training.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "run/session/steps/step_benchmark.h"
+#include "train/checkpoint/state_copy.h"
 #include "train/evaluation.h"
 #include "train/gradient_noise.h"
 
@@ -61,10 +63,19 @@ class Trainer {
       sequences_ = options_.resumed->manifest.sequences;
     }
     if (!options_.saving) return;
+    const std::size_t room = room_of_copy(device_use());
+    const std::optional<LoraOptions>& lora = options_.config.compile.lora;
     writer_.emplace(program_, CheckpointOptions{.folder = options_.saving->folder,
                                                 .keep = options_.saving->keep,
                                                 .group = options_.config.group.get(),
-                                                .model = model()});
+                                                .model = model(),
+                                                .lora = lora ? &*lora : nullptr,
+                                                .device_room_bytes = room});
+    if (writer_->device_bytes() < writer_->needed_device_bytes())
+      say(
+          fmt::format("checkpoints hold the run up for longer: a copy of the state on the device needs {}, and beside "
+                      "the run it has {}",
+                      format_bytes(writer_->needed_device_bytes()), format_bytes(room)));
     if (is_first_rank()) history_.emplace(options_.saving->folder, done_);
   }
 
@@ -82,7 +93,8 @@ class Trainer {
     summary.seconds = seconds_since(begin_);
     const auto tokens = static_cast<double>((sequences_ - sequences_before) * context_);
     summary.tokens_per_second = summary.seconds > 0 ? tokens / summary.seconds : 0;
-    summary.peak_allocated_bytes = static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes);
+    summary.peak_allocated_bytes =
+        static_cast<std::int64_t>(program_.memory_use().peak_allocated_bytes + (writer_ ? writer_->device_bytes() : 0));
     if (noise_) summary.noise_scale = noise_->scale();
     if (writer_) writer_->finish();
     tell_of_checkpoints();
@@ -103,6 +115,15 @@ class Trainer {
     const Datasheet* sheet = find_datasheet(session_.device()->name());
     return sheet == nullptr ? std::nullopt
                             : datasheet_flops_per_second(*sheet, name(options_.config.compile.precision));
+  }
+
+  DeviceUse device_use() const {
+    DeviceUse use{session_.device()->total_memory_bytes(), session_.available_bytes(), session_.ready_peak_bytes(),
+                  program_.memory_use().reserved_bytes};
+    if (!evaluation_) return use;
+    use.peak += evaluation_->forward().peak_bytes();
+    use.reserved += evaluation_->forward().program().memory_use().reserved_bytes;
+    return use;
   }
 
   void one_step() {

@@ -67,7 +67,7 @@ struct TrainingSummary {
   std::int64_t first_step = 0, last_step = 0;  // from 1; the last is 0 where no step was done
   double seconds = 0;                          // of the loop: steps, evaluations and copies of checkpoints
   double tokens_per_second = 0;                // over these
-  std::int64_t peak_allocated_bytes = 0;       // of the program that trains
+  std::int64_t peak_allocated_bytes = 0;       // of the program that trains, and of checkpoints
   std::optional<double> noise_scale = {};      // tokens
 };
 

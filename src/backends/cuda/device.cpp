@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/collectives/direct_memory.h"
@@ -38,6 +40,31 @@ class EventTimer : public DeviceTimer {
 
  private:
   std::deque<Event> events_;  // an event cannot move
+};
+
+// On a stream of their own. Runs are captured in relaxed mode, so copies go on meanwhile.
+class EngineCopies : public DeviceCopies {
+ public:
+  explicit EngineCopies(CudaContext& context) : context_(context), stream_(context.copy_stream()) {}
+  void copy_on_device(void* to, const void* from, std::size_t bytes) override { context_.copy(to, from, bytes); }
+  void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const CudaContext::Scope scope(context_);
+    cuda::check(context_.driver().cuMemcpyDtoHAsync_v2(host, reinterpret_cast<cuda::CUdeviceptr>(device_address), bytes,
+                                                       stream_),
+                "copy from the GPU");
+    constexpr std::chrono::microseconds kPause(200);  // leaves the processor to the thread that launches kernels
+    for (cuda::CUresult result = cuda::CUDA_ERROR_NOT_READY; result != cuda::CUDA_SUCCESS;) {
+      context_.require_working();
+      result = context_.driver().cuStreamQuery(stream_);
+      if (result != cuda::CUDA_ERROR_NOT_READY) cuda::check(result, "copy from the GPU");
+      if (result != cuda::CUDA_SUCCESS) std::this_thread::sleep_for(kPause);
+    }
+  }
+
+ private:
+  CudaContext& context_;
+  cuda::CUstream stream_;
 };
 
 class CudaDevice : public Device {
@@ -98,6 +125,7 @@ class CudaDevice : public Device {
               context_.driver().cuMemHostUnregister(memory);
             }};
   }
+  std::unique_ptr<DeviceCopies> make_copies() override { return std::make_unique<EngineCopies>(context_); }
   void fill_zero(void* device_address, std::size_t bytes) override { context_.fill_zero(device_address, bytes); }
   void fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
                    std::uint64_t stream, const StopPoint& /*stop_point*/) override {

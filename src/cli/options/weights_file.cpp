@@ -11,6 +11,7 @@
 
 #include "cli/terminal/messages.h"
 #include "interchange/huggingface/weights/model_weights.h"
+#include "interchange/huggingface/weights/peft_adapter.h"
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"
 #include "models/transformer.h"
@@ -51,9 +52,26 @@ bool has_same_parameters(const Workload& a, const Workload& b) {
          x.d_ff == y.d_ff && x.vocab == y.vocab && x.heads == y.heads;
 }
 
+// Of an adapter and the model that it changes. Throws as checked_weights() does.
+GivenWeights merged_weights(const std::string& path, const TransformerConfig* model) {
+  if (model == nullptr) throw Error("--weights: only a Transformer reads the adapters of PEFT");
+  const auto base = std::make_shared<const ModelWeights>(base_of_adapter(path), *model);
+  const auto adapter = std::make_shared<const PeftAdapter>(path, *model);
+  fail_with(base->problems());
+  fail_with(adapter->problems());
+  return {path,
+          [base, adapter](const ParameterDeclaration& parameter) {
+            HostTensor value = base->read(parameter.name);
+            adapter->add_to(parameter.name, value);
+            return value;
+          },
+          base->constants()};
+}
+
 // Throws Error after printing the problems.
 GivenWeights checked_weights(const std::string& path, const Workload& workload) {
   const TransformerConfig* model = workload.transformer();
+  if (is_peft_adapter(path)) return merged_weights(path, model);
   if (std::filesystem::is_directory(path) || path.ends_with(".json") || has_foreign_names(TensorFiles(path))) {
     if (model == nullptr) throw Error("--weights: only a Transformer reads the weights of a Hugging Face model");
     const auto weights = std::make_shared<const ModelWeights>(path, *model);
@@ -84,7 +102,8 @@ void take_model_beside(const std::string& path, RunOptions& options) {
                                                            "--d-ff",  "--heads",  "--vocab"};
   const bool has_model = std::ranges::any_of(kModelFlags, [&](std::string_view flag) { return options.given(flag); });
   if (path.empty() || has_model) return;
-  const std::optional<std::filesystem::path> config = config_beside(path);
+  const std::optional<std::filesystem::path> config =
+      config_beside(is_peft_adapter(path) ? base_of_adapter(path) : std::filesystem::path(path));
   if (!config) return;
   // A path without a folder must not be taken for the name of a model.
   const std::filesystem::path model = config->has_parent_path() ? *config : "." / *config;

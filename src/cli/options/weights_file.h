@@ -11,7 +11,8 @@
 namespace ridgepoint::cli {
 
 // Makes every configuration read its parameters from a safetensors file with this program's names, or from those of a
-// Hugging Face model: a file, an index of shards, or the folder of either. Throws Error (usage) for the null device,
+// Hugging Face model: a file, an index of shards, or the folder of either; or the folder of PEFT's low-rank adapters,
+// which are added to the weights of the model that they change. Throws Error (usage) for the null device,
 // and Error if a file is not a safetensors file, if a parameter is missing or has another shape or an integer type, or
 // if a tensor is not a parameter. Prints these problems first.
 void use_weights(const std::string& path, std::span<RunConfig> configs);

@@ -22,7 +22,9 @@ constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
 
 // A piece that is written at once stays in the processor's cache for its checksum.
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-// Large files go to the disk in steps of this size while the next ones are prepared.
+// What is smaller gains nothing from threads.
+constexpr std::uint64_t kLeastDirectBytes = std::uint64_t{64} << 20;
+// Files go to the disk in steps of this size while the next ones are prepared.
 constexpr std::size_t kSentBytes = std::size_t{32} << 20;
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
@@ -179,9 +181,19 @@ OutputFile::~OutputFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
+void OutputFile::expect(std::uint64_t bytes) {
+  if (bytes >= kLeastDirectBytes && !temporary_.empty()) direct_ = std::make_unique<DirectWrites>(descriptor_.number());
+}
+
 void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const std::size_t wanted = std::min(bytes.size(), kPieceBytes);
+    if (direct_ != nullptr) {
+      if (const int error = direct_->write(bytes.first(wanted)); error != 0) fail_writing(path_, error);
+      if (checksum_ != nullptr) checksum_->add(bytes.first(wanted));
+      bytes = bytes.subspan(wanted);
+      continue;
+    }
     const ssize_t put = uninterrupted([&] { return ::write(descriptor_.number(), bytes.data(), wanted); });
     if (put < 0) fail_writing(path_, errno);
     if (checksum_ != nullptr) checksum_->add(bytes.first(static_cast<std::size_t>(put)));
@@ -200,11 +212,12 @@ void OutputFile::begin_sending() {
 }
 
 void OutputFile::commit() {
-  const bool direct = temporary_.empty();
-  if (!direct && uninterrupted([&] { return ::fsync(descriptor_.number()); }) != 0) fail_writing(path_, errno);
+  const bool is_stream = temporary_.empty();
+  if (const int error = direct_ != nullptr ? direct_->finish() : 0; error != 0) fail_writing(path_, error);
+  if (!is_stream && uninterrupted([&] { return ::fsync(descriptor_.number()); }) != 0) fail_writing(path_, errno);
   // Linux frees the descriptor even when close() is interrupted, so it must not be closed again.
   if (::close(descriptor_.release()) != 0 && errno != EINTR) fail_writing(path_, errno);
-  if (direct) return;
+  if (is_stream) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail_writing(path_, errno);
   temporary_.clear();
   sync_folder(folder_of(target_));

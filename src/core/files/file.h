@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/files/checksum.h"
+#include "core/files/direct_writes.h"
 #include "core/files/system_call.h"
 
 namespace ridgepoint {
@@ -51,6 +53,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
+  // Before the first write(): about so many bytes will come. A large file goes past the page cache (direct_writes.h).
+  void expect(std::uint64_t bytes);
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
   // The checksum of what is written after this call, until commit(); null ends it.
@@ -66,6 +70,7 @@ class OutputFile {
   std::filesystem::path target_;     // links resolved
   std::filesystem::path temporary_;  // empty when writing directly
   Descriptor descriptor_;
+  std::unique_ptr<DirectWrites> direct_;  // ends before the descriptor does
   Checksum* checksum_ = nullptr;
   std::uint64_t unsent_bytes_ = 0;  // that the system may hold back before it writes them to the disk
 };

@@ -190,10 +190,7 @@ class TargetFinder {
       if (found == linears_.end()) return std::nullopt;
       target.layers.push_back(*found);
     }
-    const std::string& first = layer.modules.front();
-    target.module = first;
-    if (layer.modules.size() > 1)
-      target.module = first.substr(0, first.rfind('.') + 1) + layer.name.substr(layer.name.rfind('.') + 1);
+    target.module = layer.adapted_name();
     return target;
   }
 

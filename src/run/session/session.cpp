@@ -278,6 +278,7 @@ Program Session::ready_program() {
   const ProgramPlan planned = plan();
   const MemoryForecast found = require_room(planned, forecast(planned));
   record_.memory_bytes.planned_peak = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
+  ready_peak_bytes_ = found.use.peak_reserved_bytes;
   Program program = make(planned);
   initialise(program);
   return program;

@@ -85,6 +85,8 @@ class Session {
   void initialise(Program& program);
   // Plans the workload, checks that it fits, and makes and initialises the program. Records the planned peak.
   Program ready_program();
+  // What the runs of that program reserve at their peak, by its forecast.
+  std::size_t ready_peak_bytes() const { return ready_peak_bytes_; }
 
   struct Elapsed {
     double host_ms = 0;    // synchronisation with the device included
@@ -129,6 +131,7 @@ class Session {
   ParallelOptions parallel_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<Communicator> communicator_;  // null for one rank
+  std::size_t ready_peak_bytes_ = 0;
   std::int64_t iterations_;                     // of all stages together
   std::int64_t iterations_done_ = 0;            // of the stages before this one
 };

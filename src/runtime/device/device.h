@@ -90,6 +90,17 @@ class DeviceTimer {
   double elapsed_ms() { return elapsed_ms(0, 1); }
 };
 
+// Copies that a GPU's copy engines make beside its kernels.
+class DeviceCopies {
+ public:
+  virtual ~DeviceCopies() = default;
+  // Between places of device memory, in the order of the device's work. Asynchronous.
+  virtual void copy_on_device(void* to, const void* from, std::size_t bytes) = 0;
+  // To the host, beside the device's work, which must leave these bytes as they are. Waits until they are there. Any
+  // thread may call it.
+  virtual void copy_to_host(void* host, const void* device_address, std::size_t bytes) = 0;
+};
+
 // Properties of a device; empty where they do not apply.
 struct DeviceFacts {
   std::optional<std::string> compute_capability = {};  // "9.0"
@@ -137,6 +148,8 @@ class Device : public DeviceMemory, public KernelChoices {
   // Keeps host memory at its physical address until the result is destroyed, so that copies have the full speed of the
   // connection. Null where that does not help or is refused; copies work all the same.
   virtual std::shared_ptr<void> lock_pages(std::span<std::byte> /*host*/) { return nullptr; }
+  // Null where the processor that computes makes the copies, so that nothing is gained.
+  virtual std::unique_ptr<DeviceCopies> make_copies() { return nullptr; }
   virtual void fill_zero(void* device_address, std::size_t bytes) = 0;
   // Sets `count` elements of a floating dtype to the values of a random stream (core/random/random_values.h), rounded
   // from fp32: the same values on every device. By default, the host makes and copies them.

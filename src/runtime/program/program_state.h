@@ -97,6 +97,9 @@ struct Program::Implementation {
   // An input of which each rank stores a part, as one dimension. All ranks must call this, in the same order.
   HostTensor read_from_all_ranks(Value part) const;
 
+  // Where this rank stores the part.
+  std::byte* address(const StatePart& part) const;
+
   // Null where the value has no memory.
   std::byte* element(Value value, std::int64_t index) const;
 

@@ -242,15 +242,23 @@ std::vector<StatePart> Program::state_parts() const {
   return parts;
 }
 
+std::byte* Program::Implementation::address(const StatePart& part) const {
+  const InputSlot& slot = find_input(part.name);
+  const Store& store = exact_store(slot);
+  return element(store.value, slot.tensor.first_element + part.begin - store.first_element);
+}
+
 void Program::read_part(const StatePart& part, std::span<std::byte> into) const {
   const Implementation& self = *implementation_;
   if (part.begin == part.end) return;
-  const Implementation::InputSlot& slot = self.find_input(part.name);
-  const Implementation::Store& store = self.exact_store(slot);
-  const std::int64_t first = slot.tensor.first_element + part.begin - store.first_element;
-  if (into.size() != static_cast<std::size_t>(part.end - part.begin) * size_bytes(part.stored))
+  if (into.size() != part.bytes())
     throw Error("the memory for '" + part.name + "' has not the size of its part", ErrorKind::usage);
-  self.device->copy_to_host(into.data(), self.element(store.value, first), into.size());
+  self.device->copy_to_host(into.data(), self.address(part), into.size());
+}
+
+void Program::copy_part(const StatePart& part, DeviceCopies& copies, void* device_address) const {
+  if (part.begin == part.end) return;
+  copies.copy_on_device(device_address, implementation_->address(part), part.bytes());
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {

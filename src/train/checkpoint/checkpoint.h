@@ -5,6 +5,7 @@
 //   Transformer
 //                                          has no config.json, and its parameters have this program's names
 //   adapters.safetensors                   parameters of adapters, where there are any
+//   adapter/                               the same as PEFT loads them, where it can (peft_adapter.h)
 //   optimizer.safetensors                  the states, such as moments and the loss scale; on several ranks
 //   optimizer-00001-of-00002.safetensors   one file a rank, where a divided tensor has its parts in the order of ranks
 //
@@ -22,6 +23,7 @@
 
 #include "core/text/json.h"
 #include "models/transformer.h"
+#include "ridgepoint/adapters.h"
 #include "ridgepoint/program.h"
 #include "runtime/device/communicator.h"
 
@@ -48,6 +50,9 @@ struct CheckpointOptions {
   KeepRule keep = {};
   ProcessGroup* group = nullptr;             // null for one rank; all ranks see the same folder
   const TransformerConfig* model = nullptr;  // of the workload (Workload::transformer()); null for another workload
+  const LoraOptions* lora = nullptr;         // of the program, where it has adapters
+  // Of device memory that a copy of the state may take. Without it, a step waits for the copy to the host.
+  std::size_t device_room_bytes = 0;
   // Called in the writing thread before each change to the disk. What it throws fails the write as a full disk does.
   std::function<void(const std::string& change)> before_change = {};
 };
@@ -64,9 +69,13 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Waits for the write before, copies every parameter and state to host memory, and begins to write. The program may
-  // run on as soon as this returns.
+  // Waits for the write before, copies every parameter and state, and begins to write. The program may run on as soon
+  // as this returns.
   void save(Manifest manifest);
+  // Of device memory: what a copy of the state needs, 0 where the device has no use for one; and what it has, 0 where
+  // there was too little.
+  std::size_t needed_device_bytes() const;
+  std::size_t device_bytes() const;
   // Waits until the last checkpoint is whole, or has failed.
   void finish();
   // A sentence on a write that failed since the last call. It may be asked for after any step, by one rank alone.

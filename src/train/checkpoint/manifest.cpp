@@ -113,6 +113,18 @@ ManifestContents contents_of(const Json& json) {
   return contents;
 }
 
+// Whether a name leads to a file of the folder, or of a folder in it.
+bool is_within(const std::string& name) {
+  if (name.find('\\') != std::string::npos || name.find('\0') != std::string::npos) return false;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    begin = end + 1;
+  }
+  return true;
+}
+
 std::uint64_t checksum_of_file(const InputFile& file) {
   constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
   std::vector<std::byte> piece(kPieceBytes);
@@ -140,9 +152,7 @@ std::vector<CheckpointFile> files_from_json(const Json& json) {
   std::vector<CheckpointFile> files;
   for (const Json& one : json) {
     std::string name = text_in(one, "name");
-    const bool is_plain = !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
-                          name.find('\\') == std::string::npos && name.find('\0') == std::string::npos;
-    if (!is_plain) throw Error(fmt::format("its file {} is outside of its folder", quote_name(name)));
+    if (!is_within(name)) throw Error(fmt::format("its file {} is outside of its folder", quote_name(name)));
     files.push_back(
         {std::move(name), static_cast<std::uint64_t>(count_in(one, "bytes")), number_of_hex(text_in(one, "checksum"))});
   }

@@ -17,10 +17,11 @@ namespace ridgepoint::train {
 inline constexpr std::string_view kManifestFile = "manifest.json";
 inline constexpr std::string_view kModelFile = "model.safetensors";
 inline constexpr std::string_view kAdapterFile = "adapters.safetensors";
+inline constexpr std::string_view kPeftFolder = "adapter";
 inline constexpr std::string_view kOptimizerStem = "optimizer";
 
 struct CheckpointFile {
-  std::string name;  // without a folder
+  std::string name;  // in the folder of the checkpoint, or of a folder in it
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;  // XXH64
 };

@@ -69,6 +69,34 @@ TEST_F(OnCardDevice, a_card_that_is_not_there_is_refused_with_the_count) {
   }
 }
 
+TEST_F(OnCardDevice, copies_to_the_host_beside_its_work) {
+  constexpr std::size_t kBytes = std::size_t{64} << 20, kLarge = std::size_t{1} << 30;
+  std::vector<std::byte> host(kBytes), back(kBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) host[i] = static_cast<std::byte>(i * 7 / 3);
+  void* const state = device_->allocate_memory(kBytes);
+  void* const kept = device_->allocate_memory(kBytes);
+  void* const large = device_->allocate_memory(kLarge);
+  const std::shared_ptr<void> locked = device_->lock_pages(back);
+  const auto copies = device_->make_copies();
+  device_->copy_to_device(state, host.data(), kBytes);
+  device_->fill_zero(large, kLarge);
+  copies->copy_on_device(kept, state, kBytes);
+  device_->fill_zero(state, kBytes);  // as the next step changes it
+  device_->synchronize();
+  for (int i = 0; i < 2000; ++i) device_->fill_zero(large, kLarge);  // more than half a second of work
+  copies->copy_to_host(back.data(), kept, kBytes);
+  const cuda::CudaContext& context = cuda::CudaContext::of_card(0);
+  {
+    const cuda::CudaContext::Scope scope(context);
+    EXPECT_EQ(context.driver().cuStreamQuery(context.stream()), cuda::CUDA_ERROR_NOT_READY)
+        << "the copy waited for the work";
+  }
+  EXPECT_TRUE(back == host);
+  device_->synchronize();
+  for (void* address : {state, kept}) device_->release_memory(address, kBytes);
+  device_->release_memory(large, kLarge);
+}
+
 TEST_F(OnCardDevice, copies_there_and_back_and_clears) {
   std::vector<int> numbers(1'000'003);
   std::iota(numbers.begin(), numbers.end(), 1);

@@ -139,6 +139,49 @@ TEST(File, a_write_that_fails_half_way_leaves_the_old_content) {
   EXPECT_EQ(files_in(folder), 1u);
 }
 
+// Above what goes past the page cache, and no multiple of what a disk writes at once.
+constexpr std::size_t kLargeBytes = (std::size_t{100} << 20) + 1237;
+
+TEST(File, a_large_one_has_every_byte_at_its_place) {
+  const TemporaryFolder folder;
+  std::string text(kLargeBytes, 'x');
+  for (std::size_t i = 0; i < text.size(); i += 997) text[i] = static_cast<char>(i / 997);
+  Checksum sum, expected;
+  {
+    OutputFile file(folder / "a");
+    file.count_in(&sum);
+    file.expect(text.size());
+    for (std::size_t i = 0; i < text.size(); i += 5'000'011) file.write(std::string_view(text).substr(i, 5'000'011));
+    EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+    file.commit();
+  }
+  EXPECT_TRUE(read_file(folder / "a", 2 * kLargeBytes) == text);
+  expected.add(text);
+  EXPECT_EQ(sum.value(), expected.value());
+  { OutputFile(folder / "b").expect(text.size()); }
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(File, a_large_one_that_does_not_fit_is_an_error_and_nothing_stays) {
+  const TemporaryFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{kLargeBytes / 2, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THAT(
+      [&] {
+        OutputFile file(folder / "a");
+        file.expect(kLargeBytes);
+        file.write(std::string(kLargeBytes, 'x'));
+        file.commit();
+      },
+      ThrowsMessage<Error>(HasSubstr("File too large")));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(files_in(folder), 0u);
+}
+
 TEST(File, a_missing_folder_is_an_error_before_the_work) {
   EXPECT_THAT([] { OutputFile("/nowhere/x"); },
               ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"),

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 
+#include "backends/cuda/device.h"
 #include "core/build_info.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
@@ -20,7 +21,9 @@
 #include "ridgepoint/adapters.h"
 #include "ridgepoint/error.h"
 #include "support/graphs/rank_threads.h"
+#include "train/checkpoint/late_device.h"
 #include "train/checkpoint/manifest.h"
+#include "train/checkpoint/state_copy.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -91,9 +94,10 @@ std::vector<Training> trainings() {
 class TrainedProgram {
  public:
   TrainedProgram(const Training& training, std::uint64_t seed, std::int64_t rank = 0, std::int64_t ranks = 1,
-                 Sharding shard = Sharding::none, const std::shared_ptr<Communicator>& communicator = nullptr)
+                 Sharding shard = Sharding::none, const std::shared_ptr<Communicator>& communicator = nullptr,
+                 const std::shared_ptr<Device>& device = open_device("cpu"))
       : workload_(training.config, 4),
-        program_(workload_.build(), open_device("cpu"),
+        program_(workload_.build(), device,
                  {.compile = options(training, rank, ranks, shard), .communicator = communicator}),
         rank_(rank) {
     initialise(program_, workload_, seed);
@@ -329,6 +333,80 @@ TEST(Checkpoint, of_a_step_that_is_there_already_replaces_it) {
   load(resumed.program(), find_newest(folder.path()).value(), resumed.model());
   expect_same(resumed.state(), run.state());
 }
+
+// Saves step 2 of a run on the device, which runs on, and goes on from there.
+void expect_same_bits_of_steps_beside_the_copy(const std::shared_ptr<Device>& device, const Training& training,
+                                               const std::function<void()>& behind_the_steps) {
+  const RunFolder folder;
+  TrainedProgram run(training, 3, 0, 1, Sharding::none, nullptr, device);
+  for (std::int64_t i = 1; i <= 2; ++i) run.step(i);
+  CheckpointWriter writer(run.program(),
+                          {.folder = folder.path(), .model = run.model(), .device_room_bytes = std::size_t{1} << 30});
+  EXPECT_GT(writer.device_bytes(), 0);
+  EXPECT_EQ(writer.device_bytes(), writer.needed_device_bytes());
+  writer.save(at(2));
+  std::vector<float> losses;
+  for (std::int64_t i = 3; i <= 5; ++i) losses.push_back(run.step(i));
+  behind_the_steps();
+  writer.finish();
+  ASSERT_EQ(writer.take_problem(), std::nullopt);
+  TrainedProgram resumed(training, 8, 0, 1, Sharding::none, nullptr, device);
+  load(resumed.program(), find_newest(folder.path()).value(), resumed.model());
+  for (std::int64_t i = 3; i <= 5; ++i) EXPECT_EQ(resumed.step(i), losses[static_cast<std::size_t>(i - 3)]);
+  expect_same(resumed.state(), run.state());
+}
+
+TEST(Checkpoint, steps_go_on_while_the_copy_to_the_host_has_not_begun) {
+  const auto device = std::make_shared<testing::LateDevice>();
+  expect_same_bits_of_steps_beside_the_copy(device, plain(), [&] { device->let_copies_begin(); });
+}
+
+TEST(Checkpoint, holds_the_step_up_where_the_device_has_no_room_for_a_copy) {
+  const RunFolder folder;
+  const auto device = std::make_shared<testing::LateDevice>();  // whose copies beside steps never begin
+  TrainedProgram run(plain(), 3, 0, 1, Sharding::none, nullptr, device);
+  run.step(1);
+  const std::size_t before = device->waited_bytes;
+  std::size_t needed = 0;
+  {
+    CheckpointWriter with_room(run.program(), {.folder = folder.path(), .device_room_bytes = std::size_t{1} << 30});
+    needed = with_room.needed_device_bytes();
+  }
+  CheckpointWriter writer(run.program(),
+                          {.folder = folder.path(), .model = run.model(), .device_room_bytes = needed - 1});
+  EXPECT_EQ(writer.needed_device_bytes(), needed);
+  EXPECT_EQ(writer.device_bytes(), 0);
+  writer.save(at(1));
+  EXPECT_GT(device->waited_bytes, before);
+  writer.finish();
+  ASSERT_EQ(writer.take_problem(), std::nullopt);
+  TrainedProgram resumed(plain(), 8);
+  load(resumed.program(), find_newest(folder.path()).value(), resumed.model());
+  expect_same(resumed.state(), run.state());
+}
+
+TEST(Checkpoint, has_the_room_that_programs_and_libraries_leave) {
+  constexpr std::size_t kGiB = std::size_t{1} << 30, kOfLibraries = kGiB / 2;
+  // All is reserved already; half of it; and the caching allocator has still to reserve it.
+  EXPECT_EQ(room_of_copy({80 * kGiB, 50 * kGiB, 30 * kGiB, 30 * kGiB}), 50 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, 50 * kGiB, 30 * kGiB, 10 * kGiB}), 30 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, 80 * kGiB, 30 * kGiB, 0}), 50 * kGiB - kOfLibraries);
+  // A limit below the card; another process on the card; nothing left.
+  EXPECT_EQ(room_of_copy({40 * kGiB, 50 * kGiB, 30 * kGiB, 30 * kGiB}), 10 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, 5 * kGiB, 30 * kGiB, 30 * kGiB}), 5 * kGiB - kOfLibraries);
+  EXPECT_EQ(room_of_copy({80 * kGiB, kGiB / 4, 30 * kGiB, 30 * kGiB}), 0);
+  EXPECT_EQ(room_of_copy({30 * kGiB, 5 * kGiB, 30 * kGiB, 10 * kGiB}), 0);
+}
+
+class OnCardCheckpoint : public EachTraining {};
+
+TEST_P(OnCardCheckpoint, steps_go_on_beside_the_copy_to_the_host) {
+  if (!has_usable_cuda_card()) GTEST_SKIP() << "no card";
+  expect_same_bits_of_steps_beside_the_copy(open_device("cuda"), GetParam(), [] {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Checkpoint, OnCardCheckpoint, ::testing::ValuesIn(trainings()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(Checkpoint, none_is_found_where_there_is_none) {
   const RunFolder folder;

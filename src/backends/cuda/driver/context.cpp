@@ -150,6 +150,13 @@ void CudaContext::Scope::leave() noexcept {
   entered_ = outer_;
 }
 
+CUstream CudaContext::copy_stream() {
+  const std::lock_guard lock(copy_stream_mutex_);
+  const Scope scope(*this);
+  if (copy_stream_ == nullptr) check(driver_.cuStreamCreate(&copy_stream_, CU_STREAM_NON_BLOCKING), "create a stream");
+  return copy_stream_;
+}
+
 bool CudaContext::is_capturing() const {
   const Scope scope(*this);
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;

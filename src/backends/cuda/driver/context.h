@@ -1,7 +1,7 @@
 // One GPU with its context, its stream and its modules, which all kernels of the CUDA back end share.
 //
 // A process has one CudaContext for each GPU, made at first use and kept until the process ends: creating one takes a
-// third of a second, and destroying one at exit races with the driver's own shutdown. All work goes to its one stream,
+// third of a second, and destroying one at exit races with the driver's own shutdown. All kernels go to its one stream,
 // in order. Any thread may call the methods; launches from two threads interleave in some order.
 //
 // The calling program may use CUDA too (PyTorch's current device is the thread's current context), so every method
@@ -93,6 +93,8 @@ class CudaContext {
   const CardFacts& card() const { return card_; }
   CUdevice device() const { return device_; }
   CUstream stream() const { return stream_; }
+  // For copies beside the work on the stream; it is made at first use and kept.
+  CUstream copy_stream();
 
   // Makes the context current for the calling thread, and restores the previous one at the end. Every method of this
   // folder has its own Scope; an outer Scope around many calls makes theirs free. Code of the calling program must not
@@ -211,6 +213,8 @@ class CudaContext {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
+  CUstream copy_stream_ = nullptr;
+  std::mutex copy_stream_mutex_;
   std::size_t used_at_start_bytes_ = 0;
   GraphEdits graph_edits_;
   bool overlaps_launches_ = false;

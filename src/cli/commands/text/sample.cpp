@@ -22,6 +22,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/manifest.h"
 #include "train/generate.h"
 
 namespace ridgepoint::cli {
@@ -110,9 +111,12 @@ class Sample : public Command {
     require(found.has_value(), fmt::format("--checkpoint: '{}' has no checkpoint", checkpoint_));
     for (const std::string& sentence : found->passed_over) print_warning(sentence);
     const Json& run = found->manifest.run;
-    require(!run.contains("lora") || run.at("lora").is_null(),
-            "--checkpoint: sample does not read adapters; merge them into the weights first");
-    weights_ = found->folder.string();
+    const bool has_adapters = run.contains("lora") && !run.at("lora").is_null();
+    weights_ = (has_adapters ? found->folder / train::kPeftFolder : found->folder).string();
+    require(!has_adapters || std::filesystem::exists(weights_),
+            fmt::format("--checkpoint: '{}' has adapters of layers that the files of the model pack into others; train "
+                        "with targets that are theirs to read them",
+                        found->folder.string()));
     if (tokenizer_.empty()) tokenizer_ = run.value("tokenizer", "");
     if (!run_options_.given("--context") && run.contains("context"))
       run_options_.set_default("--context", dump_json(run.at("context")));

@@ -68,6 +68,8 @@ class ModelTensors {
   const std::vector<TensorDeclaration>& declarations() const { return declarations_; }
   const std::vector<ParameterDeclaration>& constants() const { return constants_; }
   bool contains(const std::string& parameter) const;
+  // The parameter whose elements are those of the tensor, in their order. Empty where a tensor is made in another way.
+  std::string same_as(std::size_t tensor) const;
   HostTensor value(std::size_t tensor);
 
  private:

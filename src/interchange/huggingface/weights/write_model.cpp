@@ -51,6 +51,7 @@ class ModelTensors::RecentValues {
   }
 
   bool contains(const std::string& parameter) const { return declarations_.contains(parameter); }
+  const TensorType& declaration(const std::string& parameter) const { return declarations_.at(parameter); }
 
   const HostTensor& get(const std::string& parameter) {
     for (const auto& [name, tensor] : recent_) {
@@ -82,6 +83,17 @@ ModelTensors::ModelTensors(const TransformerConfig& config, Value value, StoredT
 ModelTensors::~ModelTensors() = default;
 
 bool ModelTensors::contains(const std::string& parameter) const { return values_->contains(parameter); }
+
+std::string ModelTensors::same_as(std::size_t tensor) const {
+  const StoredWeight& weight = weights_[tensor];
+  const bool is_plain = !weight.is_transposed && weight.experts() == 0 && !weight.has_integers && !weight.is_constant;
+  if (!is_plain || weight.parts.size() != 1) return "";
+  const WeightPart& part = weight.parts[0];
+  const bool is_in_order = part.rotated == 0 && part.column_heads == 0 && part.places.first == 0 &&
+                           part.places.together == part.rows && part.rows == weight.own_shape()[0];
+  const bool is_whole = values_->declaration(part.parameter).elements() == weight.shape.elements();
+  return is_in_order && is_whole ? part.parameter : "";
+}
 
 HostTensor ModelTensors::value(std::size_t tensor) {
   const StoredWeight& weight = weights_[tensor];

@@ -12,6 +12,7 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/text/json.h"
+#include "ridgepoint/program.h"
 
 namespace ridgepoint {
 namespace {
@@ -81,32 +82,6 @@ TEST_F(TrainTest, goes_on_to_the_bit) {
   const ProgramResult done = run_program(with_options(arguments_, {"--resume", folder("run"), "--format", "table"}));
   EXPECT_EQ(done.exit_code, 0);
   EXPECT_THAT(done.output, HasSubstr("All 12 steps are done already."));
-}
-
-TEST_F(TrainTest, killed_at_any_moment_loses_nothing_that_was_written) {
-  const std::vector<std::string> long_run = with_options(arguments_, {"--iterations", "150"});
-  const std::vector<double> whole = losses_of(rows_of(run_program(long_run).output));
-  ASSERT_EQ(whole.size(), 150);
-  const auto resumed = with_options(long_run, {"--resume", folder("run"), "--save-every", "3"});
-  const auto begun = with_options(long_run, {"--save", folder("run"), "--save-every", "3"});
-  for (int kill = 0; kill < 6; ++kill) {
-    const bool has_checkpoint =
-        kill > 0 && std::ranges::any_of(fs::directory_iterator(folder("run")), [](const auto& entry) {
-          return entry.path().filename().string().starts_with("step-");
-        });
-    ChildProgram child(has_checkpoint ? resumed : begun);
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 + 37 * kill));
-    child.signal(SIGKILL);
-    child.wait();
-  }
-  const ProgramResult last = run_program(fs::exists(fs::path(folder("run")) / "step-000000150") ? begun : resumed);
-  EXPECT_EQ(last.exit_code, 0) << last.error;
-  const auto history = history_of(folder("run"));
-  ASSERT_EQ(history.size(), 150);
-  for (std::size_t i = 0; i < history.size(); ++i) {
-    EXPECT_EQ(history[i].first, i + 1);
-    EXPECT_EQ(history[i].second, whole[i]) << "step " << i + 1;
-  }
 }
 
 TEST_F(TrainTest, verifies_that_a_resumed_run_is_equal) {
@@ -209,6 +184,51 @@ TEST_F(TrainTest, samples_from_a_checkpoint) {
   const std::string seeded = run_program(with_options(sample, {"--seed", "1"})).output;
   EXPECT_EQ(seeded, run_program(with_options(sample, {"--seed", "1"})).output);
   EXPECT_NE(seeded, run_program(with_options(sample, {"--seed", "2"})).output);
+}
+
+TEST_F(TrainTest, adapters_are_read_with_their_base) {
+  const std::vector<std::string> lora = {"--lora", "r=4,alpha=8,targets=q_proj,v_proj,w2", "--learning-rate", "1e-1"};
+  train(with_options({"--save", folder("run"), "--iterations", "20"}, lora));
+  const fs::path checkpoint = fs::path(folder("run")) / "step-000000020";
+  EXPECT_TRUE(fs::exists(checkpoint / "adapter/adapter_config.json"));
+  const ProgramResult merged =
+      run_program({"verify", "--device", "cpu", "--weights", (checkpoint / "adapter").string(), "--save-weights",
+                   folder("whole") + "/", "--batch", "2", "--context", "32"});
+  EXPECT_EQ(merged.exit_code, 0) << merged.error;
+  const auto text = [&](const std::vector<std::string>& of) {
+    const ProgramResult result = run_program(
+        with_options({"sample", "--prompt", "line", "--device", "cpu", "--tokens", "30", "--temperature", "0"}, of));
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return result.output;
+  };
+  const std::vector<std::string> byte = {"--tokenizer", "byte", "--context", "32"};
+  const std::string adapted = text({"--checkpoint", checkpoint.string()});
+  EXPECT_EQ(adapted, text(with_options({"--weights", (checkpoint / "adapter").string()}, byte)));
+  EXPECT_EQ(adapted, text(with_options({"--weights", folder("whole")}, byte)));
+  EXPECT_NE(adapted, text(with_options({"--weights", checkpoint.string()}, byte)));
+  // Of another base.
+  train({"--save", folder("other"), "--iterations", "1", "--layers", "1"});
+  const std::string config = (checkpoint / "adapter/adapter_config.json").string();
+  Json fields = parse_json(read_file(config, 1 << 20));
+  fields["base_model_name_or_path"] = folder("other") + "/step-000000001";
+  write_file(config, dump_json(fields));
+  expect_refused({"sample", "--weights", (checkpoint / "adapter").string(), "--tokenizer", "byte", "--prompt", "x"}, 1,
+                 "the adapter is of another base");
+}
+
+class OnCardTrain : public TrainTest {};
+
+TEST_F(OnCardTrain, says_that_a_checkpoint_holds_the_run_up_where_the_card_has_no_room_for_a_copy) {
+  if (default_device_name() != "cuda") GTEST_SKIP() << "no card";
+  const auto on_card = with_options(arguments_, {"--device", "cuda", "--save", folder("run"), "--save-every", "5"});
+  const ProgramResult roomy = run_program(on_card);
+  EXPECT_EQ(roomy.exit_code, 0) << roomy.error;
+  EXPECT_THAT(roomy.error, ::testing::Not(HasSubstr("checkpoints hold the run up")));
+  const ProgramResult tight =
+      run_program(with_options(on_card, {"--memory-limit", "300MiB", "--save", folder("tight")}));
+  EXPECT_EQ(tight.exit_code, 0) << tight.error;
+  EXPECT_THAT(tight.error, HasSubstr("checkpoints hold the run up"));
+  EXPECT_EQ(history_of(folder("run")), history_of(folder("tight")));
 }
 
 TEST_F(TrainTest, refuses_what_cannot_be_trained_on) {

@@ -1,0 +1,97 @@
+#include "train/checkpoint/state_copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/rounding.h"
+#include "core/threads/parallel.h"
+
+namespace ridgepoint::train {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kOfLibrariesBytes = std::size_t{512} << 20;
+
+std::size_t less(std::size_t a, std::size_t b) { return a - std::min(a, b); }
+
+}  // namespace
+
+std::size_t room_of_copy(const DeviceUse& use) {
+  return std::min(less(use.total, use.peak + kOfLibrariesBytes),
+                  less(use.available, less(use.peak, use.reserved) + kOfLibrariesBytes));
+}
+
+StateCopy::StateCopy(Program& program, std::size_t rank, std::size_t ranks, std::size_t room_bytes)
+    : program_(program), parts_(program.state_parts()), copies_(program.device().make_copies()) {
+  choose_places(rank, ranks);
+  make_host_memory();
+  if (needed_device_bytes() > 0 && memory_bytes_ <= room_bytes)
+    on_device_ = static_cast<std::byte*>(program.device().allocate_memory(memory_bytes_));
+}
+
+StateCopy::~StateCopy() {
+  if (on_device_ != nullptr) program_.device().release_memory(on_device_, memory_bytes_);
+}
+
+// Parts of divided tensors are copied where they are. Of the others, the first rank copies the parameters, and the rank
+// with the least so far a state: all ranks come to the same result.
+void StateCopy::choose_places(std::size_t rank, std::size_t ranks) {
+  std::vector<std::uint64_t> loads(ranks);
+  for (const StatePart& part : parts_) {
+    if (part.is_parameter && !part.is_divided) loads[0] += part.bytes();
+  }
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const StatePart& part = parts_[i];
+    std::size_t by = rank;
+    if (!part.is_divided) {
+      by = part.is_parameter ? 0 : static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
+      if (!part.is_parameter) loads[by] += part.bytes();
+    }
+    if (by != rank || part.begin == part.end) continue;
+    place_of_[part.name] = places_.size();
+    places_.push_back({i, memory_bytes_, part.bytes()});
+    memory_bytes_ += round_up(part.bytes(), kAlignment);
+  }
+}
+
+// Its pages exist before the first take(), which would wait for them.
+void StateCopy::make_host_memory() {
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(memory_bytes_);
+  parallel_for(static_cast<std::int64_t>(memory_bytes_), std::int64_t{1} << 24,
+               [&](std::int64_t begin, std::int64_t end) {
+                 std::memset(memory_.get() + begin, 0, static_cast<std::size_t>(end - begin));
+               });
+  locked_ = program_.device().lock_pages({memory_.get(), memory_bytes_});
+}
+
+std::vector<const StatePart*> StateCopy::written() const {
+  std::vector<const StatePart*> written;
+  for (const Place& place : places_) written.push_back(&parts_[place.part]);
+  return written;
+}
+
+void StateCopy::take() {
+  program_.synchronize();
+  for (const Place& place : places_) {
+    const StatePart& part = parts_[place.part];
+    if (on_device_ != nullptr) {
+      program_.copy_part(part, *copies_, on_device_ + place.offset);
+    } else {
+      program_.read_part(part, {memory_.get() + place.offset, place.bytes});
+    }
+  }
+  if (on_device_ != nullptr) program_.synchronize();  // so that the wait counts as that for the checkpoint
+}
+
+void StateCopy::bring() {
+  if (on_device_ != nullptr) copies_->copy_to_host(memory_.get(), on_device_, memory_bytes_);
+}
+
+std::span<const std::byte> StateCopy::bytes(const std::string& name) const {
+  const auto found = place_of_.find(name);
+  if (found == place_of_.end()) return {};
+  const Place& place = places_[found->second];
+  return {memory_.get() + place.offset, place.bytes};
+}
+
+}  // namespace ridgepoint::train
