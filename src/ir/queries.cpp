@@ -1,6 +1,7 @@
 #include "ir/queries.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ridgepoint {
 
@@ -9,10 +10,10 @@ namespace {
 // Calls visit(value, reader) once for each value that a node reads, in the order of execution.
 template <typename Visitor>
 void visit_uses(const Graph& graph, const Visitor& visit) {
+  std::vector<NodeId> last(graph.value_count());  // reader of each value
   for (const NodeId id : graph.order()) {
-    const std::vector<Value>& inputs = graph.node(id).inputs;
-    for (auto at = inputs.begin(); at != inputs.end(); ++at) {
-      if (std::find(inputs.begin(), at, *at) == at) visit(*at, id);
+    for (const Value value : graph.node(id).inputs) {
+      if (std::exchange(last[value.id], id) != id) visit(value, id);
     }
   }
 }

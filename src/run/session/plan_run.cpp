@@ -214,7 +214,9 @@ std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_o
     const RunConfig config = config_of(size);
     Record record = describe_run(config, Experiment::plan);
     const Prediction prediction = predict(config, limit, watch, record);
-    const double reserved_bytes = static_cast<double>(prediction.forecast.use.peak_reserved_bytes);
+    const bool grows_steadily = config.plan_as == PlanAs::ridgepoint && record.allocator == AllocatorKind::arena;
+    if (!grows_steadily) return *prediction.fits;
+    const auto reserved_bytes = static_cast<double>(prediction.forecast.use.peak_reserved_bytes);
     return {*prediction.fits, reserved_bytes / static_cast<double>(limit.bytes())};
   };
   return largest_that_fits(fits_at, granularity, most);

@@ -25,7 +25,8 @@ std::optional<Record> plan_largest(const std::string& size, const std::function<
                                    const StepWatcher& watch = {});
 
 // The largest multiple of `granularity` up to `most` for which the configuration fits, by largest_that_fits(); 0 if
-// none does. Throws Error, also (usage) without a capacity.
+// none does. Throws Error, also (usage) without a capacity. The caching allocator's free blocks grow in leaps, so that
+// only a plan in an arena says where to look.
 std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
                           std::int64_t most, std::int64_t granularity = 1, const StepWatcher& watch = {});
 
