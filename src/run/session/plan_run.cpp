@@ -108,15 +108,13 @@ class SizeSearch {
   std::optional<std::int64_t> next() {
     if (high_ ? high_->size - low_.size <= 1 : low_.size == last_) return std::nullopt;
     if (low_.size == 0 && !high_) return 1;
-    const std::optional<double> guess = crossing();
-    if (high_) {
-      const std::int64_t width = high_->size - low_.size;
-      if (!guess || !is_shrinking(width)) return low_.size + width / 2;
-      return static_cast<std::int64_t>(std::clamp(*guess, low_.size + 1.0, high_->size - 1.0));
-    }
+    if (high_) return next_between(*high_);
+    const std::optional<double> guess = crossing(before_, low_);
     if (!guess) return low_.size < last_ / kBlindGrowth ? kBlindGrowth * low_.size : last_;
     const auto size = static_cast<double>(low_.size);
-    const std::int64_t least_step = std::int64_t{1} << std::min(guesses_that_fit_++, 40);
+    // Small steps double, so that they end where shares mislead.
+    small_steps_ = *guess - size < size / kSmallPart ? std::min(small_steps_ + 1, kMostSmallSteps) : 0;
+    const std::int64_t least_step = std::int64_t{1} << std::max(small_steps_ - 1, 0);
     if (least_step >= last_ - low_.size) return last_;
     const double step = std::clamp(*guess - size, static_cast<double>(least_step), kMostGrowth * size);
     return step < static_cast<double>(last_ - low_.size) ? low_.size + static_cast<std::int64_t>(step) : last_;
@@ -128,7 +126,7 @@ class SizeSearch {
       return;
     }
     // Two sizes beside each other say little of the growth.
-    if (before_.size == 0 || size - low_.size > low_.size / 8) before_ = low_;
+    if (before_.size == 0 || size - low_.size > low_.size / kSmallPart) before_ = low_;
     low_ = {size, fit.share};
   }
 
@@ -139,12 +137,24 @@ class SizeSearch {
   };
   static constexpr std::int64_t kBlindGrowth = 4;
   static constexpr double kMostGrowth = 64;
+  static constexpr std::int64_t kSmallPart = 8;  // of a size
+  static constexpr int kMostSmallSteps = 40;
   static constexpr int kMostSlowTries = 2;
 
+  // Memory that grows as a square lies below the line through a size that fits and one that does not, and above the
+  // line through two that fit, so that these take turns.
+  std::int64_t next_between(const Point& high) {
+    const std::int64_t width = high.size - low_.size;
+    const std::optional<double> outer = is_inner_ ? crossing(before_, low_) : std::nullopt;
+    const std::optional<double> guess = outer ? outer : crossing(low_, high);
+    is_inner_ = !is_inner_;
+    if (!guess || !is_shrinking(width)) return low_.size + width / 2;
+    const auto least = static_cast<double>(low_.size + 1);
+    return static_cast<std::int64_t>(std::clamp(*guess, least, static_cast<double>(high.size - 1)));
+  }
+
   // Where the line through two sizes says that the memory is full.
-  std::optional<double> crossing() const {
-    const Point& a = high_ ? low_ : before_;
-    const Point& b = high_ ? *high_ : low_;
+  static std::optional<double> crossing(const Point& a, const Point& b) {
     if (a.share <= 0 || b.share <= a.share) return std::nullopt;
     return static_cast<double>(a.size) + (1 - a.share) * static_cast<double>(b.size - a.size) / (b.share - a.share);
   }
@@ -161,7 +171,8 @@ class SizeSearch {
   std::int64_t last_;
   Point low_, before_;         // the two largest that fit
   std::optional<Point> high_;  // the smallest that does not
-  int guesses_that_fit_ = 0;   // before one did not: steps double, so that they end where shares mislead
+  int small_steps_ = 0;        // one after another, while all sizes fit
+  bool is_inner_ = false;      // whether the last guess lay on the line to the size that does not fit
   std::int64_t width_ = 0;     // between the sizes that fit and those that do not
   int slow_tries_ = 0;
 };
