@@ -1,10 +1,36 @@
 #include "ir/queries.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ridgepoint {
 
-Readers::Readers(const Graph& graph) : uses_(graph.uses()), is_result_(results_of(graph)) {}
+namespace {
+
+// Calls visit(value, reader) once for each value that a node reads, in the order of execution.
+template <typename Visitor>
+void visit_uses(const Graph& graph, const Visitor& visit) {
+  std::vector<NodeId> last(graph.value_count());  // reader of each value
+  for (const NodeId id : graph.order()) {
+    for (const Value value : graph.node(id).inputs) {
+      if (std::exchange(last[value.id], id) != id) visit(value, id);
+    }
+  }
+}
+
+}  // namespace
+
+Readers::Readers(const Graph& graph) : begin_(graph.value_count() + 1), is_result_(results_of(graph)) {
+  std::size_t count = 0;
+  visit_uses(graph, [&](Value value, NodeId) { ++begin_[value.id], ++count; });
+  std::uint32_t end = 0;
+  for (std::uint32_t& begin : begin_) begin = end += begin;
+  readers_.resize(count);
+  // Backwards: the end of each value's readers becomes their begin.
+  visit_uses(graph, [&](Value value, NodeId reader) { readers_[--begin_[value.id]] = reader; });
+  for (std::size_t i = 0; i + 1 < begin_.size(); ++i)
+    std::reverse(readers_.begin() + begin_[i], readers_.begin() + begin_[i + 1]);
+}
 
 std::optional<NodeId> Readers::only_reader(Value value) const {
   return !is_result(value) && of(value).size() == 1 ? std::optional(of(value).front()) : std::nullopt;

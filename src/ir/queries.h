@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ridgepoint/graph.h"
@@ -14,7 +15,9 @@ namespace ridgepoint {
 class Readers {
  public:
   explicit Readers(const Graph& graph);
-  const std::vector<NodeId>& of(Value value) const { return uses_[value.id]; }
+  std::span<const NodeId> of(Value value) const {
+    return std::span(readers_).subspan(begin_[value.id], begin_[value.id + 1] - begin_[value.id]);
+  }
   // Whether the value is an output or updates an input.
   bool is_result(Value value) const { return is_result_[value.id]; }
   // The node that alone reads the value, which is no result; empty where there are several or none.
@@ -26,7 +29,8 @@ class Readers {
   bool is_read_once(const Graph& graph, Value value) const;
 
  private:
-  std::vector<std::vector<NodeId>> uses_;
+  std::vector<NodeId> readers_;       // those of value 0, then those of value 1, ...
+  std::vector<std::uint32_t> begin_;  // of each value's readers, and the end of the last
   std::vector<bool> is_result_;
 };
 

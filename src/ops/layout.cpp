@@ -1,10 +1,12 @@
 #include "ops/layout.h"
 
 #include <algorithm>
+#include <iterator>
 #include <ranges>
 #include <string>
 #include <utility>
 
+#include "ops/overwrite.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 
@@ -180,16 +182,6 @@ TensorLayout own_layout(const Node& node, std::size_t index, const TensorType& t
 
 std::string attribute_name(std::size_t index) { return "result_order_" + std::to_string(index); }
 
-// The operand whose storage result `index` takes over, or SIZE_MAX.
-std::size_t donated_operand(const Node& node, std::size_t index) {
-  const OpRule& op_rule = rule(node.op);
-  if (op_rule.donations == nullptr) return SIZE_MAX;
-  for (const auto& [output, operand] : op_rule.donations(node)) {
-    if (static_cast<std::size_t>(output) == index) return static_cast<std::size_t>(operand);
-  }
-  return SIZE_MAX;
-}
-
 }  // namespace
 
 bool can_be_placed(const Graph& graph, Value operand, const std::function<bool(Value)>& has_one_reader) {
@@ -349,15 +341,10 @@ TensorLayout layout_in_order(const TensorType& type, const Permutation& order) {
 }
 
 bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts) {
-  const auto is_in_target = [&](Value value) { return layouts[value.id].root == target; };
-  if (std::ranges::none_of(node.inputs, is_in_target)) return true;
-  const auto is_dense = [&](Value value) { return layouts[value.id].layout.is_dense(); };
-  if (!is_dense(node.outputs[index])) return false;
-  if (op_class(node.op) == OpClass::elementwise)
-    return std::ranges::all_of(node.inputs, [&](Value value) { return !is_in_target(value) || is_dense(value); });
-  const std::size_t donated = donated_operand(node, index);
-  return donated < node.inputs.size() && is_in_target(node.inputs[donated]) && is_dense(node.inputs[donated]) &&
-         std::ranges::count_if(node.inputs, is_in_target) == 1;
+  std::vector<Value> read;
+  std::ranges::copy_if(node.inputs, std::back_inserter(read),
+                       [&](Value value) { return layouts[value.id].root == target; });
+  return can_write_over(node, index, donated_operand(node, index), read, layouts);
 }
 
 }  // namespace ridgepoint

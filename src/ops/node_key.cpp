@@ -24,12 +24,16 @@ struct KeyWriter {
 
 void append_bits(std::string& key, double value) { KeyWriter{key}(value); }
 
-std::string operation_key(const Node& node) {
-  std::string key(name(node.op));
-  for (const auto& [attribute, value] : node.attributes.items()) {
-    key += ';' + attribute + '=';
+void append_attributes(std::string& key, const Attributes& attributes) {
+  for (const auto& [attribute, value] : attributes.items()) {
+    ((key += ';') += attribute) += '=';
     std::visit(KeyWriter{key}, value);
   }
+}
+
+std::string operation_key(const Node& node) {
+  std::string key(name(node.op));
+  append_attributes(key, node.attributes);
   if (node.body != nullptr) key += node.body->text;
   return key;
 }

@@ -14,6 +14,7 @@ std::string operation_key(const Node& node);
 // result types and costs, and a device has kernels for all of them or for none.
 std::string typed_key(const Graph& graph, const Node& node);
 
+void append_attributes(std::string& key, const Attributes& attributes);
 // Appends the bit pattern of a number.
 void append_bits(std::string& key, double value);
 

@@ -51,16 +51,9 @@ class LowestGap {
   // Returns the offset of the block, which later blocks avoid. Takes time in proportion to the blocks placed below it.
   std::size_t place(std::uint32_t block) {
     const Lifetime& lifetime = lifetimes_[block];
-    std::size_t offset = floor_;
-    std::size_t visited = 0;
-    for (const Placed& other : placed_) {
-      ++visited;
-      if (other.offset >= offset + lifetime.bytes) break;
-      if (other.first <= lifetime.last && lifetime.first <= other.last) offset = std::max(offset, other.end);
-    }
-    visits_ += visited;
+    const std::size_t offset = lowest_offset(lifetime);
     const Placed placed{offset, offset + lifetime.bytes, lifetime.first, lifetime.last};
-    placed_.insert(std::ranges::upper_bound(placed_, offset, {}, &Placed::offset), placed);
+    insert(placed);
     end_ = std::max(end_, placed.end);
     return offset;
   }
@@ -75,12 +68,41 @@ class LowestGap {
     std::size_t end;
     std::uint32_t first, last;
   };
+  using Placements = std::vector<Placed>;
+
+  std::size_t lowest_offset(const Lifetime& lifetime) {
+    std::size_t offset = floor_;
+    for (const Placements& group : placed_) {
+      for (const Placed& other : group) {
+        ++visits_;
+        if (other.offset >= offset + lifetime.bytes) return offset;
+        if (other.first <= lifetime.last && lifetime.first <= other.last) offset = std::max(offset, other.end);
+      }
+    }
+    return offset;
+  }
+
+  // Behind those that have the same offset.
+  void insert(const Placed& placed) {
+    if (placed_.empty()) placed_.emplace_back();
+    const auto behind = std::ranges::upper_bound(placed_.begin() + 1, placed_.end(), placed.offset, {},
+                                                 [](const Placements& group) { return group.front().offset; });
+    Placements& group = *(behind - 1);
+    group.insert(std::ranges::upper_bound(group, placed.offset, {}, &Placed::offset), placed);
+    if (group.size() < kMostOfGroup) return;
+    const auto middle = group.begin() + kMostOfGroup / 2;
+    Placements upper(middle, group.end());
+    group.erase(middle, group.end());
+    placed_.insert(behind, std::move(upper));
+  }
+
+  static constexpr std::ptrdiff_t kMostOfGroup = 256;
 
   std::span<const Lifetime> lifetimes_;
   std::size_t floor_;
   std::size_t end_ = 0;
   std::uint64_t visits_ = 0;
-  std::vector<Placed> placed_;  // in order of offset
+  std::vector<Placements> placed_;  // in order of offset, in groups, so that one is inserted without moving all
 };
 
 class Packer {

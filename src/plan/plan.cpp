@@ -9,6 +9,7 @@
 #include "core/rounding.h"
 #include "lowering/row_program.h"
 #include "ops/collectives.h"
+#include "ops/overwrite.h"
 #include "ops/rule.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "ridgepoint/error.h"
@@ -25,13 +26,11 @@ constexpr std::size_t kNever = SIZE_MAX;
               ErrorKind::usage);
 }
 
-void check_producer(const Graph& graph, const Update& update, std::span<const ValueLayout> layouts) {
+[[noreturn]] void refuse_producer(const Graph& graph, const Update& update) {
   const Node& producer = graph.producer_node(update.value);
   const std::string op = "'" + std::string(name(producer.op)) + "'";
   if (!launches(producer.op)) refuse(graph, update, "its value is the result of " + op + ", which runs no kernel");
-  const auto result = std::ranges::find(producer.outputs, update.value) - producer.outputs.begin();
-  if (!can_write_over(producer, static_cast<std::size_t>(result), update.input, layouts))
-    refuse(graph, update, op + " reads the input in another order than it writes the new value");
+  refuse(graph, update, op + " reads the input in another order than it writes the new value");
 }
 
 // Throws Error (usage) unless, for every update, a kernel computes the new value and can write it over the input
@@ -39,8 +38,10 @@ void check_producer(const Graph& graph, const Update& update, std::span<const Va
 // output. The pass make_updates_in_place ensures this. `layouts` are those of all values.
 void check_updates(const Graph& graph, std::span<const ValueLayout> layouts) {
   std::vector<const Update*> update_of(graph.value_count());  // by value
-  for (const Update& update : graph.updates()) {
-    check_producer(graph, update, layouts);
+  const std::vector<bool> in_place = are_written_in_place(graph, graph.updates(), layouts);
+  for (std::size_t i = 0; i < in_place.size(); ++i) {
+    const Update& update = graph.updates()[i];
+    if (!in_place[i]) refuse_producer(graph, update);
     if (update_of[update.value.id] != nullptr) refuse(graph, update, "its value also updates another input");
     update_of[update.value.id] = &update;
   }

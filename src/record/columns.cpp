@@ -334,7 +334,9 @@ std::optional<std::string_view> entry_of(std::string_view entries, std::string_v
 // Letters and digits alone: an option and a heading may differ in dashes, as warmup and warm-up.
 std::string plain(std::string_view word) {
   std::string letters;
-  for (const char c : word) letters += c == '-' || c == '_' || c == ' ' ? "" : std::string(1, c);
+  for (const char c : word) {
+    if (c != '-' && c != '_' && c != ' ') letters += c;
+  }
   return letters;
 }
 

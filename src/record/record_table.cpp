@@ -342,11 +342,13 @@ std::string records_caption(std::span<const Record> records) {
 }
 
 std::vector<const Setting*> leading_settings(std::span<const Record> records, std::span<const std::string> columns) {
-  std::vector<const Setting*> settings;
+  std::vector<const Setting*> settings, asked_for;
+  for (const std::string& column : columns) {
+    const Setting* setting = find_setting(column);
+    if (setting != nullptr && measures_named({&column, 1}, records.front()).empty()) asked_for.push_back(setting);
+  }
   for (const Setting& setting : record_settings()) {
-    const bool is_asked_for = std::ranges::any_of(columns, [&](const std::string& column) {
-      return find_setting(column) == &setting && measures_named({&column, 1}, records.front()).empty();
-    });
+    const bool is_asked_for = std::ranges::find(asked_for, &setting) != asked_for.end();
     if (is_implied(records, setting) && !is_asked_for) continue;
     const bool always = is_asked_for || (setting.is_leading && !std::ranges::all_of(records, is_attention_call));
     if (always || (setting.is_column() && varies(records, setting))) settings.push_back(&setting);

@@ -1,6 +1,7 @@
 // Rewriter and queries on graphs given as text.
 #include "ir/rewriter.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ir/permutation.h"
@@ -9,6 +10,8 @@
 
 namespace ridgepoint {
 namespace {
+
+using ::testing::ElementsAre;
 
 // %0 is read by %1 and, through a view, by %3.
 constexpr std::string_view kText = R"(graph "g"
@@ -141,7 +144,7 @@ TEST(Readers, know_the_readers_of_a_value_and_the_outputs) {
   const Graph graph = parse_graph(kText);
   const Readers readers(graph);
   const Value x = value_at(graph, 0);
-  EXPECT_EQ(readers.of(x), (std::vector<NodeId>{node_at(graph, 1), node_at(graph, 2)}));
+  EXPECT_THAT(readers.of(x), ElementsAre(node_at(graph, 1), node_at(graph, 2)));
   EXPECT_FALSE(readers.has_only_reader(x, node_at(graph, 1)));
   EXPECT_TRUE(readers.has_only_reader(value_at(graph, 2), node_at(graph, 3)));
   EXPECT_TRUE(readers.is_result(value_at(graph, 3)));
@@ -163,6 +166,19 @@ output "y" %3
   EXPECT_EQ(constant_behind(graph, value_at(graph, 3)), std::nullopt);
   EXPECT_EQ(constant_integer(graph.node(node_at(graph, 4))), 9007199254740993);
   EXPECT_FALSE(integer_value(graph.node(node_at(graph, 0)).attributes)) << "a double, by its point";
+}
+
+TEST(Readers, are_listed_once_each_in_the_order_of_execution) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, Role::data);
+  const Value square = mul(graph, x, x);
+  const Value sum = add(graph, square, x);
+  const Value unread = neg(graph, x);
+  const Readers readers(graph);
+  EXPECT_THAT(readers.of(x), ElementsAre(graph.producer(square), graph.producer(sum), graph.producer(unread)));
+  EXPECT_EQ(readers.of(square).size(), 1U);
+  EXPECT_TRUE(readers.of(unread).empty());
+  EXPECT_FALSE(readers.is_read_once(graph, x));
 }
 
 TEST(Permutation, composes_like_consecutive_transposes) {

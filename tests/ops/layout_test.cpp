@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
+#include "ops/overwrite.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
 
 namespace ridgepoint {
 namespace {
@@ -77,6 +82,46 @@ TEST(ResultOrder, says_in_which_order_the_dimensions_of_a_result_are_stored) {
   EXPECT_FALSE(set_result_order(graph.node(graph.producer(y)), 0, Permutation{0, 2, 1, 3}));
   EXPECT_TRUE(set_result_order(graph.node(graph.producer(y)), 0, std::nullopt));
   EXPECT_TRUE(value_layouts(graph)[y.id].layout.is_dense());
+}
+
+// are_written_in_place() beside can_write_over() of each result.
+void expect_in_place(const Graph& graph, const std::vector<bool>& expected) {
+  const std::vector<ValueLayout> layouts = value_layouts(graph);
+  EXPECT_EQ(are_written_in_place(graph, graph.updates(), layouts), expected);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const Update& update = graph.updates()[i];
+    const Node& node = graph.producer_node(update.value);
+    const auto result = std::ranges::find(node.outputs, update.value) - node.outputs.begin();
+    const bool can = launches(node.op) && can_write_over(node, static_cast<std::size_t>(result), update.input, layouts);
+    EXPECT_EQ(can, expected[i]) << i;
+  }
+}
+
+TEST(WrittenInPlace, are_updates_by_elementwise_ops_that_read_densely) {
+  Graph graph;
+  const TensorType square{DType::fp32, {3, 3}};
+  const Value p = input(graph, "p", square, Role::parameter), q = input(graph, "q", square, Role::parameter);
+  const Value r = input(graph, "r", square, Role::parameter), s = input(graph, "s", square, Role::parameter);
+  graph.add_update(p, add(graph, p, p));
+  const Value turned = transpose(graph, q, {1, 0});
+  graph.add_update(q, add(graph, q, turned));  // reads q in another order too
+  graph.add_update(r, exp(graph, turned));     // reads nothing of r
+  graph.add_update(s, turned);                 // no kernel computes it
+  expect_in_place(graph, {true, false, true, false});
+}
+
+TEST(WrittenInPlace, are_updates_that_an_optimizer_donates_and_reads_once) {
+  Graph graph;
+  const TensorType row{DType::fp32, {4}};
+  const Value p = input(graph, "p", row, Role::parameter), m = input(graph, "m", row, Role::state);
+  const Value g = input(graph, "g", row, Role::data), q = input(graph, "q", row, Role::parameter);
+  const OptimizerOptions sgd{Optimizer::sgd, {{"momentum", 0.9}}};
+  const std::vector<Value> updated = optimizer_step(graph, sgd, {.parameter = p, .gradient = g, .states = {m}});
+  const std::vector<Value> by_itself = optimizer_step(graph, sgd, {.parameter = q, .gradient = q, .states = {m}});
+  graph.add_update(p, updated[0]);
+  graph.add_update(m, updated[1]);
+  graph.add_update(q, by_itself[0]);  // its gradient is read there too
+  expect_in_place(graph, {true, true, false});
 }
 
 TEST(ResultOrder, must_be_a_permutation_of_the_axes) {

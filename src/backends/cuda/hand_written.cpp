@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <vector>
+
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -47,8 +50,14 @@ std::span<const KernelVariant> kernel_variants() {
 }
 
 const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, const Node& node) {
-  for (const KernelVariant& variant : kernel_variants()) {
-    if (variant.is_candidate(card, graph, node)) return &variant;
+  static const auto by_op = [] {
+    std::array<std::vector<const KernelVariant*>, kOpCount> variants;
+    for (const KernelVariant& variant : kernel_variants())
+      variants[static_cast<std::size_t>(variant.op)].push_back(&variant);
+    return variants;
+  }();
+  for (const KernelVariant* variant : by_op[static_cast<std::size_t>(node.op)]) {
+    if (variant->is_candidate(card, graph, node)) return variant;
   }
   return nullptr;
 }

@@ -29,12 +29,13 @@ namespace {
 struct FitSize {
   std::string_view name;
   std::int64_t most;
+  std::int64_t granularity;
   void (*set)(RunDraft& draft, std::int64_t value);
 };
 constexpr FitSize kFitSizes[] = {
-    {"batch", std::int64_t{1} << 20, [](RunDraft& draft, std::int64_t value) { draft.batch = value; }},
-    {"context", std::int64_t{1} << 22, [](RunDraft& draft, std::int64_t value) { draft.model.context = value; }},
-    {"layers", std::int64_t{1} << 12, [](RunDraft& draft, std::int64_t value) { draft.layers = value; }},
+    {"batch", std::int64_t{1} << 20, 1, [](RunDraft& draft, std::int64_t value) { draft.batch = value; }},
+    {"context", std::int64_t{1} << 22, 128, [](RunDraft& draft, std::int64_t value) { draft.model.context = value; }},
+    {"layers", std::int64_t{1} << 12, 1, [](RunDraft& draft, std::int64_t value) { draft.layers = value; }},
 };
 
 // What was asked for stands first: a narrow terminal shows the others below.
@@ -114,7 +115,9 @@ class Plan : public Command {
         ->type_name("SIZE")
         ->group(kGroup);
     CLI::Option* fit =
-        app.add_option("--fit", fit_, "plan the largest batch, context or layers that fits, instead of a given one")
+        app.add_option(
+               "--fit", fit_,
+               "plan the largest batch, context (a multiple of 128) or layers that fits, instead of a given one")
             ->type_name("NAME")
             ->group(kGroup);
     offer(*fit, fit_names(), Takes::one);
@@ -264,7 +267,7 @@ class Plan : public Command {
       fit->set(sized, value);
       return finish(std::move(sized));
     };
-    return plan_largest(std::string(fit->name), config_of, limit, fit->most, watch);
+    return plan_largest(std::string(fit->name), config_of, limit, fit->most, fit->granularity, watch);
   }
 
   static constexpr std::string_view kSettings[] = {

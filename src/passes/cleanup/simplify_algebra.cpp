@@ -63,7 +63,8 @@ std::optional<float> arithmetic(Op op, float a, float b) {
 
 // The constant that fp32 arithmetic on two constants gives: every device rounds it once, to the same. The gradient of a
 // loss that is a mean over micro-batches or ranks begins with such products.
-std::optional<Value> constant_result(Graph& graph, const Node& node) {
+std::optional<Value> constant_result(Graph& graph, Rewriter& rewriter, NodeId id) {
+  const Node& node = graph.node(id);
   const TensorType type = graph.type(node.outputs[0]);
   if (node.inputs.size() != 2 || type.dtype != DType::fp32) return std::nullopt;
   const std::optional<double> a = constant_behind(graph, node.inputs[0]);
@@ -71,15 +72,18 @@ std::optional<Value> constant_result(Graph& graph, const Node& node) {
   if (!a || !b) return std::nullopt;
   const std::optional<float> result = arithmetic(node.op, static_cast<float>(*a), static_cast<float>(*b));
   if (!result || !std::isfinite(*result)) return std::nullopt;
+  rewriter.insert_before(id);
   return broadcast(graph, constant(graph, *result, type.dtype), type.shape);
 }
 
 // One view in place of two consecutive views of the same op.
-std::optional<Value> folded_views(Graph& graph, const Node& node) {
+std::optional<Value> folded_views(Graph& graph, Rewriter& rewriter, NodeId id) {
+  const Node& node = graph.node(id);
   if (op_class(node.op) != OpClass::view) return std::nullopt;
   const Node& inner = graph.producer_node(node.inputs[0]);
   if (inner.op != node.op) return std::nullopt;
   const Shape shape = graph.type(node.outputs[0]).shape;
+  rewriter.insert_before(id);
   switch (node.op) {
     case Op::reshape: return reshape(graph, inner.inputs[0], shape);
     case Op::broadcast: return broadcast(graph, inner.inputs[0], shape);
@@ -89,12 +93,14 @@ std::optional<Value> folded_views(Graph& graph, const Node& node) {
 }
 
 // A sum or maximum over axes of size 1 is its operand, reshaped.
-std::optional<Value> reduction_of_one(Graph& graph, const Node& node) {
+std::optional<Value> reduction_of_one(Graph& graph, Rewriter& rewriter, NodeId id) {
+  const Node& node = graph.node(id);
   if (op_class(node.op) != OpClass::reduction) return std::nullopt;
   const Shape& shape = graph.type(node.inputs[0]).shape;
   for (const std::int64_t axis : node.attributes.get<std::vector<std::int64_t>>("axes")) {
     if (shape[normalise_axis(axis, shape.rank())] != 1) return std::nullopt;
   }
+  rewriter.insert_before(id);
   return reshape(graph, node.inputs[0], graph.type(node.outputs[0]).shape);
 }
 
@@ -103,10 +109,9 @@ std::optional<Value> simpler(Graph& graph, Rewriter& rewriter, NodeId id) {
   if (node.outputs.size() != 1) return std::nullopt;
   const std::optional<Value> same = equal_operand(graph, node);
   if (same && graph.type(*same) == graph.type(node.outputs[0])) return same;
-  rewriter.insert_before(id);
-  if (const std::optional<Value> value = constant_result(graph, node)) return value;
-  if (const std::optional<Value> view = folded_views(graph, node)) return view;
-  return reduction_of_one(graph, node);
+  if (const std::optional<Value> value = constant_result(graph, rewriter, id)) return value;
+  if (const std::optional<Value> view = folded_views(graph, rewriter, id)) return view;
+  return reduction_of_one(graph, rewriter, id);
 }
 
 bool simplify_once(Graph& graph, Rewriter& rewriter) {

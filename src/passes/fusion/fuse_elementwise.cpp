@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <memory>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -140,9 +138,9 @@ class ElementwiseFuser : NodeFuser {
   }
 
   bool fits(std::span<const NodeId> members) {
-    const Fusion fusion = fuse(graph_, storage_, members);
+    const Fusion fusion = fuse(members);
     if (fusion.inputs.size() + fusion.results.size() > kMostTensors) return false;
-    const auto [known, is_new] = fits_.try_emplace(fusion.body->text);
+    const auto [known, is_new] = fits_.try_emplace(fusion.body.get());
     if (is_new) known->second = has_kernel(fusion);
     return known->second;
   }
@@ -153,7 +151,7 @@ class ElementwiseFuser : NodeFuser {
     if (group.members.size() != 1) return false;
     const Node& node = graph_.node(group.members.front());
     if (op_class(node.op) != OpClass::composite || node.phase != Phase::backward) return false;
-    return fuse(graph_, storage_, group.members).results.size() < node.outputs.size() && fits(group.members);
+    return fuse(group.members).results.size() < node.outputs.size() && fits(group.members);
   }
 
   // The member that names the module of the group and its class in a profile.
@@ -166,8 +164,7 @@ class ElementwiseFuser : NodeFuser {
   }
 
   void replace(const Group& group) {
-    Fusion fusion = fuse(graph_, storage_, group.members);
-    fusion.body = bodies_.try_emplace(fusion.body->text, fusion.body).first->second;
+    const Fusion fusion = fuse(group.members);
     const NodeId led = leader(group);
     Node& made = insert(fusion, group.place, led);
     if (const Op op = graph_.node(led).op; op_class(op) == OpClass::composite) made.origin = op;
@@ -177,8 +174,7 @@ class ElementwiseFuser : NodeFuser {
   std::vector<Group> groups_;
   std::vector<int> group_of_ = std::vector<int>(graph_.node_capacity(), kNoGroup);  // by node
   std::map<Value, NodeId> last_reader_;                                             // by root
-  std::unordered_map<std::string, bool> fits_;                                      // by the text of the body
-  std::unordered_map<std::string, std::shared_ptr<const FusedBody>> bodies_;
+  std::unordered_map<const FusedBody*, bool> fits_;
 };
 
 }  // namespace

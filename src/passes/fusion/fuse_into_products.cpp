@@ -47,7 +47,7 @@ class ProductFuser : NodeFuser {
     if (float8_operands(node.attributes)) return false;  // becomes a product of codes, which has no epilogues
     if (is_read_before(product, epilogue)) return false;
     const std::array members = {begin, epilogue};
-    const Fusion fusion = fuse(graph_, storage_, members, Composites::kept);
+    const Fusion fusion = fuse(members, Composites::kept);
     if (!has_kernel(fusion)) return false;
     Node& made = insert(fusion, epilogue, begin);
     made.origin = Op::matmul;

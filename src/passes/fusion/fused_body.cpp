@@ -1,10 +1,12 @@
 #include "passes/fusion/fused_body.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "ops/node_key.h"
 #include "ops/rule.h"
 
 namespace ridgepoint {
@@ -13,28 +15,56 @@ namespace {
 // Ops that the name of a kernel lists.
 constexpr std::size_t kMostNames = 4;
 
-// Copies the members of a group to a body.
+// Lists what the body of a group copies of the graph, and makes the body. The list is cheap, and equal lists make equal
+// bodies.
 class BodyBuilder {
  public:
   BodyBuilder(const Graph& graph, const Storage& storage, std::span<const NodeId> members, Composites composites)
-      : graph_(graph), storage_(storage), members_(members), composites_(composites) {}
-
-  Fusion build() {
-    body_.name = name();
-    for (const NodeId id : members_) copy(id);
+      : graph_(graph), storage_(storage), members_(members), composites_(composites) {
+    key_ += composites == Composites::kept ? 'k' : 'd';
+    for (const NodeId id : members_) list(id, true);
     for (const NodeId id : members_) {
       for (const Value value : graph_.node(id).outputs) {
         if (!is_read_outside(value)) continue;
-        body_.add_output(std::to_string(fusion_.results.size()), inner_.at(value));
-        fusion_.results.push_back(value);
+        results_.push_back(value);
+        append(find(value));
       }
     }
-    decompose();
-    fusion_.body = std::make_shared<const FusedBody>(std::move(body_));
-    return std::move(fusion_);
+  }
+
+  // All on which the body depends.
+  const std::string& key() const { return key_; }
+  std::vector<Value> inputs() const { return inputs_; }
+  std::vector<Value> results() const { return results_; }
+
+  std::shared_ptr<const FusedBody> build() const {
+    Graph body;
+    body.name = name();
+    std::vector<Value> made;  // by number
+    std::size_t inputs = 0;
+    for (const Item& item : items_) {
+      if (!item.node.valid()) {
+        const Value value = values_[made.size()];
+        made.push_back(input(body, std::to_string(inputs++), graph_.type(value), Role::data));
+        continue;
+      }
+      std::vector<Value> operands;
+      for (const std::uint32_t number : item.operands) operands.push_back(made[number]);
+      const Node& node = copy_node(body, graph_, graph_.node(item.node), operands);
+      made.insert(made.end(), node.outputs.begin(), node.outputs.end());
+    }
+    for (std::size_t i = 0; i < results_.size(); ++i) body.add_output(std::to_string(i), made[find(results_[i])]);
+    decompose(body);
+    return std::make_shared<const FusedBody>(std::move(body));
   }
 
  private:
+  // A node that the body copies, with the numbers of its operands; or an input, without a node.
+  struct Item {
+    NodeId node;
+    std::vector<std::uint32_t> operands;
+  };
+
   std::string name() const {
     std::vector<Op> ops;
     for (const NodeId id : members_) {
@@ -62,47 +92,83 @@ class BodyBuilder {
            std::ranges::any_of(storage_.readers(value), [&](NodeId reader) { return !is_member(reader); });
   }
 
-  void copy(NodeId id) {
+  void list(NodeId id, bool is_member) {
     const Node& node = graph_.node(id);
-    std::vector<Value> operands;
-    for (const Value value : node.inputs) operands.push_back(operand(value));
-    const Node& made = copy_node(body_, graph_, node, operands);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) inner_[node.outputs[i]] = made.outputs[i];
+    Item item{id, {}};
+    for (const Value value : node.inputs) item.operands.push_back(operand(value));
+    key_ += is_member ? 'm' : 'n';
+    append(node.op);
+    append(node.origin.has_value());
+    append(node.origin.value_or(node.op));
+    append(node.body.get());
+    append(node.attributes.items().size());
+    append_attributes(key_, node.attributes);
+    append(item.operands.size());
+    for (const std::uint32_t number : item.operands) append(number);
+    append(node.outputs.size());
+    for (const Value value : node.outputs) add_value(value);
+    items_.push_back(std::move(item));
   }
 
   // Views of the group's values, and what is_repeated() holds for, are copied too; other values become inputs.
-  Value operand(Value value) {
-    if (const auto known = inner_.find(value); known != inner_.end()) return known->second;
+  std::uint32_t operand(Value value) {
+    if (const std::uint32_t known = find(value); known < values_.size()) return known;
     const NodeId root = graph_.producer(storage_.root(value));
     if (is_repeated(graph_.node(root)) || is_member(root)) {
-      copy(graph_.producer(value));
+      list(graph_.producer(value), false);
     } else {
-      inner_[value] = input(body_, std::to_string(fusion_.inputs.size()), graph_.type(value), Role::data);
-      fusion_.inputs.push_back(value);
+      key_ += 'i';
+      add_value(value);
+      items_.push_back({});
+      inputs_.push_back(value);
     }
-    return inner_.at(value);
+    return find(value);
   }
 
-  void decompose() {
-    Rewriter rewriter(body_);
-    for (const NodeId id : nodes_of(body_)) {
-      const Node& node = body_.node(id);
+  // The number of the value; that of the next one where it has none.
+  std::uint32_t find(Value value) const {
+    std::size_t at = values_.size();
+    while (at > 0 && values_[at - 1] != value) --at;
+    return static_cast<std::uint32_t>(at > 0 ? at - 1 : values_.size());
+  }
+
+  void add_value(Value value) {
+    const TensorType& type = graph_.type(value);
+    append(type.dtype);
+    append(type.shape.rank());
+    for (const Dim& dim : type.shape.dims()) {
+      append(dim.size);
+      key_ += dim.label;
+    }
+    values_.push_back(value);
+  }
+
+  template <typename T>
+  void append(T number) {
+    key_.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+
+  void decompose(Graph& body) const {
+    Rewriter rewriter(body);
+    for (const NodeId id : nodes_of(body)) {
+      const Node& node = body.node(id);
       const bool is_kept = composites_ == Composites::kept || op_class(node.op) != OpClass::composite;
       if (is_kept && node.op != Op::fused) continue;
       rewriter.insert_before(id);
-      rewriter.replace(id, decompose_fully(body_, node));
+      rewriter.replace(id, decompose_fully(body, node));
     }
     rewriter.finish();
-    eliminate_dead_code(body_, PassOptions());
+    eliminate_dead_code(body, PassOptions());
   }
 
   const Graph& graph_;
   const Storage& storage_;
   std::span<const NodeId> members_;
   Composites composites_;
-  Graph body_;
-  std::map<Value, Value> inner_;  // values of the graph in the body
-  Fusion fusion_;
+  std::string key_;
+  std::vector<Item> items_;
+  std::vector<Value> values_;  // of the graph, by number
+  std::vector<Value> inputs_, results_;
 };
 
 }  // namespace
@@ -132,7 +198,18 @@ bool is_elementwise_composite(const Node& node) {
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
 
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members, Composites composites) {
-  return BodyBuilder(graph, storage, members, composites).build();
+  const BodyBuilder builder(graph, storage, members, composites);
+  return {builder.inputs(), builder.results(), builder.build()};
+}
+
+Fusion NodeFuser::fuse(std::span<const NodeId> members, Composites composites) {
+  const BodyBuilder builder(graph_, storage_, members, composites);
+  std::shared_ptr<const FusedBody>& body = body_of_[builder.key()];
+  if (body == nullptr) {
+    body = builder.build();
+    body = body_with_text_.try_emplace(body->text, body).first->second;
+  }
+  return {builder.inputs(), builder.results(), body};
 }
 
 bool NodeFuser::has_kernel(const Fusion& fusion) const {

@@ -3,6 +3,9 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/queries.h"
@@ -58,6 +61,8 @@ class NodeFuser {
       : graph_(graph), target_(target), storage_(graph), position_(positions(graph)), rewriter_(graph) {}
 
  protected:
+  // fuse() of the graph. Equal groups, and groups whose bodies have equal texts, share a body.
+  Fusion fuse(std::span<const NodeId> members, Composites composites = Composites::decomposed);
   bool has_kernel(const Fusion& fusion) const;
   // Whether a node before `place` reads the root, directly or through views.
   bool is_read_before(Value root, NodeId place) const;
@@ -75,6 +80,9 @@ class NodeFuser {
 
  private:
   void move_views(Value before, Value after, NodeId place);
+
+  std::unordered_map<std::string, std::shared_ptr<const FusedBody>> body_of_;  // by what it depends on
+  std::unordered_map<std::string_view, std::shared_ptr<const FusedBody>> body_with_text_;
 };
 
 }  // namespace ridgepoint

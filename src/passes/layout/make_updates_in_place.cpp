@@ -7,6 +7,7 @@
 
 #include "ir/rewriter.h"
 #include "ops/layout.h"
+#include "ops/overwrite.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -54,13 +55,10 @@ class UpdatePlacer {
   void copy_values_not_written_in_place() {
     std::vector<bool> is_taken(graph_.value_count());
     std::vector<std::size_t> copied;
+    const std::vector<bool> in_place = are_written_in_place(graph_, updates_, layouts_);
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       const Value value = updates_[i].value;
-      const Node& producer = graph_.producer_node(value);
-      const auto result =
-          static_cast<std::size_t>(std::ranges::find(producer.outputs, value) - producer.outputs.begin());
-      if (launches(producer.op) && !is_taken[value.id] &&
-          can_write_over(producer, result, updates_[i].input, layouts_)) {
+      if (in_place[i] && !is_taken[value.id]) {
         is_taken[value.id] = true;
       } else {
         copied.push_back(i);

@@ -27,7 +27,7 @@ class MatmulOrienter : NodeRewriter {
 
  private:
   bool is_transposed_by_all_readers(Value product) const {
-    const std::vector<NodeId>& readers = readers_.of(product);
+    const std::span<const NodeId> readers = readers_.of(product);
     return !readers_.is_result(product) && !readers.empty() &&
            std::ranges::all_of(readers, [&](NodeId reader) { return swaps_last_axes(graph_.node(reader)); });
   }
@@ -82,7 +82,7 @@ class RotationOrienter : NodeRewriter {
 
   // Empty where readers differ or nothing moves.
   std::optional<Permutation> shared_permutation(const Node& node) const {
-    const std::vector<NodeId>& readers = readers_.of(node.outputs[0]);
+    const std::span<const NodeId> readers = readers_.of(node.outputs[0]);
     if (readers.empty() || readers_.is_result(node.outputs[0])) return std::nullopt;
     const std::optional<Permutation> shared = leading_permutation(graph_.node(readers.front()));
     if (!shared || is_identity(*shared)) return std::nullopt;

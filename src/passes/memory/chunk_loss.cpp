@@ -369,7 +369,7 @@ class LossChunker {
     const auto is_cast = [&](NodeId id) {
       return graph_.node(id).op == Op::cast && graph_.type(graph_.node(id).outputs[0]).dtype == wide;
     };
-    const std::vector<NodeId>& readers = readers_.of(before);
+    const std::span<const NodeId> readers = readers_.of(before);
     const bool rounds = rounds_ && std::ranges::all_of(readers, [&](NodeId id) {
                           return is_read_by_optimizers(graph_.node(id).outputs[0]);
                         });

@@ -97,7 +97,7 @@ class LogitsKeeper : NodeRewriter {
  private:
   // Whether casts to `low` are all that reads the value.
   bool is_cast_to(Value value, DType low) const {
-    const std::vector<NodeId>& readers = readers_.of(value);
+    const std::span<const NodeId> readers = readers_.of(value);
     return !readers.empty() && !readers_.is_result(value) && std::ranges::all_of(readers, [&](NodeId id) {
       const Node& reader = graph_.node(id);
       return reader.op == Op::cast && graph_.type(reader.outputs[0]).dtype == low;

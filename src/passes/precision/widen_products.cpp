@@ -24,7 +24,7 @@ class ProductWidener : NodeRewriter {
  private:
   // Whether casts to `wide` are all that reads the value, directly or through views.
   bool is_only_cast(Value value, DType wide) const {
-    const std::vector<NodeId>& readers = readers_.of(value);
+    const std::span<const NodeId> readers = readers_.of(value);
     if (readers_.is_result(value) || readers.empty()) return false;
     return std::ranges::all_of(readers, [&](NodeId id) {
       const Node& reader = graph_.node(id);

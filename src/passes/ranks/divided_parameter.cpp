@@ -12,7 +12,7 @@ bool is_output(const Graph& graph, Value value) {
   return std::ranges::find(graph.outputs(), value, &Output::value) != graph.outputs().end();
 }
 
-std::optional<DType> low_type_of(const Graph& graph, const std::vector<NodeId>& readers) {
+std::optional<DType> low_type_of(const Graph& graph, std::span<const NodeId> readers) {
   std::optional<DType> low;
   for (const NodeId reader : readers) {
     const Node& node = graph.node(reader);
@@ -48,7 +48,7 @@ void store_flat(Graph& graph, Value input, std::int64_t elements) {
 }
 
 void divide_parameter(Graph& graph, Value parameter, const ParallelOptions& parallel, std::int64_t vector,
-                      const std::vector<NodeId>& readers) {
+                      std::span<const NodeId> readers) {
   const GraphSettings settings(graph);
   const TensorType type = graph.type(parameter);
   const NodeId id = graph.producer(parameter);

@@ -18,7 +18,7 @@ inline constexpr std::int64_t kPartElements = 8;
 bool is_output(const Graph& graph, Value value);
 
 // The 16-bit type to which all of these nodes cast; empty if one does anything else.
-std::optional<DType> low_type_of(const Graph& graph, const std::vector<NodeId>& readers);
+std::optional<DType> low_type_of(const Graph& graph, std::span<const NodeId> readers);
 
 // Whether there is a whole vector for each rank.
 constexpr bool may_divide(std::int64_t elements, std::int64_t ranks, std::int64_t vector) {
@@ -40,6 +40,6 @@ void store_flat(Graph& graph, Value input, std::int64_t elements);
 // Makes the input store this rank's part of its elements, in whole vectors. `readers` read a gather of all parts
 // instead, which stands directly after the input.
 void divide_parameter(Graph& graph, Value parameter, const ParallelOptions& parallel, std::int64_t vector,
-                      const std::vector<NodeId>& readers);
+                      std::span<const NodeId> readers);
 
 }  // namespace ridgepoint

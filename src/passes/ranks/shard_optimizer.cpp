@@ -195,8 +195,8 @@ class OptimizerSharder {
   }
 
   std::vector<NodeId> other_readers(Value parameter, NodeId optimizer) const {
-    std::vector<NodeId> others = readers_.of(parameter);
-    std::erase(others, optimizer);
+    std::vector<NodeId> others;
+    std::ranges::remove_copy(readers_.of(parameter), std::back_inserter(others), optimizer);
     return others;
   }
 

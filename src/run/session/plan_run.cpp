@@ -96,6 +96,87 @@ std::size_t peak_without_chunks(RunConfig config, const ParallelOptions& paralle
       .use.peak_allocated_bytes;
 }
 
+// The search for the largest size from 1 to `last` that fits.
+class SizeSearch {
+ public:
+  explicit SizeSearch(std::int64_t last) : last_(last) {}
+
+  // The largest that is known to fit, or 0.
+  std::int64_t largest() const { return low_.size; }
+
+  // The size to try; empty where the largest is known.
+  std::optional<std::int64_t> next() {
+    if (high_ ? high_->size - low_.size <= 1 : low_.size == last_) return std::nullopt;
+    if (low_.size == 0 && !high_) return 1;
+    if (high_) return next_between(*high_);
+    const std::optional<double> guess = crossing(before_, low_);
+    if (!guess) return low_.size < last_ / kBlindGrowth ? kBlindGrowth * low_.size : last_;
+    const auto size = static_cast<double>(low_.size);
+    // Small steps double, so that they end where shares mislead.
+    small_steps_ = *guess - size < size / kSmallPart ? std::min(small_steps_ + 1, kMostSmallSteps) : 0;
+    const std::int64_t least_step = std::int64_t{1} << std::max(small_steps_ - 1, 0);
+    if (least_step >= last_ - low_.size) return last_;
+    const double step = std::clamp(*guess - size, static_cast<double>(least_step), kMostGrowth * size);
+    return step < static_cast<double>(last_ - low_.size) ? low_.size + static_cast<std::int64_t>(step) : last_;
+  }
+
+  void add(std::int64_t size, const Fit& fit) {
+    if (!fit.fits) {
+      high_ = {size, fit.share};
+      return;
+    }
+    // Two sizes beside each other say little of the growth.
+    if (before_.size == 0 || size - low_.size > low_.size / kSmallPart) before_ = low_;
+    low_ = {size, fit.share};
+  }
+
+ private:
+  struct Point {
+    std::int64_t size = 0;
+    double share = 0;
+  };
+  static constexpr std::int64_t kBlindGrowth = 4;
+  static constexpr double kMostGrowth = 64;
+  static constexpr std::int64_t kSmallPart = 8;  // of a size
+  static constexpr int kMostSmallSteps = 40;
+  static constexpr int kMostSlowTries = 2;
+
+  // Memory that grows as a square lies below the line through a size that fits and one that does not, and above the
+  // line through two that fit, so that these take turns.
+  std::int64_t next_between(const Point& high) {
+    const std::int64_t width = high.size - low_.size;
+    const std::optional<double> outer = is_inner_ ? crossing(before_, low_) : std::nullopt;
+    const std::optional<double> guess = outer ? outer : crossing(low_, high);
+    is_inner_ = !is_inner_;
+    if (!guess || !is_shrinking(width)) return low_.size + width / 2;
+    const auto least = static_cast<double>(low_.size + 1);
+    return static_cast<std::int64_t>(std::clamp(*guess, least, static_cast<double>(high.size - 1)));
+  }
+
+  // Where the line through two sizes says that the memory is full.
+  static std::optional<double> crossing(const Point& a, const Point& b) {
+    if (a.share <= 0 || b.share <= a.share) return std::nullopt;
+    return static_cast<double>(a.size) + (1 - a.share) * static_cast<double>(b.size - a.size) / (b.share - a.share);
+  }
+
+  // Whether the last tries have halved what is left.
+  bool is_shrinking(std::int64_t width) {
+    const bool is_half = width_ == 0 || width <= width_ / 2;
+    if (!is_half && ++slow_tries_ < kMostSlowTries) return true;
+    width_ = width;
+    slow_tries_ = 0;
+    return is_half;
+  }
+
+  std::int64_t last_;
+  Point low_, before_;         // the two largest that fit
+  std::optional<Point> high_;  // the smallest that does not
+  int small_steps_ = 0;        // one after another, while all sizes fit
+  bool is_inner_ = false;      // whether the last guess lay on the line to the size that does not fit
+  std::int64_t width_ = 0;     // between the sizes that fit and those that do not
+  int slow_tries_ = 0;
+};
+
 }  // namespace
 
 std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch) {
@@ -120,10 +201,13 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
 }
 
 std::optional<Record> plan_largest(const std::string& size, const std::function<RunConfig(std::int64_t)>& config_of,
-                                   const MemoryLimit& limit, std::int64_t most, const StepWatcher& watch) {
+                                   const MemoryLimit& limit, std::int64_t most, std::int64_t granularity,
+                                   const StepWatcher& watch) {
   std::int64_t largest = 0;
-  std::optional<Record> search = record_run(describe_run(config_of(1), Experiment::plan),
-                                            [&](Record&) { largest = largest_size(config_of, limit, most, watch); });
+  std::optional<Record> search = record_run(describe_run(config_of(1), Experiment::plan), [&](Record&) {
+    largest = largest_size(config_of, limit, most, granularity, watch);
+    if (largest == 0 && granularity > 1) largest = largest_size(config_of, limit, granularity - 1, 1, watch);
+  });
   if (!search || search->status != RunStatus::ok) return search;
   std::optional<Record> record = plan_run(config_of(std::max<std::int64_t>(largest, 1)), limit, watch);
   if (record && record->plan && largest > 0) record->plan->fitted = size;
@@ -134,31 +218,26 @@ std::optional<Record> plan_largest(const std::string& size, const std::function<
 }
 
 std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
-                          std::int64_t most, const StepWatcher& watch) {
+                          std::int64_t most, std::int64_t granularity, const StepWatcher& watch) {
   if (!limit.capacity_bytes)
     throw Error("the largest that fits needs a memory to fit in; name a card or a limit", ErrorKind::usage);
-  const auto fits_at = [&](std::int64_t size) {
+  const auto fits_at = [&](std::int64_t size) -> Fit {
     const RunConfig config = config_of(size);
     Record record = describe_run(config, Experiment::plan);
-    return *predict(config, limit, watch, record).fits;
+    const Prediction prediction = predict(config, limit, watch, record);
+    const bool grows_steadily = config.plan_as == PlanAs::ridgepoint && record.allocator == AllocatorKind::arena;
+    if (!grows_steadily) return *prediction.fits;
+    const auto reserved_bytes = static_cast<double>(prediction.forecast.use.peak_reserved_bytes);
+    return {*prediction.fits, reserved_bytes / static_cast<double>(limit.bytes())};
   };
-  return largest_that_fits(fits_at, 1, most);
+  return largest_that_fits(fits_at, granularity, most);
 }
 
-std::int64_t largest_that_fits(const std::function<bool(std::int64_t)>& fits, std::int64_t granularity,
+std::int64_t largest_that_fits(const std::function<Fit(std::int64_t)>& fits, std::int64_t granularity,
                                std::int64_t most) {
-  const std::int64_t last = most / granularity;  // sizes are counted in multiples
-  std::int64_t low = 0;
-  std::int64_t high = std::min<std::int64_t>(1, last);
-  while (low < last && fits(high * granularity)) {
-    low = high;
-    high = high < last / 4 ? 4 * high : last;
-  }
-  while (high - low > 1) {
-    const std::int64_t middle = low + (high - low) / 2;
-    (fits(middle * granularity) ? low : high) = middle;
-  }
-  return low * granularity;
+  SizeSearch search(most / granularity);
+  while (const std::optional<std::int64_t> size = search.next()) search.add(*size, fits(*size * granularity));
+  return search.largest() * granularity;
 }
 
 }  // namespace ridgepoint

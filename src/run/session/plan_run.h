@@ -18,19 +18,30 @@ namespace ridgepoint {
 // watcher stopped it.
 std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch = {});
 
-// The same for the largest value from 1 to `most` of `size` that fits; for 1, without `fitted`, if that does not fit.
+// The same for the largest multiple of `granularity` up to `most` of `size` that fits; where none does, for the largest
+// value below them that fits; for 1, without `fitted`, if that does not fit.
 std::optional<Record> plan_largest(const std::string& size, const std::function<RunConfig(std::int64_t)>& config_of,
-                                   const MemoryLimit& limit, std::int64_t most, const StepWatcher& watch = {});
+                                   const MemoryLimit& limit, std::int64_t most, std::int64_t granularity = 1,
+                                   const StepWatcher& watch = {});
 
-// The largest value from 1 to `most` for which the configuration fits, by largest_that_fits(); 0 if 1 does not fit.
-// Throws Error, also (usage) without a capacity.
+// The largest multiple of `granularity` up to `most` for which the configuration fits, by largest_that_fits(); 0 if
+// none does. Throws Error, also (usage) without a capacity. The caching allocator's free blocks grow in leaps, so that
+// only a plan in an arena says where to look.
 std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
-                          std::int64_t most, const StepWatcher& watch = {});
+                          std::int64_t most, std::int64_t granularity = 1, const StepWatcher& watch = {});
 
-// The largest multiple of `granularity` up to `most` for which `fits` holds, 0 if there is none: four times as
-// large until it does not fit, then bisected. The last call of `fits` that holds is that of the result, and the last
-// that does not is that of the next multiple. If memory does not grow steadily, a larger multiple may still fit.
-std::int64_t largest_that_fits(const std::function<bool(std::int64_t)>& fits, std::int64_t granularity,
+// Whether a size fits.
+struct Fit {
+  Fit(bool size_fits, double share_of_memory = 0) : fits(size_fits), share(share_of_memory) {}  // NOLINT: true is a Fit
+  bool fits;
+  double share;  // of the memory, that the size needs: above 1 where it does not fit; 0: not known
+};
+
+// The largest multiple of `granularity` up to `most` for which `fits` holds, 0 if there is none. Where shares are not
+// known: four times as large until it does not fit, then bisected. Where they are, they say where to look, as if memory
+// grew in proportion. The last call of `fits` that holds is that of the result, and the last that does not is that of
+// the next multiple. If memory does not grow steadily, a larger multiple may still fit.
+std::int64_t largest_that_fits(const std::function<Fit(std::int64_t)>& fits, std::int64_t granularity,
                                std::int64_t most);
 
 }  // namespace ridgepoint

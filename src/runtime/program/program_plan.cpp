@@ -1,7 +1,10 @@
 #include "runtime/program/program_state.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <ranges>
+#include <unordered_map>
 #include <vector>
 #include "compile/compile.h"
 #include "core/first_call_clock.h"
@@ -20,11 +23,46 @@ OperandLayout operand_layout(const Device& device, const Graph& graph, const Nod
   return is_collective ? OperandLayout::dense : device.operand_layout(graph, node, index);
 }
 
+// The answers of a device about fused nodes, which depend on their bodies alone. Passes ask about the nodes of each
+// layer, whose bodies are the same.
+class KnownBodies {
+ public:
+  // The index of an operand, or one of these.
+  static constexpr int kHasKernel = -1, kWritesStrided = -2;
+
+  template <typename Ask>
+  auto answer(const Node& node, int question, const Ask& ask) {
+    using Answer = decltype(ask());
+    if (node.body == nullptr) return ask();
+    std::map<int, int>& known = known_[node.body];
+    const auto found = known.find(question);
+    if (found != known.end()) return static_cast<Answer>(found->second);
+    const Answer asked = ask();
+    known.emplace(question, static_cast<int>(asked));
+    return asked;
+  }
+
+ private:
+  std::unordered_map<std::shared_ptr<const FusedBody>, std::map<int, int>> known_;
+};
+
 PassTarget target_of(const Device& device) {
-  return {.has_kernel = [&](const Graph& graph, const Node& node) { return device.has_kernel(graph, node); },
-          .operand_layout = [&](const Graph& graph, const Node& node,
-                                int i) { return operand_layout(device, graph, node, i); },
-          .writes_strided = [&](const Graph& graph, const Node& node) { return device.writes_strided(graph, node); }};
+  const auto known = std::make_shared<KnownBodies>();
+  const auto answer = [known](const Node& node, int question, const auto& ask) {
+    return known->answer(node, question, ask);
+  };
+  return {.has_kernel =
+              [&device, answer](const Graph& graph, const Node& node) {
+                return answer(node, KnownBodies::kHasKernel, [&] { return device.has_kernel(graph, node); });
+              },
+          .operand_layout =
+              [&device, answer](const Graph& graph, const Node& node, int i) {
+                return answer(node, i, [&] { return operand_layout(device, graph, node, i); });
+              },
+          .writes_strided =
+              [&device, answer](const Graph& graph, const Node& node) {
+                return answer(node, KnownBodies::kWritesStrided, [&] { return device.writes_strided(graph, node); });
+              }};
 }
 
 Graph compiled(Graph graph, const Device& device, const ProgramOptions& options) {

@@ -166,6 +166,27 @@ TEST(PlanCommand, plans_for_the_threads_that_it_names) {
   EXPECT_LT(planned[0], planned[1]) << "each thread has a workspace";
 }
 
+TEST(PlanCommand, fits_the_largest_multiple_of_128_tokens_beside_the_memory_that_stays_free) {
+  std::vector<std::int64_t> contexts;
+  for (const char* kept : {"1GiB", "8GiB"}) {
+    const std::vector<std::string> words = {"--model", "medium",  "--card",      "a10",         "--compile",
+                                            "full",    "--dtype", "bf16",        "--attention", "flash",
+                                            "--batch", "1",       "--keep-free", kept};
+    const auto planned = [&](const std::string& option, const std::string& value) {
+      std::vector<std::string> all = words;
+      all.insert(all.end(), {option, value});
+      return rows_of(all)[0];
+    };
+    const nlohmann::json fitted = planned("--fit", "context");
+    EXPECT_EQ(fitted["fitted"], "context");
+    EXPECT_GE(fitted["room_bytes"].get<std::int64_t>(), 0);
+    contexts.push_back(fitted["context"].get<std::int64_t>());
+    EXPECT_EQ(contexts.back() % 128, 0);
+    EXPECT_EQ(planned("--context", std::to_string(contexts.back() + 128))["fits"], false);
+  }
+  EXPECT_GT(contexts[0], contexts[1]);
+}
+
 TEST(PlanCommand, says_that_not_even_the_smallest_fits) {
   const nlohmann::json rows = rows_of({"--model", "xl", "--memory-limit", "1GiB", "--fit", "context"});
   EXPECT_EQ(rows[0]["fits"], false);

@@ -353,6 +353,27 @@ TEST(LargestSizeOf, is_bounded_and_may_be_nothing) {
   EXPECT_THROW(largest_size(config_of, {}, 100), Error);
 }
 
+TEST(LargestSizeOf, is_a_multiple_where_one_fits_and_any_size_below_them) {
+  const auto config_of = [](std::int64_t context) {
+    TransformerConfig model = kPlanned;
+    model.context = context;
+    return run_of(model, 2, {.mode = Mode::step, .level = Compile::full});
+  };
+  for (const std::int64_t capacity : {std::int64_t{3} << 20, std::int64_t{7} << 20, std::int64_t{40} << 20}) {
+    const MemoryLimit limit{.capacity_bytes = capacity};
+    const std::int64_t any = largest_size(config_of, limit, 1 << 16);
+    const std::int64_t multiple = any / 128 * 128;
+    EXPECT_EQ(largest_size(config_of, limit, 1 << 16, 128), multiple);
+    const std::optional<Record> planned = plan_largest("context", config_of, limit, 1 << 16, 128);
+    EXPECT_EQ(planned->context, multiple > 0 ? multiple : any);
+    EXPECT_EQ(planned->plan->fitted, "context");
+    EXPECT_EQ(planned->plan->fits, true);
+  }
+  const std::optional<Record> none = plan_largest("context", config_of, {.capacity_bytes = 1000}, 1 << 16, 128);
+  EXPECT_EQ(none->context, 1);
+  EXPECT_EQ(none->plan->fitted, std::nullopt);
+}
+
 constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t search(std::int64_t threshold, std::int64_t granularity, std::int64_t most) {
@@ -390,6 +411,59 @@ TEST(LargestThatFits, tries_no_size_twice_and_ends_beside_its_result) {
   EXPECT_EQ(largest, 20);
   EXPECT_EQ(last_fit, 20);
   EXPECT_EQ(last_failure, 22);
+}
+
+// Bytes of a size, and the sizes that a search for the largest below 1 looks at.
+struct Growth {
+  std::string_view name;
+  double (*share)(double size);
+};
+
+class LargestByShares : public ::testing::TestWithParam<Growth> {};
+
+TEST_P(LargestByShares, is_the_last_that_fits_and_takes_few_tries) {
+  for (const double full : {1.5, 7.0, 100.0, 1234.5, 70000.0, 1e6}) {
+    const auto share_at = [&](double size) { return GetParam().share(size) / GetParam().share(full); };
+    std::vector<std::int64_t> tried;
+    const std::int64_t largest = largest_that_fits(
+        [&](std::int64_t size) {
+          tried.push_back(size);
+          const double share = share_at(static_cast<double>(size));
+          return Fit(share <= 1, share);
+        },
+        1, 1 << 22);
+    EXPECT_EQ(largest, static_cast<std::int64_t>(full));
+    EXPECT_LE(tried.size(), 16U) << full;
+    std::ranges::sort(tried);
+    EXPECT_TRUE(std::ranges::adjacent_find(tried) == tried.end()) << full;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Growths, LargestByShares,
+    ::testing::Values(Growth{"proportional", [](double size) { return 5 + size; }},
+                      Growth{"quadratic", [](double size) { return 1000 + 10 * size + size * size; }},
+                      Growth{"slower", [](double size) { return 3 + size + 400 * std::min(size, 50.0); }},
+                      Growth{"in_steps", [](double size) { return 100 + size + 20 * std::floor(size / 13); }}),
+    [](const auto& growth) { return std::string(growth.param.name); });
+
+TEST(LargestThatFits, looks_where_shares_say_before_it_bisects) {
+  std::vector<std::int64_t> tried;
+  largest_that_fits(
+      [&](std::int64_t size) {
+        tried.push_back(size);
+        return Fit(size <= 205, (100 + static_cast<double>(size)) / 305);
+      },
+      1, 1 << 20);
+  EXPECT_EQ(tried, (std::vector<std::int64_t>{1, 4, 205, 206}));
+}
+
+TEST(LargestThatFits, ends_where_shares_mislead) {
+  // A size that fits says that the memory is nearly full, and one that does not that it nearly fits.
+  for (std::int64_t threshold = 1; threshold < 300; threshold += 7) {
+    const auto fits = [&](std::int64_t size) { return Fit(size <= threshold, size <= threshold ? 0.999 : 1.001); };
+    EXPECT_EQ(largest_that_fits(fits, 1, 1 << 20), threshold);
+  }
 }
 
 }  // namespace
