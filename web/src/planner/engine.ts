@@ -1,8 +1,14 @@
 // The side of the page: sends command lines to the worker, one at a time, and drops those that nobody waits for any more.
 import type { Reply, Request } from "./worker";
 
-function contentOf(id: string): string {
+export function contentOf(id: string): string {
   return document.getElementById(id)!.textContent!;
+}
+
+function bytesOf(base64: string): ArrayBuffer {
+  const letters = atob(base64), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; ++i) bytes[i] = letters.charCodeAt(i);
+  return bytes.buffer;
 }
 
 type Task = Omit<Request, "id">;
@@ -10,17 +16,21 @@ type Task = Omit<Request, "id">;
 export class Engine {
   private worker = this.started();
   private last = 0;
+  private hasAnswered = false;
   private waiting: { task: Task; done: (reply: Reply) => void; isWanted: () => boolean }[] = [];
   private running: { id: number; done: (reply: Reply) => void } | null = null;
 
   private started(): Worker {
     const worker = new Worker(URL.createObjectURL(new Blob([contentOf("ridgepoint-worker")], { type: "text/javascript" })));
-    const packed = Uint8Array.from(atob(contentOf("ridgepoint-wasm")), (letter) => letter.charCodeAt(0)).buffer;
+    const packed = bytesOf(contentOf("ridgepoint-wasm"));
     worker.postMessage(packed, [packed]);
-    worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => this.finish(data));
+    worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
+      this.hasAnswered = true;
+      this.finish(data);
+    });
     worker.addEventListener("error", (event) => {
       event.preventDefault();
-      this.restart(`The planner stopped: ${event.message}`);
+      this.restart(this.hasAnswered ? `The planner stopped: ${event.message}` : `The planner did not start: ${event.message}. It needs a browser of 2023 or newer.`);
     });
     return worker;
   }
