@@ -55,8 +55,8 @@ def card(name):
 
 # Of c10/core/DeviceType.h.
 CPU, CUDA, META = 0, 1, 14
-# Places among the virtual functions of c10/core/impl/DeviceGuardImplInterface.h; the second ones return a type, a device
-# or a stream.
+# Places among the virtual functions of c10/core/impl/DeviceGuardImplInterface.h; the second ones return a type, a
+# device or a stream.
 GET_DEVICE = 2
 RETURN_PLACES = (0, 1, 2, 5, 6, 7, 8, 9)
 # Machine code by the name of the processor: returns 1 and 0 in two registers. Read as a Stream, that is the default

@@ -21,8 +21,8 @@ def remark_on(version):
     """A sentence where this version of PyTorch was not tried, otherwise None."""
     if ".".join(map(str, release(version))) in TRIED:
         return None
-    return (f"PyTorch {version} was not tried; {', '.join(TRIED[:-1])} and {TRIED[-1]} were. What its kernels allocate may differ from "
-            "the estimate")
+    return (f"PyTorch {version} was not tried; {', '.join(TRIED[:-1])} and {TRIED[-1]} were. What its kernels allocate "
+            "may differ from the estimate")
 
 
 def require_torch():
