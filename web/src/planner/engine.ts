@@ -17,6 +17,7 @@ export class Engine {
   private worker = this.started();
   private last = 0;
   private hasAnswered = false;
+  private failure: string | null = null;  // why the program does not start, in this browser
   private waiting: { task: Task; done: (reply: Reply) => void; isWanted: () => boolean }[] = [];
   private running: { id: number; done: (reply: Reply) => void } | null = null;
 
@@ -30,15 +31,15 @@ export class Engine {
     });
     worker.addEventListener("error", (event) => {
       event.preventDefault();
-      this.restart(this.hasAnswered ? `The planner stopped: ${event.message}` : `The planner did not start: ${event.message}. It needs a browser of 2023 or newer.`);
+      worker.terminate();
+      if (this.hasAnswered) this.worker = this.started();  // what has failed in the middle is in no state to go on
+      else this.failure = `The planner did not start: ${event.message}. It needs a browser of 2023 or newer.`;
+      this.fail(this.failure ?? `The planner stopped: ${event.message}`);
     });
     return worker;
   }
 
-  // A program that has failed in the middle is in no state to go on.
-  private restart(message: string): void {
-    this.worker.terminate();
-    this.worker = this.started();
+  private fail(message: string): void {
     if (this.running !== null) this.finish({ id: this.running.id, code: -1, output: "", messages: message, timeline: null });
   }
 
@@ -56,7 +57,8 @@ export class Engine {
     if (task === undefined) return;
     if (!task.isWanted()) return this.next();
     this.running = { id: ++this.last, done: task.done };
-    this.worker.postMessage({ ...task.task, id: this.last });
+    if (this.failure !== null) this.fail(this.failure);
+    else this.worker.postMessage({ ...task.task, id: this.last });
   }
 
   run(task: Task, isWanted: () => boolean = () => true): Promise<Reply> {
