@@ -50,6 +50,8 @@ target_link_options(ridgepoint_planner PRIVATE ${wasm_options} -O2
   -sMODULARIZE -sEXPORT_NAME=createPlanner -sENVIRONMENT=worker -sINITIAL_MEMORY=64MB -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=2GB
   -sTOTAL_STACK=16MB -sEXPORTED_RUNTIME_METHODS=FS -sFORCE_FILESYSTEM -sINVOKE_RUN=0 -sEXIT_RUNTIME=0)
 ridgepoint_compile_together(ridgepoint_planner ${planner_sources})
+# A definition of memcpy() must not become a call of memcpy().
+set_source_files_properties(src/web/memory.cpp PROPERTIES COMPILE_OPTIONS "-O2;-fno-builtin;-mbulk-memory")
 ridgepoint_add_build_info(ridgepoint_planner)
 ridgepoint_embed(ridgepoint_planner catalogue_files ${CMAKE_SOURCE_DIR}/data/models/catalogue.jsonl)
 ridgepoint_add_kernels(ridgepoint_planner)

@@ -7,6 +7,7 @@ import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { fileURLToPath } from "node:url";
+import { startedProgram } from "./program.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const target = join(here, "page.html");
@@ -26,7 +27,7 @@ async function page(folder, style_entry, more = {}) {
   const style = await bundle({ entryPoints: [style_entry] });
   if ([script, ...Object.values(more)].some((text) => /<\/script|<!--/i.test(text)) || /<\/style/i.test(style)) throw new Error("the bundle would end its own element");
   const parts = { script, style, script_hash: hash(script), style_hash: hash(style), ...more };
-  return readFileSync(join(here, folder, "template.html"), "utf8").replace(/@(script|style|script_hash|style_hash|worker|wasm)@/g, (whole, name) => parts[name] ?? whole);
+  return readFileSync(join(here, folder, "template.html"), "utf8").replace(/@(script|style|script_hash|style_hash|commands|worker|wasm)@/g, (whole, name) => parts[name] ?? whole);
 }
 const report = () => page("src", "src/style.css");
 
@@ -34,7 +35,10 @@ async function planner(folder) {
   const program = readFileSync(join(folder, "ridgepoint_planner.js"), "utf8");
   const worker = await bundle({ entryPoints: ["src/planner/worker_main.ts"], format: "iife" });
   const wasm = gzipSync(readFileSync(join(folder, "ridgepoint_planner.wasm")), { level: 9 }).toString("base64");
-  return page("src/planner", "src/planner/planner.css", { worker: `${program}\n${worker}`, wasm });
+  const run = await startedProgram(folder);
+  const all = JSON.parse(run(["completion", "json"]).output).commands;
+  const commands = JSON.stringify(all.filter(({ name }) => ["plan", "memory"].includes(name))).replaceAll("<", "\\u003c");
+  return page("src/planner", "src/planner/planner.css", { commands, worker: `${program}\n${worker}`, wasm });
 }
 
 const [mode, folder] = process.argv.slice(2);

@@ -101,7 +101,13 @@ class _Command:
                     made.append(stack.enter_context(tempfile.TemporaryDirectory()))
                 return made[0]
 
-            exit_code, text = run(self.words(arguments, settings, folder), progress)
+            words = self.words(arguments, settings, folder)
+            try:
+                exit_code, text = run(words, progress)
+            except BaseException as stop:  # Ctrl-C, for one
+                if hasattr(stop, "printed"):
+                    stop.rows = Records(json.loads(stop.printed or "[]"))
+                raise
         return Records(json.loads(text) if text else [], exit_code)
 
     def parameters(self):

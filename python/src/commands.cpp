@@ -57,8 +57,11 @@ class Signals {
     stops_ = true;
   }
 
-  void raise_kept() {
-    if (raised_) throw std::move(*raised_);
+  // With what was printed until then: the rows that were finished.
+  void raise_kept(const std::string& output) {
+    if (!raised_) return;
+    raised_->value().attr("printed") = output;
+    throw std::move(*raised_);
   }
 
  private:
@@ -90,7 +93,7 @@ py::tuple run_command(const std::vector<std::string>& words, const py::object& p
     const py::gil_scoped_release released;
     end = cli::run_within(host, words);
   }
-  signals.raise_kept();
+  signals.raise_kept(host.output);
   return py::make_tuple(end.exit_code, end.problem, host.output, host.messages);
 }
 

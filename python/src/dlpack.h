@@ -10,6 +10,7 @@ inline constexpr const char* kUsedCapsule = "used_dltensor";
 
 // Types of devices.
 inline constexpr std::int32_t kCpu = 1;
+inline constexpr std::int32_t kCuda = 2;
 inline constexpr std::int32_t kCudaHost = 3;
 // Codes of types of elements.
 inline constexpr std::uint8_t kInt = 0;

@@ -92,6 +92,14 @@ GivenTensor given_by_dlpack(const std::string& name, const py::handle& value) {
     if (self->deleter != nullptr) self->deleter(self);
   });
   const dlpack::Tensor& tensor = managed->tensor;
+  // Captured runs repeat launches with the addresses of the program's own buffers, and the order of its stream with
+  // that of another library's is not known.
+  if (tensor.device.type == dlpack::kCuda) {
+    refuse(
+        fmt::format("input '{}' is in the memory of GPU {}, and a program reads that of the host or its own; give "
+                    "tensor.cpu()",
+                    name, tensor.device.id));
+  }
   if (tensor.device.type != dlpack::kCpu && tensor.device.type != dlpack::kCudaHost)
     refuse(fmt::format("input '{}' is in the memory of a device; give a tensor of the host (tensor.cpu())", name));
   if (!is_dense(tensor))

@@ -1,5 +1,6 @@
 """Graphs: built, compiled and run on arrays."""
 
+import ctypes
 import gc
 import threading
 import time
@@ -28,6 +29,31 @@ def linear():
     w = graph.parameter("w", "fp32", [8, 2])
     graph.output("y", graph.softmax(x @ w))
     return graph
+
+
+class DeviceTensor:
+    """A tensor of fp32 as a library gives it by DLPack (python/src/dlpack.h), at an address that nobody may read."""
+
+    class Managed(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("rank", ctypes.c_int32),
+                    ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                    ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p),
+                    ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+    def __init__(self, shape, kind):
+        self.released = 0
+        self.sizes = (ctypes.c_int64 * len(shape))(*shape)
+        self.deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: self.release())
+        self.managed = self.Managed(data=16, device=(kind, 1), rank=len(shape), code=2, bits=32, lanes=1,
+                                    shape=self.sizes, deleter=ctypes.cast(self.deleter, ctypes.c_void_p))
+
+    def release(self):
+        self.released += 1
+
+    def __dlpack__(self, stream=None):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.managed), b"dltensor", None)
 
 
 class Building(unittest.TestCase):
@@ -64,6 +90,12 @@ class Building(unittest.TestCase):
             graph.exp(3)
         with self.assertRaisesRegex(ridgepoint.UsageError, "is not a tensor of this graph"):
             ridgepoint.Graph().exp(x)
+        with self.assertRaisesRegex(ridgepoint.UsageError, "softmax has no attribute 'axis'; it has plain"):
+            graph.softmax(x, axis=1)
+        with self.assertRaisesRegex(ridgepoint.UsageError, "attribute 'cap' of soft_cap must be a real number"):
+            graph.soft_cap(x, cap=30)
+        with self.assertRaisesRegex(ridgepoint.UsageError, "exp has no attribute 'scale'; it has none"):
+            ridgepoint.Graph(TEXT.replace("exp(%0)", "exp(%0) {scale=2.0}"))
         with self.assertRaisesRegex(ridgepoint.Error, "fp23"):
             graph.input("y", "fp23", [1])
         with self.assertRaisesRegex(ridgepoint.Error, "line 1"):
@@ -150,6 +182,28 @@ class Runs(unittest.TestCase):
         del held
         gc.collect()
         self.assertIsNone(gone())
+
+    def test_refuse_tensors_of_a_gpu(self):
+        """A tensor as a library with CUDA gives it: its memory is not read, and is released."""
+        program = ridgepoint.Graph(TEXT).compile()
+        for kind, where in ((2, "memory of GPU 1, and a program reads"), (10, "memory of a device; give")):
+            tensor = DeviceTensor((2, 3), kind)
+            with self.assertRaisesRegex(ridgepoint.UsageError, f"input 'x' is in the {where}.*tensor.cpu"):
+                program(x=tensor)
+            self.assertEqual(tensor.released, 1)
+        np.testing.assert_allclose(program(x=np.zeros((2, 3), np.float32))["y"], 1)  # it stays usable
+
+    def test_on_card_refuse_its_tensors(self):
+        try:
+            import torch
+            tensor = torch.zeros(2, 3, device="cuda")
+        except Exception:
+            self.skipTest("there is no PyTorch with a GPU")
+        for device in ("cpu", "cuda"):
+            program = ridgepoint.Graph(TEXT).compile(device=device)
+            with self.assertRaisesRegex(ridgepoint.UsageError, "input 'x' is in the memory of GPU 0"):
+                program(x=tensor)
+            np.testing.assert_allclose(program(x=tensor.cpu())["y"], 1)
 
     def test_take_tensors_of_torch(self):
         try:

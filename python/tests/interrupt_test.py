@@ -35,6 +35,15 @@ class Interrupt(unittest.TestCase):
         self.assertEqual((code, output, errors), (0, "interrupted\nok\n", ""))
         self.assertLess(seconds, 5)
 
+    def test_keeps_finished_rows(self):
+        long_sweep = LONG_RUN.replace("steps=1000000", "steps=[1,2,1000000]").replace("context=64", "context=16")
+        script = f"try:\n    {long_sweep}except KeyboardInterrupt as stop:\n" \
+                 "    print(type(stop.rows).__name__, [(row.status, row.steps) for row in stop.rows])\n" \
+                 "try:\n    ridgepoint.bench(modle='tiny')\nexcept ridgepoint.UsageError as error:\n" \
+                 "    print(hasattr(error, 'rows'))\n"
+        code, output, errors, _ = self.interrupt(script, after=2)
+        self.assertEqual((code, output, errors), (0, "Records [('ok', 1), ('ok', 2)]\nFalse\n", ""))
+
     def test_ends_a_script(self):
         code, _, errors, _ = self.interrupt(LONG_RUN)
         self.assertEqual(code, -signal.SIGINT)

@@ -7,9 +7,6 @@
 namespace ridgepoint {
 namespace {
 
-constexpr std::string_view kParts = "parts";  // names, separated by commas
-constexpr std::string_view kRows = "rows";
-
 std::vector<std::string> names_in(std::string_view list) {
   std::vector<std::string> names;
   for (;;) {

@@ -38,6 +38,10 @@ inline constexpr std::string_view kNoDecay = "no_decay";
 inline constexpr std::string_view kIndexedRows = "indexed_rows";
 inline constexpr std::string_view kIgnoredIndex = "ignored_index";
 
+// The attributes of an input that holds several weights: their names, separated by commas, and the rows of each.
+inline constexpr std::string_view kParts = "parts";
+inline constexpr std::string_view kRows = "rows";
+
 // A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of a
 // divided input, a rank stores those elements that lie in its part.
 struct StoredTensor {

@@ -9,8 +9,6 @@ namespace {
 
 constexpr const char* kCompute = "compute";
 constexpr const char* kFp8 = "fp8";
-constexpr const char* kLeftCodes = "left_codes";
-constexpr const char* kRightCodes = "right_codes";
 
 DType codes_of(const Attributes& attributes, const char* key) {
   return dtype_from_name(attributes.get_or<std::string>(key, std::string(name(DType::e4m3))));

@@ -8,7 +8,10 @@
 
 namespace ridgepoint {
 
-// The dtypes of the codes of both operands: the attributes `left_codes` and `right_codes`, absent for e4m3.
+inline constexpr const char* kLeftCodes = "left_codes";
+inline constexpr const char* kRightCodes = "right_codes";
+
+// The dtypes of the codes of both operands: these two attributes, absent for e4m3.
 struct Float8Operands {
   DType left = DType::e4m3;
   DType right = DType::e4m3;

@@ -180,7 +180,9 @@ TensorLayout own_layout(const Node& node, std::size_t index, const TensorType& t
   return layout;
 }
 
-std::string attribute_name(std::size_t index) { return "result_order_" + std::to_string(index); }
+constexpr std::string_view kResultOrder = "result_order_";
+
+std::string attribute_name(std::size_t index) { return std::string(kResultOrder) + std::to_string(index); }
 
 }  // namespace
 
@@ -317,6 +319,8 @@ std::optional<Permutation> result_order(const Node& node, std::size_t index, int
   }
   return order;
 }
+
+bool is_result_order(std::string_view attribute) { return attribute.starts_with(kResultOrder); }
 
 bool set_result_order(Node& node, std::size_t index, const std::optional<Permutation>& order) {
   const std::string attribute = attribute_name(index);

@@ -87,6 +87,9 @@ void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayou
 // permutation of `rank` axes.
 std::optional<Permutation> result_order(const Node& node, std::size_t index, int rank);
 
+// Whether the attribute is one of these orders, which every op may have.
+bool is_result_order(std::string_view attribute);
+
 // Sets or removes the order of result `index`. Returns whether it was another one.
 bool set_result_order(Node& node, std::size_t index, const std::optional<Permutation>& order);
 

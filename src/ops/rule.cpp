@@ -8,6 +8,7 @@
 #include "core/checked.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ops/attributes.h"
 #include "ops/node_key.h"
 #include "ridgepoint/error.h"
 
@@ -49,6 +50,7 @@ std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const A
   if (!takes_operands(op, inputs.size()))
     throw Error(describe(op, inputs) + ": the op takes " + std::to_string(input_count(op)) + " operands");
   try {
+    check_attributes(op, attributes);
     return rule(op).infer({op, inputs, attributes});
   } catch (const Error& error) {
     throw Error(describe(op, inputs) + ": " + error.what(), error.kind());
@@ -112,7 +114,10 @@ Value make_value(Graph& graph, Op op, std::vector<Value> inputs, Attributes attr
 void check_types(const Graph& graph) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == Op::input || node.op == Op::fused) continue;  // the types are declared, or those of the body
+    if (node.op == Op::input || node.op == Op::fused) {  // the types are declared, or those of the body
+      check_attributes(node.op, node.attributes);
+      continue;
+    }
     const std::vector<TensorType> operands = input_types(graph, node.inputs);
     const std::vector<TensorType> expected = infer(node.op, operands, node.attributes);
     const std::string where = "graph '" + graph.name + "': ";

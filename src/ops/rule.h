@@ -63,6 +63,11 @@ void set_source(Graph& graph, const Source& source);
 // Where this attribute of a composite is true, the composite is decomposed even where the device has a kernel for it.
 inline constexpr const char* kPlainAttribute = "plain";
 
+// The attribute of the node that adds the gradient of a micro-batch to the sum, where it is true. Such nodes stay apart
+// when nodes are fused: one kernel for several of them would keep the gradients of all these micro-batches until the
+// last is there.
+inline constexpr std::string_view kAccumulates = "accumulates";
+
 // The attribute of cross_entropy and its derivative: the factor of the squared log-sum-exp in the loss; 0 without it.
 inline constexpr const char* kZLoss = "z_loss";
 

@@ -1,6 +1,7 @@
 // What the program asks of a system, and a web page has not: several processors, other processes, signals, a terminal,
-// an environment. And the clock, which Emscripten 3.1.6 writes into numbers of 32 bits.
+// an environment, a disk. And the clock, which Emscripten 3.1.6 writes into numbers of 32 bits.
 #include <emscripten.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <wasi/api.h>
@@ -23,6 +24,7 @@ int sched_getaffinity(pid_t /*process*/, std::size_t /*bytes*/, cpu_set_t* /*set
 }
 int __sched_cpucount(std::size_t /*bytes*/, const cpu_set_t* /*set*/) { return 1; }
 int sigaltstack(const stack_t* /*stack*/, stack_t* /*old*/) { return 0; }
+int sync_file_range(int /*file*/, off_t /*begin*/, off_t /*bytes*/, unsigned /*flags*/) { return 0; }  // no disk
 
 int isatty(int /*descriptor*/) {
   errno = ENOTTY;

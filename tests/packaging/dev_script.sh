@@ -149,4 +149,8 @@ stub cpack 'mkdir -p package && touch package/ridgepoint_0.1.0_amd64.deb'
 run package
 expect_status 0
 [[ "${output##*$'\n'}" == build/package/ridgepoint_0.1.0_amd64.deb ]] || fail "the last line does not name the package"
+grep -q -- "--target packaged" "$work/bin/cmake.log" || fail "cmake was not asked to build all that is packed"
+run package install
+expect_status 1
+expect_text "package takes 'check' or nothing, not 'install'"
 echo "ok"

@@ -6,24 +6,12 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const [program, folder, models] = [resolve(process.argv[2]), resolve(process.argv[3]), process.argv[4]];
 const scratch = mkdtempSync(join(tmpdir(), "ridgepoint-planner-"));
-
-// The program as the page's worker has it.
-async function started() {
-  const { build } = await import("esbuild");
-  await build({ absWorkingDir: join(dirname(fileURLToPath(import.meta.url)), ".."), bundle: true, entryPoints: ["src/planner/worker.ts"], outfile: join(scratch, "worker.mjs"), format: "esm", platform: "node" });
-  Object.assign(globalThis, { self: globalThis, location: { href: "" }, importScripts: () => {} });
-  globalThis.createPlanner = createRequire(import.meta.url)(join(folder, "ridgepoint_planner.js"));
-  const { start, answer } = await import(join(scratch, "worker.mjs"));
-  const ready = await start(readFileSync(join(folder, "ridgepoint_planner.wasm")));
-  return (words, more = {}) => answer(ready, { id: 0, words, ...more });
-}
 
 const kBuild = /"build":\{[^}]*\},"timestamp":"[^"]*"/g;
 const native = (words) => {
@@ -65,7 +53,8 @@ const revisionOf = (output) => /"revision":"[^"]*"/.exec(output)?.[0];
 async function main() {
   const missing = [program, join(folder, "ridgepoint_planner.wasm"), fileURLToPath(new URL("../node_modules/esbuild", import.meta.url))].find((path) => !existsSync(path));
   if (missing !== undefined) return skip(`${missing} is missing`);
-  const run = await started();
+  const { startedProgram } = await import("../program.mjs");
+  const run = await startedProgram(folder);
   const tiny = ["plan", "--model", "tiny", "--card", "H100 SXM", "--format", "jsonl"];
   const revisions = [spawnSync(program, tiny, { encoding: "utf8" }).stdout, run(tiny).output].map(revisionOf);
   if (revisions[0] !== revisions[1]) return skip(`the two are of different revisions: ${revisions.join(" and ")}`);

@@ -1,9 +1,12 @@
 """A GPU that is not there: what torch.cuda answers about a card, streams that only have a number, and the device guard
 that autograd asks for."""
 
+import atexit
 import contextlib
 import ctypes
+import mmap
 import pathlib
+import platform
 import re
 import types
 
@@ -52,7 +55,13 @@ def card(name):
 
 # Of c10/core/DeviceType.h.
 CPU, CUDA, META = 0, 1, 14
-GET_DEVICE = 2  # of c10/core/impl/DeviceGuardImplInterface.h: its place among the virtual functions
+# Places among the virtual functions of c10/core/impl/DeviceGuardImplInterface.h; the second ones return a type, a
+# device or a stream.
+GET_DEVICE = 2
+RETURN_PLACES = (0, 1, 2, 5, 6, 7, 8, 9)
+# Machine code by the name of the processor: returns 1 and 0 in two registers. Read as a Stream, that is the default
+# stream of device 0 of type CUDA; as a Device and a DeviceType, these.
+RETURN_CUDA_0 = {"x86_64": bytes.fromhex("b801000000 31d2 c3"), "aarch64": bytes.fromhex("200080d2 010080d2 c0035fd6")}
 # Of ATen/detail/AcceleratorHooksInterface.h: after two words, two destructors, isBuilt and isAvailable.
 HAS_PRIMARY_CONTEXT = 6
 _hooks = []  # what PyTorch's hooks point to
@@ -105,28 +114,73 @@ def set_device_guard(torch):
     made = ctypes.c_void_p(ctypes.addressof(table) + 2 * word)
     _kept.extend((table, made, get_device))
     guards[CUDA] = ctypes.addressof(made)
+    if not has_device_guard(torch):
+        set_accelerator(torch)
+        set_primary_context(torch)
+        return_cuda_0(table)
+
+
+def return_cuda_0(table):
+    """Autograd of PyTorch 2.14 looks streams up by the index of their device, which that of meta has not."""
+    code = RETURN_CUDA_0.get(platform.machine())
+    if code is None:
+        return
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    held = (ctypes.c_char * mmap.PAGESIZE).from_buffer(page)
+    for place in RETURN_PLACES:
+        table[2 + place] = ctypes.addressof(held)
+    _kept.append(held)
+
+
+def set_accelerator(torch):
+    """Autograd of PyTorch 2.14 asks the hooks of CUDA whether that is the machine's accelerator, by one of their first
+    functions: the one that makes PyTorch say so."""
+    hooks = _hooks_of_cuda(torch)
+    if hooks is None or not hasattr(torch, "accelerator"):
+        return
+    place, functions = hooks
+    before = place.value
+    yes = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p)(lambda _: True)
+    for index in range(4, 40):
+        table = type(functions)(*functions)
+        table[index] = ctypes.cast(yes, ctypes.c_void_p).value
+        place.value = ctypes.addressof(table) + 2 * ctypes.sizeof(ctypes.c_void_p)
+        if str(torch.accelerator.current_accelerator()) == "cuda":
+            _hooks.extend((table, yes))
+            atexit.register(setattr, place, "value", before)  # PyTorch asks once more when the process ends
+            return
+    place.value = before
 
 
 def set_primary_context(torch):
     """Autograd of builds with CUDA asks their hooks whether a GPU has a context, which fails without a GPU. Now the
     first one has."""
-    hooks = _symbol(torch, "torch_cpu", "_ZN2at6detail12getCUDAHooksEv")
+    hooks = _hooks_of_cuda(torch)
     if hooks is None:
         return
-    hooks.restype = ctypes.c_void_p
-    words, word = 160, ctypes.sizeof(ctypes.c_void_p)
-    place = ctypes.c_void_p.from_address(hooks())
-    functions = (ctypes.c_void_p * words).from_address(place.value - 2 * word)
+    place, functions = hooks
     function = _symbol(torch, "torch_cuda", "_ZNK2at4cuda6detail9CUDAHooks17hasPrimaryContextEa")
     address = ctypes.cast(function, ctypes.c_void_p).value if function is not None else None
-    index = next((i for i in range(2, words) if functions[i] == address), None) if address else HAS_PRIMARY_CONTEXT
+    found = [i for i in range(2, len(functions)) if functions[i] == address]
+    index = HAS_PRIMARY_CONTEXT if address is None else next(iter(found), None)
     if index is None:
         return
-    table = (ctypes.c_void_p * words)(*functions)
+    table = type(functions)(*functions)
     has_context = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)(lambda _, device: device == 0)
     table[index] = ctypes.cast(has_context, ctypes.c_void_p).value
-    place.value = ctypes.addressof(table) + 2 * word
+    place.value = ctypes.addressof(table) + 2 * ctypes.sizeof(ctypes.c_void_p)
     _hooks.extend((table, has_context))
+
+
+def _hooks_of_cuda(torch):
+    """The pointer of PyTorch's hooks of CUDA to their virtual functions, and these with the two words before them."""
+    hooks = _symbol(torch, "torch_cpu", "_ZN2at6detail12getCUDAHooksEv")
+    if hooks is None:
+        return None
+    hooks.restype = ctypes.c_void_p
+    place = ctypes.c_void_p.from_address(hooks())
+    return place, (ctypes.c_void_p * 160).from_address(place.value - 2 * ctypes.sizeof(ctypes.c_void_p))
 
 
 def _symbol(torch, library, name):
@@ -171,6 +225,9 @@ class Stream:
 
     def query(self):
         return True
+
+    def is_capturing(self):
+        return False
 
     def wait_event(self, event):
         pass

@@ -358,8 +358,10 @@ class Recorder(TorchDispatchMode):
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
     def communicate(self, func, name, args, kwargs):
-        """A collective: that of one element on the CPU has the same Work, and the tensors are those that it writes."""
+        """A collective: that of one element on the CPU has the same Work, and the tensors are those that it writes. Of
+        two tensors, one with a part for each rank, the sizes keep their ratio."""
         given, small = [], []
+        least = min((tensor.numel() for tensor in tensors_in(args, kwargs)), default=1) if "_base_" in name else None
 
         def shrunk(value):
             if isinstance(value, (list, tuple)):
@@ -367,7 +369,7 @@ class Recorder(TorchDispatchMode):
             if not isinstance(value, torch.Tensor):
                 return value
             given.append(value)
-            small.append(torch.zeros(1))
+            small.append(torch.zeros(value.numel() // least if least else 1))
             return small[-1]
 
         def restored(value):

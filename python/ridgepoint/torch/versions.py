@@ -2,8 +2,8 @@
 
 import warnings
 
-# Memory was compared with measured peaks on 2.11. The tests run on 2.6, too.
-TRIED = ("2.6", "2.11")
+# Memory was compared with measured peaks on 2.11. The tests run on 2.6 and 2.14, too.
+TRIED = ("2.6", "2.11", "2.14")
 OLDEST = (2, 4)
 
 
@@ -21,8 +21,8 @@ def remark_on(version):
     """A sentence where this version of PyTorch was not tried, otherwise None."""
     if ".".join(map(str, release(version))) in TRIED:
         return None
-    return (f"PyTorch {version} was not tried; {' and '.join(TRIED)} were. What its kernels allocate may differ from "
-            "the estimate")
+    return (f"PyTorch {version} was not tried; {', '.join(TRIED[:-1])} and {TRIED[-1]} were. What its kernels allocate "
+            "may differ from the estimate")
 
 
 def require_torch():

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "ops/rule.h"
 #include "passes/fusion/fused_body.h"
-#include "passes/training/training.h"
 
 namespace ridgepoint {
 namespace {

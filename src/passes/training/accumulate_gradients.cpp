@@ -13,6 +13,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ops/rule.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"

@@ -27,10 +27,6 @@ inline constexpr std::string_view kMicroGradientNorm = "micro_gradient_norm";
 inline constexpr std::string_view kVectors = "vectors";
 // The output that scale_loss adds and differentiate_outputs removes.
 inline constexpr std::string_view kScaledLoss = "scaled_loss";
-// The attribute of the node that adds the gradient of a micro-batch to the sum, where it is true. Such nodes stay apart
-// when nodes are fused: one kernel for several of them would keep the gradients of all these micro-batches until the
-// last is there.
-inline constexpr std::string_view kAccumulates = "accumulates";
 
 // The name of an input that a forward pass updates with a value that depends on data, such as a running mean; empty
 // where there is none. What the optimizer updates does not count.

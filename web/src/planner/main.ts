@@ -6,7 +6,7 @@ import { limitsOf } from "../plane";
 import { startTheme, themeButton } from "../theme";
 import { timeline } from "../timeline";
 import { type CommandDescription, shellText, timelineWords, type Values, wordsOf } from "./command";
-import { Engine } from "./engine";
+import { contentOf, Engine } from "./engine";
 import { Form } from "./form";
 import { cardsTable, figuresOf, peakChart, verdictOf } from "./results";
 import type { Reply } from "./worker";
@@ -33,13 +33,7 @@ class Page {
 
   async start(): Promise<void> {
     startTheme();
-    document.body.replaceChildren(this.heading(), el("p", { role: "status" }, "Starting the planner …"));
-    const described = await this.engine.run({ words: ["completion", "json"] });
-    if (described.code !== 0) {
-      document.body.replaceChildren(this.heading(), el("p", { role: "alert" }, `${described.messages}. This page needs a browser of 2023 or newer.`));
-      return;
-    }
-    const { commands } = JSON.parse(described.output) as { commands: CommandDescription[] };
+    const commands = JSON.parse(contentOf("ridgepoint-commands")) as CommandDescription[];
     [this.plan, this.memory] = ["plan", "memory"].map((wanted) => commands.find(({ name }) => name === wanted)!) as [CommandDescription, CommandDescription];
     this.form = new Form(this.plan, this.drop(), () => {
       clearTimeout(this.timer);

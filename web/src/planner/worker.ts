@@ -40,12 +40,14 @@ function withNumbers(imports: Imports): WebAssembly.Imports {
   }]))]));
 }
 
-export function start(wasm: ArrayBuffer): Promise<Program> {
-  const instantiateWasm = (imports: Imports, receive: (instance: WebAssembly.Instance) => void): object => {
-    void WebAssembly.instantiate(wasm, withNumbers(imports)).then(({ instance }) => receive(instance));
-    return {};
-  };
-  return createPlanner({ instantiateWasm, noInitialRun: true, print: (line: string) => output.push(line), printErr: (line: string) => messages.push(line) });
+export function start(instantiate: (imports: WebAssembly.Imports) => Promise<WebAssembly.WebAssemblyInstantiatedSource>): Promise<Program> {
+  return new Promise((started, failed) => {
+    const instantiateWasm = (imports: Imports, receive: (instance: WebAssembly.Instance) => void): object => {
+      instantiate(withNumbers(imports)).then(({ instance }) => receive(instance)).catch(failed);
+      return {};
+    };
+    createPlanner({ instantiateWasm, noInitialRun: true, print: (line: string) => output.push(line), printErr: (line: string) => messages.push(line) }).then(started, failed);
+  });
 }
 
 export function answer(program: Program, { id, words, files = [], timeline }: Request): Reply {

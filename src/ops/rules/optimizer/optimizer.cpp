@@ -129,9 +129,14 @@ std::vector<Value> optimizer_step(Graph& graph, const OptimizerOptions& options,
   return graph.node(make_node(graph, optimizer.op, std::move(inputs), std::move(attributes), source)).outputs;
 }
 
+const OptimizerTraits* optimizer_of(Op op) {
+  const auto found = std::ranges::find(rows(), op, &OptimizerTraits::op);
+  return found == rows().end() ? nullptr : &*found;
+}
+
 std::optional<OptimizerLayout> optimizer_layout(Op op, const Attributes& attributes) {
-  const auto optimizer = std::ranges::find(rows(), op, &OptimizerTraits::op);
-  if (optimizer == rows().end()) return std::nullopt;
+  const OptimizerTraits* const optimizer = optimizer_of(op);
+  if (optimizer == nullptr) return std::nullopt;
   const auto value = [&](std::string_view key) { return attributes.get_or(key, 0.0); };
   OptimizerLayout layout{.scalars = optimizer->counts_steps ? std::size_t{1} : 0,
                          .states = states_with(*optimizer, value),
@@ -154,7 +159,7 @@ bool updates_several_tensors(const Node& node) {
 
 std::vector<TensorType> infer_optimizer(const ShapeContext& context) {
   const OptimizerLayout layout = *optimizer_layout(context.op, context.attributes);
-  for (const Hyperparameter& one : std::ranges::find(rows(), context.op, &OptimizerTraits::op)->hyperparameters) {
+  for (const Hyperparameter& one : optimizer_of(context.op)->hyperparameters) {
     if (!layout.learning_rate || one.name != kLearningRate) context.attributes.get<double>(one.name);
   }
   const std::size_t stride = layout.operands_per_tensor();

@@ -35,6 +35,9 @@ struct OptimizerLayout {
   }
 };
 
+// The optimizer whose op it is; null for an op that is no optimizer.
+const OptimizerTraits* optimizer_of(Op op);
+
 // Empty for an op that is no optimizer.
 std::optional<OptimizerLayout> optimizer_layout(Op op, const Attributes& attributes);
 inline std::optional<OptimizerLayout> optimizer_layout(const Node& node) {
