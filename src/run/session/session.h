@@ -132,8 +132,8 @@ class Session {
   std::shared_ptr<Device> device_;
   std::shared_ptr<Communicator> communicator_;  // null for one rank
   std::size_t ready_peak_bytes_ = 0;
-  std::int64_t iterations_;                     // of all stages together
-  std::int64_t iterations_done_ = 0;            // of the stages before this one
+  std::int64_t iterations_;           // of all stages together
+  std::int64_t iterations_done_ = 0;  // of the stages before this one
 };
 
 // The record of a configuration before the run; the device is not opened.
