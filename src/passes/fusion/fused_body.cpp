@@ -145,7 +145,7 @@ class BodyBuilder {
 
   template <typename T>
   void append(T number) {
-    key_.append(reinterpret_cast<const char*>(&number), sizeof number);
+    key_.append(reinterpret_cast<const char*>(&number), sizeof(T));
   }
 
   void decompose(Graph& body) const {

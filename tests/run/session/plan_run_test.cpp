@@ -42,7 +42,7 @@ MemoryForecast measured(const RunConfig& config, int runs = 4) {
 // The record of the plan of a run on the CPU, whose memory must be that of the run to the byte.
 Record expect_planned_to_the_byte(RunConfig config) {
   config.device = "cpu";
-  const Record planned = plan_run(config, {}).value();
+  Record planned = plan_run(config, {}).value();
   const MemoryForecast found = measured(config);
   EXPECT_EQ(planned.memory_bytes.peak_allocated, found.use.peak_allocated_bytes);
   EXPECT_EQ(planned.memory_bytes.peak_reserved, found.use.peak_reserved_bytes);
