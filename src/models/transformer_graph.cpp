@@ -1,9 +1,9 @@
 // The forward graph of a Transformer, from the description of its layers.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <optional>
 
+#include "core/normal_quantile.h"
 #include "core/warning.h"
 #include "ir/stored_tensors.h"
 #include "models/experts.h"
@@ -12,18 +12,6 @@
 
 namespace ridgepoint {
 namespace {
-
-// The number below which this share of a normal distribution lies, by Newton's method.
-double normal_quantile(double share) {
-  constexpr int kSteps = 60;
-  double x = 0;
-  for (int step = 0; step < kSteps; ++step) {
-    const double below = 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);
-    const double density = std::exp(-x * x / 2) * std::numbers::inv_sqrtpi / std::numbers::sqrt2;
-    x -= std::clamp((below - share) / density, -0.5, 0.5);
-  }
-  return x;
-}
 
 struct Tables {
   Value cosines, sines;

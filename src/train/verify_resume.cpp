@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "core/files/temporary_folder.h"
+#include "core/same_bits.h"
 #include "ir/stored_tensors.h"
 #include "ridgepoint/error.h"
 
@@ -52,8 +52,6 @@ bool run(const TrainingOptions& options, std::int64_t last, const StepWatcher& w
   const std::optional<TrainingSummary> summary = train(options, events);
   return summary && (summary->ending == Ending::finished || is_half);
 }
-
-bool have_same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
 
 std::string difference(const Trace& a, const Trace& b) {
   for (const auto& [step, report] : a.steps) {

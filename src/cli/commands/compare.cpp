@@ -75,11 +75,10 @@ class Compare : public Command {
            "for any distribution of noise. The verdict is faster, slower or same only if the whole interval says so, "
            "and otherwise 'cannot tell'. Files of plan and memory are compared by their peaks, and plans for a card by "
            "their predicted times, which have no noise. Of the steps of a training, which train writes with --output "
-           "or "
-           "into the folder of its checkpoints, the losses are compared, too. Exit code: 0; with --fail-if-slower 3 "
-           "if a row is slower beyond doubt; with --fail-if-more-memory 5 if the peak of a row is higher; with "
-           "--fail-if-loss-worse 6 if a loss is higher beyond doubt; 1 if a run failed or nothing "
-           "was comparable; 2 for a wrong command line; 130 after Ctrl-C, which prints the "
+           "or into the folder of its checkpoints, the losses are compared, too. Exit code: 0; with --fail-if-slower "
+           "3 if a row is slower beyond doubt; with --fail-if-more-memory 5 if the peak of a row is higher; with "
+           "--fail-if-loss-worse 6 if a loss is higher beyond doubt; 1 if a run failed or nothing was comparable; 2 "
+           "for a wrong command line; 130 after Ctrl-C, which prints the "
            "finished rounds. docs/compare.md explains the figures.";
   }
 

@@ -3,8 +3,8 @@
 //   reduce_scatter   each GPU writes what the others sum into their staging memory; then a kernel adds the parts
 //   all_reduce       reduce_scatter in place, then all_gather of the sums
 // NCCL makes the copies (ncclAlltoAll and ncclAllGather without blocks of kernels). Each waits for the other ranks at
-// its begin and end, which takes some 15 us, so small tensors are not worth it. A sum that is
-// not captured gathers the parts by NCCL's kernels, and the same kernel adds them, so that it has the same bits.
+// its begin and end, which takes some 15 us, so small tensors are not worth it. A sum that is not captured
+// gathers the parts by NCCL's kernels, and the same kernel adds them, so that it has the same bits.
 #pragma once
 
 #include <cstddef>

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <numbers>
 #include <utility>
 
+#include "core/normal_quantile.h"
+#include "core/same_bits.h"
 #include "core/types/enum_names.h"
 #include "ridgepoint/error.h"
 
@@ -37,20 +37,12 @@ std::vector<Pair> common_steps(std::span<const StepReport> baseline, std::span<c
   return pairs;
 }
 
-bool is_same_to_the_bit(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (std::isnan(a) && std::isnan(b));
-}
+bool is_same_to_the_bit(double a, double b) { return have_same_bits(a, b) || (std::isnan(a) && std::isnan(b)); }
 
 // Two-sided: Student's t with so many degrees of freedom is within it with this probability. The expansion is 26.7.5 of
 // Abramowitz & Stegun, whose error is below 1 % from 7 degrees on.
 double student_limit(double confidence, double degrees) {
-  double low = 0, high = 10;  // of the normal distribution
-  constexpr int kHalvings = 60;
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (low + high) / 2;
-    (std::erfc(middle / std::numbers::sqrt2) > 1 - confidence ? low : high) = middle;
-  }
-  const double z = low, cube = z * z * z, fifth = cube * z * z;
+  const double z = normal_quantile((1 + confidence) / 2), cube = z * z * z, fifth = cube * z * z;
   return z + (cube + z) / (4 * degrees) + (5 * fifth + 16 * cube + 3 * z) / (96 * degrees * degrees);
 }
 
