@@ -100,7 +100,7 @@ class BodyBuilder {
     append(node.op);
     append(node.origin.has_value());
     append(node.origin.value_or(node.op));
-    append(node.body.get());
+    append(reinterpret_cast<std::uintptr_t>(node.body.get()));
     append(node.attributes.items().size());
     append_attributes(key_, node.attributes);
     append(item.operands.size());
