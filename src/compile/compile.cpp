@@ -69,7 +69,7 @@ constexpr Pass kPipeline[] = {
 #include "passes/pass_list.def"
 #undef RIDGEPOINT_PASS
 };
-constexpr std::size_t kTrainingPasses = 15;
+constexpr std::size_t kTrainingPasses = 16;
 static_assert(kPipeline[kTrainingPasses - 1].name == "unscale_gradients");
 
 // Accepts any pass of the pipeline, because `passes` may be a subset of it.

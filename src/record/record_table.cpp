@@ -182,21 +182,6 @@ std::string loss_chunk_note(std::span<const Record> records) {
       saved);
 }
 
-// What frozen parameters take for no use; empty where no record has such.
-std::string frozen_note(std::span<const Record> records) {
-  std::int64_t most = 0;
-  for (const Record& record : records) {
-    const bool has_masters =
-        record.plan && record.master_weights && (record.dtype == Precision::bf16 || record.dtype == Precision::fp8);
-    const std::int64_t trainable = record.trainable_parameters.value_or(record.model.parameters);
-    if (has_masters) most = std::max(most, record.model.parameters - trainable);
-  }
-  if (most == 0) return "";
-  const auto bytes = [&](std::int64_t each) { return format_bytes(static_cast<std::uint64_t>(each * most)); };
-  return fmt::format("Frozen parameters are stored in fp32 ({}); --master-weights off stores them in bf16 ({}).",
-                     bytes(4), bytes(2));
-}
-
 Table table_for_people(std::span<const Record> records, std::span<const std::string> columns,
                        const std::optional<RecordBaseline>& baseline) {
   const std::vector<const Setting*> settings = leading_settings(records, columns);
@@ -240,8 +225,7 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     table.note = timing_notes(records);
   const std::string problems =
       each_once(records, [](const Record& record) { return section_of(record.plan).predicted_problem; });
-  for (const std::string& note :
-       {loss_chunk_note(records), frozen_note(records), parallel_choice_notes(records), problems}) {
+  for (const std::string& note : {loss_chunk_note(records), parallel_choice_notes(records), problems}) {
     if (!note.empty()) table.note += (table.note.empty() ? "" : "\n") + note;
   }
   return table;

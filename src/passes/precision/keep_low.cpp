@@ -78,6 +78,62 @@ class WeightKeeper : NodeRewriter {
   }
 };
 
+class FrozenKeeper : NodeRewriter {
+ public:
+  FrozenKeeper(Graph& graph, const PassOptions& options)
+      : NodeRewriter(graph, options.target), low_(matmul_dtype(options.precision)) {}
+
+  bool run() {
+    for (const NodeId id : graph_.inputs(Role::parameter)) {
+      Node& parameter = graph_.node(id);
+      const Value value = parameter.outputs[0];
+      const bool is_frozen = parameter.attributes.get_or(kFrozen, false);
+      if (!is_frozen || graph_.type(value).dtype != DType::fp32 || !is_read_low(value)) continue;
+      parameter.attributes.set(kDeclaredDType, std::string(name(DType::fp32)));
+      store_low(value);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // Whether casts to the low type and look-ups of rows, which can be cast behind, are all that reads the value or a
+  // view of it. A parameter that nothing reads is not stored at all.
+  bool is_read_low(Value value) const {
+    if (readers_.is_result(value)) return false;
+    return std::ranges::all_of(readers_.of(value), [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      if (reader.op == Op::cast) return graph_.type(reader.outputs[0]).dtype == low_;
+      if (op_class(reader.op) == OpClass::view)
+        return std::ranges::all_of(reader.outputs, [&](Value part) { return is_read_low(part); });
+      return reader.op == Op::embedding;
+    });
+  }
+
+  void store_low(Value value) {
+    graph_.set_type(value, {low_, graph_.type(value).shape});
+    for (const NodeId id : readers_.of(value)) {
+      const Node& reader = graph_.node(id);
+      if (reader.op == Op::cast) {
+        rewriter_.replace(id, value);
+      } else if (reader.op == Op::embedding) {
+        widen_rows(id);
+      } else {
+        for (const Value part : std::vector(reader.outputs)) store_low(part);
+      }
+    }
+  }
+
+  void widen_rows(NodeId id) {
+    const Node looked_up = graph_.node(id);
+    rewriter_.insert_before(id);
+    const Value rows = graph_.node(make_node(graph_, looked_up.op, looked_up.inputs, looked_up.attributes)).outputs[0];
+    const Value widened = cast(graph_, rows, DType::fp32);
+    rewriter_.replace_by_new(id, {&widened, 1});
+  }
+
+  DType low_;
+};
+
 class LogitsKeeper : NodeRewriter {
  public:
   using NodeRewriter::NodeRewriter;
@@ -123,6 +179,13 @@ class LogitsKeeper : NodeRewriter {
 };
 
 }  // namespace
+
+// Stores frozen parameters in the low type of the step, where it computes with them in that type alone: such a
+// parameter has no fp32 values beside. Vectors of norms and biases, with which the step computes in fp32, stay as they
+// are.
+bool keep_frozen_low(Graph& graph, const PassOptions& options) {
+  return is_low(matmul_dtype(options.precision)) && FrozenKeeper(graph, options).run();
+}
 
 // Stores bf16 and fp16 weights, so that no run casts them. A parameter that the run updates keeps its fp32 values, and
 // gets a low copy beside them: the state "low.NAME", which the optimizer writes with the parameter and

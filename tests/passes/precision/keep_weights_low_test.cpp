@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "ir/queries.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/error.h"
@@ -82,6 +85,85 @@ update %2 %8
 update %3 %9
 update %0 %10
 )");
+}
+
+void keep_frozen_low_in_bf16(Graph& graph) {
+  keep_frozen_low(graph, PassOptions(CompileOptions{.precision = Precision::bf16}));
+}
+
+// Its casts go, whether they read the parameter or a view of it; rows that are looked up are cast behind.
+TEST(KeepFrozenLow, stores_a_frozen_parameter_that_is_read_in_the_low_type) {
+  Graph graph = testing::graph_of(R"(
+%0:fp32[4,4] = input() {frozen=true, name="w", role="parameter"}
+%1:int64[3] = input() {name="i", role="data"}
+%2:bf16[4,4] = cast(%0) {dtype="bf16"}
+%3:fp32[2,4], %4:fp32[2,4] = split(%0) {axis=0, sizes=[2,2]}
+%5:bf16[2,4] = cast(%4) {dtype="bf16"}
+%6:fp32[3,4] = embedding(%0, %1)
+output "a" %2
+output "b" %5
+output "c" %6
+)");
+  keep_frozen_low_in_bf16(graph);
+  EXPECT_EQ(testing::lines_of(std::move(graph)), R"(
+%0:bf16[4,4] = input() {declared_dtype="fp32", frozen=true, name="w", role="parameter"}
+%1:int64[3] = input() {name="i", role="data"}
+%2:bf16[2,4], %3:bf16[2,4] = split(%0) {axis=0, sizes=[2,2]}
+%4:bf16[3,4] = embedding(%0, %1)
+%5:fp32[3,4] = cast(%4) {dtype="fp32"}
+output "a" %0
+output "b" %3
+output "c" %5
+)");
+}
+
+TEST(KeepFrozenLow, leaves_parameters_that_train_or_are_read_in_fp32) {
+  for (const std::string attribute : {"", "frozen=true, "}) {
+    const std::string lines = R"(
+%0:fp32[4] = input() {)" + attribute +
+                              R"(name="w", role="parameter"}
+%1:bf16[4] = cast(%0) {dtype="bf16"}
+)" + (attribute.empty() ? "" : "%2:fp32[4] = exp(%0)\noutput \"p\" %2\n") +
+                              "output \"o\" %1\n";
+    Graph graph = testing::graph_of(lines);
+    const std::string before = testing::lines_of(testing::graph_of(lines));
+    keep_frozen_low_in_bf16(graph);
+    EXPECT_EQ(testing::lines_of(std::move(graph)), before);
+  }
+}
+
+// In bf16 numbers, which storing does not round, a step computes the same to the bit with its frozen parameters in
+// fp32.
+TEST(KeepFrozenLow, changes_no_result_where_the_values_are_in_the_low_type) {
+  TransformerConfig config = transformer_preset("tiny");
+  config.layers = 1;
+  config.context = 16;
+  const Transformer workload(config, 2);
+  const auto run = [&](Compile level, std::vector<std::string> skip) {
+    Program program(workload.build(), open_device("cpu"),
+                    {.compile = {.mode = Mode::step,
+                                 .precision = Precision::bf16,
+                                 .level = level,
+                                 .keep = {.results = true},
+                                 .frozen = {"token_embeddings", "layers.0.ffn", "lm_head"},
+                                 .skip = std::move(skip)}});
+    initialise(program, workload, 3);
+    for (const std::string name : {"token_embeddings", "layers.0.ffn.w1", "layers.0.ffn.w2", "lm_head"}) {
+      const HostTensor value = program.read_input(name + ".weight");
+      program.write_input(name + ".weight", convert(convert(value, DType::bf16), DType::fp32));
+    }
+    program.run();
+    program.run();
+    const Graph& graph = program.graph();
+    return std::pair(program.read_output("logits"), graph.type(*graph.find_input("lm_head.weight")).dtype);
+  };
+  for (const Compile level : {Compile::off, Compile::full}) {
+    const auto [low, low_dtype] = run(level, {});
+    const auto [wide, wide_dtype] = run(level, {"keep_frozen_low"});
+    EXPECT_EQ(low_dtype, DType::bf16);
+    if (level == Compile::off) EXPECT_EQ(wide_dtype, DType::fp32);
+    EXPECT_EQ(testing::relative_error(low, wide), 0) << name(level);
+  }
 }
 
 TEST(KeepGradientsLow, lets_adamw_and_the_search_for_infinities_read_what_was_cast) {
