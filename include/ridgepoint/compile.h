@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ridgepoint/adapters.h"
+#include "ridgepoint/base_weights.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/optimizer.h"
@@ -124,6 +125,8 @@ struct CompileOptions {
   // Patterns of parameters without gradients (src/passes/training/training.h).
   std::vector<std::string> frozen = {};
   std::optional<LoraOptions> lora = {};
+  // How the frozen weights of linear layers are stored; the head is none of them.
+  BaseWeights base_weights = BaseWeights::as_is;
   // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the
   // gradients are means over them, and gradients are summed in fp32.
   std::int64_t accumulate = 1;

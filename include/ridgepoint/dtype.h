@@ -7,7 +7,20 @@
 
 namespace ridgepoint {
 
-enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, int64, int32, boolean, dynamic8, udynamic8, e4m3, e5m2 };
+enum class DType : std::uint8_t {
+  fp64,
+  fp32,
+  bf16,
+  fp16,
+  int64,
+  int32,
+  boolean,
+  dynamic8,
+  udynamic8,
+  e4m3,
+  e5m2,
+  packed
+};
 
 // The dtypes that ops compute in.
 inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16,   DType::fp16,
@@ -16,7 +29,9 @@ inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16, 
 // (core/types/float8.h). Only `cast`, `quantise` and `scaled_matmul` read and write them; views and copies move them.
 inline constexpr DType kCodeDTypes[] = {DType::dynamic8, DType::udynamic8, DType::e4m3, DType::e5m2};
 
-enum class DTypeKind : std::uint8_t { floating, integer, boolean, code };
+// `packed` is a byte of a matrix that is stored as a whole (src/core/packed/packed_matrix.h): only `dequantise` reads
+// it.
+enum class DTypeKind : std::uint8_t { floating, integer, boolean, code, bytes };
 
 struct DTypeTraits {
   std::string_view name;  // in options, tables and files
@@ -32,7 +47,7 @@ const DTypeTraits& traits(DType dtype);
 // Bytes of one element.
 std::size_t size_bytes(DType dtype);
 
-// fp64 fp32 bf16 fp16 int64 int32 bool dynamic8 udynamic8 e4m3 e5m2
+// fp64 fp32 bf16 fp16 int64 int32 bool dynamic8 udynamic8 e4m3 e5m2 packed
 std::string_view name(DType dtype);
 
 // The inverse of name(). Throws Error naming the nearest known dtype.

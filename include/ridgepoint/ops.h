@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "ridgepoint/base_weights.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
@@ -114,6 +115,11 @@ Quantised quantise(Graph& graph, Value x, DType codes, const QuantiseLayout& lay
 // fp32.
 Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result,
                     const Source& source = Source::current());
+
+// Weights [rows of each, columns] that lie packed one after another as `format` (nf4 or int8), in `dtype` (bf16, fp16
+// or fp32): packed [bytes] -> [sum of rows, columns].
+Value dequantise(Graph& graph, Value packed, BaseWeights format, std::vector<std::int64_t> rows, std::int64_t columns,
+                 DType dtype, const Source& source = Source::current());
 
 // weight [V,D], indices int64 [...] -> [...,D]. An index outside [0,V) is an error when the data is set.
 Value embedding(Graph& graph, Value weight, Value indices, const Source& source = Source::current());

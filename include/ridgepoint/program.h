@@ -81,13 +81,17 @@ struct PhaseMemory {
   std::vector<std::pair<std::string_view, std::size_t>> categories = {};
 };
 
+// The name of the bytes of a packed weight begins so; the rest is the name of the weight.
+inline constexpr std::string_view kPackedPrefix = "packed.";
+
 // A parameter or state on which later runs depend, and what this rank stores of it. The parts of all ranks make the
 // whole, in their order.
 struct StatePart {
   std::string name;
   TensorType type;                  // of the whole, as write_input() takes it
   DType stored = DType::fp32;       // of its most exact copy; lower than that of `type` only where no run updates it
-  bool is_parameter = false;        // else a state of the optimizer
+  bool is_parameter = false;        // else a state of the optimizer, or the bytes of a packed weight
+  bool is_packed = false;           // bytes, as udynamic8, which files have as U8
   bool is_divided = false;          // else every rank stores the whole
   std::int64_t begin = 0, end = 0;  // the elements that this rank stores
 
@@ -151,6 +155,8 @@ class Program {
   std::vector<StatePart> state_parts() const;
   // Copies the elements that this rank stores of a part of state_parts(), in their type; after synchronize().
   void read_part(const StatePart& part, std::span<std::byte> into) const;
+  // Their inverse for a part of which this rank stores the whole.
+  void write_part(const StatePart& part, std::span<const std::byte> from);
   // Copies them to device memory, in the order of the device's work (src/runtime/device/device.h).
   void copy_part(const StatePart& part, DeviceCopies& copies, void* device_address) const;
   // The number of rows of the table that an integer input indexes; empty for other inputs.

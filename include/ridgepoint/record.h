@@ -278,6 +278,7 @@ struct Record {
   bool master_weights = true;
   std::vector<std::string> frozen;  // the patterns
   std::optional<std::string> lora;  // as to_text() of its options
+  BaseWeights base_weights = BaseWeights::as_is;
   std::int64_t accumulate = 1;
 
   WorkloadDescription::Model model;                  // its parameters include adapters

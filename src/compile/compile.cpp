@@ -53,6 +53,13 @@ void check_training(const CompileOptions& options) {
   const bool is_bf16 = options.precision == Precision::bf16 || options.precision == Precision::fp8;
   require(options.master_weights || is_bf16,
           "parameters without fp32 master weights need bf16 or fp8, not " + std::string(name(options.precision)));
+  const bool is_packed = options.base_weights != BaseWeights::as_is;
+  require(!is_packed || is_low(matmul_dtype(options.precision)),
+          "weights in nf4 or int8 are widened for products in 16 bits, not in " + std::string(name(options.precision)));
+  require(!is_packed || options.lora || !options.frozen.empty(),
+          "weights in nf4 or int8 cannot be trained: freeze some, or add adapters");
+  require(!is_packed || options.parallel.shard != Sharding::parameters,
+          "weights in nf4 or int8 are not divided among ranks: shard the optimizer or the gradients");
   const double clip_norm = options.clip_norm.value_or(1);
   require(std::isfinite(clip_norm) && clip_norm > 0, "the norm to which gradients are clipped is greater than 0");
   require(std::isfinite(options.z_loss) && options.z_loss >= 0, "the factor of the z-loss is at least 0");
@@ -69,7 +76,7 @@ constexpr Pass kPipeline[] = {
 #include "passes/pass_list.def"
 #undef RIDGEPOINT_PASS
 };
-constexpr std::size_t kTrainingPasses = 16;
+constexpr std::size_t kTrainingPasses = 17;
 static_assert(kPipeline[kTrainingPasses - 1].name == "unscale_gradients");
 
 // Accepts any pass of the pipeline, because `passes` may be a subset of it.

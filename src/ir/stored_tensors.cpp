@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "ir/packed_weight.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -43,18 +44,32 @@ std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) 
   if (input.attributes.contains(kDeclaredDType))
     type.dtype = dtype_from_name(input.attributes.get<std::string>(kDeclaredDType));
   if (input.attributes.contains(kDeclaredShape)) type.shape = declared_shape(input);
-  if (!input.attributes.contains(kParts)) return {{input_name(input), type}};
-  const std::vector<std::string> names = names_in(input.attributes.get<std::string>(kParts));
-  const std::vector<std::int64_t> rows = part_rows(input);
-  if (!describe_rows(rows, names.size(), type.shape)) {
-    throw Error("the parts of input '" + input_name(input) + "' do not add up to its first dimension",
-                ErrorKind::usage);
+  const bool is_packed = input.attributes.contains(kFormat);
+  std::vector<std::string> names = {input_name(input)};
+  std::vector<std::int64_t> rows;
+  if (input.attributes.contains(kParts)) {
+    names = names_in(input.attributes.get<std::string>(kParts));
+    rows = part_rows(input);
+    if (!describe_rows(rows, names.size(), type.shape)) {
+      throw Error("the parts of input '" + input_name(input) + "' do not add up to its first dimension",
+                  ErrorKind::usage);
+    }
+  } else if (is_packed) {
+    rows = {type.shape[0]};
+  } else {
+    return {{names[0], type}};
   }
   std::vector<StoredTensor> tensors;
   std::int64_t first = 0;
   for (std::size_t i = 0; i < names.size(); ++i) {
     tensors.push_back({names[i], {type.dtype, with_size(type.shape, 0, rows[i])}, first});
-    first += tensors.back().type.elements();
+    if (is_packed) {
+      const BaseWeights format = base_weights_from_name(input.attributes.get<std::string>(kFormat));
+      tensors.back().packed = PackedMatrix{format, rows[i], type.shape[1]};
+      first += tensors.back().packed->bytes();
+    } else {
+      first += tensors.back().type.elements();
+    }
   }
   return tensors;
 }

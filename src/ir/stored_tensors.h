@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/packed/packed_matrix.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
@@ -23,7 +25,7 @@ inline constexpr std::string_view kPartOf = "part_of";
 inline constexpr std::string_view kPart = "part";
 
 // The attribute of a parameter or state that is stored in one dimension, with zeros behind its elements, or of which a
-// rank stores only the part kPart of them: the sizes of the whole.
+// rank stores only the part kPart of them, or that is packed: the sizes of the whole.
 inline constexpr std::string_view kDeclaredShape = "declared_shape";
 // Whether a rank stores a part of the input only.
 bool is_divided(const Node& input);
@@ -43,11 +45,13 @@ inline constexpr std::string_view kParts = "parts";
 inline constexpr std::string_view kRows = "rows";
 
 // A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of a
-// divided input, a rank stores those elements that lie in its part.
+// divided input, a rank stores those elements that lie in its part. A packed tensor lies in the bytes of an input of
+// dtype packed.
 struct StoredTensor {
   std::string name;
   TensorType type;
   std::int64_t first_element = 0;  // its place in the storage
+  std::optional<PackedMatrix> packed = std::nullopt;
 };
 
 // The tensors that an input stores, in the order in which they lie. Throws Error where the attributes that lay_parts()

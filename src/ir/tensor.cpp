@@ -23,7 +23,7 @@ bool stores(DType dtype) {
   if constexpr (std::is_same_v<T, std::int64_t>) return dtype == DType::int64;
   if constexpr (std::is_same_v<T, std::int32_t>) return dtype == DType::int32;
   if constexpr (std::is_same_v<T, std::uint16_t>) return is_low(dtype) && size_bytes(dtype) == sizeof(T);
-  return dtype == DType::boolean || is_code(dtype);
+  return dtype == DType::boolean || is_code(dtype) || dtype == DType::packed;
 }
 
 template <typename T>
@@ -131,6 +131,7 @@ double load_element(DType dtype, const void* element) {
     case DType::udynamic8: return dynamic_levels(dtype)[read<std::uint8_t>(element)];
     case DType::e4m3:
     case DType::e5m2: return float8_values(dtype)[read<std::uint8_t>(element)];
+    case DType::packed: break;  // a byte alone is no number
   }
   return 0.0;
 }
@@ -148,6 +149,7 @@ void store_element(DType dtype, void* element, double value) {
     case DType::udynamic8: return write(element, dynamic_code(dtype, static_cast<float>(value)));
     case DType::e4m3:
     case DType::e5m2: return write(element, float8_code(dtype, value));
+    case DType::packed: return;
   }
 }
 

@@ -149,8 +149,9 @@ TEST(Compile, ends_after_the_pass_of_until) {
   options.after_pass = [&](const PassResult& pass, const Graph&) { ran.emplace_back(pass.name); };
   const Graph graph = compile(model(), PassTarget(), options);
   EXPECT_THAT(ran, ElementsAre("select_outputs", "keep_activations", "add_z_loss", "freeze_parameters", "add_adapters",
-                               "exempt_from_decay", "keep_frozen_low", "recognise_attention", "eliminate_dead_code",
-                               "merge_products", "merge_rotations", "scale_loss", "differentiate_outputs"));
+                               "exempt_from_decay", "keep_frozen_low", "choose_packed_weights", "recognise_attention",
+                               "eliminate_dead_code", "merge_products", "merge_rotations", "scale_loss",
+                               "differentiate_outputs"));
   EXPECT_TRUE(graph.find_output("grad.w").has_value());
 }
 

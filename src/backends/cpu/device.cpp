@@ -341,6 +341,7 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
     case Op::matmul:
     case Op::matmul_add: return cpu::make_matmul_kernel(spec);
     case Op::embedding: return cpu::make_embedding_kernel(spec);
+    case Op::dequantise: return cpu::make_dequantise_kernel(spec);
     case Op::embedding_backward:
     case Op::embedding_backward_add: return cpu::make_embedding_backward_kernel(spec);
     case Op::top_k:

@@ -17,6 +17,9 @@ std::unique_ptr<Kernel> make_embedding_kernel(const KernelSpec& spec);
 // count.
 std::unique_ptr<Kernel> make_embedding_backward_kernel(const KernelSpec& spec);
 
+// Weights that are stored in 4 or 8 bits: packed bytes -> [rows,columns] in bf16, fp16 or fp32; dense.
+std::unique_ptr<Kernel> make_dequantise_kernel(const KernelSpec& spec);
+
 // Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp), in fp32 or bf16: x
 // [...,D] with any strides; cosines and sines fp32 [S,D/2], dense; output dense. One pass over memory, vectorised.
 std::unique_ptr<Kernel> make_rope_kernel(const KernelSpec& spec);

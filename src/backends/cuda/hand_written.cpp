@@ -38,10 +38,10 @@ std::span<const KernelVariant> kernel_variants() {
   static const std::vector<KernelVariant> all = [] {
     std::vector<KernelVariant> gathered;
     for (const std::span<const KernelVariant> table :
-         {embedding_variants(), rope_variants(), attention_variants(), linear_attention_variants(),
-          cross_entropy_variants(), experts_variants(), quantise_variants(), adamw_variants(), swiglu_variants(),
-          cross_entropy_of_product_variants(), rope_product_variants(), residual_variants(),
-          sum_of_squares_variants()}) {
+         {dequantise_variants(), embedding_variants(), rope_variants(), attention_variants(),
+          linear_attention_variants(), cross_entropy_variants(), experts_variants(), quantise_variants(),
+          adamw_variants(), swiglu_variants(), cross_entropy_of_product_variants(), rope_product_variants(),
+          residual_variants(), sum_of_squares_variants()}) {
       gathered.insert(gathered.end(), table.begin(), table.end());
     }
     return gathered;

@@ -15,6 +15,7 @@ std::span<const KernelVariant> adamw_variants();
 std::span<const KernelVariant> attention_variants();
 std::span<const KernelVariant> cross_entropy_variants();
 std::span<const KernelVariant> cross_entropy_of_product_variants();
+std::span<const KernelVariant> dequantise_variants();
 std::span<const KernelVariant> embedding_variants();
 std::span<const KernelVariant> experts_variants();
 std::span<const KernelVariant> linear_attention_variants();

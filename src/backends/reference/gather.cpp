@@ -1,10 +1,12 @@
-// embedding (rows of a table by index) and its gradient (rows summed by index). An index outside the table throws Error
-// at launch, before anything is read or written out of bounds.
+// embedding (rows of a table by index) and its gradient (rows summed by index), and packed weights. An index outside
+// the table throws Error at launch, before anything is read or written out of bounds.
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/reference_device.h"
+#include "ir/packed_weight.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::reference {
@@ -107,8 +109,32 @@ class EmbeddingBackwardKernel : public ReferenceKernel {
   std::array<double, kRunElements> run_{};
 };
 
+class DequantiseKernel : public ReferenceKernel {
+ public:
+  explicit DequantiseKernel(const KernelSpec& spec)
+      : ReferenceKernel(spec), parts_(packed_parts(spec.node.attributes)), dtype_(spec.outputs[0].dtype) {}
+
+  void launch(const LaunchArguments& arguments) override {
+    for (const PackedPart& part : parts_) {
+      const auto* packed = static_cast<const std::byte*>(arguments.inputs[0]) + part.first_byte;
+      const std::int64_t columns = part.matrix.columns;
+      std::vector<float> row(static_cast<std::size_t>(columns));
+      for (std::int64_t i = 0; i < part.matrix.rows; ++i) {
+        unpack(part.matrix, packed, i * columns, columns, row.data());
+        const std::vector<double> values(row.begin(), row.end());
+        store_run(dtype_, arguments.outputs[0], (part.first_row + i) * columns, 1, columns, values.data());
+      }
+    }
+  }
+
+ private:
+  std::vector<PackedPart> parts_;
+  DType dtype_;
+};
+
 }  // namespace
 
+std::unique_ptr<Kernel> make_dequantise(const KernelSpec& spec) { return std::make_unique<DequantiseKernel>(spec); }
 std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec) { return std::make_unique<EmbeddingKernel>(spec); }
 std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec) {
   return std::make_unique<EmbeddingBackwardKernel>(spec);

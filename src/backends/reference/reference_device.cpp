@@ -82,6 +82,7 @@ std::unique_ptr<Kernel> ReferenceDevice::make_kernel(const KernelSpec& spec) {
     case OpClass::reduction: return reference::make_reduction(spec);
     case OpClass::contraction: return reference::make_matmul(spec);
     case OpClass::gather:
+      if (spec.node.op == Op::dequantise) return reference::make_dequantise(spec);
       return spec.node.op == Op::embedding ? reference::make_embedding(spec) : reference::make_embedding_backward(spec);
     case OpClass::experts: return reference::make_experts(spec);
     case OpClass::recurrence: return reference::make_linear_attention(spec);

@@ -37,6 +37,7 @@ std::unique_ptr<Kernel> make_elementwise(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_iota(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_reduction(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_matmul(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_dequantise(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_experts(const KernelSpec& spec);

@@ -253,6 +253,7 @@ const std::vector<Setter>& setters() {
       {"accumulate", numbers([](D& d, Int v) { d.config.compile.accumulate = v; })},
       {"frozen", single(frozen_of), false},
       {"lora", single(lora_of), false},
+      {"base-weights", names([](D& d, Text v) { d.config.compile.base_weights = base_weights_from_name(v); })},
       {"parallel", divisions, false, true},
       {"shard", names([](D& d, Text v) {
          d.config.choose_sharding = v == "auto";

@@ -104,6 +104,16 @@ void settle_training(RunDraft& draft) {
   require(compile.master_weights || precision == Precision::bf16 || precision == Precision::fp8,
           fmt::format("--master-weights off stores parameters in bf16; add --dtype bf16 or fp8 instead of {}",
                       name(precision)));
+  const bool is_packed = compile.base_weights != BaseWeights::as_is;
+  require(!is_packed || is_low(matmul_dtype(precision)),
+          fmt::format("--base-weights {} widens weights to 16 bits; add --dtype bf16, fp16 or fp8 instead of {}",
+                      name(compile.base_weights), name(precision)));
+  require(!is_packed || compile.lora || !compile.frozen.empty(),
+          fmt::format("--base-weights {} is for weights that do not train; add --lora or --frozen",
+                      name(compile.base_weights)));
+  require(!is_packed || compile.parallel.shard != Sharding::parameters,
+          fmt::format("--base-weights {} and --shard parameters exclude each other; use --shard optimizer or gradients",
+                      name(compile.base_weights)));
   require(compile.accumulate == 1 || runs_backward(compile.mode),
           fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
   require(

@@ -400,7 +400,7 @@ std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double ter
 }
 
 std::vector<NormStep> round_steps_of_layer_norm() {
-  constexpr std::int64_t kRows = 16;
+  constexpr std::int64_t kRowCount = 16;
   std::vector<NormStep> steps;
   for (const double spread : {1.0, 300.0}) {
     for (std::size_t which = 0; which <= kAllSteps; ++which) {
@@ -408,7 +408,7 @@ std::vector<NormStep> round_steps_of_layer_norm() {
       for (const DType dtype : {DType::fp16, DType::bf16}) {
         Difference difference;
         LayerNorm exact(DType::fp64, which), low(dtype, which);
-        for (std::int64_t row = 0; row < kRows; ++row) {
+        for (std::int64_t row = 0; row < kRowCount; ++row) {
           const std::vector<double> x = values_of_a_row(dtype, spread, row);
           difference.add(low.run(x), exact.run(x));
         }

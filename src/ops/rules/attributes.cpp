@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/packed_weight.h"
 #include "ir/stored_tensors.h"
 #include "ops/attention_form.h"
 #include "ops/collectives.h"
@@ -60,9 +61,12 @@ const std::vector<Row>& rows() {
       {kPart, integer, {Op::input}},
       {kPartOf, text, {Op::input}},
       {kParts, text, {Op::input}},
-      {kRows, integers, {Op::input}},
+      {kRows, integers, {Op::input, Op::dequantise}},
+      {kFormat, text, {Op::input, Op::dequantise}},
+      {kColumns, integer, {Op::dequantise}},
+      {kPackedAs, text, {Op::input}},
       {"value", number, {Op::constant}},
-      {"dtype", text, {Op::constant, Op::cast, Op::iota, Op::quantise}},
+      {"dtype", text, {Op::constant, Op::cast, Op::iota, Op::quantise, Op::dequantise}},
       // Layouts and elements.
       {"shape", integers, {Op::reshape, Op::broadcast, Op::iota}},
       {"permutation", integers, {Op::transpose}},

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/packed_weight.h"
 #include "ir/permutation.h"
 #include "ir/stored_tensors.h"
 #include "passes/node_rewriter.h"
@@ -117,8 +118,12 @@ class ProductMerger : NodeRewriter {
     const auto dtype = [&](NodeId node) { return graph_.type(graph_.node(node).outputs[0]).dtype; };
     return first.attributes == second.attributes && first.phase == second.phase &&
            dtype(a.product) == dtype(b.product) && dtype(a.weight) == dtype(b.weight) &&
-           has(a, kFrozen) == has(b, kFrozen) && has(a, kNoDecay) == has(b, kNoDecay) &&
+           has(a, kFrozen) == has(b, kFrozen) && has(a, kNoDecay) == has(b, kNoDecay) && packed_as(a) == packed_as(b) &&
            a.cast.valid() == b.cast.valid();
+  }
+
+  std::string packed_as(const Linear& linear) const {
+    return graph_.node(linear.weight).attributes.get_or<std::string>(kPackedAs, "");
   }
 
   bool has(const Linear& linear, std::string_view mark) const {
@@ -156,7 +161,7 @@ class ProductMerger : NodeRewriter {
     const Shape shape{std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), type.shape.dim(1)};
     const Value merged = input(graph_, joined_name(names), {type.dtype, shape}, Role::parameter);
     Node& node = graph_.node(graph_.producer(merged));
-    for (const std::string_view key : {kFrozen, kNoDecay, kDeclaredDType}) {
+    for (const std::string_view key : {kFrozen, kNoDecay, kDeclaredDType, kPackedAs}) {
       const auto& items = graph_.node(group.front().weight).attributes.items();
       const auto found = std::ranges::find(items, key, [](const auto& item) { return item.first; });
       if (found != items.end()) node.attributes.set(key, found->second);

@@ -15,6 +15,7 @@
 #include "ops/float8_product.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
+#include "passes/precision/head_products.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
@@ -29,10 +30,7 @@ constexpr std::int64_t kLeastFloat8Width = 128;
 // object.
 class Float8Layers {
  public:
-  explicit Float8Layers(const Graph& graph) : graph_(graph), readers_(graph), is_model_result_(graph.value_count()) {
-    for (const Output& output : graph.outputs())
-      if (output.role != OutputRole::activation) is_model_result_[output.value.id] = true;
-  }
+  explicit Float8Layers(const Graph& graph) : graph_(graph), heads_(graph) {}
 
   // Whether the node is the product of a linear layer in 8 bits: of two matrices of which one is a parameter, with
   // sizes that its kernels take in forward and backward, and not the head, whose result the loss reads.
@@ -47,25 +45,12 @@ class Float8Layers {
     });
     const auto is_wide = [](std::int64_t size) { return size >= kLeastFloat8Width && size % kFloat8Multiple == 0; };
     return has_weight && left[0] > 0 && left[0] % kFloat8Multiple == 0 && is_wide(left[1]) && is_wide(right[1]) &&
-           !reaches_loss(node.outputs[0]);
+           !heads_.contains(node.outputs[0]);
   }
 
  private:
-  // Whether the loss or a result of the model is the value, or follows from it without another product.
-  bool reaches_loss(Value value) const {
-    if (is_model_result_[value.id]) return true;
-    return std::ranges::any_of(readers_.of(value), [&](NodeId id) {
-      const Node& reader = graph_.node(id);
-      if (reader.op == Op::cross_entropy) return true;
-      const bool is_passed_on =
-          op_class(reader.op) == OpClass::view || reader.op == Op::cast || reader.op == Op::soft_cap;
-      return is_passed_on && std::ranges::any_of(reader.outputs, [&](Value result) { return reaches_loss(result); });
-    });
-  }
-
   const Graph& graph_;
-  Readers readers_;
-  std::vector<bool> is_model_result_;  // by value
+  HeadProducts heads_;
 };
 
 class Autocaster {

@@ -68,6 +68,7 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.master_weights = options.master_weights;
   record.frozen = options.frozen;
   if (options.lora) record.lora = to_text(*options.lora);
+  record.base_weights = options.base_weights;
   record.accumulate = options.accumulate;
   if (options.z_loss > 0) record.z_loss = options.z_loss;
   if (options.mode != Mode::step) return;

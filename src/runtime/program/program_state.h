@@ -87,6 +87,9 @@ struct Program::Implementation {
   std::vector<Overlap> overlaps(const InputSlot& slot) const;
   // Of a slot's stores: the one in the type of the tensor, else the first.
   const Store& exact_store(const InputSlot& slot) const;
+  // The tensor of a slot that is packed, of a floating dtype.
+  void write_packed(const InputSlot& slot, const HostTensor& tensor);
+  HostTensor read_packed(const InputSlot& slot) const;
   static bool is_whole(const Overlap& overlap, const StoredTensor& tensor);
 
   // Writes what a store has of the tensor.

@@ -110,6 +110,26 @@ const Program::Implementation::Store& Program::Implementation::exact_store(const
   return exact != stores.end() ? *exact : stores.front();
 }
 
+void Program::Implementation::write_packed(const InputSlot& slot, const HostTensor& tensor) {
+  const PackedMatrix& matrix = *slot.tensor.packed;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
+  if (tensor.type.dtype == DType::fp32) {
+    pack(matrix, tensor.as<float>(), bytes);
+  } else {
+    pack(matrix, convert(tensor, DType::fp32).as<float>(), bytes);
+  }
+  device->copy_to_device(element(slot.value, slot.tensor.first_element), bytes.data(), bytes.size());
+}
+
+HostTensor Program::Implementation::read_packed(const InputSlot& slot) const {
+  const PackedMatrix& matrix = *slot.tensor.packed;
+  const TensorType bytes{DType::packed, {matrix.bytes()}};
+  const HostTensor packed = read_tensor(*device, dense_layout(bytes), element(slot.value, slot.tensor.first_element));
+  HostTensor tensor({DType::fp32, slot.tensor.type.shape});
+  unpack(matrix, packed.data.data(), 0, matrix.elements(), tensor.as<float>().data());
+  return tensor.type.dtype == slot.tensor.type.dtype ? tensor : convert(tensor, slot.tensor.type.dtype);
+}
+
 bool Program::Implementation::is_whole(const Overlap& overlap, const StoredTensor& tensor) {
   return overlap.end - overlap.begin == tensor.type.elements();
 }
@@ -168,6 +188,7 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   }
   if (slot.index_bound != INT64_MAX)
     check_indices(stored.name, tensor.as<std::int64_t>(), slot.index_bound, slot.ignored_index);
+  if (stored.packed) return self.write_packed(slot, tensor);
   for (const Implementation::Overlap& overlap : self.overlaps(slot)) {
     if (self.is_whole(overlap, stored)) {
       self.write(overlap.value, tensor, overlap.first_in_store);
@@ -216,6 +237,11 @@ void Program::write_random(std::string_view name, const TruncatedNormal& distrib
     throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; only floating inputs can be random",
                 ErrorKind::usage);
   }
+  if (stored.packed) {
+    HostTensor elements({DType::fp32, stored.type.shape});
+    fill_random(elements.as<float>(), distribution, random_stream(stored.name, seed), 0, stop_point);
+    return self.write_packed(slot, elements);
+  }
   for (const Implementation::Overlap& overlap : self.overlaps(slot))
     self.write_random(overlap, stored, distribution, seed, stop_point);
 }
@@ -235,6 +261,16 @@ std::vector<StatePart> Program::state_parts() const {
                    .stored = self.graph.type(store.value).dtype,
                    .is_parameter = is_parameter,
                    .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart)};
+    if (slot.tensor.packed) {
+      part.name.insert(0, kPackedPrefix);
+      part.type = {DType::udynamic8, {slot.tensor.packed->bytes()}};
+      part.stored = part.type.dtype;
+      part.is_parameter = false;
+      part.is_packed = true;
+      part.end = slot.tensor.packed->bytes();
+      parts.push_back(std::move(part));
+      continue;
+    }
     part.begin = std::clamp<std::int64_t>(store.first_element - first, 0, count);
     part.end = std::clamp<std::int64_t>(store.first_element + store.elements - first, 0, count);
     parts.push_back(std::move(part));
@@ -243,7 +279,9 @@ std::vector<StatePart> Program::state_parts() const {
 }
 
 std::byte* Program::Implementation::address(const StatePart& part) const {
-  const InputSlot& slot = find_input(part.name);
+  std::string_view name = part.name;
+  if (part.is_packed) name.remove_prefix(kPackedPrefix.size());
+  const InputSlot& slot = find_input(name);
   const Store& store = exact_store(slot);
   return element(store.value, slot.tensor.first_element + part.begin - store.first_element);
 }
@@ -254,6 +292,13 @@ void Program::read_part(const StatePart& part, std::span<std::byte> into) const 
   if (into.size() != part.bytes())
     throw Error("the memory for '" + part.name + "' has not the size of its part", ErrorKind::usage);
   self.device->copy_to_host(into.data(), self.address(part), into.size());
+}
+
+void Program::write_part(const StatePart& part, std::span<const std::byte> from) {
+  Implementation& self = *implementation_;
+  if (from.size() != part.bytes())
+    throw Error("the bytes for '" + part.name + "' have not the size of its part", ErrorKind::usage);
+  self.device->copy_to_device(self.address(part), from.data(), from.size());
 }
 
 void Program::copy_part(const StatePart& part, DeviceCopies& copies, void* device_address) const {
@@ -270,6 +315,7 @@ HostTensor Program::read_input(std::string_view name) const {
   const Implementation& self = *implementation_;
   const Implementation::InputSlot& slot = self.find_input(name);
   const StoredTensor& stored = slot.tensor;
+  if (stored.packed) return self.read_packed(slot);
   const DType dtype = self.graph.type(slot.value).dtype;
   HostTensor tensor({dtype, stored.type.shape});
   if (is_divided(self.graph.producer_node(slot.value))) {

@@ -6,6 +6,7 @@
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/peft_adapter.h"
+#include "ir/stored_tensors.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::train {
@@ -34,6 +35,10 @@ CheckpointFiles::CheckpointFiles(const Program& program, const StateCopy& state,
       before_change_(before_change) {
   for (const StatePart& part : state.parts()) {
     if (part.is_parameter) parameters_.emplace(part.name, &part);
+  }
+  for (const NodeId id : program.graph().inputs(Role::parameter)) {
+    for (const StoredTensor& tensor : stored_tensors(program.graph(), program.graph().node(id)))
+      if (tensor.packed) packed_.emplace(tensor.name, *tensor.packed);
   }
   if (model_ == nullptr || rank != 0) return;
   // Constants never change.
@@ -98,11 +103,18 @@ void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& f
             HostTensor value = whole_parameter(*found->second, others);
             return value.type.dtype == DType::fp32 ? value : convert(value, DType::fp32);
           }
+          if (const auto packed = packed_.find(one.name); packed != packed_.end()) {
+            HostTensor value({DType::fp32, one.type.shape});
+            const std::span<const std::byte> bytes = state_.bytes(std::string(kPackedPrefix) + one.name);
+            unpack(packed->second, bytes.data(), 0, packed->second.elements(), value.as<float>().data());
+            return value;
+          }
           const auto constant = constants_.find(one.name);
           if (constant == constants_.end()) throw Error(fmt::format("the program has no '{}'", one.name));
           return constant->second;
         },
         [&](const std::string& name) {
+          if (packed_.contains(name)) return DType::bf16;
           const auto found = parameters_.find(name);
           return found == parameters_.end() ? DType::fp32 : found->second->stored;
         });

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/packed/packed_matrix.h"
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
 #include "train/checkpoint/manifest.h"
@@ -58,6 +59,7 @@ class CheckpointFiles {
   const std::function<void(const std::string&)>& before_change_;
   std::unordered_map<std::string, const StatePart*> parameters_;  // by name
   std::unordered_map<std::string, HostTensor> constants_;
+  std::unordered_map<std::string, PackedMatrix> packed_;  // by weight
 };
 
 }  // namespace ridgepoint::train

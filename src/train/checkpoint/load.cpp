@@ -164,6 +164,10 @@ void load(Program& program, const FoundCheckpoint& found, const TransformerConfi
   for (const StatePart& part : parts)
     part.is_parameter ? parameters.check(part) : states.check(part.name, contents.tensors.at(part.name));
   for (const StatePart& part : parts) {
+    if (part.is_packed) {
+      program.write_part(part, states.read(part.name, contents.tensors.at(part.name)).data);
+      continue;
+    }
     write(program, part,
           part.is_parameter ? parameters.read(part.name) : states.read(part.name, contents.tensors.at(part.name)));
   }

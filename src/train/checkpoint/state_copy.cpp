@@ -21,6 +21,9 @@ std::size_t room_of_copy(const DeviceUse& use) {
                   less(use.available, less(use.peak, use.reserved) + kOfLibrariesBytes));
 }
 
+// The first rank writes the weights of the model, which it makes of the bytes of packed ones.
+bool StateCopy::is_of_first_rank(const StatePart& part) { return part.is_parameter || part.is_packed; }
+
 StateCopy::StateCopy(Program& program, std::size_t rank, std::size_t ranks, std::size_t room_bytes)
     : program_(program), parts_(program.state_parts()), copies_(program.device().make_copies()) {
   choose_places(rank, ranks);
@@ -38,14 +41,14 @@ StateCopy::~StateCopy() {
 void StateCopy::choose_places(std::size_t rank, std::size_t ranks) {
   std::vector<std::uint64_t> loads(ranks);
   for (const StatePart& part : parts_) {
-    if (part.is_parameter && !part.is_divided) loads[0] += part.bytes();
+    if (is_of_first_rank(part) && !part.is_divided) loads[0] += part.bytes();
   }
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const StatePart& part = parts_[i];
     std::size_t by = rank;
     if (!part.is_divided) {
-      by = part.is_parameter ? 0 : static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
-      if (!part.is_parameter) loads[by] += part.bytes();
+      by = is_of_first_rank(part) ? 0 : static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
+      if (!is_of_first_rank(part)) loads[by] += part.bytes();
     }
     if (by != rank || part.begin == part.end) continue;
     place_of_[part.name] = places_.size();

@@ -57,6 +57,7 @@ class StateCopy {
     std::size_t part = 0, offset = 0, bytes = 0;  // part: of parts_
   };
 
+  static bool is_of_first_rank(const StatePart& part);
   void choose_places(std::size_t rank, std::size_t ranks);
   void make_host_memory();
 

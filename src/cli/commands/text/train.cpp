@@ -300,7 +300,7 @@ class Train : public Command {
 
   // What checkpoints say of the run. A run that goes on must agree in the first list; where it differs in the second
   // one, its losses are not those of the run without the interruption.
-  static constexpr std::array kMustAgree = {"dtype", "optimizer", "master_weights", "lora", "frozen"};
+  static constexpr std::array kMustAgree = {"dtype", "optimizer", "master_weights", "lora", "frozen", "base_weights"};
   static constexpr std::array kShouldAgree = {
       "context",           "sequences_of_a_step", "documents", "seed",      "shuffle",
       "sequences",         "learning_rate",       "schedule",  "warmup",    "iterations",
@@ -310,8 +310,8 @@ class Train : public Command {
     const RunConfig& config = configs_[0];
     const Json record = parse_json(to_json(describe_run(config, Experiment::bench)));
     for (const char* key :
-         {"model", "dtype", "compile", "attention", "optimizer", "master_weights", "lora", "frozen", "weight_decay",
-          "no_decay", "clip_norm", "z_loss", "batch", "accumulate", "context", "seed"})
+         {"model", "dtype", "compile", "attention", "optimizer", "master_weights", "lora", "frozen", "base_weights",
+          "weight_decay", "no_decay", "clip_norm", "z_loss", "batch", "accumulate", "context", "seed"})
       description_[key] = record.at(key);
     const WorkloadDescription workload = config.workload->describe();
     description_["ranks"] = config.compile.parallel.data;
@@ -510,11 +510,13 @@ class Train : public Command {
   }
 
   static constexpr std::string_view kSettings[] = {
-      "device",    "threads",        "memory-limit", "model",     "config-override", "layers",     "d-model",
-      "d-ff",      "heads",          "vocab",        "context",   "batch",           "dtype",      "compile",
-      "allocator", "attention",      "checkpoint",   "segment",   "loss-chunk",      "seed",       "optimizer",
-      "momentum",  "weight-decay",   "no-decay",     "clip-norm", "z-loss",          "accumulate", "frozen",
-      "lora",      "master-weights", "parallel",     "shard"};
+      "device",         "threads",    "memory-limit", "model",      "config-override",
+      "layers",         "d-model",    "d-ff",         "heads",      "vocab",
+      "context",        "batch",      "dtype",        "compile",    "allocator",
+      "attention",      "checkpoint", "segment",      "loss-chunk", "seed",
+      "optimizer",      "momentum",   "weight-decay", "no-decay",   "clip-norm",
+      "z-loss",         "accumulate", "frozen",       "lora",       "base-weights",
+      "master-weights", "parallel",   "shard"};
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   OutputOptions output_;

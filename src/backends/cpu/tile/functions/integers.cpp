@@ -147,7 +147,8 @@ Function cast_from_integer(DType to) {
     case DType::dynamic8:
     case DType::udynamic8:
     case DType::e4m3:
-    case DType::e5m2: return nullptr;
+    case DType::e5m2:
+    case DType::packed: return nullptr;
   }
   return nullptr;
 }

@@ -1,0 +1,175 @@
+#include "core/packed/packed_matrix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "core/dynamic_code.h"
+#include "core/rounding.h"
+#include "core/threads/parallel.h"
+#include "core/types/enum_names.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr auto kNames = enum_names<BaseWeights>("as-is", "nf4", "int8");
+
+constexpr std::int64_t kAlignment = 16;
+constexpr std::int64_t kGrain = 1 << 15;  // elements
+constexpr float kMostInt8 = 127;
+constexpr float kInt8Step = 1 / kMostInt8;
+
+std::int64_t aligned(std::int64_t bytes) { return ceil_divide(bytes, kAlignment) * kAlignment; }
+
+float read_float(const std::byte* packed, std::int64_t offset) {
+  float value = 0;
+  std::memcpy(&value, packed + offset, sizeof value);
+  return value;
+}
+void write_float(std::byte* packed, std::int64_t offset, float value) {
+  std::memcpy(packed + offset, &value, sizeof value);
+}
+
+float largest_magnitude(std::span<const float> elements) {
+  float largest = 0;
+  for (const float element : elements) largest = std::max(largest, std::abs(element));
+  return largest;
+}
+
+// The middle between each number and the next.
+constexpr std::array<float, 15> kNf4Borders = [] {
+  std::array<float, 15> borders{};
+  for (std::size_t i = 0; i < borders.size(); ++i) borders[i] = (kNf4Levels[i] + kNf4Levels[i + 1]) / 2;
+  return borders;
+}();
+
+// The code of the nearest number, the lower of two at the same distance.
+unsigned nf4_code(float value) {
+  unsigned code = 0;
+  for (const float border : kNf4Borders) code += value > border ? 1U : 0U;
+  return code;
+}
+
+void pack_magnitudes(const PackedMatrix& matrix, std::vector<float> magnitudes, std::byte* packed) {
+  const double sum = std::accumulate(magnitudes.begin(), magnitudes.end(), 0.0);
+  const auto mean = static_cast<float>(sum / static_cast<double>(magnitudes.size()));
+  write_float(packed, matrix.mean(), mean);
+  for (float& magnitude : magnitudes) magnitude -= mean;
+  for (std::int64_t outer = 0; outer < matrix.blocks_of_blocks(); ++outer) {
+    const auto begin = static_cast<std::size_t>(outer * kNf4BlocksOfBlocks);
+    const auto count = std::min<std::size_t>(kNf4BlocksOfBlocks, magnitudes.size() - begin);
+    const float largest = largest_magnitude(std::span(magnitudes).subspan(begin, count));
+    write_float(packed, matrix.outer_scales() + outer * static_cast<std::int64_t>(sizeof(float)), largest);
+    const float factor = 1 / largest;
+    for (std::size_t i = begin; i < begin + count; ++i) {
+      const float value = largest == 0 ? 0 : magnitudes[i] * factor;
+      packed[static_cast<std::size_t>(matrix.scales()) + i] = std::byte{dynamic_code(DType::dynamic8, value)};
+    }
+  }
+}
+
+void pack_nf4(const PackedMatrix& matrix, std::span<const float> elements, std::byte* packed) {
+  std::vector<float> magnitudes(static_cast<std::size_t>(matrix.blocks()));
+  parallel_for(matrix.blocks(), kGrain / kNf4Block, [&](std::int64_t begin, std::int64_t end) {
+    for (auto number = static_cast<std::size_t>(begin); number < static_cast<std::size_t>(end); ++number) {
+      const std::size_t first = number * kNf4Block;
+      const auto block = elements.subspan(first, std::min<std::size_t>(kNf4Block, elements.size() - first));
+      magnitudes[number] = largest_magnitude(block);
+      // A block of zeros keeps the code of 0, though the mean of the magnitudes makes its own a small number.
+      const float factor = magnitudes[number] == 0 ? 0 : 1 / magnitudes[number];
+      for (std::size_t i = 0; i < block.size(); i += 2) {
+        const unsigned upper = nf4_code(block[i] * factor);
+        const unsigned lower = i + 1 < block.size() ? nf4_code(block[i + 1] * factor) : 0U;
+        packed[(first + i) / 2] = static_cast<std::byte>(upper << 4U | lower);
+      }
+    }
+  });
+  pack_magnitudes(matrix, std::move(magnitudes), packed);
+}
+
+void pack_int8(const PackedMatrix& matrix, std::span<const float> elements, std::byte* packed) {
+  const auto columns = static_cast<std::size_t>(matrix.columns);
+  parallel_for(
+      matrix.rows, std::max<std::int64_t>(kGrain / matrix.columns, 1), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::span<const float> values = elements.subspan(static_cast<std::size_t>(row) * columns, columns);
+          const float largest = largest_magnitude(values);
+          write_float(packed, matrix.scales() + row * static_cast<std::int64_t>(sizeof(float)), largest);
+          const float factor = largest == 0 ? 0 : kMostInt8 / largest;
+          for (std::size_t i = 0; i < columns; ++i) {
+            const float code = std::clamp(std::nearbyint(values[i] * factor), -kMostInt8, kMostInt8);
+            packed[static_cast<std::size_t>(row) * columns + i] =
+                static_cast<std::byte>(static_cast<std::int8_t>(code));
+          }
+        }
+      });
+}
+
+float magnitude_of(const PackedMatrix& matrix, const std::byte* packed, std::int64_t block) {
+  const auto code = std::to_integer<std::size_t>(packed[matrix.scales() + block]);
+  const std::int64_t outer = block / kNf4BlocksOfBlocks * static_cast<std::int64_t>(sizeof(float));
+  const float scaled = dynamic_levels(DType::dynamic8)[code] * read_float(packed, matrix.outer_scales() + outer);
+  return scaled + read_float(packed, matrix.mean());
+}
+
+void unpack_nf4(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
+                float* elements) {
+  for (std::int64_t i = first; i < first + count;) {
+    const std::int64_t end = std::min((i / kNf4Block + 1) * kNf4Block, first + count);
+    const float magnitude = magnitude_of(matrix, packed, i / kNf4Block);
+    for (; i < end; ++i) {
+      const auto pair = std::to_integer<unsigned>(packed[i / 2]);
+      *elements++ = kNf4Levels[i % 2 == 0 ? pair >> 4U : pair & 0xFU] * magnitude;
+    }
+  }
+}
+
+void unpack_int8(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
+                 float* elements) {
+  for (std::int64_t i = first; i < first + count; ++i) {
+    const std::int64_t row = i / matrix.columns;
+    const float largest = read_float(packed, matrix.scales() + row * static_cast<std::int64_t>(sizeof(float)));
+    *elements++ = static_cast<float>(static_cast<std::int8_t>(packed[i])) * largest * kInt8Step;
+  }
+}
+
+}  // namespace
+
+std::string_view name(BaseWeights weights) { return kNames[weights]; }
+BaseWeights base_weights_from_name(std::string_view text) { return kNames.parse(text, "'{}' is unknown"); }
+
+std::int64_t PackedMatrix::blocks() const { return ceil_divide(elements(), kNf4Block); }
+std::int64_t PackedMatrix::blocks_of_blocks() const { return ceil_divide(blocks(), kNf4BlocksOfBlocks); }
+
+std::int64_t PackedMatrix::scales() const {
+  return aligned(format == BaseWeights::nf4 ? ceil_divide(elements(), std::int64_t{2}) : elements());
+}
+std::int64_t PackedMatrix::outer_scales() const { return scales() + aligned(blocks()); }
+std::int64_t PackedMatrix::mean() const {
+  return outer_scales() + blocks_of_blocks() * static_cast<std::int64_t>(sizeof(float));
+}
+std::int64_t PackedMatrix::bytes() const {
+  constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+  return format == BaseWeights::nf4 ? aligned(mean() + kFloat) : scales() + aligned(rows * kFloat);
+}
+
+void pack(const PackedMatrix& matrix, std::span<const float> elements, std::span<std::byte> packed) {
+  if (static_cast<std::int64_t>(elements.size()) != matrix.elements() ||
+      static_cast<std::int64_t>(packed.size()) != matrix.bytes())
+    throw Error("a packed matrix has another size than its elements", ErrorKind::usage);
+  if (!std::ranges::all_of(elements, [](float element) { return std::isfinite(element); }))
+    throw Error("a weight in " + std::string(name(matrix.format)) + " has an element that is not finite",
+                ErrorKind::usage);
+  std::ranges::fill(packed, std::byte{0});
+  (matrix.format == BaseWeights::nf4 ? pack_nf4 : pack_int8)(matrix, elements, packed.data());
+}
+
+void unpack(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
+            float* elements) {
+  (matrix.format == BaseWeights::nf4 ? unpack_nf4 : unpack_int8)(matrix, packed, first, count, elements);
+}
+
+}  // namespace ridgepoint

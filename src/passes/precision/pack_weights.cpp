@@ -1,0 +1,127 @@
+// Passes that store the frozen weights of linear layers in 4 or 8 bits (core/packed/packed_matrix.h).
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ir/packed_weight.h"
+#include "ir/queries.h"
+#include "ir/stored_tensors.h"
+#include "passes/node_rewriter.h"
+#include "passes/pass.h"
+#include "passes/precision/head_products.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+bool is_product(Op op) { return op == Op::matmul || op == Op::matmul_add; }
+
+class WeightChooser {
+ public:
+  explicit WeightChooser(Graph& graph) : graph_(graph), readers_(graph), heads_(graph) {}
+
+  bool run(BaseWeights format) {
+    bool changed = false;
+    for (const NodeId id : graph_.inputs(Role::parameter)) {
+      Node& parameter = graph_.node(id);
+      const TensorType& type = graph_.type(parameter.outputs[0]);
+      const bool is_frozen = parameter.attributes.get_or(kFrozen, false);
+      if (!is_frozen || !is_low(type.dtype) || type.shape.rank() != 2 || type.elements() == 0) continue;
+      if (!is_of_layer(parameter.outputs[0])) continue;
+      parameter.attributes.set(kPackedAs, std::string(name(format)));
+      changed = true;
+    }
+    return changed;
+  }
+
+ private:
+  // Whether products of linear layers other than the head are all that reads the value or a view of it. Autocast leaves
+  // views that nothing reads.
+  bool is_of_layer(Value value) const {
+    return !readers_.is_result(value) && std::ranges::all_of(readers_.of(value), [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      if (op_class(reader.op) == OpClass::view)
+        return std::ranges::all_of(reader.outputs, [&](Value part) { return is_of_layer(part); });
+      return is_product(reader.op) && !heads_.contains(reader.outputs[0]);
+    });
+  }
+
+  Graph& graph_;
+  Readers readers_;
+  HeadProducts heads_;
+};
+
+class WeightPacker : NodeRewriter {
+ public:
+  using NodeRewriter::NodeRewriter;
+
+  bool run() {
+    for (const NodeId id : graph_.inputs(Role::parameter)) {
+      if (graph_.node(id).attributes.contains(kPackedAs)) pack(graph_.node(id));
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // Products read a value through these views, outermost first.
+  struct Use {
+    NodeId product;
+    std::vector<Value> views;
+  };
+
+  // False where something else reads the value, or a view of it.
+  bool find_uses(Value value, std::vector<Value> views, std::vector<Use>& uses) const {
+    if (readers_.is_result(value)) return false;
+    return std::ranges::all_of(readers_.of(value), [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      if (is_product(reader.op)) {
+        uses.push_back({id, views});
+        return true;
+      }
+      if (op_class(reader.op) != OpClass::view || reader.outputs.size() != 1) return false;
+      std::vector<Value> inner = views;
+      inner.push_back(reader.outputs[0]);
+      return find_uses(reader.outputs[0], std::move(inner), uses);
+    });
+  }
+
+  void pack(Node& parameter) {
+    const Value value = parameter.outputs[0];
+    const TensorType type = graph_.type(value);
+    std::vector<Use> uses;
+    if (is_divided(parameter) || !find_uses(value, {}, uses)) return;
+    const BaseWeights format = base_weights_from_name(parameter.attributes.get<std::string>(kPackedAs));
+    std::vector<std::int64_t> rows = part_rows(parameter);
+    if (rows.empty()) rows = {type.shape[0]};
+    parameter.attributes.set(kFormat, std::string(name(format)));
+    parameter.attributes.set(kDeclaredShape, std::vector<std::int64_t>{type.shape[0], type.shape[1]});
+    graph_.set_type(value, {DType::packed, {packed_bytes(packed_parts(format, rows, type.shape[1]))}});
+    for (const Use& use : uses) widen(use, value, format, rows, type);
+  }
+
+  // Each product has elements of its own, so that none are kept from forward to backward.
+  void widen(const Use& use, Value packed, BaseWeights format, const std::vector<std::int64_t>& rows,
+             const TensorType& type) {
+    rewriter_.insert_before(use.product);
+    const Value before = use.views.empty() ? packed : use.views.back();
+    Value elements = dequantise(graph_, packed, format, rows, type.shape[1], type.dtype);
+    graph_.set_type(elements, type);
+    for (const Value view : use.views) elements = rewriter_.rebuild_view(view, elements);
+    std::ranges::replace(graph_.node(use.product).inputs, before, elements);
+  }
+};
+
+}  // namespace
+
+// Marks the frozen weights of linear layers, which pack_weights stores as options.base_weights says. The head, which
+// makes the logits, is none of them, nor a table that the head shares with the embedding: as in bitsandbytes.
+bool choose_packed_weights(Graph& graph, const PassOptions& options) {
+  return options.base_weights != BaseWeights::as_is && WeightChooser(graph).run(options.base_weights);
+}
+
+// Stores the weights that are marked in 4 or 8 bits, and widens them in front of each product that reads them.
+bool pack_weights(Graph& graph, const PassOptions& options) {
+  return options.base_weights != BaseWeights::as_is && WeightPacker(graph, options.target).run();
+}
+
+}  // namespace ridgepoint

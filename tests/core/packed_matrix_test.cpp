@@ -1,0 +1,178 @@
+// Matrices in 4 and 8 bits against the published definitions, written again in double.
+#include "core/packed/packed_matrix.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "core/dynamic_code.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<float> random_elements(const PackedMatrix& matrix, float deviation = 0.02F) {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(0, deviation);
+  std::vector<float> elements(static_cast<std::size_t>(matrix.elements()));
+  std::ranges::generate(elements, [&] { return normal(random); });
+  return elements;
+}
+
+std::vector<std::byte> packed(const PackedMatrix& matrix, const std::vector<float>& elements) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
+  pack(matrix, elements, bytes);
+  return bytes;
+}
+
+std::vector<float> unpacked(const PackedMatrix& matrix, const std::vector<std::byte>& bytes) {
+  std::vector<float> elements(static_cast<std::size_t>(matrix.elements()));
+  unpack(matrix, bytes.data(), 0, matrix.elements(), elements.data());
+  return elements;
+}
+
+// The nearest of the levels, by comparing with all.
+template <typename Levels>
+double nearest(const Levels& levels, double value) {
+  return *std::ranges::min_element(levels,
+                                   [&](double a, double b) { return std::abs(a - value) < std::abs(b - value); });
+}
+
+std::vector<double> nf4_by_definition(const std::vector<float>& elements) {
+  std::vector<double> magnitudes;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (i % 64 == 0) magnitudes.push_back(0);
+    magnitudes.back() = std::max(magnitudes.back(), std::abs(static_cast<double>(elements[i])));
+  }
+  double mean = 0;
+  for (const double magnitude : magnitudes) mean += magnitude / static_cast<double>(magnitudes.size());
+  std::vector<double> stored(magnitudes.size());
+  for (std::size_t begin = 0; begin < magnitudes.size(); begin += 256) {
+    const std::size_t end = std::min(begin + 256, magnitudes.size());
+    double largest = 0;
+    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(magnitudes[i] - mean));
+    for (std::size_t i = begin; i < end; ++i) {
+      const double share = largest == 0 ? 0 : (magnitudes[i] - mean) / largest;
+      stored[i] = nearest(dynamic_levels(DType::dynamic8), share) * largest + mean;
+    }
+  }
+  std::vector<double> result;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const double share = magnitudes[i / 64] == 0 ? 0 : static_cast<double>(elements[i]) / magnitudes[i / 64];
+    result.push_back(nearest(kNf4Levels, share) * stored[i / 64]);
+  }
+  return result;
+}
+
+struct Size {
+  std::int64_t rows, columns;
+};
+
+class PackedMatrices : public ::testing::TestWithParam<Size> {};
+
+TEST_P(PackedMatrices, are_the_definition_of_nf4) {
+  const PackedMatrix matrix{BaseWeights::nf4, GetParam().rows, GetParam().columns};
+  const std::vector<float> elements = random_elements(matrix);
+  const std::vector<double> expected = nf4_by_definition(elements);
+  const std::vector<float> found = unpacked(matrix, packed(matrix, elements));
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-8) << i;
+}
+
+TEST_P(PackedMatrices, are_the_definition_of_int8) {
+  const PackedMatrix matrix{BaseWeights::int8, GetParam().rows, GetParam().columns};
+  const std::vector<float> elements = random_elements(matrix);
+  const std::vector<float> found = unpacked(matrix, packed(matrix, elements));
+  for (std::int64_t row = 0; row < matrix.rows; ++row) {
+    const auto begin = static_cast<std::size_t>(row * matrix.columns);
+    double largest = 0;
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(matrix.columns); ++i)
+      largest = std::max(largest, std::abs(static_cast<double>(elements[i])));
+    for (std::size_t i = begin; i < begin + static_cast<std::size_t>(matrix.columns); ++i)
+      ASSERT_NEAR(found[i], std::round(elements[i] * 127 / largest) * largest / 127, 2e-8) << i;
+  }
+}
+
+// Any stretch of elements is what the whole has there.
+TEST_P(PackedMatrices, are_read_in_parts) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+    const PackedMatrix matrix{format, GetParam().rows, GetParam().columns};
+    const std::vector<std::byte> bytes = packed(matrix, random_elements(matrix));
+    const std::vector<float> whole = unpacked(matrix, bytes);
+    const std::int64_t first = matrix.elements() / 3, count = matrix.elements() - first;
+    std::vector<float> part(static_cast<std::size_t>(count));
+    unpack(matrix, bytes.data(), first, count, part.data());
+    EXPECT_TRUE(std::ranges::equal(part, std::span(whole).subspan(static_cast<std::size_t>(first))));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(sizes, PackedMatrices,
+                         ::testing::Values(Size{64, 64}, Size{1, 1}, Size{3, 5}, Size{7, 37}, Size{300, 129},
+                                           Size{1, 64 * 256 + 1}),
+                         [](const auto& tested) {
+                           return std::to_string(tested.param.rows) + "x" + std::to_string(tested.param.columns);
+                         });
+
+// The first element of a pair has the upper half of the byte, and 1 and -1 are the codes 15 and 0.
+TEST(PackedMatrix, has_the_bytes_of_bitsandbytes) {
+  const PackedMatrix matrix{BaseWeights::nf4, 1, 5};
+  const std::vector<std::byte> bytes = packed(matrix, {-2, 2, 0, 1, 0.5F});
+  EXPECT_EQ(bytes[0], std::byte{0x0F});
+  EXPECT_EQ(bytes[1], std::byte{0x7C});
+  EXPECT_EQ(bytes[2], std::byte{0xA0});
+  EXPECT_EQ(matrix.bytes(), 16 + 16 + 16);
+  float mean = 0;
+  std::memcpy(&mean, bytes.data() + matrix.mean(), sizeof mean);
+  EXPECT_EQ(mean, 2);
+}
+
+TEST(PackedMatrix, takes_4_127_bits_an_element) {
+  const PackedMatrix matrix{BaseWeights::nf4, 4096, 4096};
+  EXPECT_NEAR(static_cast<double>(matrix.bytes()) * 8 / static_cast<double>(matrix.elements()), 4.127, 1e-3);
+}
+
+// The relative error of normal numbers that the format is made for.
+TEST(PackedMatrix, has_the_error_of_its_format) {
+  for (const auto& [format, most] : {std::pair(BaseWeights::nf4, 0.1), std::pair(BaseWeights::int8, 0.01)}) {
+    const PackedMatrix matrix{format, 256, 256};
+    const std::vector<float> elements = random_elements(matrix);
+    const std::vector<float> found = unpacked(matrix, packed(matrix, elements));
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      difference += std::pow(found[i] - elements[i], 2);
+      size += std::pow(elements[i], 2);
+    }
+    EXPECT_LT(std::sqrt(difference / size), most);
+    EXPECT_GT(std::sqrt(difference / size), most / 3);
+  }
+}
+
+TEST(PackedMatrix, keeps_zeros) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+    const PackedMatrix matrix{format, 2, 64};
+    std::vector<float> elements = random_elements(matrix);
+    std::fill_n(elements.begin(), 64, 0.0F);
+    const std::vector<float> found = unpacked(matrix, packed(matrix, elements));
+    EXPECT_TRUE(std::ranges::all_of(found.begin(), found.begin() + 64, [](float x) { return x == 0; }));
+  }
+}
+
+TEST(PackedMatrix, refuses_what_is_not_finite) {
+  const PackedMatrix matrix{BaseWeights::nf4, 1, 2};
+  std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const std::vector<float> elements = {1, bad};
+    EXPECT_THAT([&] { pack(matrix, elements, bytes); }, ThrowsMessage<Error>(HasSubstr("not finite")));
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,158 @@
+// Frozen weights in 4 and 8 bits: which are packed, and that a step computes what it computes with the widened weights.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "ir/packed_weight.h"
+#include "ir/stored_tensors.h"
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "support/graphs/run_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
+
+const TransformerConfig kModel{"custom", 50, 8, 96, 160, 2, 4};
+
+ProgramOptions options_of(Compile level, BaseWeights format) {
+  return {.compile = {.mode = Mode::step,
+                      .precision = Precision::bf16,
+                      .level = level,
+                      .keep = {.results = true},
+                      .lora = LoraOptions{.rank = 4, .alpha = 8},
+                      .base_weights = format}};
+}
+
+std::set<std::string> packed_tensors(const Graph& graph) {
+  std::set<std::string> names;
+  for (const NodeId id : graph.inputs()) {
+    for (const StoredTensor& tensor : stored_tensors(graph, graph.node(id)))
+      if (tensor.packed) names.insert(tensor.name);
+  }
+  return names;
+}
+
+class PackWeights : public ::testing::TestWithParam<std::tuple<Compile, BaseWeights>> {
+ protected:
+  Compile level() const { return std::get<0>(GetParam()); }
+  BaseWeights format() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(PackWeights, stores_linear_layers_but_the_head_and_what_trains) {
+  const ProgramPlan plan(build_transformer(kModel, 2), open_device("cpu"), options_of(level(), format()));
+  const std::set<std::string> names = packed_tensors(plan.graph());
+  EXPECT_THAT(names, SizeIs(kModel.layers * 7U));
+  EXPECT_THAT(names, Contains("layers.1.attn.k_proj.weight"));
+  EXPECT_THAT(names, Not(Contains("lm_head.weight")));
+  EXPECT_THAT(names, Each(Not(HasSubstr("lora_"))));
+  // Forward and backward widen a weight each: nothing is kept between them.
+  EXPECT_GT(testing::count(plan.graph(), Op::dequantise), testing::count(plan.graph(), Op::input) / 8);
+}
+
+TEST_P(PackWeights, compute_as_their_widened_values_do) {
+  const Transformer workload(kModel, 2);
+  Program packed(workload.build(), open_device("cpu"), options_of(level(), format()));
+  Program wide(workload.build(), open_device("cpu"), options_of(level(), BaseWeights::as_is));
+  initialise(packed, workload, 3);
+  initialise(wide, workload, 3);
+  const std::set<std::string> names = packed_tensors(packed.graph());
+  for (const std::string& name : names) {
+    EXPECT_GT(testing::relative_error(packed.read_input(name), wide.read_input(name)), 1e-3) << name;
+    wide.write_input(name, packed.read_input(name));
+  }
+  for (int step = 0; step < 2; ++step) {
+    packed.run();
+    wide.run();
+    EXPECT_EQ(testing::relative_error(packed.read_output("logits"), wide.read_output("logits")), 0) << step;
+  }
+  const std::string adapter = "layers.0.attn.q_proj.lora_A.weight";
+  EXPECT_EQ(testing::relative_error(packed.read_input(adapter), wide.read_input(adapter)), 0);
+}
+
+// The bytes are parts of the state, so that a run that goes on has exactly these.
+TEST_P(PackWeights, come_back_from_their_bytes) {
+  const Transformer workload(kModel, 2);
+  Program first(workload.build(), open_device("cpu"), options_of(level(), format()));
+  Program second(workload.build(), open_device("cpu"), options_of(level(), format()));
+  initialise(first, workload, 3);
+  initialise(second, workload, 4);
+  const std::string name = "layers.1.ffn.w2.weight";
+  ASSERT_NE(testing::relative_error(second.read_input(name), first.read_input(name)), 0);
+  std::size_t found = 0;
+  for (const StatePart& part : first.state_parts()) {
+    if (!part.is_packed) continue;
+    ++found;
+    EXPECT_FALSE(part.is_parameter);
+    std::vector<std::byte> bytes(part.bytes());
+    first.read_part(part, bytes);
+    second.write_part(part, bytes);
+  }
+  EXPECT_EQ(found, kModel.layers * 7U);
+  EXPECT_EQ(testing::relative_error(second.read_input(name), first.read_input(name)), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, PackWeights,
+                         ::testing::Combine(::testing::Values(Compile::off, Compile::full),
+                                            ::testing::Values(BaseWeights::nf4, BaseWeights::int8)),
+                         [](const auto& tested) {
+                           return std::string(name(std::get<0>(tested.param))) + "_" +
+                                  std::string(name(std::get<1>(tested.param)));
+                         });
+
+TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
+  const auto plan = [](CompileOptions options) {
+    options.base_weights = BaseWeights::nf4;
+    ProgramPlan(build_transformer(kModel, 2), open_device("cpu"), {.compile = std::move(options)});
+  };
+  EXPECT_THAT([&] { plan({.lora = LoraOptions{}}); }, ThrowsMessage<Error>(HasSubstr("not in fp32")));
+  EXPECT_THAT([&] { plan({.precision = Precision::bf16}); }, ThrowsMessage<Error>(HasSubstr("add adapters")));
+}
+
+// Other devices widen the same bytes to the same numbers.
+TEST(Dequantise, is_the_same_on_the_reference_device) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+      std::vector<HostTensor> results;
+      for (const std::string device : {"cpu", "reference"}) {
+        const std::vector<std::int64_t> rows = {7, 130};
+        const std::int64_t columns = 37;
+        const std::vector<PackedPart> parts = packed_parts(format, rows, columns);
+        Graph graph;
+        const Value packed = input(graph, "w", {DType::packed, {packed_bytes(parts)}}, Role::parameter);
+        Node& node = graph.node(graph.producer(packed));
+        node.attributes.set(kFormat, std::string(name(format)));
+        node.attributes.set(kDeclaredDType, "fp32");
+        node.attributes.set(kDeclaredShape, std::vector<std::int64_t>{137, 37});
+        lay_parts(node, std::vector<std::string>{"a", "b"}, rows);
+        graph.add_output({"o", dequantise(graph, packed, format, rows, columns, dtype)});
+        Program program(std::move(graph), open_device(device), {});
+        program.write_random("a", {.deviation = 0.02}, 1);
+        program.write_random("b", {.deviation = 0.5}, 1);
+        program.run();
+        results.push_back(program.read_output("o"));
+        if (dtype == DType::fp32) {
+          const HostTensor b = program.read_input("b");
+          EXPECT_EQ(std::memcmp(b.data.data(), results.back().data.data() + 7 * 37 * 4, b.data.size()), 0);
+        }
+      }
+      EXPECT_EQ(results[0].data, results[1].data) << name(format) << name(dtype);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint
