@@ -25,9 +25,12 @@ std::vector<TensorType> infer_dequantise(const ShapeContext& context) {
   return {{dtype, {last.first_row + last.matrix.rows, last.matrix.columns}}};
 }
 
+// A code times its scale.
+std::int64_t flops_dequantise(const Graph& graph, const Node& node) { return graph.type(node.outputs[0]).elements(); }
+
 }  // namespace
 
-extern const OpRule rule_dequantise{.infer = infer_dequantise};
+extern const OpRule rule_dequantise{.infer = infer_dequantise, .flops = flops_dequantise};
 
 Value dequantise(Graph& graph, Value packed, BaseWeights format, std::vector<std::int64_t> rows, std::int64_t columns,
                  DType dtype, const Source& source) {

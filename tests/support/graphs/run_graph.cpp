@@ -1,4 +1,5 @@
 #include "support/graphs/run_graph.h"
+#include "ir/stored_tensors.h"
 
 #include <cmath>
 
@@ -10,7 +11,7 @@ Tensors random_inputs(const Graph& graph, const OpCase& op_case, unsigned seed) 
   Tensors tensors;
   for (const NodeId id : graph.inputs()) {
     const Node& node = graph.node(id);
-    HostTensor tensor(graph.type(node.outputs[0]));
+    HostTensor tensor(stored_tensors(graph, node).front().type);
     const std::size_t size = size_bytes(tensor.type.dtype);
     for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.type.elements()); ++i) {
       const double value = is_floating(tensor.type.dtype)
@@ -26,7 +27,8 @@ Tensors random_inputs(const Graph& graph, const OpCase& op_case, unsigned seed) 
 Tensors converted_inputs(const Tensors& tensors, const Graph& graph) {
   Tensors result;
   for (const auto& [name, tensor] : tensors) {
-    const DType dtype = graph.type(*graph.find_input(name)).dtype;
+    const Node& node = graph.producer_node(*graph.find_input(name));
+    const DType dtype = stored_tensors(graph, node).front().type.dtype;
     result.emplace(name, tensor.type.dtype == dtype ? tensor : convert(tensor, dtype));
   }
   return result;

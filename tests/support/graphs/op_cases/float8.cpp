@@ -1,10 +1,15 @@
 #include "support/graphs/op_cases/cases.h"
 
+#include <array>
 #include <utility>
+#include <vector>
+
+#include "ir/packed_weight.h"
+#include "ir/stored_tensors.h"
 
 namespace ridgepoint::testing {
 
-// Matrices in 8 bits, as every back end sees them: from fp32 in double precision.
+// Matrices in 4 and 8 bits, as every back end sees them: from fp32 in double precision.
 void add_float8(OpCases& cases) {
   const auto narrow = [](Graph& g, Value x) { return g.type(x).dtype == DType::fp64 ? cast(g, x, DType::fp32) : x; };
   for (const DType codes : {DType::e4m3, DType::e5m2}) {
@@ -47,6 +52,24 @@ void add_float8(OpCases& cases) {
                              const Quantised b = quantise(g, narrow(g, x[1]), DType::e4m3, {});
                              return Values{scaled_matmul(g, a.rows, a.scale, b.rows, b.scale, DType::fp32)};
                            }))
+        .differentiable = false;
+  }
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+    cases
+        .add_case(Op::dequantise, std::string(name(format)),
+                  [=](DType) {
+                    constexpr std::int64_t kHeight = 131, kWidth = 37;
+                    Graph graph;
+                    const std::vector<PackedPart> parts = packed_parts(format, std::array{kHeight}, kWidth);
+                    const TensorType bytes{DType::packed, {packed_bytes(parts)}};
+                    const Value weight = input(graph, "weight", bytes, Role::parameter);
+                    Attributes& attributes = graph.node(graph.producer(weight)).attributes;
+                    attributes.set(kFormat, std::string(name(format)));
+                    attributes.set(kDeclaredDType, std::string(name(DType::fp32)));
+                    attributes.set(kDeclaredShape, std::vector<std::int64_t>{kHeight, kWidth});
+                    graph.add_output({"o", dequantise(graph, weight, format, {kHeight}, kWidth, DType::fp32)});
+                    return graph;
+                  })
         .differentiable = false;
   }
 }
