@@ -5,8 +5,9 @@
         --context 512 --batch 4 --dtype bf16 --vocab 50304 --device cuda
 
 Trains for twice --steps steps with a checkpoint in the middle, and takes the delay from the steps behind it, the wait for
-the copy included, against as many steps before it. Then the speed of each of --rounds checkpoints that nothing runs
-beside, from the making of its folder to its name, and that of `dd bs=16M conv=fsync` with as many bytes, in turns.
+the copy included, against as many steps before it. It shows one by one how late the first steps behind it are. Then the
+speed of each of --rounds checkpoints that nothing runs beside, from the making of its folder to its name, and that of
+`dd bs=16M conv=fsync` with as many bytes, in turns.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import time
 
 PIECE_BYTES = 16 << 20
 SETTLED_STEPS = 10  # that the steps before the checkpoint begin with: captures, choices, caches
+FIRST_STEPS = 12  # behind the checkpoint, shown one by one: its copy to the host is beside some of them
 
 
 def arguments():
@@ -47,9 +49,13 @@ def delay(options, folder):
     seconds = [row["seconds"] + row["checkpoint_seconds"] for row in rows]
     usual, beside = seconds[SETTLED_STEPS:before], seconds[before:]
     share = sum(beside) / sum(usual) - 1
+    late = [1000 * (one - statistics.median(usual)) for one in beside]
     print(f"{options.steps} steps: {sum(usual):.3f} s before a checkpoint and {sum(beside):.3f} s behind it, "
           f"{100 * share:+.2f} %; the wait for the copy is {rows[before]['checkpoint_seconds']:.4f} s, and a step "
           f"{1000 * statistics.median(usual):.1f} ms")
+    first, rest = late[:FIRST_STEPS], late[FIRST_STEPS:]
+    print(f"ms later than that: the first {len(first)} steps behind it {', '.join(f'{one:+.1f}' for one in first)}; "
+          f"the {len(rest)} after them {sum(rest):+.1f} in all, {max(rest, default=0):+.1f} at most")
 
 
 def of_stat(path, what):
