@@ -62,6 +62,8 @@ std::vector<Damage> damages() {
        "manifest.json' is damaged"},
       {"another_step", [](const fs::path& c) { replace_text(c / "manifest.json", "\"step\": 2", "\"step\": 3"); },
        "its checksum is of another text"},
+      {"another_noise", [](const fs::path& c) { replace_text(c / "manifest.json", "0.0625", "null"); },
+       "its 'noise' are no two numbers"},
       {"a_file_outside",
        [](const fs::path& c) { replace_text(c / "manifest.json", "\"model.safetensors", "\"../x.safetensors"); },
        "is outside of its folder"},

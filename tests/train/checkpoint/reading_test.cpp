@@ -38,6 +38,7 @@ TEST_P(EachTraining, goes_on_from_a_checkpoint_bit_by_bit) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->manifest.step, 3);
   EXPECT_EQ(found->manifest.sequences, 12);
+  EXPECT_EQ(found->manifest.noise, at(3).noise);
   EXPECT_EQ(found->manifest.run, at(3).run);
   EXPECT_THAT(found->notes, IsEmpty());
   load(resumed.program(), *found, resumed.model());

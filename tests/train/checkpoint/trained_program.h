@@ -133,6 +133,7 @@ inline Manifest at(std::int64_t step) {
   Manifest manifest;
   manifest.step = step;
   manifest.sequences = 4 * step;
+  manifest.noise = {0.0625, 1 / 3.0};
   manifest.run = {{"seed", 1}, {"rate", 0.1}};
   return manifest;
 }
