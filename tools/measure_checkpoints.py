@@ -19,6 +19,8 @@ import subprocess
 import sys
 import time
 
+from run_program import output_of
+
 PIECE_BYTES = 16 << 20
 SETTLED_STEPS = 10  # that the steps before the checkpoint begin with: captures, choices, caches
 FIRST_STEPS = 12  # behind the checkpoint, shown one by one: its copy to the host is beside some of them
@@ -39,8 +41,7 @@ def train(options, folder, iterations, more):
     shutil.rmtree(folder, ignore_errors=True)
     words = [options.program, "train", *options.options, "--save", str(folder), "--iterations", str(iterations),
              "--format", "jsonl", *more]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()], max(folder.glob("step-*"))
+    return [json.loads(line) for line in output_of(words).splitlines()], max(folder.glob("step-*"))
 
 
 def delay(options, folder):
@@ -59,7 +60,7 @@ def delay(options, folder):
 
 
 def of_stat(path, what):
-    return float(subprocess.run(["stat", "-c", what, str(path)], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return float(output_of(["stat", "-c", what, path]))
 
 
 def written(options, folder):
