@@ -114,8 +114,8 @@ class Sample : public Command {
     const bool has_adapters = run.contains("lora") && !run.at("lora").is_null();
     weights_ = (has_adapters ? found->folder / train::kPeftFolder : found->folder).string();
     require(!has_adapters || std::filesystem::exists(weights_),
-            fmt::format("--checkpoint: '{}' has adapters of layers that the files of the model pack into others; train "
-                        "with targets that are theirs to read them",
+            fmt::format("--checkpoint: '{}' has adapters of layers that the files of the model do not have; train with "
+                        "targets that are theirs to read them",
                         found->folder.string()));
     if (tokenizer_.empty()) tokenizer_ = run.value("tokenizer", "");
     if (!run_options_.given("--context") && run.contains("context"))
