@@ -3,7 +3,9 @@
 
 The tokens are read in the order of the file. Prints the largest difference of the losses of the first 100 steps, the
 mean losses of the last tenth of the steps and their difference with a paired 95 % interval, the losses on the tokens
-for validation, and the rates. Exits 1 where --first or --last says that a difference is too large.
+for validation, and the rates. Then it trains with Ridgepoint again from weights whose last bits are changed: how far
+these losses part is the floor, which rounding alone reaches. Exits 1 where --first or --last says that a difference is
+too large.
 
 With --peer transformers, PyTorch trains the model of `transformers` that has the same config.json and weights; with
 --lora the adapters of `peft`, from the same A. Then the newest checkpoint of Ridgepoint must load there as it is, and
@@ -18,7 +20,6 @@ import json
 import math
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench" 
 import numpy  # noqa: E402
 import torch  # noqa: E402
 from model import Transformer  # noqa: E402
+from run_program import output_of  # noqa: E402
 from safetensors_file import SafetensorsFile  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
@@ -67,15 +69,42 @@ def make_start(options, folder):
     """The initial weights, and the initial adapters where there are any."""
     weights = folder / ("initial" if options.peer == "transformers" else "initial.safetensors")
     named = f"{weights}/" if options.peer == "transformers" else str(weights)
-    subprocess.run([options.program, "verify", "--optimizer-steps", "1", "--save-weights", named, "--device",
-                    options.device, *model_options(options)], check=True, stdout=subprocess.DEVNULL)
+    output_of([options.program, "verify", "--optimizer-steps", "1", "--save-weights", named, "--device", options.device,
+               *model_options(options)])
+    if options.model:
+        options.vocab = json.loads((weights / "config.json").read_text())["vocab_size"]
+    options.tokens = tokens_for(options.data, options.vocab, folder / "tokens.bin")
+    options.held_tokens = options.validation and tokens_for(options.validation, options.vocab, folder / "held.bin")
     if not options.lora:
         return weights, None
     # A step that changes nothing: B is 0, so A has no gradient, and run_torch() makes B 0 again.
-    subprocess.run([options.program, "train", "--data", options.data, "--weights", str(weights), "--lora", options.lora,
-                    "--iterations", "1", "--learning-rate", "1e-30", "--save", str(folder / "start"), "--device",
-                    options.device, *model_options(options)], check=True, stdout=subprocess.DEVNULL)
+    output_of([options.program, "train", "--data", options.tokens, "--weights", weights, "--lora", options.lora,
+               "--iterations", "1", "--learning-rate", "1e-30", "--save", folder / "start", "--device", options.device,
+               *model_options(options)])
     return weights, newest_checkpoint(folder / "start") / "adapter"
+
+
+def tokens_for(path, vocab, wide):
+    """The file as Ridgepoint reads it: a plain file has 32 bits a token where 16 do not hold the vocabulary."""
+    if vocab <= 1 << 16:
+        return path
+    numpy.fromfile(path, dtype="<u2").astype("<u4").tofile(wide)
+    return wide
+
+
+def move_last_bits(weights):
+    """Moves every second number of the matrices in the file, or in the files of a folder, by its last bit."""
+    for path in weights.glob("*.safetensors") if weights.is_dir() else [weights]:
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(size))
+        for name, entry in header.items():
+            if name == "__metadata__" or entry["dtype"] != "F32" or len(entry["shape"]) != 2:
+                continue
+            numbers = numpy.memmap(path, dtype="<f4", mode="r+", offset=8 + size + entry["data_offsets"][0],
+                                   shape=math.prod(entry["shape"]))
+            numbers[::2] = numpy.nextafter(numbers[::2], numpy.float32(numpy.inf))
+            numbers.flush()
 
 
 def newest_checkpoint(folder):
@@ -83,18 +112,17 @@ def newest_checkpoint(folder):
 
 
 def run_ridgepoint(options, weights, folder):
-    command = [options.program, "train", "--data", options.data, "--shuffle", "off", "--weights", weights, "--format",
+    command = [options.program, "train", "--data", options.tokens, "--shuffle", "off", "--weights", weights, "--format",
                "jsonl", "--iterations", str(options.iterations), "--dtype", options.dtype, "--device", options.device,
                "--learning-rate", str(options.learning_rate), "--warmup", str(options.warmup), "--schedule", "cosine",
                "--clip-norm", str(options.clip_norm), *model_options(options)]
     if options.validation:
-        command += ["--validation", options.validation, "--evaluation-batches", str(options.evaluation_batches)]
+        command += ["--validation", options.held_tokens, "--evaluation-batches", str(options.evaluation_batches)]
     if options.lora:
         command += ["--lora", options.lora]
-    if options.peer == "transformers":
+    if options.peer == "transformers" and folder is not None:
         command += ["--save", str(folder)]
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return [json.loads(line) for line in output.splitlines()]
+    return [json.loads(line) for line in output_of(command).splitlines()]
 
 
 def rate_of(step, options):
@@ -148,10 +176,9 @@ def check_export(options, run):
     checkpoint = newest_checkpoint(run)
     adapter = checkpoint / "adapter" if options.lora else None
     tokens, results = run / "tokens.safetensors", run / "results.safetensors"
-    subprocess.run([options.program, "verify", "--weights", str(adapter or checkpoint), "--model",
-                    str(checkpoint / "config.json"), "--context", str(options.context), "--batch", "2",
-                    "--optimizer-steps", "0", "--save-tokens", str(tokens), "--dump", str(results), "--device",
-                    options.device], check=True, stdout=subprocess.DEVNULL)
+    output_of([options.program, "verify", "--weights", adapter or checkpoint, "--model", checkpoint / "config.json",
+               "--context", options.context, "--batch", 2, "--optimizer-steps", 0, "--save-tokens", tokens, "--dump",
+               results, "--device", options.device])
     model, wrong, logits_of = published_model(options, checkpoint, adapter, False)
     model.eval()
     with torch.no_grad():
@@ -163,8 +190,16 @@ def check_export(options, run):
     return not wrong and difference <= 1e-5
 
 
+def exact_clip(parameters, limit):
+    """Clips by the norm of all gradients. On a processor PyTorch 1.13 sums squares in fp32 with an error of 1e-3."""
+    norm = math.sqrt(sum(float(parameter.grad.double().pow(2).sum()) for parameter in parameters))
+    for parameter in parameters:
+        parameter.grad.mul_(min(1.0, limit / (norm + 1e-6)))
+
+
 def run_torch(options, weights, adapter):
     torch.backends.cuda.matmul.allow_tf32 = False
+    clip = exact_clip if options.device == "cpu" else torch.nn.utils.clip_grad_norm_
     if options.peer == "own":
         model, logits_of = own_model(options, weights)
     else:
@@ -197,7 +232,7 @@ def run_torch(options, weights, adapter):
             group["lr"] = rate_of(step, options)
         loss = step_loss(*batches(step - 1))
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(trained, options.clip_norm)
+        clip(trained, options.clip_norm)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
@@ -211,6 +246,10 @@ def run_torch(options, weights, adapter):
     return losses, seconds, validation
 
 
+def largest_difference(losses, others):
+    return max(abs(a - b) for a, b in zip(losses, others))
+
+
 def main():
     options = arguments()
     with tempfile.TemporaryDirectory() as name:
@@ -219,8 +258,10 @@ def main():
         ours = run_ridgepoint(options, str(weights), folder / "run")
         theirs, seconds, validation = run_torch(options, weights, adapter)
         is_loaded = options.peer == "own" or check_export(options, folder / "run")
+        move_last_bits(weights)
+        moved = [row["loss"] for row in run_ridgepoint(options, str(weights), None)]
     losses = [row["loss"] for row in ours]
-    first = max(abs(a - b) for a, b in zip(losses[:100], theirs[:100]))
+    first = largest_difference(losses[:100], theirs)
     tail = slice(len(losses) * 9 // 10, None)
     differences = [a - b for a, b in zip(losses[tail], theirs[tail])]
     mean = statistics.mean(theirs[tail])
@@ -230,6 +271,9 @@ def main():
     print(f"first {min(100, len(losses))} losses: at most {first:.2e} apart ({losses[0]:.6f} and {theirs[0]:.6f} at first)")
     print(f"last tenth: {statistics.mean(losses[tail]):.5f} and {mean:.5f}; the difference is "
           f"{statistics.mean(differences):+.5f} +- {half_width:.5f}")
+    print(f"floor: Ridgepoint again, with the last bits of its weights changed: the first losses at most "
+          f"{largest_difference(losses[:100], moved):.2e} apart, the last tenth "
+          f"{statistics.mean(moved[tail]) - statistics.mean(losses[tail]):+.5f}")
     if validation is not None:
         held = ours[-1]["validation_loss"]
         last = abs(held - validation) / validation

@@ -5,8 +5,9 @@
         --context 512 --batch 4 --dtype bf16 --vocab 50304 --device cuda
 
 Trains for twice --steps steps with a checkpoint in the middle, and takes the delay from the steps behind it, the wait for
-the copy included, against as many steps before it. Then the speed of each of --rounds checkpoints that nothing runs
-beside, from the making of its folder to its name, and that of `dd bs=16M conv=fsync` with as many bytes, in turns.
+the copy included, against as many steps before it. It shows one by one how late the first steps behind it are. Then the
+speed of each of --rounds checkpoints that nothing runs beside, from the making of its folder to its name, and that of
+`dd bs=16M conv=fsync` with as many bytes, in turns.
 """
 
 import argparse
@@ -18,8 +19,11 @@ import subprocess
 import sys
 import time
 
+from run_program import output_of
+
 PIECE_BYTES = 16 << 20
 SETTLED_STEPS = 10  # that the steps before the checkpoint begin with: captures, choices, caches
+FIRST_STEPS = 12  # behind the checkpoint, shown one by one: its copy to the host is beside some of them
 
 
 def arguments():
@@ -37,8 +41,7 @@ def train(options, folder, iterations, more):
     shutil.rmtree(folder, ignore_errors=True)
     words = [options.program, "train", *options.options, "--save", str(folder), "--iterations", str(iterations),
              "--format", "jsonl", *more]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()], max(folder.glob("step-*"))
+    return [json.loads(line) for line in output_of(words).splitlines()], max(folder.glob("step-*"))
 
 
 def delay(options, folder):
@@ -47,13 +50,17 @@ def delay(options, folder):
     seconds = [row["seconds"] + row["checkpoint_seconds"] for row in rows]
     usual, beside = seconds[SETTLED_STEPS:before], seconds[before:]
     share = sum(beside) / sum(usual) - 1
+    late = [1000 * (one - statistics.median(usual)) for one in beside]
     print(f"{options.steps} steps: {sum(usual):.3f} s before a checkpoint and {sum(beside):.3f} s behind it, "
           f"{100 * share:+.2f} %; the wait for the copy is {rows[before]['checkpoint_seconds']:.4f} s, and a step "
           f"{1000 * statistics.median(usual):.1f} ms")
+    first, rest = late[:FIRST_STEPS], late[FIRST_STEPS:]
+    print(f"ms later than that: the first {len(first)} steps behind it {', '.join(f'{one:+.1f}' for one in first)}; "
+          f"the {len(rest)} after them {sum(rest):+.1f} in all, {max(rest, default=0):+.1f} at most")
 
 
 def of_stat(path, what):
-    return float(subprocess.run(["stat", "-c", what, str(path)], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return float(output_of(["stat", "-c", what, path]))
 
 
 def written(options, folder):

@@ -172,7 +172,8 @@ std::string_view name(BlockOrder order) { return kBlocks[order]; }
 std::string_view name(ProjectionNorm norm) { return kProjectionNorms[norm]; }
 std::string_view name(RotaryScaling scaling) { return kScalings[scaling]; }
 
-Transformer::Transformer(TransformerConfig config, std::int64_t batch) : config_(std::move(config)), batch_(batch) {
+Transformer::Transformer(TransformerConfig config, std::int64_t batch, KeyCache cache)
+    : config_(std::move(config)), batch_(batch), cache_(cache) {
   validate(config_, batch_);
 }
 
@@ -224,6 +225,22 @@ std::int64_t Transformer::flops(const CompileOptions& options) const {
   TransformerConfig plain = config_;
   plain.attention = AttentionVariant::composite;
   return model_flops(build_transformer(plain, batch_), options);
+}
+
+std::string why_no_key_cache(const TransformerConfig& config) {
+  const Architecture& a = config.architecture;
+  const auto depends_on_length = [](const Rotary& rotary) {
+    return rotary.scaling == RotaryScaling::dynamic || rotary.scaling == RotaryScaling::longrope;
+  };
+  if (!a.predicts_next_token()) return "its tokens see those after them";
+  if (std::ranges::any_of(a.mixers, [](Mixer mixer) { return has_state(mixer); }))
+    return "some of its layers keep another state than keys and values";
+  if (a.selection.heads > 0 || a.compressed.q_rank > 0) return "its attention chooses or compresses keys";
+  if (a.chunks) return "its attention sees the keys of a chunk";
+  if (a.query_growth.strength != 0) return "its queries grow with their position";
+  if (depends_on_length(a.rotary) || (a.separate_rotary && depends_on_length(a.window_rotary)))
+    return "its rotations depend on the length of the sequence";
+  return "";
 }
 
 bool grows_queries(const TransformerConfig& config) {

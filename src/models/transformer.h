@@ -328,23 +328,34 @@ std::int64_t parameter_count(const TransformerConfig& config);
 // Of these, those of indexers, which have no gradient.
 std::int64_t frozen_parameter_count(const TransformerConfig& config);
 
+// What a graph does with the keys and values of attention: text is written token by token, and each token reads those
+// of the tokens before it. give: they are outputs, LAYER.attn.keys and LAYER.attn.values [B,S,heads,size]. keep: the
+// graph computes one token, which stands at "position" int64 [1] of a sequence of the context's length. The keys and
+// values of the sequence are states of the same names, to which it adds its own.
+enum class KeyCache : std::uint8_t { none, give, keep };
+inline constexpr std::string_view kCachedKeys = ".keys";
+inline constexpr std::string_view kCachedValues = ".values";
+// Why a token of this model cannot be computed from kept keys and values, as a clause; empty if it can.
+std::string why_no_key_cache(const TransformerConfig& config);
+
 // The forward graph. Inputs: "inputs" and "targets" int64 [B,S], the parameters by name, and the rotary tables.
 // Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. Of a model of masked tokens, negative targets
 // are left out of the loss. One of images has "inputs" fp32 [B,S-1,values], "targets" [B] and "logits" [B,V].
 // `stop_point` is called for each layer.
-Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point = {});
+Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point = {},
+                        KeyCache cache = KeyCache::none);
 
 // The language model as a workload; tokens and targets are uniformly distributed.
 class Transformer final : public Workload {
  public:
   // Throws Error (usage) as validate() does.
-  Transformer(TransformerConfig config, std::int64_t batch);
+  Transformer(TransformerConfig config, std::int64_t batch, KeyCache cache = KeyCache::none);
 
   const TransformerConfig& config() const { return config_; }
   const TransformerConfig* transformer() const override { return &config_; }
   WorkloadDescription describe() const override;
   Graph build(const StopPoint& stop_point = {}) const override {
-    return build_transformer(config_, batch_, stop_point);
+    return build_transformer(config_, batch_, stop_point, cache_);
   }
   // The embedding has standard deviation 1, those of the families of docs/models.md 0.02; biases are 0, and so are the
   // weights of norms that add one to them. Other weights as in Workload.
@@ -361,6 +372,7 @@ class Transformer final : public Workload {
  private:
   TransformerConfig config_;
   std::int64_t batch_;
+  KeyCache cache_;
 };
 
 // The cosines and sines of rotary embedding (Su et al. 2021), which a Transformer's graph takes as constants.

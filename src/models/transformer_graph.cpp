@@ -19,12 +19,13 @@ struct Tables {
 
 class TransformerBuilder {
  public:
-  TransformerBuilder(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point)
+  TransformerBuilder(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point, KeyCache cache)
       : config_(config),
         made_of_(config.architecture),
-        tokens_{batch * config.context, 'T'},
+        cache_(cache),
+        sequence_{cache == KeyCache::keep ? 1 : config.context, 'S'},
+        tokens_{batch * sequence_.size, 'T'},
         batch_{batch, 'B'},
-        sequence_{config.context, 'S'},
         model_{config.d_model, 'D'},
         stop_point_(stop_point) {
     graph_.name = "transformer." + config.name;
@@ -56,6 +57,7 @@ class TransformerBuilder {
             ? input(graph_, "inputs",
                     {DType::fp32, {batch_, Dim(made_of_.images.patches()), Dim(made_of_.images.values())}}, Role::data)
             : input(graph_, "inputs", {DType::int64, {batch_, sequence_}}, Role::data);
+    if (cache_ == KeyCache::keep) position_ = input(graph_, "position", {DType::int64, Shape{1}}, Role::data);
     declare_tables();
     Value x = with_positions(has_images() ? embed_patches(inputs_) : embed(inputs_));
     if (made_of_.per_layer.width > 0) per_layer_inputs_ = per_layer_inputs(x, inputs_);
@@ -81,7 +83,7 @@ class TransformerBuilder {
   void declare_tables() {
     if (made_of_.positions == Positions::linear_bias)
       linear_bias_ =
-          input(graph_, std::string(kLinearBias), {DType::fp32, {sequence_, {config_.heads, 'H'}}}, Role::constant);
+          input(graph_, std::string(kLinearBias), {DType::fp32, {positions(), {config_.heads, 'H'}}}, Role::constant);
     if (made_of_.positions != Positions::rotary) return;
     bool all_have_windows = made_of_.separate_rotary;
     bool any_has_window = false;
@@ -99,11 +101,17 @@ class TransformerBuilder {
   }
 
   Tables tables(std::string_view name, std::int64_t width) {
-    const TensorType type{DType::fp32, {sequence_, Dim(width / 2)}};
+    const TensorType type{DType::fp32, {positions(), Dim(width / 2)}};
     const std::string prefix(name);
     const Value cosines = input(graph_, prefix + ".cosines", type, Role::constant);
-    return {cosines, input(graph_, prefix + ".sines", type, Role::constant)};
+    const Value sines = input(graph_, prefix + ".sines", type, Role::constant);
+    return {of_tokens(cosines), of_tokens(sines)};
   }
+
+  Dim positions() const { return {config_.context, 'S'}; }
+
+  // The rows of a table of positions that belong to the tokens of the graph.
+  Value of_tokens(Value table) { return position_.valid() ? embedding(graph_, table, position_) : table; }
 
   // The states of the class tokens, [B,D].
   Value class_states(Value x) {
@@ -158,7 +166,7 @@ class TransformerBuilder {
     if (unused > 0) rows = split(graph_, rows, 0, {unused, made_of_.max_context})[1];
     if (rest > 0) rows = split(graph_, rows, 0, {config_.context, rest})[0];
     const Value by_sequence = reshape(graph_, x, {batch_, sequence_, model_});
-    return reshape(graph_, add(graph_, by_sequence, rows), {tokens_, model_});
+    return reshape(graph_, add(graph_, by_sequence, of_tokens(rows)), {tokens_, model_});
   }
 
   Value layer(Value x, std::int64_t index) {
@@ -391,8 +399,41 @@ class TransformerBuilder {
     const std::int64_t size = config_.head_size(layer);
     const Value q = grown(rotated_heads(project(x, config_.heads, size, "q_proj", "q_norm"), "q_norm", layer), layer);
     std::optional<Heads>& kept = made_of_.has_window(layer) ? window_keys_ : full_keys_;
-    if (config_.has_keys(layer)) kept = keys_of(x, layer);
+    if (config_.has_keys(layer)) kept = with_earlier_keys(keys_of(x, layer));
     return {q, kept->k, kept->v};
+  }
+
+  // The keys and values of the sequence so far, where a graph has those of one token.
+  Heads with_earlier_keys(Heads made) {
+    const auto with_earlier = [&](Value own, std::string_view name) {
+      const std::string full = graph_.scope() + std::string(name);
+      if (cache_ == KeyCache::give) graph_.add_output(full, own);
+      if (cache_ != KeyCache::keep) return own;
+      const Shape& shape = graph_.type(own).shape;
+      const Shape whole{batch_, positions(), shape.dim(2), shape.dim(3)};
+      const Value earlier = input(graph_, full, {DType::fp32, whole}, Role::state);
+      graph_.node(graph_.producer(earlier)).attributes.set("initial", 0.0);
+      const Value place = iota(graph_, {positions(), Dim(1), Dim(1)}, 0, DType::int64);
+      const Value is_own = equal(graph_, place, position_);
+      const Value row = broadcast(graph_, own, whole);
+      const Value joined = where(graph_, is_own, row, earlier);
+      graph_.add_update(earlier, joined);
+      return joined;
+    };
+    if (cache_ == KeyCache::none) return made;
+    const Value k = with_earlier(made.k, kCachedKeys);
+    return {made.q, k, with_earlier(made.v, kCachedValues), made.low};
+  }
+
+  // 1 at the keys [1,1,1,K] that the token at `position_` sees, 0 at others.
+  Value seen_keys(std::int64_t layer) {
+    const Value key = iota(graph_, {Dim(1), Dim(1), Dim(1), positions()}, 3, DType::fp32);
+    const Value last = cast(graph_, position_, DType::fp32);
+    const Value seen = cast(graph_, less_equal(graph_, key, last), DType::fp32);
+    const std::int64_t window = window_of(layer);
+    if (window == 0) return seen;
+    const Value hidden = shift(graph_, last, -static_cast<double>(window));  // and those before it
+    return mul(graph_, seen, cast(graph_, less(graph_, hidden, key), DType::fp32));
   }
 
   // Without queries.
@@ -435,8 +476,8 @@ class TransformerBuilder {
     const Value turned_q = rotate(q_parts[1], layer);
     const Value turned_k = rotate(by_head(low_parts[1], Dim(1), latent.rotated), layer);
     const Value for_all = broadcast(graph_, turned_k, {batch_, sequence_, heads, {latent.rotated, 'd'}});
-    return {grown(concat(graph_, {q_parts[0], turned_q}, -1), layer), concat(graph_, {kv_parts[0], for_all}, -1),
-            kv_parts[1], low};
+    const Value whole_q = grown(concat(graph_, {q_parts[0], turned_q}, -1), layer);
+    return with_earlier_keys({whole_q, concat(graph_, {kv_parts[0], for_all}, -1), kv_parts[1], low});
   }
 
   // x [B,S,heads,width], with zeros up to the width.
@@ -479,7 +520,8 @@ class TransformerBuilder {
     const ScopeGuard scope(graph_, "attn");
     if (made_of_.compressed.q_rank > 0) return compressed_attention(x, layer);
     const Heads heads = heads_of(x, layer);
-    const Value kept = kept_keys(x, heads.low.valid() ? heads.low : x, layer);
+    const Value kept =
+        cache_ == KeyCache::keep ? seen_keys(layer) : kept_keys(x, heads.low.valid() ? heads.low : x, layer);
     const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer, kept);
     const Dim width(config_.heads * config_.value_size(layer), 'D');
     Value joined = reshape(graph_, mixed, {tokens_, width});
@@ -557,12 +599,18 @@ class TransformerBuilder {
   AttentionForm form(std::int64_t layer) const {
     const double stretch = 1 + 0.1 * made_of_.latent.stretch * std::log(made_of_.rotary.factor);
     const double plain = stretch * stretch / std::sqrt(static_cast<double>(config_.head_size(layer)));
-    const bool limits = made_of_.has_window(layer) && !made_of_.chunks && made_of_.window < config_.context;
     const double factor = made_of_.query_scale > 0 ? made_of_.query_scale : plain;
+    const bool is_last = cache_ == KeyCache::keep;  // seen_keys() says which keys the one token sees
     return {.scale = factor * made_of_.part_scales.keys,
-            .causal = made_of_.is_causal,
-            .window = limits ? made_of_.window : 0,
+            .causal = made_of_.is_causal && !is_last,
+            .window = is_last ? 0 : window_of(layer),
             .soft_cap = made_of_.score_cap};
+  }
+
+  // 0: a token sees all before it.
+  std::int64_t window_of(std::int64_t layer) const {
+    const bool limits = made_of_.has_window(layer) && !made_of_.chunks && made_of_.window < config_.context;
+    return limits ? made_of_.window : 0;
   }
 
   Value activate(Value x) { return activated(graph_, made_of_.activation, x); }
@@ -677,9 +725,11 @@ class TransformerBuilder {
 
   const TransformerConfig& config_;
   const Architecture& made_of_;
-  Dim tokens_, batch_, sequence_, model_;
+  const KeyCache cache_;
+  Dim sequence_, tokens_, batch_, model_;
   Graph graph_;
   Value inputs_, embedding_, linear_bias_;
+  Value position_;  // of the one token, beside kept keys
   std::optional<Tables> rotary_, window_rotary_;
   std::optional<Value> query_growth_;
   Value kept_;                                    // of the last layer with an indexer
@@ -704,9 +754,10 @@ Value activated(Graph& graph, Activation activation, Value x) {
   return activation == Activation::relu ? positive : mul(graph, positive, positive);
 }
 
-Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point) {
+Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point,
+                        KeyCache cache) {
   validate(config, batch);
-  return TransformerBuilder(config, batch, stop_point).build();
+  return TransformerBuilder(config, batch, stop_point, cache).build();
 }
 
 }  // namespace ridgepoint

@@ -14,13 +14,14 @@ namespace {
 
 constexpr std::int64_t kShortest = 32;
 
-// Of a workload of batch 1, the one output "next": the logits behind the token at the position of the input "last".
+// Of a workload of batch 1, in place of logits and loss the output "next": the logits behind the token at the position
+// of the input "last".
 void leave_next_token(Graph& graph) {
   const Value logits = *graph.find_output("logits");
   const Shape& shape = graph.type(logits).shape;
   const Value last = input(graph, "last", {DType::int64, Shape{1}}, Role::data);
   const Value rows = reshape(graph, logits, Shape{shape.dim(-2), shape.dim(-1)});
-  graph.erase_outputs([](const Output&) { return true; });
+  graph.erase_outputs([](const Output& output) { return output.name == "logits" || output.name == "loss"; });
   graph.add_output("next", embedding(graph, rows, last));
 }
 
@@ -48,35 +49,80 @@ std::int64_t Sampler::choose(std::span<const float> logits) {
   return static_cast<std::int64_t>(order[count - 1]);
 }
 
-LanguageModel::LanguageModel(RunConfig config, WorkloadOf workload_of, std::int64_t context, StepWatcher watch)
-    : config_(std::move(config)), workload_of_(std::move(workload_of)), context_(context), watch_(std::move(watch)) {}
+LanguageModel::LanguageModel(RunConfig config, std::int64_t most_tokens, StepWatcher watch)
+    : config_(std::move(config)), watch_(std::move(watch)) {
+  const TransformerConfig* model = config_.workload->transformer();
+  if (model == nullptr || !model->architecture.predicts_next_token())
+    throw Error("only a decoder predicts the next token", ErrorKind::usage);
+  model_ = *model;
+  most_kept_ = why_no_key_cache(model_).empty() ? std::min(most_tokens, model_.context) : 0;
+}
 
-Program& LanguageModel::program_for(std::int64_t tokens) {
+std::unique_ptr<ForwardProgram> LanguageModel::make(TransformerConfig model, std::int64_t context,
+                                                    KeyCache cache) const {
+  RunConfig config = config_;
+  model.context = context;
+  config.workload = std::make_shared<const Transformer>(std::move(model), 1, cache);
+  return std::make_unique<ForwardProgram>(std::move(config), leave_next_token, watch_);
+}
+
+ForwardProgram& LanguageModel::program_for(std::int64_t tokens) {
   const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(tokens, kShortest))));
-  const std::int64_t length = std::min(power, context_);
+  const std::int64_t length = std::min(power, model_.context);
   std::unique_ptr<ForwardProgram>& forward = programs_[length];
-  if (forward == nullptr) {
-    RunConfig config = config_;
-    config.workload = workload_of_(length);
-    forward = std::make_unique<ForwardProgram>(std::move(config), leave_next_token, watch_);
+  if (forward == nullptr) forward = make(model_, length, most_kept_ > 0 ? KeyCache::give : KeyCache::none);
+  return *forward;
+}
+
+bool LanguageModel::follows(std::span<const std::int64_t> tokens) const {
+  return !known_.empty() && tokens.size() == known_.size() + 1 && std::ssize(tokens) <= most_kept_ &&
+         std::ranges::equal(tokens.first(known_.size()), known_);
+}
+
+// Takes those of a run of all tokens, whose programs are then not needed.
+void LanguageModel::keep_keys() {
+  if (one_token_ == nullptr) {
+    TransformerConfig model = model_;
+    model.attention = AttentionVariant::composite;  // which takes any mask
+    one_token_ = make(std::move(model), most_kept_, KeyCache::keep);
   }
-  return forward->program();
+  Program& program = one_token_->program();
+  for (const NodeId id : program.graph().inputs(Role::state)) {
+    const std::string name = input_name(program.graph().node(id));
+    if (!whole_->program().graph().find_output(name)) continue;
+    const HostTensor known = convert(whole_->program().read_output(name), DType::fp32);
+    HostTensor all(program.graph().type(program.graph().node(id).outputs[0]));
+    const std::size_t of_token = all.as<float>().size() / static_cast<std::size_t>(most_kept_);
+    std::ranges::copy(known.as<float>().first(known_.size() * of_token), all.as<float>().begin());
+    program.write_input(name, all);
+  }
+  whole_ = nullptr;
+  programs_.clear();
 }
 
 std::vector<float> LanguageModel::logits_after(std::span<const std::int64_t> tokens) {
   if (tokens.empty()) throw Error("a text begins with a token", ErrorKind::usage);
-  const auto most = static_cast<std::size_t>(context_);
+  const auto most = static_cast<std::size_t>(model_.context);
   if (tokens.size() > most) tokens = tokens.last(most);
-  Program& program = program_for(std::ssize(tokens));
-  HostTensor inputs(program.graph().type(*program.graph().find_input("inputs")));
-  std::ranges::copy(tokens, inputs.as<std::int64_t>().begin());
-  HostTensor last({DType::int64, Shape{1}});
-  last.as<std::int64_t>()[0] = std::ssize(tokens) - 1;
-  program.write_input("inputs", inputs);
-  program.write_input("last", last);
+  const bool is_one = follows(tokens);
+  if (is_one && whole_ != nullptr) keep_keys();
+  ForwardProgram& forward = is_one ? *one_token_ : program_for(std::ssize(tokens));
+  Program& program = forward.program();
+  const auto write = [&](std::string_view name, std::span<const std::int64_t> values) {
+    HostTensor tensor(program.graph().type(*program.graph().find_input(name)));
+    std::ranges::copy(values, tensor.as<std::int64_t>().begin());
+    program.write_input(name, tensor);
+  };
+  const std::int64_t last = std::ssize(tokens) - 1, first = 0;
+  write("inputs", is_one ? tokens.last(1) : tokens);
+  write("last", std::span(is_one ? &first : &last, 1));
+  if (is_one) write("position", std::span(&last, 1));
+  known_.clear();  // where the run fails
   program.run();
   program.synchronize();
   const HostTensor next = convert(program.read_output("next"), DType::fp32);
+  if (!is_one) whole_ = &forward;
+  if (std::ssize(tokens) < most_kept_) known_.assign(tokens.begin(), tokens.end());
   return {next.as<float>().begin(), next.as<float>().end()};
 }
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <span>
 #include <vector>
 
+#include "models/transformer.h"
 #include "ridgepoint/run_config.h"
 #include "train/forward_program.h"
 
@@ -31,27 +31,34 @@ class Sampler {
   std::mt19937_64 random_;
 };
 
-// Runs forward with the parameters of a configuration. Each run computes all tokens so far: there is no cache of keys.
-// Programs are made for sequences of 32, 64, ... tokens, when they are needed.
+// Runs forward with the parameters of a configuration. A text that is the last one and a token more costs one token,
+// where the model allows that (why_no_key_cache()); another text costs all of its tokens. Programs are made for whole
+// sequences of 32, 64, ... tokens and for one token, when they are needed.
 class LanguageModel {
  public:
-  // Makes the workload of a context, with batch 1.
-  using WorkloadOf = std::function<std::shared_ptr<const Workload>(std::int64_t context)>;
-  // Throws Error (usage) for a workload that is no language model of what follows. `context` is the longest sequence.
-  LanguageModel(RunConfig config, WorkloadOf workload_of, std::int64_t context, StepWatcher watch = {});
+  // Throws Error (usage) for a workload that is no Transformer that predicts the next token. Keys and values are kept
+  // of texts of up to `most_tokens`, and up to the context.
+  LanguageModel(RunConfig config, std::int64_t most_tokens, StepWatcher watch = {});
 
   // Of the token behind these; of more than the context, the last ones are read. Throws Error for a token beyond the
   // vocabulary.
   std::vector<float> logits_after(std::span<const std::int64_t> tokens);
 
  private:
-  Program& program_for(std::int64_t tokens);
+  std::unique_ptr<ForwardProgram> make(TransformerConfig model, std::int64_t context, KeyCache cache) const;
+  ForwardProgram& program_for(std::int64_t tokens);
+  // Whether the keys and values of all but the last token are known.
+  bool follows(std::span<const std::int64_t> tokens) const;
+  void keep_keys();
 
   RunConfig config_;
-  WorkloadOf workload_of_;
-  std::int64_t context_;
+  TransformerConfig model_;
+  std::int64_t most_kept_;  // tokens; 0: keys and values are not kept
   StepWatcher watch_;
   std::map<std::int64_t, std::unique_ptr<ForwardProgram>> programs_;  // by the length of their sequences
+  std::unique_ptr<ForwardProgram> one_token_;                         // beside kept keys
+  std::vector<std::int64_t> known_;                                   // the tokens of the last run
+  ForwardProgram* whole_ = nullptr;  // of these programs, the one that has keys and values of the last run
 };
 
 }  // namespace ridgepoint::train

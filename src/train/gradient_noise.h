@@ -4,6 +4,7 @@
 // batch, b and B tokens, have the means |G|^2 + tr(S) / b and |G|^2 + tr(S) / B, from which both follow.
 #pragma once
 
+#include <array>
 #include <optional>
 
 namespace ridgepoint::train {
@@ -19,9 +20,15 @@ class GradientNoise {
   // averages, each over about 100 steps. Empty where one of them is not above 0.
   std::optional<double> scale() const;
 
+  // |G|^2 and tr(S), which begin at 0 and so share a factor. A run that is resumed goes on from them: they do not
+  // depend on the sizes of its batches.
+  using Averages = std::array<double, 2>;
+  const Averages& averages() const { return averages_; }
+  void go_on_from(const Averages& averages) { averages_ = averages; }
+
  private:
-  double small_, large_;                        // tokens
-  double squared_gradient_ = 0, variance_ = 0;  // averages, which begin at 0 and so share a factor
+  double small_, large_;  // tokens
+  Averages averages_{};
 };
 
 }  // namespace ridgepoint::train

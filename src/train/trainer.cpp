@@ -58,8 +58,7 @@ class Trainer {
     if (options_.validation != nullptr)
       evaluation_.emplace(options.config, events.watch, *options_.validation, options_.evaluation_batches);
     if (options_.resumed) {
-      load(program_, *options_.resumed, model());
-      done_ = saved_ = options_.resumed->manifest.step;
+      go_on_from(*options_.resumed);
       sequences_ = options_.resumed->manifest.sequences;
     }
     if (!options_.saving) return;
@@ -204,15 +203,20 @@ class Trainer {
     return true;
   }
 
+  void go_on_from(const FoundCheckpoint& found) {
+    load(program_, found, model());
+    done_ = saved_ = found.manifest.step;
+    if (noise_) noise_->go_on_from(found.manifest.noise.value_or(GradientNoise::Averages{}));
+  }
+
   void go_back(const std::string& what) {
     if (!writer_) throw Error(what + "; there is no checkpoint to go back to: give --save");
     writer_->finish();
     const std::optional<FoundCheckpoint> found = find_newest(options_.saving->folder, options_.config.group.get());
     if (!found) throw Error(what + "; there is no checkpoint to go back to yet");
-    load(program_, *found, model());
     returned_from_ = std::max(returned_from_, done_);
-    say(fmt::format("{}; back to step {}, and on with the next sequences", what, found->manifest.step));
-    done_ = saved_ = found->manifest.step;
+    go_on_from(*found);
+    say(fmt::format("{}; back to step {}, and on with the next sequences", what, done_));
     losses_.clear();
     if (history_) history_.emplace(options_.saving->folder, done_);
   }
@@ -228,6 +232,7 @@ class Trainer {
     Manifest manifest;
     manifest.step = done_;
     manifest.sequences = sequences_;
+    if (noise_) manifest.noise = noise_->averages();
     manifest.run = options_.description;
     const Clock::time_point begin = Clock::now();
     writer_->save(std::move(manifest));

@@ -65,6 +65,9 @@ std::string difference(const Trace& a, const Trace& b) {
     const double norm = report.gradient_norm.value_or(0);
     const double other = found->second.gradient_norm.value_or(0);
     if (!have_same_bits(norm, other)) return differ("gradient norm", norm, other);
+    const double noise = report.noise_scale.value_or(0);
+    const double after = found->second.noise_scale.value_or(0);
+    if (!have_same_bits(noise, after)) return differ("noise scale", noise, after);
   }
   for (const auto& [name, tensor] : a.tensors) {
     const auto found = b.tensors.find(name);

@@ -39,6 +39,13 @@ TEST(GradientNoise, follows_from_two_norms) {
   EXPECT_NEAR(noise.scale().value(), 6, 1e-9);
 }
 
+TEST(GradientNoise, goes_on_from_the_averages_of_other_batches) {
+  GradientNoise before(1, 3), after(2, 8);
+  before.add(std::sqrt(7.0), std::sqrt(3.0));
+  after.go_on_from(before.averages());
+  EXPECT_EQ(after.scale(), before.scale());
+}
+
 TEST(GradientNoise, is_not_known_where_an_average_is_not_above_0) {
   GradientNoise alike(1, 3), opposite(1, 3);
   alike.add(1, 1);

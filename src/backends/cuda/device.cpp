@@ -1,13 +1,13 @@
 #include "backends/cuda/device.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/collectives/direct_memory.h"
@@ -29,6 +29,7 @@ namespace {
 
 using cuda::CudaContext;
 using cuda::Event;
+using cuda::StreamPoint;
 
 class EventTimer : public DeviceTimer {
  public:
@@ -42,29 +43,35 @@ class EventTimer : public DeviceTimer {
   std::deque<Event> events_;  // an event cannot move
 };
 
-// On a stream of their own. Runs are captured in relaxed mode, so copies go on meanwhile.
+// On a stream of their own. Runs are captured in relaxed mode, so copies go on meanwhile. A copy to the host is made in
+// pieces: the read of a loss, which the same engine makes, then waits for the piece that is on its way, 0.3 ms, and not
+// for the whole. The second piece is queued while the first is on its way, so the engine does not stand still.
 class EngineCopies : public DeviceCopies {
  public:
-  explicit EngineCopies(CudaContext& context) : context_(context), stream_(context.copy_stream()) {}
+  explicit EngineCopies(CudaContext& context)
+      : context_(context), stream_(context.copy_stream()), ends_{StreamPoint(context), StreamPoint(context)} {}
   void copy_on_device(void* to, const void* from, std::size_t bytes) override { context_.copy(to, from, bytes); }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
-    if (bytes == 0) return;
+    constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
+    constexpr std::chrono::microseconds kPause(100);  // less than a piece takes
     const CudaContext::Scope scope(context_);
-    cuda::check(context_.driver().cuMemcpyDtoHAsync_v2(host, reinterpret_cast<cuda::CUdeviceptr>(device_address), bytes,
-                                                       stream_),
-                "copy from the GPU");
-    constexpr std::chrono::microseconds kPause(200);  // leaves the processor to the thread that launches kernels
-    for (cuda::CUresult result = cuda::CUDA_ERROR_NOT_READY; result != cuda::CUDA_SUCCESS;) {
-      context_.require_working();
-      result = context_.driver().cuStreamQuery(stream_);
-      if (result != cuda::CUDA_ERROR_NOT_READY) cuda::check(result, "copy from the GPU");
-      if (result != cuda::CUDA_SUCCESS) std::this_thread::sleep_for(kPause);
+    for (std::size_t begin = 0; begin < bytes; begin += kPieceBytes) {
+      StreamPoint& end = ends_[begin / kPieceBytes % ends_.size()];
+      end.wait(kPause);  // of an earlier piece, if there was one
+      const auto* from = static_cast<const std::byte*>(device_address) + begin;
+      cuda::check(context_.driver().cuMemcpyDtoHAsync_v2(static_cast<std::byte*>(host) + begin,
+                                                         reinterpret_cast<cuda::CUdeviceptr>(from),
+                                                         std::min(kPieceBytes, bytes - begin), stream_),
+                  "copy from the GPU");
+      end.record(stream_);
     }
+    for (StreamPoint& end : ends_) end.wait(kPause);
   }
 
  private:
   CudaContext& context_;
   cuda::CUstream stream_;
+  std::array<StreamPoint, 2> ends_;  // of the pieces on their way
 };
 
 class CudaDevice : public Device {

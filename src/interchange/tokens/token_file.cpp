@@ -93,8 +93,11 @@ void TokenFile::read(std::uint64_t begin, std::span<std::uint32_t> into) const {
     for (std::size_t byte = bytes_each_; byte-- > 0;) id = id << 8 | bytes[i * bytes_each_ + byte];
     into[i] = id;
     if (id >= vocabulary_size_) {
-      throw Error(fmt::format("'{}' has token {} at position {}; the vocabulary has {}", file_.path().string(), id,
-                              begin + i, vocabulary_size_));
+      const bool is_plain = first_byte_ == 0;
+      throw Error(fmt::format(
+          "'{}' has token {} at position {}; the vocabulary has {}{}", file_.path().string(), id, begin + i,
+          vocabulary_size_,
+          is_plain ? fmt::format(", so the file is read as integers of {} bits", 8 * bytes_each_) : std::string()));
     }
   }
 }

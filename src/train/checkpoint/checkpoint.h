@@ -13,6 +13,7 @@
 // go on from it. After load(), every later step has the bits that it would have had without the interruption.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -31,9 +32,10 @@ namespace ridgepoint::train {
 
 // What a checkpoint says about itself.
 struct Manifest {
-  std::int64_t step = 0;       // steps done
-  std::int64_t sequences = 0;  // of the training data that all ranks have read so far
-  Json run = Json::object();   // what the trainer wants to find again: settings, model, data, seeds, schedule
+  std::int64_t step = 0;                            // steps done
+  std::int64_t sequences = 0;                       // of the training data that all ranks have read so far
+  std::optional<std::array<double, 2>> noise = {};  // GradientNoise::averages()
+  Json run = Json::object();  // what the trainer wants to find again: settings, model, data, seeds, schedule
   // The rest is filled in by the writer.
   std::string revision;    // of the program (core/build_info.h)
   std::int64_t ranks = 1;  // that wrote it

@@ -67,15 +67,25 @@ Json without_checksum(const ManifestContents& contents) {
     for (const Dim& dim : type.shape.dims()) shape.push_back(dim.size);
     tensors.get_ref<Json::object_t&>().push_back({name, {{"dtype", ridgepoint::name(type.dtype)}, {"shape", shape}}});
   }
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"revision", manifest.revision},
-          {"step", manifest.step},
-          {"sequences", manifest.sequences},
-          {"ranks", manifest.ranks},
-          {"run", manifest.run},
-          {"files", files_json(contents.files)},
-          {"tensors", tensors}};
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"revision", manifest.revision},
+               {"step", manifest.step},
+               {"sequences", manifest.sequences},
+               {"ranks", manifest.ranks},
+               {"run", manifest.run},
+               {"files", files_json(contents.files)},
+               {"tensors", tensors}};
+  if (manifest.noise) json["noise"] = *manifest.noise;
+  return json;
+}
+
+std::optional<std::array<double, 2>> noise_in(const Json& json) {
+  const auto found = json.find("noise");
+  if (found == json.end()) return std::nullopt;
+  if (!found->is_array() || found->size() != 2 || !(*found)[0].is_number() || !(*found)[1].is_number())
+    throw Error("its 'noise' are no two numbers");
+  return std::array{(*found)[0].get<double>(), (*found)[1].get<double>()};
 }
 
 TensorType tensor_type(const Json& json) {
@@ -103,6 +113,7 @@ ManifestContents contents_of(const Json& json) {
   manifest.step = count_in(json, "step");
   manifest.sequences = count_in(json, "sequences");
   manifest.ranks = count_in(json, "ranks");
+  manifest.noise = noise_in(json);
   manifest.run = field(json, "run");
   contents.files = files_from_json(field(json, "files"));
   const Json& tensors = field(json, "tensors");

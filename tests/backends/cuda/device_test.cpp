@@ -3,12 +3,15 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
 #include <numeric>
 #include <thread>
 #include <vector>
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/driver/context.h"
+#include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/libraries/shared_library.h"
 #include "memory/caching_allocator.h"
 #include "models/transformer.h"
@@ -55,6 +58,42 @@ TEST(CudaDevice, is_described_in_every_build_from_the_least_capability_on) {
               AllOf(HasSubstr("Tesla T4"), HasSubstr("8.0 or newer")));
 }
 
+using CudaDeviceOnFakeCard = testing::OnFakeCard;
+
+std::atomic<int> pieces = 0;
+std::atomic<std::uint64_t> copied_bytes = 0, largest_piece = 0;
+
+// Other copies from the GPU, such as that of a loss, go in between.
+TEST_F(CudaDeviceOnFakeCard, brings_a_large_copy_to_the_host_in_pieces_of_which_two_are_on_their_way) {
+  on_fake_card([] {
+    constexpr std::size_t kPieceBytes = std::size_t{16} << 20, kBytes = 3 * kPieceBytes + 5;
+    const std::shared_ptr<Device> device = make_cuda_device(0);
+    std::vector<std::byte> host(kBytes), back(kBytes);
+    for (std::size_t i = 0; i < kBytes; ++i) host[i] = static_cast<std::byte>(i * 7 / 3);
+    void* const state = device->allocate_memory(kBytes);
+    device->copy_to_device(state, host.data(), kBytes);
+    const auto copies = device->make_copies();
+    fake_function<decltype(fake_card_watch_host_copies)>("fake_card_watch_host_copies")([](std::uint64_t bytes) {
+      ++pieces;
+      copied_bytes += bytes;
+      largest_piece = std::max(largest_piece.load(), bytes);
+    });
+    const auto hang = fake_function<decltype(fake_card_hang)>("fake_card_hang");
+    hang(true);
+    std::jthread copy([&] { copies->copy_to_host(back.data(), state, kBytes); });
+    while (pieces < 2) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(pieces, 2) << "before the first piece has come";
+    hang(false);
+    copy.join();
+    EXPECT_EQ(pieces, 4);
+    EXPECT_EQ(largest_piece, kPieceBytes);
+    EXPECT_EQ(copied_bytes, kBytes);
+    EXPECT_TRUE(back == host);
+    device->release_memory(state, kBytes);
+  });
+}
+
 class OnCardDevice : public testing::OnCard {};
 
 TEST_F(OnCardDevice, a_card_that_is_not_there_is_refused_with_the_count) {
@@ -95,6 +134,33 @@ TEST_F(OnCardDevice, copies_to_the_host_beside_its_work) {
   device_->synchronize();
   for (void* address : {state, kept}) device_->release_memory(address, kBytes);
   device_->release_memory(large, kLarge);
+}
+
+TEST_F(OnCardDevice, reads_a_number_while_a_large_copy_is_on_its_way_to_the_host) {
+  constexpr std::size_t kBytes = std::size_t{2} << 30;
+  std::vector<std::byte> back(kBytes);
+  void* const state = device_->allocate_memory(kBytes);
+  void* const loss = device_->allocate_memory(sizeof(float));
+  device_->fill_zero(loss, sizeof(float));
+  device_->synchronize();
+  const std::shared_ptr<void> locked = device_->lock_pages(back);
+  const auto copies = device_->make_copies();
+  std::atomic<bool> is_there = false;
+  std::jthread copy([&] {
+    copies->copy_to_host(back.data(), state, kBytes);
+    is_there = true;
+  });
+  constexpr int kReads = 10;
+  int beside = 0;
+  for (int i = 0; i < kReads; ++i) {
+    float read = 1;
+    device_->copy_to_host(&read, loss, sizeof(float));
+    beside += is_there ? 0 : 1;
+  }
+  EXPECT_EQ(beside, kReads) << "a read waited for the copy, which takes 40 ms";
+  copy.join();
+  device_->release_memory(state, kBytes);
+  device_->release_memory(loss, sizeof(float));
 }
 
 TEST_F(OnCardDevice, copies_there_and_back_and_clears) {

@@ -78,7 +78,13 @@ TEST_F(TokenFileTest, a_header_of_llm_c_says_the_bits_and_the_count) {
 TEST_F(TokenFileTest, tokens_beyond_the_vocabulary_are_named_with_their_position) {
   const TokenFile file(write(token_bytes_of(Ids{1, 2, 300}, 2)), TokenBits::usual, 256);
   EXPECT_THAT([&] { all_of(file); },
-              ThrowsMessage<Error>(HasSubstr("has token 300 at position 2; the vocabulary has 256")));
+              ThrowsMessage<Error>(HasSubstr("has token 300 at position 2; the vocabulary has 256, so the file is "
+                                             "read as integers of 16 bits")));
+}
+
+TEST_F(TokenFileTest, of_16_bits_beside_a_larger_vocabulary_is_said_to_be_read_as_32) {
+  const TokenFile file(write(token_bytes_of(Ids{1, 2, 3, 4}, 2)), TokenBits::usual, 128256);
+  EXPECT_THAT([&] { all_of(file); }, ThrowsMessage<Error>(HasSubstr("read as integers of 32 bits")));
 }
 
 TEST_F(TokenFileTest, files_without_whole_tokens_are_refused) {

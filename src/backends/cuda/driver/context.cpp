@@ -202,19 +202,19 @@ void CudaContext::synchronize() const {
   check(wait([this] { return driver_.cuStreamQuery(stream_); }), "finish the work on its stream");
 }
 
-void CudaContext::synchronize(CUevent event) const {
+void CudaContext::synchronize(CUevent event, std::chrono::microseconds pause) const {
   const Scope scope(*this);
-  check(wait([this, event] { return driver_.cuEventQuery(event); }), "finish the work before an event");
+  check(wait([this, event] { return driver_.cuEventQuery(event); }, pause), "finish the work before an event");
 }
 
 // Asks, as the driver's own wait would on a free core, because nothing else ends where work never does.
 template <typename Query>
-CUresult CudaContext::wait(const Query& query) const {
+CUresult CudaContext::wait(const Query& query, std::chrono::microseconds pause) const {
   for (;;) {
     require_working();
     const CUresult result = query();
     if (result != CUDA_ERROR_NOT_READY) return require_working(), result;
-    std::this_thread::yield();
+    pause.count() > 0 ? std::this_thread::sleep_for(pause) : std::this_thread::yield();
   }
 }
 

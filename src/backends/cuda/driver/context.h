@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -165,7 +166,9 @@ class CudaContext {
   void fill_zero(void* device_address, std::size_t bytes) const;
   void copy(void* to, const void* from, std::size_t bytes) const;
   void synchronize() const;
-  void synchronize(CUevent event) const;  // an event of the stream
+  // For an event of a stream. A thread that waits beside the one that launches pauses between its questions, which
+  // leaves the processor to that one.
+  void synchronize(CUevent event, std::chrono::microseconds pause = {}) const;
 
   // The work on the stream can never be right any more, and may never end: from now on what waits for it and
   // require_working() throw an Error with this message; the first one counts. Memory and modules are no longer
@@ -206,7 +209,7 @@ class CudaContext {
   explicit CudaContext(int ordinal);
   [[noreturn]] void throw_failure() const;
   template <typename Query>
-  CUresult wait(const Query& query) const;
+  CUresult wait(const Query& query, std::chrono::microseconds pause = {}) const;
 
   const Driver& driver_;
   CardFacts card_;

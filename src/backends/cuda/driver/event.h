@@ -54,7 +54,8 @@ class Event {
   EventHandle event_;
 };
 
-// A point of one stream for which another can wait. In a capture both become edges of the graph.
+// A point of one stream for which another, or a thread, can wait. In a capture of streams both become edges of the
+// graph.
 class StreamPoint {
  public:
   explicit StreamPoint(const CudaContext& context) : event_(context, CU_EVENT_DISABLE_TIMING) {}
@@ -68,6 +69,7 @@ class StreamPoint {
     check(event_.context().driver().cuStreamWaitEvent(stream, event_.get(), CU_EVENT_WAIT_DEFAULT),
           "wait for an event");
   }
+  void wait(std::chrono::microseconds pause) { event_.context().synchronize(event_.get(), pause); }
 
  private:
   EventHandle event_;

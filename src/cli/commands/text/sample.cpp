@@ -61,8 +61,8 @@ class Sample : public Command {
            "ridgepoint sample --weights gpt2 --tokenizer gpt2 --prompt 'Hello, I am' --temperature 0";
   }
   std::string_view notes() const override {
-    return "Each token is computed from all tokens before it, up to --context; keys and values are not kept. The same "
-           "seed gives the same text.";
+    return "Each token is computed from all tokens before it, up to --context. Attention keeps their keys and values, "
+           "where the model allows it; a sentence says where not. The same seed gives the same text.";
   }
 
   void add_options(CLI::App& app) override {
@@ -114,8 +114,8 @@ class Sample : public Command {
     const bool has_adapters = run.contains("lora") && !run.at("lora").is_null();
     weights_ = (has_adapters ? found->folder / train::kPeftFolder : found->folder).string();
     require(!has_adapters || std::filesystem::exists(weights_),
-            fmt::format("--checkpoint: '{}' has adapters of layers that the files of the model pack into others; train "
-                        "with targets that are theirs to read them",
+            fmt::format("--checkpoint: '{}' has adapters of layers that the files of the model do not have; train with "
+                        "targets that are theirs to read them",
                         found->folder.string()));
     if (tokenizer_.empty()) tokenizer_ = run.value("tokenizer", "");
     if (!run_options_.given("--context") && run.contains("context"))
@@ -131,13 +131,11 @@ class Sample : public Command {
     const TransformerConfig* model = configs[0].workload->transformer();
     require(model != nullptr && model->architecture.predicts_next_token(),
             "sample needs a decoder; choose another model");
-    const auto workload_of = [&](std::int64_t context) {
-      TransformerConfig config = *model;
-      config.context = context;
-      return std::make_shared<const Transformer>(config, 1);
-    };
+    if (const std::string why = why_no_key_cache(*model); !why.empty())
+      print_warning(fmt::format("each token is computed from the whole text, because {}: the model is {}", why,
+                                model->architecture.family));
     const StepWatcher watch = [](const StepProgress&) { return !interrupted(); };
-    train::LanguageModel language(configs[0], workload_of, model->context, watch);
+    train::LanguageModel language(configs[0], std::ssize(ids) + tokens_, watch);
     train::Sampler sampler(
         {.temperature = temperature_, .top_p = top_p_, .seed = static_cast<std::uint64_t>(configs[0].seed)});
     std::optional<Id> end;

@@ -140,25 +140,58 @@ PeftTensors::PeftTensors(const TransformerConfig& config, const LoraOptions& opt
     : options_(options), value_(std::move(value)) {
   std::set<std::string> pairs;
   for (const std::string& name : adapters) pairs.insert(name.substr(0, name.size() - kA.size()));
-  for (AdaptedLayer& layer : adapted_layers(config, options.rank)) {
-    if (pairs.erase(layer.pair) == 0) {
+  std::set<std::string> adapted;
+  for (const AdaptedLayer& layer : adapted_layers(config, options.rank)) {
+    std::vector<Source> sources;
+    if (pairs.erase(layer.pair) > 0) {
+      sources.push_back({layer.pair, 0});
+    } else {
+      for (const auto& [parameter, row] : layer.rows) {
+        std::string pair = parameter.substr(0, parameter.size() - kWeight.size());
+        if (pairs.erase(pair) > 0) sources.push_back({std::move(pair), row});
+      }
+    }
+    if (sources.empty()) {
       others_.push_back(layer.name);
       continue;
     }
+    adapted.insert(layer.name);
+    most_sources_ = std::max(most_sources_, std::ssize(sources));
+    sources_.push_back(std::move(sources));
+  }
+  if (!pairs.empty())
+    throw Error(fmt::format("PEFT has no layer for the adapters of '{}': no layer in the files of the model holds it",
+                            *pairs.begin()));
+  for (AdaptedLayer& layer : adapted_layers(config, most_sources_ * options.rank)) {
+    if (!adapted.contains(layer.name)) continue;
     const std::string name = std::string(kOuter) + layer.name;
     declarations_.push_back({name + std::string(kA), {DType::fp32, layer.down.shape}});
     declarations_.push_back({name + std::string(kB), {DType::fp32, layer.up.shape}});
     layers_.push_back(std::move(layer));
   }
-  if (!pairs.empty())
-    throw Error(fmt::format("PEFT has no layer for the adapters of '{}': the files of the model pack it into another",
-                            *pairs.begin()));
+}
+
+// A or B of a layer, in the order of rows of this program.
+HostTensor PeftTensors::joined(std::size_t layer, bool is_down) const {
+  const Shape& shape = (is_down ? layers_[layer].down : layers_[layer].up).shape;
+  HostTensor all(TensorType{DType::fp32, shape});
+  const auto width = static_cast<std::size_t>(shape[1]), rank = static_cast<std::size_t>(options_.rank);
+  std::size_t first = 0;  // of the ranks of the source
+  for (const Source& source : sources_[layer]) {
+    const HostTensor own = value_(source.pair + std::string(is_down ? kA : kB));
+    const std::size_t begin = is_down ? first * width : static_cast<std::size_t>(source.row) * width + first;
+    const std::size_t run = is_down ? width : rank;
+    for (std::size_t at = 0; at < own.as<float>().size(); at += run)
+      std::ranges::copy(own.as<float>().subspan(at, run), all.as<float>().begin() + begin + at / run * width);
+    first += rank;
+  }
+  return all;
 }
 
 HostTensor PeftTensors::value(std::size_t tensor) const {
   const AdaptedLayer& layer = layers_[tensor / 2];
   const bool is_down = tensor % 2 == 0;
-  return in_file(is_down ? layer.down : layer.up, value_(layer.pair + std::string(is_down ? kA : kB)));
+  return in_file(is_down ? layer.down : layer.up, joined(tensor / 2, is_down));
 }
 
 // By the last parts of their names, where no other layer has them.
@@ -179,8 +212,8 @@ Json PeftTensors::config(const fs::path& base) const {
   return {{"peft_type", "LORA"},
           {"task_type", "CAUSAL_LM"},
           {"base_model_name_or_path", base.string()},
-          {"r", options_.rank},
-          {"lora_alpha", options_.alpha},
+          {"r", most_sources_ * options_.rank},
+          {"lora_alpha", static_cast<double>(most_sources_) * options_.alpha},
           {"lora_dropout", 0.0},
           {"target_modules", target_modules()},
           {"bias", "none"},

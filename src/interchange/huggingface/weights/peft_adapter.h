@@ -4,7 +4,9 @@
 //                               "base_model_name_or_path": "FOLDER", ...}
 //   adapter_model.safetensors  base_model.model.LAYER.lora_A.weight [r, in] and ...lora_B.weight [out, r]
 //
-// LAYER is the name in the files of the base. The rows of B are in the order of those of the base's weight.
+// LAYER is the name in the files of the base. The rows of B are in the order of those of the base's weight. Adapters of
+// parts of a packed layer, as of q_proj and v_proj of a qkv_proj, are one pair there: the rows of their As follow each
+// other, and B is 0 but for the block of each. All layers of a file have one rank, so the others have zeros.
 #pragma once
 
 #include <filesystem>
@@ -37,8 +39,8 @@ std::vector<AdaptedLayer> adapted_layers(const TransformerConfig& config, std::i
 class PeftTensors {
  public:
   using Value = std::function<HostTensor(const std::string& parameter)>;  // in fp32
-  // Of these parameters PAIR.lora_A.weight and PAIR.lora_B.weight. Throws Error where PEFT has no layer for a pair:
-  // for one of the layers that the files pack into one.
+  // Of these parameters PAIR.lora_A.weight and PAIR.lora_B.weight. Throws Error where PEFT has no layer for a pair: for
+  // one that is spread over several layers of the files.
   PeftTensors(const TransformerConfig& config, const LoraOptions& options, const std::vector<std::string>& adapters,
               Value value);
 
@@ -48,12 +50,21 @@ class PeftTensors {
   Json config(const std::filesystem::path& base) const;
 
  private:
+  // A pair of the program in the pair of a layer: where its rows begin in B.
+  struct Source {
+    std::string pair;
+    std::int64_t row = 0;
+  };
+
   std::vector<std::string> target_modules() const;
+  HostTensor joined(std::size_t layer, bool is_down) const;
 
   LoraOptions options_;
   Value value_;
-  std::vector<AdaptedLayer> layers_;  // two tensors each
-  std::vector<std::string> others_;   // linear layers without adapters, by their names in the files
+  std::vector<AdaptedLayer> layers_;          // two tensors each
+  std::vector<std::vector<Source>> sources_;  // of each
+  std::int64_t most_sources_ = 1;             // of a layer; the rank in the file is so many times that of a pair
+  std::vector<std::string> others_;           // linear layers without adapters, by their names in the files
   std::vector<TensorDeclaration> declarations_;
 };
 

@@ -111,6 +111,7 @@ std::atomic<int> captured_runs{0};
 std::atomic<int> early_launches{0};
 std::atomic<FakeNodeWatcher> node_watcher{nullptr};
 std::atomic<FakeStreamWatcher> stream_watcher{nullptr};
+std::atomic<FakeHostCopyWatcher> host_copy_watcher{nullptr};
 std::atomic<std::uint64_t> last_call{0};
 
 FakeGraphNode& insert_node(Captured& graph, Captured::iterator behind, FakeGraphNode node) {
@@ -187,6 +188,7 @@ extern "C" {
 void fake_card_watch(FakeWatcher told) { watcher = told; }
 void fake_card_watch_nodes(FakeNodeWatcher told) { node_watcher = told; }
 void fake_card_watch_streams(FakeStreamWatcher told) { stream_watcher = told; }
+void fake_card_watch_host_copies(FakeHostCopyWatcher told) { host_copy_watcher = told; }
 int fake_card_calls_elsewhere() { return calls_elsewhere; }
 int fake_card_context_calls() { return context_calls; }
 int fake_card_retained() { return retained; }
@@ -320,6 +322,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t byte
   return on_card([&] { return std::memcpy(reinterpret_cast<void*>(to), from, bytes), CUDA_SUCCESS; });
 }
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  if (const FakeHostCopyWatcher told = host_copy_watcher) told(bytes);
   return on_card([&] { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), CUDA_SUCCESS; });
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
@@ -508,7 +511,9 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) 
     return CUDA_SUCCESS;
   });
 }
-CUresult cuEventQuery(CUevent) { return ask_for_work(); }
+CUresult cuEventQuery(CUevent event) {
+  return *reinterpret_cast<EventTime*>(event) == 0 ? state() : ask_for_work();  // 0: nothing to wait for
+}
 CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
   const std::int64_t begin_ns = *reinterpret_cast<EventTime*>(start), end_ns = *reinterpret_cast<EventTime*>(stop);
   if (begin_ns == 0 || end_ns == 0) return CUDA_ERROR_INVALID_HANDLE;  // not recorded yet

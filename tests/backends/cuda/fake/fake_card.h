@@ -45,7 +45,12 @@ using FakeNodeWatcher = void (*)(FakeGraphNode* node, FakeGraphNode* original);
 // A stream that comes to the record of an event, or that waits for an event.
 using FakeStreamWatcher = void (*)(void* stream, bool waits);
 
+// A copy to the host that has been queued.
+using FakeHostCopyWatcher = void (*)(std::uint64_t bytes);
+
 extern "C" {
+// Calls the observer for every later copy to the host; null ends this.
+void fake_card_watch_host_copies(FakeHostCopyWatcher watcher);
 // Calls the observer for every later record and wait; null ends this.
 void fake_card_watch_streams(FakeStreamWatcher watcher);
 // Calls the observer for every later piece of work; null ends this.

@@ -13,6 +13,7 @@
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "ridgepoint/program.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {
@@ -173,6 +174,14 @@ TEST_F(TrainTest, says_the_gradient_noise_of_micro_batches_and_why_one_batch_has
   EXPECT_TRUE(train({})[11].at("noise_scale").is_null());
 }
 
+TEST_F(TrainTest, the_gradient_noise_goes_on_where_a_run_is_resumed) {
+  const auto noise_of = [](const std::vector<Json>& rows) { return rows.back().at("noise_scale").get<double>(); };
+  const std::vector<std::string> whole = {"--accumulate", "2", "--iterations", "30", "--schedule", "constant"};
+  const double uninterrupted = noise_of(train(whole));
+  train(with_options(whole, {"--save", folder("run"), "--iterations", "20"}));
+  EXPECT_EQ(noise_of(train(with_options(whole, {"--resume", folder("run")}))), uninterrupted);
+}
+
 TEST_F(TrainTest, samples_from_a_checkpoint) {
   train({"--save", folder("run"), "--iterations", "60", "--learning-rate", "1e-2"});
   const std::vector<std::string> sample = {"sample",   "--checkpoint", folder("run"), "--prompt", "line",
@@ -184,6 +193,14 @@ TEST_F(TrainTest, samples_from_a_checkpoint) {
   const std::string seeded = run_program(with_options(sample, {"--seed", "1"})).output;
   EXPECT_EQ(seeded, run_program(with_options(sample, {"--seed", "1"})).output);
   EXPECT_NE(seeded, run_program(with_options(sample, {"--seed", "2"})).output);
+}
+
+TEST_F(TrainTest, sample_says_why_a_model_computes_each_token_from_the_whole_text) {
+  const std::string mamba = (source_folder() / "tests/golden/families/mamba2").string();
+  const ProgramResult result = run_program({"sample", "--weights", mamba, "--tokenizer", "byte", "--prompt", "\x05",
+                                            "--tokens", "1", "--context", "16", "--device", "cpu"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("because some of its layers keep another state than keys and values"));
 }
 
 TEST_F(TrainTest, adapters_are_read_with_their_base) {

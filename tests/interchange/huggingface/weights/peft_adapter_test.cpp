@@ -1,8 +1,10 @@
 #include "interchange/huggingface/weights/peft_adapter.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -119,7 +121,9 @@ struct Case {
 TEST(PeftAdapter, merged_with_its_base_computes_what_the_adapters_do) {
   for (const Case& one : {Case{"", {"q_proj", "output_proj", "w1"}}, Case{"gpt2", {"c_attn", "c_fc"}},
                           Case{"qwen2", {"k_proj", "v_proj", "down_proj"}}, Case{"phi3", {"qkv_proj", "gate_up_proj"}},
-                          Case{"llama", {"q_proj", "gate_proj"}}, Case{"gemma2", {"q_proj", "o_proj"}}}) {
+                          Case{"phi3", {"q_proj"}}, Case{"phi3", {"q_proj", "v_proj", "w3", "down_proj"}},
+                          Case{"gpt2", {"k_proj", "c_fc"}}, Case{"llama", {"q_proj", "gate_proj"}},
+                          Case{"gemma2", {"q_proj", "o_proj"}}}) {
     SCOPED_TRACE(one.family);
     const TemporaryFolder folder;
     const TransformerConfig config = model_of(one.family);
@@ -160,10 +164,40 @@ TEST(PeftTensors, have_the_names_and_the_order_of_the_files_of_the_base) {
   EXPECT_EQ(fields.at("target_modules"), Json({"model.layers.1.self_attn.q_proj"}));
 }
 
-TEST(PeftTensors, are_not_there_for_a_part_of_a_packed_layer) {
+TEST(PeftTensors, of_parts_of_a_packed_layer_are_blocks_of_its_pair) {
   const TransformerConfig config = model_of("phi3");
-  EXPECT_THAT([&] { PeftTensors(config, options_of(config, {"q_proj"}), {"layers.0.attn.q_proj.lora_A.weight"}, {}); },
-              ThrowsMessage<Error>(HasSubstr("PEFT has no layer for the adapters of 'layers.0.attn.q_proj'")));
+  const auto value = [&](const std::string& name) {
+    const std::int64_t rows =
+        config.head_size() * (name.find("q_proj") != name.npos ? config.heads : config.kv_heads());
+    HostTensor tensor({DType::fp32, name.ends_with("A.weight") ? Shape{3, config.d_model} : Shape{rows, 3}});
+    std::ranges::fill(tensor.as<float>(), 1.0F);
+    return tensor;
+  };
+  std::vector<std::string> adapters;
+  for (const char* part : {"q_proj", "v_proj"}) {
+    for (const char* half : {"A", "B"}) adapters.push_back(fmt::format("layers.0.attn.{}.lora_{}.weight", part, half));
+  }
+  const PeftTensors tensors(config, options_of(config, {"q_proj", "v_proj"}), adapters, value);
+  ASSERT_EQ(tensors.declarations().size(), 2);
+  EXPECT_EQ(tensors.declarations()[1].name, "base_model.model.model.layers.0.self_attn.qkv_proj.lora_B.weight");
+  EXPECT_EQ(tensors.declarations()[0].type.shape, (Shape{6, config.d_model}));
+  const HostTensor up = tensors.value(1);
+  const auto row = [&](std::int64_t number) {
+    const auto begin = up.as<float>().begin() + 6 * number;
+    return std::vector<float>(begin, begin + 6);
+  };
+  const std::int64_t queries = config.heads * config.head_size(), keys = config.kv_heads() * config.head_size();
+  EXPECT_THAT(row(0), ElementsAre(1, 1, 1, 0, 0, 0));
+  EXPECT_THAT(row(queries), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(row(queries + keys), ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_EQ(tensors.config("/base").at("r"), 6);
+  EXPECT_EQ(tensors.config("/base").at("lora_alpha"), 12.0);
+}
+
+TEST(PeftTensors, are_not_there_for_what_no_layer_of_the_files_holds) {
+  const TransformerConfig config = model_of("phi3");
+  EXPECT_THAT([&] { PeftTensors(config, options_of(config, {"q_proj"}), {"layers.0.attn.x_proj.lora_A.weight"}, {}); },
+              ThrowsMessage<Error>(HasSubstr("PEFT has no layer for the adapters of 'layers.0.attn.x_proj'")));
 }
 
 class PeftFolder {
