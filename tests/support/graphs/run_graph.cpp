@@ -1,7 +1,8 @@
 #include "support/graphs/run_graph.h"
-#include "ir/stored_tensors.h"
 
 #include <cmath>
+
+#include "ir/stored_tensors.h"
 
 namespace ridgepoint::testing {
 
