@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/rounding.h"
 #include "ops/overwrite.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
@@ -15,6 +16,8 @@ namespace {
 
 constexpr std::int64_t kRowAlignmentBytes = 16;
 constexpr std::int64_t kMatrixAlignmentBytes = 256;
+constexpr std::int64_t kPaddedRowBytes = 128;  // whole lines of the L2 cache of GPUs
+constexpr std::int64_t kLeastPaddedBytes = 16 * kPaddedRowBytes;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -169,6 +172,8 @@ bool is_matrix(const TensorLayout& layout) {
 // The layout of a result that is not a view.
 TensorLayout own_layout(const Node& node, std::size_t index, const TensorType& type) {
   if (launches(node.op)) {
+    if (const std::optional<std::int64_t> row = result_row(node, index, type.shape))
+      return layout_with_rows(type, *row);
     const std::optional<Permutation> order = result_order(node, index, type.shape.rank());
     return order ? layout_in_order(type, *order) : dense_layout(type);
   }
@@ -181,8 +186,22 @@ TensorLayout own_layout(const Node& node, std::size_t index, const TensorType& t
 }
 
 constexpr std::string_view kResultOrder = "result_order_";
+constexpr std::string_view kResultRow = "result_row_";
 
-std::string attribute_name(std::size_t index) { return std::string(kResultOrder) + std::to_string(index); }
+std::string attribute_name(std::string_view kind, std::size_t index) {
+  return std::string(kind) + std::to_string(index);
+}
+
+// Sets the attribute, or removes it. Returns whether it was another one.
+template <typename T>
+bool set_attribute(Node& node, const std::string& attribute, const std::optional<T>& value) {
+  Attributes changed = node.attributes;
+  changed.erase(attribute);
+  if (value) changed.set(attribute, *value);
+  if (changed == node.attributes) return false;
+  node.attributes = std::move(changed);
+  return true;
+}
 
 }  // namespace
 
@@ -235,6 +254,7 @@ bool satisfies(const ValueLayout& value, OperandLayout required) {
       return !value.layout.immediate && is_matrix(value.layout) && one_stride_reaches_all_matrices(value.layout) &&
              value.offset * static_cast<std::int64_t>(size_bytes(value.layout.dtype)) % kMatrixAlignmentBytes == 0;
     case OperandLayout::aligned_rows: return has_aligned_rows(value);
+    case OperandLayout::rows: return row_strides(value.layout).has_value();
     case OperandLayout::dense: return value.layout.is_dense();
   }
   return false;
@@ -308,7 +328,7 @@ std::vector<ValueLayout> value_layouts(const Graph& graph) {
 
 std::optional<Permutation> result_order(const Node& node, std::size_t index, int rank) {
   if (node.attributes.items().empty()) return std::nullopt;
-  const std::string attribute = attribute_name(index);
+  const std::string attribute = attribute_name(kResultOrder, index);
   if (!node.attributes.contains(attribute)) return std::nullopt;
   const auto& order = node.attributes.get<Permutation>(attribute);
   Permutation axes = order;
@@ -320,18 +340,50 @@ std::optional<Permutation> result_order(const Node& node, std::size_t index, int
   return order;
 }
 
-bool is_result_order(std::string_view attribute) { return attribute.starts_with(kResultOrder); }
+bool is_result_layout(std::string_view attribute) {
+  return attribute.starts_with(kResultOrder) || attribute.starts_with(kResultRow);
+}
 
 bool set_result_order(Node& node, std::size_t index, const std::optional<Permutation>& order) {
-  const std::string attribute = attribute_name(index);
-  Attributes changed;
-  for (const auto& [key, value] : node.attributes.items()) {
-    if (key != attribute) changed.set(key, value);
+  return set_attribute(node, attribute_name(kResultOrder, index), order);
+}
+
+std::optional<std::int64_t> padded_row(const TensorType& type) {
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(type.dtype));
+  const std::int64_t bytes = type.shape[-1] * element_bytes;
+  if (bytes < kLeastPaddedBytes || bytes % kRowAlignmentBytes == 0) return std::nullopt;
+  return round_up(bytes, kPaddedRowBytes) / element_bytes;
+}
+
+std::optional<std::int64_t> result_row(const Node& node, std::size_t index, const Shape& shape) {
+  if (node.attributes.items().empty()) return std::nullopt;
+  const std::string attribute = attribute_name(kResultRow, index);
+  if (!node.attributes.contains(attribute)) return std::nullopt;
+  const auto row = node.attributes.get<std::int64_t>(attribute);
+  if (shape.rank() < 2 || row < shape[-1] || result_order(node, index, shape.rank())) {
+    throw Error("the attribute '" + attribute + "' of '" + std::string(name(node.op)) +
+                "' must be at least the length of a row of " + shape.to_string() + ", which has no other order");
   }
-  if (order) changed.set(attribute, *order);
-  if (changed == node.attributes) return false;
-  node.attributes = std::move(changed);
-  return true;
+  return row;
+}
+
+bool set_result_row(Node& node, std::size_t index, std::optional<std::int64_t> row) {
+  return set_attribute(node, attribute_name(kResultRow, index), row);
+}
+
+TensorLayout layout_with_rows(const TensorType& type, std::int64_t row) {
+  TensorLayout layout = dense_layout(type);
+  layout.strides = dense_strides(with_size(type.shape, type.shape.rank() - 1, row));
+  return layout;
+}
+
+TensorType storage_type(const Graph& graph, Value value) {
+  const Node& node = graph.producer_node(value);
+  const TensorType& type = graph.type(value);
+  if (!launches(node.op)) return type;
+  const auto index = static_cast<std::size_t>(std::ranges::find(node.outputs, value) - node.outputs.begin());
+  const std::optional<std::int64_t> row = result_row(node, index, type.shape);
+  return row ? TensorType{type.dtype, with_size(type.shape, type.shape.rank() - 1, *row)} : type;
 }
 
 TensorLayout layout_in_order(const TensorType& type, const Permutation& order) {

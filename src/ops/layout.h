@@ -47,8 +47,8 @@ struct ValueLayout {
 // stride 1. batched_matrix: in addition, one stride reaches all matrices, or a batch dimension is broadcast,
 // and the first begins at a multiple of 256 bytes from the start of the storage.
 // aligned_rows: rows as row_strides() describes them, each at a multiple of 16 bytes from the start of the storage.
-// dense: contiguous.
-enum class OperandLayout : std::uint8_t { any, matrix, batched_matrix, aligned_rows, dense };
+// rows: the same at any multiple. dense: contiguous.
+enum class OperandLayout : std::uint8_t { any, matrix, batched_matrix, aligned_rows, rows, dense };
 bool satisfies(const ValueLayout& value, OperandLayout required);
 
 // The layouts of the results of the view `node`, given that of its operand; empty when strides cannot express a
@@ -75,8 +75,8 @@ bool can_be_placed(const Graph& graph, Value operand, const std::function<bool(V
 // removes those).
 std::vector<ValueLayout> value_layouts(const Graph& graph);
 
-// Sets the layouts of a node's results, except those that are placed in another value: dense, or in the order that
-// result_order() says. The layouts of its operands must be in `layouts`.
+// Sets the layouts of a node's results, except those that are placed in another value: dense, in the order that
+// result_order() says, or in rows as result_row() says. The layouts of its operands must be in `layouts`.
 void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayout>& layouts);
 
 // The order in which a kernel stores the dimensions of a result: by default that of the result's shape. The pass
@@ -87,8 +87,8 @@ void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayou
 // permutation of `rank` axes.
 std::optional<Permutation> result_order(const Node& node, std::size_t index, int rank);
 
-// Whether the attribute is one of these orders, which every op may have.
-bool is_result_order(std::string_view attribute);
+// Whether the attribute is one of these orders, or the distance of rows below; every op may have both.
+bool is_result_layout(std::string_view attribute);
 
 // Sets or removes the order of result `index`. Returns whether it was another one.
 bool set_result_order(Node& node, std::size_t index, const std::optional<Permutation>& order);
@@ -96,9 +96,32 @@ bool set_result_order(Node& node, std::size_t index, const std::optional<Permuta
 // The layout of a contiguous tensor whose dimensions are stored in this order.
 TensorLayout layout_in_order(const TensorType& type, const Permutation& order);
 
+// A kernel may store the rows of a result further apart than they are long, so that each begins where products read
+// and write it in whole vectors. The pass pad_rows chooses it, as an attribute of the node.
+
+// The elements from one row to the next that products prefer to dense rows; nullopt where those begin at multiples of
+// 16 bytes, or are so short that the tensor would grow by more than a sixteenth.
+std::optional<std::int64_t> padded_row(const TensorType& type);
+
+// The elements from one row of result `index` to the next; nullopt for dense rows, and for a result with an order. In
+// the text form, {result_row_0=50304} stores the rows of result 0, [T,50257], 50304 elements apart. Throws Error where
+// the attribute is less than a row, or the result has no rows.
+std::optional<std::int64_t> result_row(const Node& node, std::size_t index, const Shape& shape);
+
+// Sets or removes the distance of the rows of result `index`. Returns whether it was another one.
+bool set_result_row(Node& node, std::size_t index, std::optional<std::int64_t> row);
+
+// The layout of a tensor whose rows are `row` elements apart.
+TensorLayout layout_with_rows(const TensorType& type, std::int64_t row);
+
+// The dense tensor that takes the storage of a value that is no view: the value's type, its rows as long as they are
+// apart.
+TensorType storage_type(const Graph& graph, Value value);
+
 // Whether result `index` of a node may be written to the storage of the input `target`. A dense result may when the
 // node reads nothing in that storage; when the node is elementwise and reads it densely; or when the node reads it
-// through one dense operand that its op donates to this result. `layouts` are those of all values.
+// through one dense operand that its op donates to this result. So may a result in padded rows where what is read has
+// the same rows. `layouts` are those of all values.
 bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts);
 
 }  // namespace ridgepoint

@@ -28,6 +28,14 @@ struct Overwrites {
   std::vector<std::size_t> donated;
 };
 
+// Whether the layout is that of layout_with_rows() with longer rows.
+bool has_padded_rows(const TensorLayout& layout) {
+  const int rank = layout.shape.rank();
+  if (rank < 2 || layout.immediate) return false;
+  const std::int64_t row = layout.strides[static_cast<std::size_t>(rank - 2)];
+  return row > layout.shape[-1] && layout.strides == dense_strides(with_size(layout.shape, rank - 1, row));
+}
+
 }  // namespace
 
 std::size_t donated_operand(const Node& node, std::size_t index) {
@@ -42,11 +50,17 @@ std::size_t donated_operand(const Node& node, std::size_t index) {
 bool can_write_over(const Node& node, std::size_t index, std::size_t donated, std::span<const Value> read,
                     std::span<const ValueLayout> layouts) {
   if (read.empty()) return true;
-  const auto is_dense = [&](Value value) { return layouts[value.id].layout.is_dense(); };
-  if (!is_dense(node.outputs[index])) return false;
-  if (op_class(node.op) == OpClass::elementwise) return std::ranges::all_of(read, is_dense);
+  const TensorLayout& result = layouts[node.outputs[index].id].layout;
+  const bool is_padded = has_padded_rows(result);
+  if (!is_padded && !result.is_dense()) return false;
+  const auto lies_alike = [&](Value value) {
+    const auto& [root, offset, layout] = layouts[value.id];
+    if (!is_padded) return layout.is_dense();
+    return offset == 0 && !layout.immediate && layout.shape == result.shape && layout.strides == result.strides;
+  };
+  if (op_class(node.op) == OpClass::elementwise) return std::ranges::all_of(read, lies_alike);
   return donated < node.inputs.size() && read.size() == 1 && read.front() == node.inputs[donated] &&
-         is_dense(read.front());
+         lies_alike(read.front());
 }
 
 std::vector<bool> are_written_in_place(const Graph& graph, std::span<const Update> updates,

@@ -18,6 +18,8 @@ struct PassTarget {
   std::function<OperandLayout(const Graph&, const Node&, int operand)> operand_layout;
   // Whether the kernel of the node can write strided results, as Device::writes_strided() says; null: none can.
   std::function<bool(const Graph&, const Node&)> writes_strided = nullptr;
+  // Whether the kernel of the node can write padded rows, as Device::pads_rows() says; null: none can.
+  std::function<bool(const Graph&, const Node&)> pads_rows = nullptr;
 };
 
 struct PassOptions : CompileOptions {

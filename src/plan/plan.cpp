@@ -145,7 +145,7 @@ class Planner {
   }
 
   BufferId add_buffer(Value value) {
-    plan_.buffers.push_back({graph_.type(value).bytes(), MemoryCategory::temporary, value});
+    plan_.buffers.push_back({storage_type(graph_, value).bytes(), MemoryCategory::temporary, value});
     return buffer_of_[value.id] = static_cast<BufferId>(plan_.buffers.size() - 1);
   }
 
@@ -211,7 +211,7 @@ class Planner {
       const ValueLayout& operand = layouts_[value.id];
       if (operand.layout.immediate || last_reader_[operand.root.id] != reader) continue;
       const Buffer& buffer = plan_.buffers[buffer_of_[operand.root.id]];
-      if (buffer.persistent || buffer.bytes != graph_.type(result).bytes()) continue;
+      if (buffer.persistent || buffer.bytes != storage_type(graph_, result).bytes()) continue;
       if (can_take_over(graph_, node, operand.root, layouts_)) return operand.root;
     }
     return {};

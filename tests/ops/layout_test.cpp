@@ -124,6 +124,38 @@ TEST(WrittenInPlace, are_updates_that_an_optimizer_donates_and_reads_once) {
   expect_in_place(graph, {true, true, false});
 }
 
+TEST(ResultRow, says_how_far_apart_rows_are) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::bf16, {3, 5}}, Role::data);
+  const Value y = exp(graph, x);
+  const Value turned = transpose(graph, y, {1, 0});
+  EXPECT_TRUE(set_result_row(graph.node(graph.producer(y)), 0, 8));
+  EXPECT_FALSE(set_result_row(graph.node(graph.producer(y)), 0, 8));
+  const std::vector<ValueLayout> layouts = value_layouts(graph);
+  EXPECT_EQ(layouts[y.id].layout.strides[0], 8);
+  EXPECT_EQ(layouts[turned.id].layout.strides[1], 8);
+  EXPECT_EQ(layouts[turned.id].root, y);
+  EXPECT_TRUE(satisfies(layouts[y.id], OperandLayout::aligned_rows));
+  EXPECT_TRUE(satisfies(layouts[y.id], OperandLayout::rows));
+  EXPECT_TRUE(satisfies(layouts[x.id], OperandLayout::rows));
+  EXPECT_FALSE(satisfies(layouts[x.id], OperandLayout::aligned_rows));
+  EXPECT_FALSE(satisfies(layouts[turned.id], OperandLayout::rows));
+  EXPECT_EQ(storage_type(graph, y).bytes(), 3U * 8 * 2);
+  EXPECT_EQ(storage_type(graph, x).bytes(), 3U * 5 * 2);
+  EXPECT_TRUE(set_result_row(graph.node(graph.producer(y)), 0, std::nullopt));
+  EXPECT_TRUE(value_layouts(graph)[y.id].layout.is_dense());
+}
+
+TEST(ResultRow, is_padded_to_whole_lines_where_rows_are_long_and_not_aligned) {
+  const auto row = [](DType dtype, std::int64_t columns) { return padded_row({dtype, {4, columns}}).value_or(0); };
+  EXPECT_EQ(row(DType::bf16, 50257), 50304);
+  EXPECT_EQ(row(DType::fp16, 1025), 1088);
+  EXPECT_EQ(row(DType::fp32, 50257), 50272);
+  EXPECT_EQ(row(DType::e4m3, 2049), 2176);
+  EXPECT_EQ(row(DType::bf16, 50264), 0) << "a multiple of 16 bytes";
+  EXPECT_EQ(row(DType::bf16, 1023), 0) << "2,046 bytes";
+}
+
 TEST(ResultOrder, must_be_a_permutation_of_the_axes) {
   Graph graph;
   const Value y = exp(graph, input(graph, "x", {DType::fp32, {2, 3}}, Role::data));

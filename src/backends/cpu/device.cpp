@@ -279,6 +279,7 @@ class CpuDevice : public Device {
   bool has_kernel(const Graph& graph, const Node& node) const override;
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   bool writes_strided(const Graph& graph, const Node& node) const override;
+  bool pads_rows(const Graph& graph, const Node& node) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
     return group->make_host_communicator();
@@ -334,6 +335,14 @@ OperandLayout CpuDevice::operand_layout(const Graph&, const Node& node, int inde
 bool CpuDevice::writes_strided(const Graph&, const Node& node) const {
   const OpClass kind = op_class(node.op);
   return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::fused;
+}
+
+// The interpreter runs all composites but these. Products have a distance of rows.
+bool CpuDevice::pads_rows(const Graph& graph, const Node& node) const {
+  constexpr std::array kOthers = {Op::rope, Op::sum_of_squares, Op::attention, Op::attention_backward};
+  const bool is_in_tiles =
+      op_class(node.op) == OpClass::composite && std::ranges::find(kOthers, node.op) == kOthers.end();
+  return node.op == Op::matmul || is_in_tiles || writes_strided(graph, node);
 }
 
 std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {

@@ -57,6 +57,12 @@ bool CardChoices::writes_strided(const Graph& graph, const Node& node) const {
   return true;
 }
 
+bool CardChoices::pads_rows(const Graph& graph, const Node& node) const {
+  if (node.op == Op::matmul) return true;
+  if (has_hand_written(card_, graph, node)) return hand_written_pads_rows(card_, graph, node);
+  return writes_strided(graph, node);
+}
+
 KernelOutline CardChoices::outline(const KernelSpec& spec) {
   if (is_library_product(card_, spec.graph, spec.node)) return outline_matmul(card_, spec);
   if (has_hand_written(card_, spec.graph, spec.node)) return outline_hand_written(card_, spec);

@@ -160,6 +160,7 @@ class CudaDevice : public Device {
   bool writes_strided(const Graph& graph, const Node& node) const override {
     return choices_.writes_strided(graph, node);
   }
+  bool pads_rows(const Graph& graph, const Node& node) const override { return choices_.pads_rows(graph, node); }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   KernelOutline outline(const KernelSpec& spec) override { return choices_.outline(spec); }
   std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {

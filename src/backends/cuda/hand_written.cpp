@@ -76,6 +76,11 @@ bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, cons
   return variant != nullptr && variant->strided_results;
 }
 
+bool hand_written_pads_rows(const CardFacts& card, const Graph& graph, const Node& node) {
+  const KernelVariant* variant = find_variant(card, graph, node);
+  return variant != nullptr && (variant->padded_rows || variant->strided_results);
+}
+
 KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec) {
   const KernelVariant& variant = variant_of(card, spec);
   const std::size_t bytes = variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, card, spec);

@@ -102,6 +102,7 @@ class NullDevice : public Device {
   bool writes_strided(const Graph& graph, const Node& node) const override {
     return target_->writes_strided(graph, node);
   }
+  bool pads_rows(const Graph& graph, const Node& node) const override { return target_->pads_rows(graph, node); }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<NullKernel>(outline(spec));
   }

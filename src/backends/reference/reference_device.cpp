@@ -62,6 +62,9 @@ class ReferenceDevice : public Device {
   bool writes_strided(const Graph&, const Node& node) const override {
     return op_class(node.op) == OpClass::elementwise;
   }
+  bool pads_rows(const Graph& graph, const Node& node) const override {
+    return node.op == Op::matmul || writes_strided(graph, node);
+  }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
     return group->make_host_communicator();

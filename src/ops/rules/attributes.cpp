@@ -137,7 +137,7 @@ void check_attributes(Op op, const Attributes& attributes) {
               fmt::format("the attribute '{}' of {} must be {}", key, name(op), kTypeNames[found->type]));
       continue;
     }
-    if (is_result_order(key)) continue;
+    if (is_result_layout(key)) continue;
     std::vector<std::string_view> names;
     for (const Known& each : known) names.push_back(each.name);
     throw Error(fmt::format("{} has no attribute '{}'{}", name(op), key,

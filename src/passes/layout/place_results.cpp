@@ -1,7 +1,4 @@
-// Stores a result in the order of dimensions in which its readers need it, where that saves copies and the kernel can
-// write it so. The output of attention [B,H,S,D], which is transposed and reshaped to [T,H D] for the next product, is
-// written as [B,S,H,D]. Changes the orders of results only; it looks at each result alone, as insert_copies
-// will see it.
+// Passes that choose how results lie in memory. They look at each result alone, as insert_copies will see it.
 #include <algorithm>
 #include <utility>
 
@@ -12,12 +9,60 @@
 namespace ridgepoint {
 namespace {
 
-class ResultPlacer {
+// What the layout of a result decides.
+class ResultLayouts {
  public:
-  ResultPlacer(Graph& graph, const PassTarget& target)
+  ResultLayouts(Graph& graph, const PassTarget& target)
       : graph_(graph), target_(target), readers_(graph), is_output_(graph.value_count()) {
     for (const Output& output : graph.outputs()) is_output_[output.value.id] = true;
   }
+
+ protected:
+  // The elements of the copies that insert_copies makes of a value in this layout and of its views.
+  std::int64_t copied_elements(const ValueLayout& placed) const {
+    std::int64_t elements = 0;
+    std::vector<std::pair<Value, ValueLayout>> open = {{placed.root, placed}};
+    while (!open.empty()) {
+      const auto [value, layout] = std::move(open.back());
+      open.pop_back();
+      const ValueLayout dense{value, 0, dense_layout(graph_.type(value))};
+      bool copied = is_output_[value.id] && !layout.layout.is_dense();
+      for (const NodeId id : readers_.of(value)) {
+        const Node& reader = graph_.node(id);
+        if (op_class(reader.op) == OpClass::placement) continue;  // has a place for it
+        if (op_class(reader.op) != OpClass::view) {
+          copied |= !is_taken(reader, value, layout);
+          continue;
+        }
+        std::vector<ValueLayout> views = view_layouts(graph_, reader, layout);
+        copied |= views.empty();
+        if (views.empty()) views = view_layouts(graph_, reader, dense);
+        for (std::size_t i = 0; i < views.size(); ++i) open.emplace_back(reader.outputs[i], views[i]);
+      }
+      if (copied) elements += graph_.type(value).elements();
+    }
+    return elements;
+  }
+
+  Graph& graph_;
+  const PassTarget& target_;
+  Readers readers_;
+
+ private:
+  bool is_taken(const Node& reader, Value value, const ValueLayout& layout) const {
+    for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
+      if (reader.inputs[i] != value) continue;
+      if (!satisfies(layout, target_.operand_layout(graph_, reader, static_cast<int>(i)))) return false;
+    }
+    return true;
+  }
+
+  std::vector<bool> is_output_;  // by value
+};
+
+class ResultPlacer : ResultLayouts {
+ public:
+  using ResultLayouts::ResultLayouts;
 
   bool run() {
     bool changed = false;
@@ -54,49 +99,78 @@ class ResultPlacer {
     }
     return best;
   }
+};
 
-  // The elements of the copies that insert_copies makes of a value in this layout and of its views.
-  std::int64_t copied_elements(const ValueLayout& placed) const {
-    std::int64_t elements = 0;
-    std::vector<std::pair<Value, ValueLayout>> open = {{placed.root, placed}};
-    while (!open.empty()) {
-      const auto [value, layout] = std::move(open.back());
-      open.pop_back();
-      const ValueLayout dense{value, 0, dense_layout(graph_.type(value))};
-      bool copied = is_output_[value.id] && !layout.layout.is_dense();
-      for (const NodeId id : readers_.of(value)) {
-        const Node& reader = graph_.node(id);
-        if (op_class(reader.op) == OpClass::placement) continue;  // has a place for it
-        if (op_class(reader.op) != OpClass::view) {
-          copied |= !is_taken(reader, value, layout);
-          continue;
-        }
-        std::vector<ValueLayout> views = view_layouts(graph_, reader, layout);
-        copied |= views.empty();
-        if (views.empty()) views = view_layouts(graph_, reader, dense);
-        for (std::size_t i = 0; i < views.size(); ++i) open.emplace_back(reader.outputs[i], views[i]);
-      }
-      if (copied) elements += graph_.type(value).elements();
+class RowPadder : ResultLayouts {
+ public:
+  using ResultLayouts::ResultLayouts;
+
+  bool run() {
+    bool changed = false;
+    for (const NodeId id : graph_.order()) {
+      if (!launches(graph_.node(id).op)) continue;
+      for (std::size_t i = 0; i < graph_.node(id).outputs.size(); ++i)
+        changed |= set_result_row(graph_.node(id), i, row_of(graph_.node(id), i));
     }
-    return elements;
+    return changed;
   }
 
-  bool is_taken(const Node& reader, Value value, const ValueLayout& layout) const {
-    for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
-      if (reader.inputs[i] != value) continue;
-      if (!satisfies(layout, target_.operand_layout(graph_, reader, static_cast<int>(i)))) return false;
-    }
-    return true;
+ private:
+  std::optional<std::int64_t> row_of(const Node& node, std::size_t index) const {
+    const Value value = node.outputs[index];
+    const TensorType& type = graph_.type(value);
+    if (type.shape.rank() != 2 || readers_.is_result(value) || result_order(node, index, 2)) return std::nullopt;
+    const std::optional<std::int64_t> row = padded_row(type);
+    if (!row || !is_of_products(node, value) || is_placed(value)) return std::nullopt;
+    if (target_.pads_rows == nullptr || !target_.pads_rows(graph_, node)) return std::nullopt;
+    const std::int64_t copied = copied_elements({value, 0, layout_with_rows(type, *row)});
+    return copied <= copied_elements({value, 0, dense_layout(type)}) ? row : std::nullopt;
   }
 
-  Graph& graph_;
-  const PassTarget& target_;
-  Readers readers_;
-  std::vector<bool> is_output_;  // by value
+  // Whether a product makes or reads the value; or its kernel reads one of that shape with padded rows, whose storage
+  // it may take over.
+  bool is_of_products(const Node& node, Value value) const {
+    const auto is_padded = [&](Value operand) {
+      const TensorType& type = graph_.type(operand);
+      return type == graph_.type(value) && storage_type(graph_, operand) != type;
+    };
+    return has_product(node) || reads(value, has_product) || std::ranges::any_of(node.inputs, is_padded);
+  }
+
+  // Whether the storage of the value lies within another.
+  bool is_placed(Value value) const {
+    return reads(value, [](const Node& reader) { return op_class(reader.op) == OpClass::placement; });
+  }
+
+  static bool has_product(const Node& node) {
+    return op_class(node.op) == OpClass::contraction ||
+           (node.body != nullptr && has_op_of(node.body->graph, OpClass::contraction));
+  }
+
+  // Whether such a node reads the value, directly or through views.
+  template <typename IsSuch>
+  bool reads(Value value, const IsSuch& is_such) const {
+    return std::ranges::any_of(readers_.of(value), [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      if (op_class(reader.op) != OpClass::view) return is_such(reader);
+      return std::ranges::any_of(reader.outputs, [&](Value view) { return reads(view, is_such); });
+    });
+  }
 };
 
 }  // namespace
 
+// Stores a result in the order of dimensions in which its readers need it, where that saves copies and the kernel can
+// write it so. The output of attention [B,H,S,D], which is transposed and reshaped to [T,H D] for the next product, is
+// written as [B,S,H,D].
 bool place_results(Graph& graph, const PassOptions& options) { return ResultPlacer(graph, options.target).run(); }
+
+// Stores the rows of a matrix further apart than they are long, where a product makes or reads it and rows would begin
+// at other multiples than 16 bytes: logits [T,50257] in bf16. Libraries have fast kernels for aligned matrices alone,
+// and so have the copy engines of GPUs. Values, shapes and what users see of a program stay as they are; the storage
+// grows by the padding, which nothing reads.
+bool pad_rows(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && RowPadder(graph, options.target).run();
+}
 
 }  // namespace ridgepoint

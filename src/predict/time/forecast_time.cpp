@@ -119,7 +119,8 @@ class Forecaster {
     wait_at_end();
     forecast_.communication_ms = timeline_.communication_seconds() * kMsPerSecond;
     forecast_.ms = timeline_.seconds() * kMsPerSecond;
-    if (was_measured(graph_, level_, network_, card_)) forecast_.error = has_tf32_ ? kErrorInTf32 : kError;
+    if (was_measured(graph_, level_, network_, card_) && !has_assumed_rate_)
+      forecast_.error = has_tf32_ ? kErrorInTf32 : kError;
     forecast_.low_ms = forecast_.ms * (forecast_.error ? 1 - *forecast_.error : kLeastOfUnmeasured);
     forecast_.high_ms = forecast_.ms * (forecast_.error ? 1 + *forecast_.error : kMostOfUnmeasured);
     if (!forecast_.error) {
@@ -146,8 +147,17 @@ class Forecaster {
     if (time && has_products_ && std::holds_alternative<AttentionRate>(rate)) time->work *= kAttentionBesideProducts;
     const auto* product = std::get_if<ProductRate>(&rate);
     has_tf32_ = has_tf32_ || (product != nullptr && product->peak == PeakRate::tf32);
+    has_assumed_rate_ =
+        has_assumed_rate_ || (product != nullptr && product->is_assumed && is_decided_by(*product, spec));
     known_.emplace(std::move(key), time);
     return time;
+  }
+
+  // Whether the share of the product's rate, and not the memory, decides how long it takes.
+  bool is_decided_by(ProductRate rate, const KernelSpec& spec) const {
+    const double seconds = kernel_time(graph_, spec.node, rate, card_)->work;
+    rate.share = 1;
+    return kernel_time(graph_, spec.node, rate, card_)->work < seconds;
   }
 
   // For gathers of sharded parameters, and without an optimizer sums of gradients.
@@ -174,6 +184,7 @@ class Forecaster {
   LaunchTimeline timeline_;
   bool has_products_;
   bool has_tf32_ = false;
+  bool has_assumed_rate_ = false;
   std::unordered_map<std::string, std::optional<KernelTime>> known_;  // a model's layers have equal nodes
   TimeForecast forecast_;
 };

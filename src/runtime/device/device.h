@@ -30,7 +30,7 @@ struct KernelSpec {
   const Graph& graph;
   const Node& node;
   std::span<const TensorLayout> inputs;
-  std::span<const TensorLayout> outputs;  // dense unless Device::writes_strided() holds for the node
+  std::span<const TensorLayout> outputs;  // dense unless Device::writes_strided() or pads_rows() holds for the node
 };
 
 struct LaunchArguments {
@@ -130,6 +130,9 @@ class KernelChoices {
   // Whether the kernel of the node can write its first result, and each other result of the same rank, with any strides
   // whose rows satisfy OperandLayout::aligned_rows. The node's other results are dense.
   virtual bool writes_strided(const Graph& /*graph*/, const Node& /*node*/) const { return false; }
+  // Whether the kernel of the node can write its results of rank 2 in rows that are further apart than they are long,
+  // each at a multiple of 16 bytes.
+  virtual bool pads_rows(const Graph& graph, const Node& node) const { return writes_strided(graph, node); }
   // The workspace and the rate of the kernel for this specification, and its name where it is known without measuring
   // or compiling.
   virtual KernelOutline outline(const KernelSpec& spec) = 0;

@@ -21,6 +21,7 @@ struct ProductRate {
   double share = 0;
   double memory_share = 0;  // of the bandwidth, where the product is bound by memory
   double fixed_seconds = 0;
+  bool is_assumed = false;  // whether no kernel was measured to which the share could be fitted
 };
 
 // A product with an epilogue, of whose accesses the sums of the product hide some.

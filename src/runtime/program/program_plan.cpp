@@ -28,7 +28,7 @@ OperandLayout operand_layout(const Device& device, const Graph& graph, const Nod
 class KnownBodies {
  public:
   // The index of an operand, or one of these.
-  static constexpr int kHasKernel = -1, kWritesStrided = -2;
+  static constexpr int kHasKernel = -1, kWritesStrided = -2, kPadsRows = -3;
 
   template <typename Ask>
   auto answer(const Node& node, int question, const Ask& ask) {
@@ -62,6 +62,10 @@ PassTarget target_of(const Device& device) {
           .writes_strided =
               [&device, answer](const Graph& graph, const Node& node) {
                 return answer(node, KnownBodies::kWritesStrided, [&] { return device.writes_strided(graph, node); });
+              },
+          .pads_rows =
+              [&device, answer](const Graph& graph, const Node& node) {
+                return answer(node, KnownBodies::kPadsRows, [&] { return device.pads_rows(graph, node); });
               }};
 }
 

@@ -81,8 +81,8 @@ class OnCardHandWritten : public testing::OnCard {
   }
 
   void expect_agrees(Op op, const std::vector<Operand>& operands, const Attributes& attributes = {},
-                     bool in_place = false) {
-    NodeRun run(*device_, op, operands, attributes, in_place);
+                     bool in_place = false, const std::vector<LayoutChoice>& places = {}) {
+    NodeRun run(*device_, op, operands, attributes, in_place, places);
     const std::vector<HostTensor> found = run.launch();
     const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, attributes);
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -268,6 +268,19 @@ TEST_F(OnCardCrossEntropy, agrees_for_any_vocabulary) {
     }
   }
   expect_agrees(Op::cross_entropy, {random(DType::fp32, {0, 5}), index_operand({0}, {})});
+}
+
+TEST_F(OnCardCrossEntropy, takes_rows_that_are_padded) {
+  for (const std::int64_t padding : {3, 7, 47}) {  // the second gives aligned rows
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+      const Operand logits = random(dtype, {6, 1001}, {.padding = padding});
+      const Operand targets = indices({6}, 1001);
+      const std::vector<Operand> operands = {random(DType::fp32, {6}), logits, targets, random(DType::fp32, {6})};
+      expect_agrees(Op::cross_entropy, {logits, targets});
+      expect_agrees(Op::cross_entropy_backward, operands);
+      expect_agrees(Op::cross_entropy_backward, operands, {}, false, {LayoutChoice{.padding = padding}});
+    }
+  }
 }
 
 TEST_F(OnCardCrossEntropy, is_safe_from_overflow_and_masked_logits) {

@@ -122,6 +122,8 @@ class SgemmMatmul : public Kernel {
     a_ = place(problem.a);
     b_ = place(problem.b);
     c_ = problem.c.dtype == DType::fp32 ? Operand{problem.c} : pack(problem.c);
+    // A single row has any row stride, and one of no elements 0.
+    c_.blas.leading = std::max({c_.matrix.row_stride, c_.matrix.columns, std::int64_t{1}});
   }
 
   std::string_view name() const override { return workspace_bytes_ == 0 ? "matmul_sgemm" : "matmul_packed_sgemm"; }
@@ -175,8 +177,8 @@ class SgemmMatmul : public Kernel {
 
   // A sum of no terms is 0, whose bits are 0 in every dtype.
   void clear_output(const LaunchArguments& arguments) const {
-    const std::int64_t elements = problem_.batch_count() * problem_.c.rows * problem_.c.columns;
-    if (elements == 0) return;
+    const std::int64_t elements = problem_.batch_count() * problem_.c.rows * problem_.c.row_stride;
+    if (elements == 0 || problem_.c.columns == 0) return;
     std::memset(arguments.outputs[0], 0, static_cast<std::size_t>(elements) * size_bytes(problem_.c.dtype));
   }
 
@@ -195,7 +197,7 @@ class SgemmMatmul : public Kernel {
     const dnnl_status_t status =
         dnnl_sgemm(a_.blas.transposed ? 'T' : 'N', b_.blas.transposed ? 'T' : 'N', rows.end - rows.begin,
                    columns.end - columns.begin, problem_.a.columns, 1.0F, a, a_.blas.leading, b, b_.blas.leading,
-                   problem_.adds ? 1.0F : 0.0F, c, std::max<std::int64_t>(c_.matrix.columns, 1));
+                   problem_.adds ? 1.0F : 0.0F, c, c_.blas.leading);
     if (status != dnnl_success) {
       throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product (status {})", problem_.c.rows,
                               problem_.c.columns, problem_.a.columns, static_cast<int>(status)));

@@ -46,6 +46,7 @@ struct KernelVariant {
   // The layout that input number `index` needs; null: dense.
   OperandLayout (*layout)(const Graph& graph, const Node& node, int index) = nullptr;
   bool strided_results = false;  // as Device::writes_strided() says
+  bool padded_rows = false;      // as Device::pads_rows() says
   // Bytes of device memory that a launch needs beside its operands, by the layouts and the card; null: none.
   std::size_t (*workspace_bytes)(const KernelVariant& variant, const CardFacts& card, const KernelSpec& spec) = nullptr;
   KernelRate rate = kRowRate;

@@ -118,10 +118,7 @@ class OwnKernel : public Kernel {
 class ZeroKernel : public Kernel {
  public:
   ZeroKernel(CudaContext& context, const TensorLayout& output, bool adds)
-      : context_(context),
-        adds_(adds),
-        bytes_(static_cast<std::size_t>(output.shape.elements()) * size_bytes(output.dtype)),
-        name_(kernel_name(ridgepoint::name(output.dtype))) {}
+      : context_(context), adds_(adds), bytes_(bytes_of(output)), name_(kernel_name(ridgepoint::name(output.dtype))) {}
 
   std::string_view name() const override { return name_; }
   void launch(const LaunchArguments& arguments) override {
@@ -130,6 +127,12 @@ class ZeroKernel : public Kernel {
   }
 
  private:
+  // With the padding of its rows.
+  static std::size_t bytes_of(const TensorLayout& output) {
+    if (output.shape.elements() == 0) return 0;
+    return static_cast<std::size_t>(output.shape[0] * output.strides[0]) * size_bytes(output.dtype);
+  }
+
   CudaContext& context_;
   bool adds_;
   std::size_t bytes_;
@@ -140,6 +143,23 @@ bool is_contiguous_along_k(const MatmulProblem& problem) {
   const std::optional<BlasLayout> a = blas_layout(problem.a);
   const std::optional<BlasLayout> b = blas_layout(problem.b);
   return a && b && !a->transposed && b->transposed;
+}
+
+// Of operands and result in 16 bits: whether the rows of each, or where these are contiguous the columns, begin at
+// multiples of 16 bytes, and whether they end there.
+ProductRate half_rate_of(const MatmulProblem& problem) {
+  const auto is_aligned = [](std::int64_t elements, DType dtype) {
+    constexpr std::int64_t kAlignmentBytes = 16;
+    return elements * static_cast<std::int64_t>(size_bytes(dtype)) % kAlignmentBytes == 0;
+  };
+  ProductRate rate = kHalfProductRate;
+  for (const StridedMatrix& matrix : {problem.a, problem.b, problem.c}) {
+    const std::optional<BlasLayout> blas = blas_layout(matrix);
+    if (!blas || (blas->transposed ? matrix.columns : matrix.rows) <= 1) continue;
+    if (!is_aligned(blas->leading, matrix.dtype)) return kUnalignedHalfProductRate;
+    if (!is_aligned(blas->transposed ? matrix.rows : matrix.columns, matrix.dtype)) rate = kPaddedHalfProductRate;
+  }
+  return rate;
 }
 
 // The problem in the terms of both implementations.
@@ -164,7 +184,7 @@ KernelRate rate_of(const CardFacts& card, const MatmulProblem& problem) {
   switch (problem.a.dtype) {
     case DType::fp32: return kFp32ProductRate;
     case DType::bf16:
-    case DType::fp16: return kHalfProductRate;
+    case DType::fp16: return half_rate_of(problem);
     case DType::e4m3:
     case DType::e5m2: return kFp8ProductRate;
     default: return {};

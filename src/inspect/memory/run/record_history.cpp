@@ -86,7 +86,7 @@ class Origins {
     node_ = event.node;
     if (event.category == MemoryCategory::workspace) return of(event.node, std::nullopt);
     for (std::uint32_t output = 0; output < node.outputs.size(); ++output) {
-      if (is_taken_[output] || graph_.type(node.outputs[output]).bytes() != event.requested_bytes) continue;
+      if (is_taken_[output] || storage_type(graph_, node.outputs[output]).bytes() != event.requested_bytes) continue;
       is_taken_[output] = true;
       return of(event.node, output);
     }
@@ -102,7 +102,7 @@ class Origins {
     const Node& node = graph_.node(NodeId{node_id});
     SnapshotOrigin origin{.frame = frame_of(node), .around = frames_around(node)};
     origin.phase = snapshot.texts.intern(name(node.phase));
-    if (output) origin.formula = snapshot.texts.intern(bytes_formula(graph_.type(node.outputs[*output])));
+    if (output) origin.formula = snapshot.texts.intern(bytes_formula(storage_type(graph_, node.outputs[*output])));
     snapshot.origins.push_back(origin);
     found_.sources.push_back({NodeId{node_id}, output});
     return known->second;

@@ -9,6 +9,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/products/operands/mapping.h"
+#include "core/rounding.h"
 
 namespace ridgepoint {
 namespace {
@@ -22,13 +23,17 @@ using testing::Operand;
 
 constexpr int kHopperMultiprocessors = 132;
 
-MatmulProblem low_problem(const TensorLayout& a, const TensorLayout& b, DType result, bool adds = false) {
+// With `pads`, the rows of the result begin at multiples of 16 bytes.
+MatmulProblem low_problem(const TensorLayout& a, const TensorLayout& b, DType result, bool adds = false,
+                          bool pads = false) {
   Graph graph;
   const Value product = matmul(graph, input(graph, "a", {a.dtype, a.shape}, Role::data),
                                input(graph, "b", {b.dtype, b.shape}, Role::data));
   const std::array inputs = {a, b};
   std::array outputs = {dense_layout(graph.type(product))};
   outputs[0].dtype = result;
+  const std::int64_t row = round_up(outputs[0].shape[-1], 8);
+  if (pads && row > outputs[0].shape[-1]) outputs[0] = layout_with_rows({result, outputs[0].shape}, row);
   MatmulProblem problem = read_matmul_problem({graph, graph.producer_node(product), inputs, outputs});
   problem.adds = adds;
   return problem;
@@ -101,6 +106,20 @@ TEST(LowMatmulPlan, leaves_to_the_library_what_the_copy_engine_does_not_take) {
       << "two batch dimensions";
 }
 
+TEST(LowMatmulPlan, writes_rows_of_any_length_that_are_padded) {
+  const auto plan = [](std::int64_t n, bool adds, bool pads) {
+    const TensorLayout a = dense_layout({DType::bf16, {16, 64}}),
+                       b = testing::make_operand(DType::bf16, {64, n}, kByColumns).layout;
+    return LowMatmulPlan::of(low_problem(a, b, DType::bf16, adds, pads));
+  };
+  EXPECT_FALSE(plan(1027, false, false).has_value());
+  EXPECT_TRUE(plan(1027, false, true).has_value());
+  EXPECT_FALSE(plan(1027, true, true).has_value()) << "an addend is read in pairs";
+  EXPECT_TRUE(plan(1026, true, true).has_value());
+  EXPECT_TRUE(low_plan({16, 331}, {.padding = 5}, {331, 64}, kByRows).has_value());
+  EXPECT_TRUE(low_plan({331, 16}, {.storage_order = {1, 0}, .padding = 5}, {16, 64}, kByRows).has_value());
+}
+
 TEST(LowMatmulPlan, takes_a_batch_in_one_launch) {
   const std::optional<LowMatmulPlan> plan = low_plan({6, 64, 128}, {}, {6, 128, 64}, {});
   ASSERT_TRUE(plan.has_value());
@@ -138,13 +157,13 @@ class OnCardLowMatmul : public testing::OnHopper {
   }
 
   struct Product {
-    Product(const Operand& left, const Operand& right, DType result, bool adds)
+    Product(const Operand& left, const Operand& right, DType result, bool adds, bool pads = false)
         : a(left),
           b(right),
-          problem(low_problem(a.layout, b.layout, result, adds)),
+          problem(low_problem(a.layout, b.layout, result, adds, pads)),
           plan(*LowMatmulPlan::of(problem)),
           workspace_bytes(cuda::map_matmul(problem).workspace_bytes()) {
-      elements = problem.batch_count() * problem.c.rows * problem.c.columns;
+      elements = problem.batch_count() * problem.c.rows * problem.c.row_stride;
     }
     Operand a, b;
     MatmulProblem problem;
@@ -253,6 +272,43 @@ TEST_F(OnCardLowMatmul, agrees_with_double_on_batches_and_padded_rows) {
   expect_every_tiling_exact(random({5, 40, 72}), random({5, 72, 48}), DType::bf16);
   expect_every_tiling_exact(random({3, 136, 64}), random({3, 64, 264}, {.storage_order = {0, 2, 1}}), DType::bf16);
   expect_every_tiling_exact(random({100, 200}, {.padding = 8}), random({200, 64}, {.padding = 16}), DType::bf16);
+}
+
+// The logits of an odd vocabulary, and the products with their gradient: its rows are padded, and what lies beside them
+// is NaN.
+TEST_F(OnCardLowMatmul, agrees_with_double_on_rows_of_odd_length_that_are_padded) {
+  const auto with_nan_beside = [](Operand operand) {
+    const std::int64_t columns = operand.layout.shape[1], row = operand.layout.strides[0];
+    for (std::int64_t i = 0; i < operand.layout.shape[0]; ++i) {
+      for (std::int64_t j = columns; j < row && i * row + j < std::ssize(operand.storage) / 2; ++j)
+        store_element(operand.layout.dtype, operand.storage.data() + (i * row + j) * 2, NAN);
+    }
+    return operand;
+  };
+  const Operand x = random({136, 72});
+  const Product product(x, random({72, 331}, kByColumns), DType::bf16, false, true);
+  ASSERT_EQ(product.problem.c.row_stride, 336);
+  std::vector<double> exact, tolerance;
+  compute(product, exact, tolerance);
+  for (const LowTiling& tiling : candidates(product)) {
+    const std::vector<std::byte> values = multiply(product, tiling);
+    for (std::int64_t i = 0; i < 136 * 336; ++i) {
+      const std::byte* element = values.data() + i * 2;
+      if (i % 336 >= 331) {
+        ASSERT_TRUE(element[0] == kGuard && element[1] == kGuard)
+            << tiling.to_text() << " wrote beside row " << i / 336;
+        continue;
+      }
+      const auto at = static_cast<std::size_t>(i / 336 * 331 + i % 336);
+      ASSERT_LE(std::fabs(load_element(DType::bf16, element) - exact[at]), tolerance[at]) << tiling.to_text() << i;
+    }
+  }
+  const Operand gradient = with_nan_beside(random({136, 331}, {.padding = 5}));
+  expect_every_tiling_exact(gradient, random({331, 72}), DType::bf16);
+  Operand turned = gradient;
+  turned.layout.shape = Shape{331, 136};
+  std::swap(turned.layout.strides[0], turned.layout.strides[1]);
+  expect_every_tiling_exact(turned, x, DType::fp32);
 }
 
 TEST_F(OnCardLowMatmul, adds_to_what_is_there) {

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/card_harness.h"
+#include "backends/cuda/node_run.h"
 
 namespace ridgepoint {
 namespace {
@@ -86,6 +87,21 @@ TEST_F(OnCardMatmul, multiplies_every_floating_dtype) {
     expect_product(multiply(random({2, 8, 16}, {}, dtype), random({2, 16, 24}, {}, dtype)));
     expect_product(multiply(random({128, 512}, {}, dtype), random({512, 64}, {}, dtype)));
     if (HasFatalFailure()) FAIL() << name(dtype);
+  }
+}
+
+// As the logits of an odd vocabulary lie, by the library and by our kernels.
+TEST_F(OnCardMatmul, writes_rows_that_are_padded) {
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
+    for (const std::int64_t inner : {0, 64, 520}) {
+      const std::vector<Operand> operands = {random({136, inner}, {}, dtype),
+                                             random({inner, 1027}, {.storage_order = {1, 0}}, dtype)};
+      testing::NodeRun run(*device_, Op::matmul, operands, {}, false, {{.padding = 61}});
+      const HostTensor found = run.launch()[0];
+      const HostTensor expected = testing::reference_outputs(Op::matmul, operands, {})[0];
+      EXPECT_LE(testing::relative_error(found, expected), inner == 0 ? 0 : 32 * rounding_of(dtype))
+          << run.kernel().name() << ' ' << inner;
+    }
   }
 }
 

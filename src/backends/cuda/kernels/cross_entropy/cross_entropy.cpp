@@ -1,8 +1,8 @@
 // Cross-entropy over the vocabulary and its gradient (src/ops/rules/cross_entropy.cpp); the kernels of cross_entropy.cu
 // and cross_entropy_backward.cu.
 //
-// Logits in fp32, bf16 or fp16; losses and log-sum-exps in fp32. Operands are dense; the gradient of the losses may
-// have any strides. A target outside the vocabulary gives a NaN loss.
+// Logits in fp32, bf16 or fp16, in rows at any distance; losses and log-sum-exps in fp32. Other operands are dense; the
+// gradient of the losses may have any strides. A target outside the vocabulary gives a NaN loss.
 #include "backends/cuda/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"
@@ -25,6 +25,7 @@ class CrossEntropyForward : public Kernel {
  public:
   CrossEntropyForward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : vocabulary_(vocabulary_of(spec.inputs[0])),
+        logits_row_(row_strides(spec.inputs[0])->row),
         z_loss_(z_loss_of(spec)),
         kernel_(context, variant.image, variant.entry,
                 {.grid_x = rows_of(spec.inputs[0]), .block_x = static_cast<unsigned>(variant.tiling.threads)}) {}
@@ -34,11 +35,12 @@ class CrossEntropyForward : public Kernel {
   void launch(const LaunchArguments& arguments) override {
     if (kernel_.is_empty()) return;
     kernel_.launch(arguments.inputs[0], arguments.inputs[1], arguments.outputs[0], arguments.outputs[1], vocabulary_,
-                   z_loss_);
+                   logits_row_, z_loss_);
   }
 
  private:
   int vocabulary_;
+  std::int64_t logits_row_;
   float z_loss_;
   Launchable kernel_;
 };
@@ -47,6 +49,8 @@ class CrossEntropyBackward : public Kernel {
  public:
   CrossEntropyBackward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : vocabulary_(vocabulary_of(spec.inputs[1])),
+        logits_row_(row_strides(spec.inputs[1])->row),
+        output_row_(row_strides(spec.outputs[0])->row),
         z_loss_(z_loss_of(spec)),
         gradient_stride_(spec.inputs[0].strides[0]),
         every_gradient_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))),
@@ -61,19 +65,26 @@ class CrossEntropyBackward : public Kernel {
     if (kernel_.is_empty()) return;
     void* const* in = arguments.inputs;
     kernel_.launch(in[0], in[1], in[2], in[3], arguments.outputs[0], gradient_stride_, every_gradient_, vocabulary_,
-                   z_loss_);
+                   logits_row_, output_row_, z_loss_);
   }
 
  private:
   int vocabulary_;
+  std::int64_t logits_row_;
+  std::int64_t output_row_;
   float z_loss_;
   std::int64_t gradient_stride_;
   float every_gradient_;  // the value if the gradient is an immediate
   Launchable kernel_;
 };
 
+OperandLayout forward_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
+  return index == 0 ? OperandLayout::rows : OperandLayout::dense;
+}
+
 OperandLayout backward_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
-  return index == 0 ? OperandLayout::any : OperandLayout::dense;  // the gradient of the losses
+  if (index == 0) return OperandLayout::any;  // the gradient of the losses
+  return index == 1 ? OperandLayout::rows : OperandLayout::dense;
 }
 
 // A block computes a row of logits.
@@ -83,6 +94,7 @@ constexpr KernelVariant forward_variant(DType dtype, const char* entry) {
           .tiling = {.threads = 256},
           .image = "cross_entropy",
           .entry = entry,
+          .layout = forward_layout,
           .make = make_variant<CrossEntropyForward>};
 }
 // A block computes `columns` elements of a row.
@@ -94,6 +106,7 @@ constexpr KernelVariant backward_variant(DType dtype, const char* entry) {
           .image = "cross_entropy_backward",
           .entry = entry,
           .layout = backward_layout,
+          .padded_rows = true,
           .make = make_variant<CrossEntropyBackward>};
 }
 constexpr KernelVariant kVariants[] = {

@@ -1,7 +1,7 @@
-// Cross-entropy of logits [rows, vocabulary] with targets [rows] (src/ops/rules/cross_entropy.cpp): for each row the
-// log-sum-exp minus the target's logit, in fp32. The logits are read once: the sum is rescaled when the maximum grows
-// (Milakov & Gimelshein 2018). A target outside the vocabulary gives a NaN loss. The loss has z_loss times the square
-// of the log-sum-exp as well. grid (rows), block (256)
+// Cross-entropy of logits [rows, vocabulary], whose rows are `logits_row` elements apart, with targets [rows]
+// (src/ops/rules/cross_entropy.cpp): for each row the log-sum-exp minus the target's logit, in fp32. The logits are
+// read once: the sum is rescaled when the maximum grows (Milakov & Gimelshein 2018). A target outside the vocabulary
+// gives a NaN loss. The loss has z_loss times the square of the log-sum-exp as well. grid (rows), block (256)
 #include <math_constants.h>
 
 #include "backends/cuda/device/aligned_row.cuh"
@@ -88,9 +88,9 @@ __device__ __forceinline__ ScaledSum sum_row(const AlignedRow<T>& row, const T* 
 template <typename T>
 __device__ __forceinline__ void compute_row(const T* __restrict__ logits, const long long* __restrict__ targets,
                                             float* __restrict__ losses, float* __restrict__ log_sum_exps,
-                                            int vocabulary, float z_loss) {
+                                            int vocabulary, long long logits_row, float z_loss) {
   __shared__ ScaledSum warps[kBlockWarps];
-  const T* row = logits + static_cast<long long>(blockIdx.x) * vocabulary;
+  const T* row = logits + blockIdx.x * logits_row;
   const ScaledSum own = merge_warp(sum_row(AlignedRow<T>(row, vocabulary), row));
   if (threadIdx.x % kWarpLanes == 0) warps[threadIdx.x / kWarpLanes] = own;
   __syncthreads();
@@ -108,10 +108,11 @@ __device__ __forceinline__ void compute_row(const T* __restrict__ logits, const 
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-#define RIDGEPOINT_CROSS_ENTROPY(dtype, T)                                                                           \
-  extern "C" __global__ void __launch_bounds__(256) cross_entropy_forward_block_row_##dtype(                         \
-      const T* logits, const long long* targets, float* losses, float* log_sum_exps, int vocabulary, float z_loss) { \
-    ridgepoint::cuda::compute_row<T>(logits, targets, losses, log_sum_exps, vocabulary, z_loss);                     \
+#define RIDGEPOINT_CROSS_ENTROPY(dtype, T)                                                                   \
+  extern "C" __global__ void __launch_bounds__(256) cross_entropy_forward_block_row_##dtype(                 \
+      const T* logits, const long long* targets, float* losses, float* log_sum_exps, int vocabulary,         \
+      long long logits_row, float z_loss) {                                                                  \
+    ridgepoint::cuda::compute_row<T>(logits, targets, losses, log_sum_exps, vocabulary, logits_row, z_loss); \
   }
 
 RIDGEPOINT_CROSS_ENTROPY(fp32, float)

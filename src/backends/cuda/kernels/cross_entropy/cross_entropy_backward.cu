@@ -62,13 +62,13 @@ __device__ __forceinline__ void compute_slice(const RowFacts& facts, const T* fr
   extern "C" __global__ void __launch_bounds__(256) cross_entropy_backward_slices_##dtype(                            \
       const float* __restrict__ gradient, const T* logits, const long long* __restrict__ targets,                     \
       const float* __restrict__ log_sum_exps, T* output, long long gradient_stride, float every_gradient,             \
-      int vocabulary, float z_loss) {                                                                                 \
+      int vocabulary, long long logits_row, long long output_row, float z_loss) {                                     \
     const long long row = blockIdx.x;                                                                                 \
     const float log_sum_exp = log_sum_exps[row];                                                                      \
     const ridgepoint::cuda::RowFacts facts{log_sum_exp,                                                               \
                                            gradient != nullptr ? gradient[row * gradient_stride] : every_gradient,    \
                                            z_loss == 0.0F ? 1.0F : 1.0F + 2.0F * z_loss * log_sum_exp, targets[row]}; \
-    ridgepoint::cuda::compute_slice<T>(facts, logits + row * vocabulary, output + row * vocabulary, vocabulary);      \
+    ridgepoint::cuda::compute_slice<T>(facts, logits + row * logits_row, output + row * output_row, vocabulary);      \
   }
 
 RIDGEPOINT_CROSS_ENTROPY_BACKWARD(fp32, float)

@@ -101,7 +101,8 @@ std::optional<LowMatmulPlan> LowMatmulPlan::of(const MatmulProblem& problem) {
   for (const auto& [matrix, dtype] : {std::pair(*a, plan.dtype_), {*b, plan.dtype_}, {*c, plan.result_dtype_}}) {
     if (!has_tensor_map(plan.map_of(matrix, dtype))) return std::nullopt;
   }
-  if (plan.n_ % 2 != 0 || plan.tiles({128, 64}) > kLargestSize) return std::nullopt;
+  const bool has_pairs = !problem.adds || plan.n_ % 2 == 0;  // an addend is read in pairs
+  if (!has_pairs || plan.tiles({128, 64}) > kLargestSize) return std::nullopt;
   return plan;
 }
 

@@ -105,6 +105,14 @@ TEST(CrossEntropyPlan, leaves_to_the_library_what_the_copy_engine_does_not_take)
   EXPECT_FALSE(some.plan().has_value()) << "x by columns";
 }
 
+TEST(CrossEntropyPlan, writes_logits_of_any_vocabulary_in_padded_rows) {
+  LossCase some(true, 64, 64, 50257);
+  EXPECT_TRUE(some.plan().has_value());
+  some.results[0] = dense_layout(some.graph.type(some.graph.node(some.node).outputs[0]));
+  EXPECT_FALSE(some.plan().has_value()) << "rows of 100,514 bytes";
+  EXPECT_TRUE(LossCase(false, 64, 64, 50257).plan().has_value());
+}
+
 TEST(CrossEntropyVariants, are_for_hopper_and_whole_vectors) {
   const auto found = [](const LossCase& some, const cuda::CardFacts& card) {
     const cuda::KernelVariant* variant = cuda::find_variant(card, some.graph, some.graph.node(some.node));
@@ -113,7 +121,8 @@ TEST(CrossEntropyVariants, are_for_hopper_and_whole_vectors) {
   EXPECT_EQ(found(LossCase(true, 64, 64, 64), hopper_card()), "fused_cross_entropy_128x128_2x1_bf16");
   EXPECT_EQ(found(LossCase(false, 64, 64, 64, DType::fp16), hopper_card()), "fused_cross_entropy_128x128_2x1_fp16");
   EXPECT_EQ(found(LossCase(true, 64, 64, 50304), hopper_card()), "fused_cross_entropy_128x128_2x1_bf16");
-  EXPECT_EQ(found(LossCase(true, 64, 64, 50257), hopper_card()), "");
+  EXPECT_EQ(found(LossCase(true, 64, 64, 50257), hopper_card()), "fused_cross_entropy_128x128_2x1_bf16");
+  EXPECT_EQ(found(LossCase(true, 64, 64, 1001), hopper_card()), "") << "a row of 2002 bytes is not padded";
   EXPECT_EQ(found(LossCase(true, 64, 60, 64), hopper_card()), "");
   EXPECT_EQ(found(LossCase(true, 64, 64, 64, DType::fp32), hopper_card()), "");
   cuda::CardFacts older = hopper_card();
@@ -198,6 +207,37 @@ TEST(CrossEntropyOfProduct, is_one_node_of_a_step_whose_gradient_takes_the_place
 
 TEST(CrossEntropyOfProduct, is_a_node_of_each_chunk_of_the_loss) {
   EXPECT_EQ(products_with_losses(PlannedStep{.chunk = 32}.plan().graph()).size(), 4U);
+}
+
+// The gradient of logits takes their place all the same.
+TEST(CrossEntropyOfProduct, has_padded_rows_for_an_odd_vocabulary) {
+  const ProgramPlan padded = PlannedStep{.vocabulary = 2051, .architecture = {.tied_head = true}}.plan();
+  const Graph& graph = padded.graph();
+  ASSERT_EQ(products_with_losses(graph).size(), 1U) << print_graph(graph);
+  const ExecutionPlan& plan = padded.execution();
+  std::size_t gradients = 0;
+  for (const PlanStep& step : plan.steps) {
+    const Node& node = graph.node(step.node);
+    if (node.op != Op::cross_entropy_backward) continue;
+    ++gradients;
+    EXPECT_EQ(step.outputs[0].layout.strides[0], 2112);
+    EXPECT_EQ(step.inputs[1].layout.strides[0], 2112);
+    EXPECT_EQ(step.outputs[0].buffer, step.inputs[1].buffer);
+    EXPECT_EQ(plan.buffers[step.outputs[0].buffer].bytes, 2U * 128 * 2112);
+  }
+  EXPECT_EQ(gradients, 1U);
+  EXPECT_EQ(testing::count(graph, Op::copy), 0U);
+}
+
+TEST(CrossEntropyOfProduct, is_slower_where_rows_are_not_aligned) {
+  const LossCase aligned(true, 2048, 768, 50257);
+  LossCase unaligned = aligned;
+  unaligned.results[0] = dense_layout(aligned.graph.type(aligned.graph.node(aligned.node).outputs[0]));
+  const auto share = [](const LossCase& some) {
+    return std::get<EpilogueRate>(cuda::outline_hand_written(hopper_card(), some.spec()).rate).product.share;
+  };
+  EXPECT_EQ(share(aligned), cuda::kHalfProductRate.share);
+  EXPECT_EQ(share(unaligned), cuda::kUnalignedHalfProductRate.share);
 }
 
 TEST(CrossEntropyOfProduct, stays_apart_where_no_kernel_ends_so) {

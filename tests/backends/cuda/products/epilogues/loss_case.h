@@ -14,7 +14,7 @@
 namespace ridgepoint::testing {
 
 // A fused node of a product and its cross-entropy with operands, in a graph: logits, losses and log-sum-exps are its
-// results, or the losses alone.
+// results, or the losses alone. Rows of logits are padded where those of a run are.
 struct LossCase : FusedProductCase {
   LossCase(bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t vocabulary, DType dtype = DType::bf16,
            double z_loss = 0) {
@@ -30,6 +30,9 @@ struct LossCase : FusedProductCase {
     body.add_output(keeps ? "1" : "0", losses);
     if (keeps) body.add_output("2", log_sum_exps);
     set_body(std::move(body), inner);
+    if (!keeps) return;
+    const TensorType type = graph.type(graph.node(node).outputs[0]);
+    if (const auto row = padded_row(type)) results[0] = layout_with_rows(type, *row);
   }
 
   std::optional<cuda::CrossEntropyPlan> plan() const {

@@ -136,24 +136,41 @@ namespace {
 bool supports_cross_entropy(const KernelVariant& /*variant*/, const Graph& /*graph*/, const Node& node) {
   if (node.body == nullptr || node.inputs.size() != 3) return false;
   const std::optional<CrossEntropyEpilogue> found = cross_entropy_of(*node.body);
-  return found && found->product.m > 0 && are_whole_vectors({found->product.n, found->product.k});
+  if (!found || found->product.m == 0 || !are_whole_vectors({found->product.k})) return false;
+  const std::int64_t vocabulary = found->product.n;
+  return are_whole_vectors({vocabulary}) || padded_row(found->product.type(vocabulary));
 }
 
 OperandLayout cross_entropy_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
   return index < 2 ? OperandLayout::batched_matrix : OperandLayout::dense;
 }
 
+bool has_aligned_logits(const KernelSpec& spec) {
+  const std::optional<std::size_t> logits = cross_entropy_of(*spec.node.body)->logits;
+  return !logits || line_of(spec.outputs[*logits], 1) > 0;
+}
+
 constexpr KernelVariant cross_entropy_of_product(DType dtype, const char* entry) {
   KernelVariant variant = fused_product_variant<CrossEntropyPlan, cross_entropy_of>(dtype, kImage, entry);
   variant.supports_node = supports_cross_entropy;
   variant.layout = cross_entropy_layout;
+  variant.padded_rows = true;
+  variant.supports_layouts = has_aligned_logits;
   return variant;
 }
 
-constexpr KernelVariant kCrossEntropyOfProductVariants[] = {
-    cross_entropy_of_product(DType::bf16, "fused_cross_entropy_128x128_2x1_bf16"),
-    cross_entropy_of_product(DType::fp16, "fused_cross_entropy_128x128_2x1_fp16"),
-};
+// For logits whose rows are not padded, which take two steps: a row of the table for their rate.
+constexpr KernelVariant with_unaligned_logits(KernelVariant variant) {
+  variant.supports_layouts = nullptr;
+  variant.rate =
+      EpilogueRate{.product = kUnalignedHalfProductRate, .memory_share = kRowRate.share, .reads = 1, .writes = 2};
+  return variant;
+}
+
+constexpr KernelVariant kOfBf16 = cross_entropy_of_product(DType::bf16, "fused_cross_entropy_128x128_2x1_bf16");
+constexpr KernelVariant kOfFp16 = cross_entropy_of_product(DType::fp16, "fused_cross_entropy_128x128_2x1_fp16");
+constexpr KernelVariant kCrossEntropyOfProductVariants[] = {kOfBf16, kOfFp16, with_unaligned_logits(kOfBf16),
+                                                            with_unaligned_logits(kOfFp16)};
 
 }  // namespace
 

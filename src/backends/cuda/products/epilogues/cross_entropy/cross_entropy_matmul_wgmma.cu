@@ -60,11 +60,12 @@ struct CrossEntropyEpilogue {
     }
   }
 
-  // Columns beyond the vocabulary, which is a multiple of 8, have no exponential.
+  // Columns beyond the vocabulary have no exponential. The thread has pairs of columns.
   static __device__ __forceinline__ void leave_out(Sums& sums, int columns) {
+    columns -= static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
     for (int i = 0; i < T::kSums; ++i) {
-      if (i / 4 * 8 >= columns) sums[i] = -CUDART_INF_F;
+      if (i / 4 * 8 + i % 2 >= columns) sums[i] = -CUDART_INF_F;
     }
   }
 
