@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -81,6 +82,19 @@ std::vector<std::size_t> choices_of(const Model& model, std::size_t tensors) {
   return choices;
 }
 
+// The time at so many bytes on the line between two sets; beside them that of the nearer one.
+double time_between(const KeptSetCost& left, const KeptSetCost& right, double bytes) {
+  if (bytes <= left.bytes) return left.recomputation;
+  if (bytes >= right.bytes) return right.recomputation;
+  const double share = (bytes - left.bytes) / (right.bytes - left.bytes);
+  return left.recomputation + share * (right.recomputation - left.recomputation);
+}
+
+// Whether the set lies on the line between two others, or above it.
+bool is_above(const KeptSetCost& set, const KeptSetCost& left, const KeptSetCost& right) {
+  return set.recomputation >= time_between(left, right, set.bytes);
+}
+
 }  // namespace
 
 KeptSetCost cost_of(const Graph& graph, const BlockTensors& tensors, const KeptSet& kept, double flops_per_byte) {
@@ -101,30 +115,30 @@ KeptSet computed_again(const BlockTensors& tensors, const KeptSet& kept) {
   return again;
 }
 
-std::vector<std::size_t> nearest_to_front(std::span<const KeptSetCost> costs, std::size_t most) {
-  const auto [fewest, most_bytes] = std::ranges::minmax(costs, {}, &KeptSetCost::bytes);
-  const auto [fastest, slowest] = std::ranges::minmax(costs, {}, &KeptSetCost::recomputation);
-  const double bytes_range = std::max(most_bytes.bytes - fewest.bytes, 1.0);
-  const double time_range = std::max(slowest.recomputation - fastest.recomputation, 1e-12);
+std::vector<std::size_t> nearest_to_hull(std::span<const KeptSetCost> costs, std::size_t most) {
+  const auto figures = [&](std::size_t i) { return std::pair(costs[i].bytes, costs[i].recomputation); };
   std::vector<std::size_t> order(costs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return std::pair(costs[i].bytes, costs[i].recomputation); });
-  std::vector<std::size_t> front;
+  std::ranges::stable_sort(order, {}, figures);
+  const auto [first, last] = std::ranges::unique(order, {}, figures);
+  order.erase(first, last);
+  std::vector<std::size_t> hull;  // its slopes rise to 0
   for (const std::size_t i : order) {
-    if (front.empty() || costs[i].recomputation < costs[front.back()].recomputation) front.push_back(i);
+    if (!hull.empty() && costs[i].recomputation >= costs[hull.back()].recomputation) continue;
+    while (hull.size() > 1 && is_above(costs[hull.back()], costs[hull[hull.size() - 2]], costs[i])) hull.pop_back();
+    hull.push_back(i);
   }
-  // By how much of both ranges a better set lies below.
+  const double bytes_range = std::max(costs[order.back()].bytes - costs[order.front()].bytes, 1.0);
+  const double time_range = std::max(costs[hull.front()].recomputation - costs[hull.back()].recomputation, 1e-12);
   std::vector<double> distance(costs.size());
   for (const std::size_t i : order) {
-    for (const std::size_t better : front) {
-      const double bytes = (costs[i].bytes - costs[better].bytes) / bytes_range;
-      const double time = (costs[i].recomputation - costs[better].recomputation) / time_range;
-      distance[i] = std::max(distance[i], std::min(bytes, time));
-    }
+    const auto next = std::ranges::lower_bound(hull, costs[i].bytes, {}, [&](std::size_t h) { return costs[h].bytes; });
+    const KeptSetCost& right = costs[next == hull.end() ? hull.back() : *next];
+    const KeptSetCost& left = next == hull.begin() ? right : costs[*std::prev(next)];
+    distance[i] = (costs[i].recomputation - time_between(left, right, costs[i].bytes)) / time_range +
+                  std::max(costs[i].bytes - right.bytes, 0.0) / bytes_range;
   }
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return distance[i]; });
-  // The ends come first: one keeps the fewest bytes, the other computes the least again.
-  std::ranges::stable_partition(order, [&](std::size_t i) { return i == front.front() || i == front.back(); });
   order.resize(std::min(order.size(), most));
   return order;
 }
@@ -149,7 +163,7 @@ std::vector<KeptSet> sets_worth_keeping(const Graph& graph, const BlockTensors& 
     costs.push_back({cost.first, cost.second});
   }
   std::vector<KeptSet> sets;
-  for (const std::size_t i : nearest_to_front(costs, most)) sets.push_back(all[i]);
+  for (const std::size_t i : nearest_to_hull(costs, most)) sets.push_back(all[i]);
   return sets;
 }
 

@@ -24,9 +24,9 @@ KeptSetCost cost_of(const Graph& graph, const BlockTensors& tensors, const KeptS
 // The tensors that backward computes again.
 KeptSet computed_again(const BlockTensors& tensors, const KeptSet& kept);
 
-// The indices of at most `most` sets, the nearest first: those than which no other has both fewer bytes and less to
-// compute again, of which the two ends are the first, and then those that are nearest to them.
-std::vector<std::size_t> nearest_to_front(std::span<const KeptSetCost> costs, std::size_t most);
+// The indices of at most `most` sets, the nearest first to the convex hull of fewest bytes and least to compute again:
+// a mixture of two sets in many blocks lies on the line between them. Of equal sets there is one.
+std::vector<std::size_t> nearest_to_hull(std::span<const KeptSetCost> costs, std::size_t most);
 
 // At most `most` sets in that order. Of blocks with up to kMostChoices tensors, every set is considered; of others, the
 // smallest tensors have the choice of the one before.

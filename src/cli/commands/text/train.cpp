@@ -262,7 +262,9 @@ class Train : public Command {
   }
 
   void fit() {
-    std::optional<FittedRun> fitted = fit_into(configs_[0], Experiment::bench);
+    std::optional<FittedRun> fitted =
+        fit_into(configs_[0], Experiment::bench, {}, [](const StepProgress&) { return !interrupted(); });
+    if (!fitted) throw Interrupted("interrupted before the first step");
     if (fitted->failure) throw Error("--fit-into: " + fitted->failure->error.message, ErrorKind::out_of_memory);
     configs_[0] = std::move(fitted->config);
   }

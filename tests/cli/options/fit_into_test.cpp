@@ -17,7 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr int kNothingFits = 4;
+constexpr int kNoneFits = 4;
 
 std::vector<std::string> small_plan(const std::vector<std::string>& more) {
   return with_options({"plan", "--layers", "4", "--d-model", "512", "--heads", "8", "--vocab", "4000", "--context",
@@ -25,13 +25,13 @@ std::vector<std::string> small_plan(const std::vector<std::string>& more) {
                       more);
 }
 
-nlohmann::json rows_of(std::vector<std::string> arguments) {
+nlohmann::json fitted_rows(std::vector<std::string> arguments) {
   arguments.insert(arguments.end(), {"--format", "json"});
   return nlohmann::json::parse(run_program(arguments).output);
 }
 
 TEST(FitInto, plans_the_fastest_schedule_within_each_memory) {
-  const nlohmann::json rows = rows_of(small_plan({"--card", "h100", "--fit-into", "420MiB,480MiB,40GiB"}));
+  const nlohmann::json rows = fitted_rows(small_plan({"--card", "h100", "--fit-into", "420MiB,480MiB,40GiB"}));
   ASSERT_EQ(rows.size(), 3U);
   double before = 1e30;
   for (const nlohmann::json& row : rows) {
@@ -55,7 +55,7 @@ TEST(FitInto, says_what_was_chosen_and_what_the_next_gib_would_save) {
   const ProgramResult result = run_program(small_plan({"--card", "h100", "--fit-into", "420MiB"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.output, AllOf(HasSubstr("Fit into 420.0 MiB: "), HasSubstr("no schedule takes less than"),
-                                   HasSubstr("The next GiB would"), HasSubstr("What was chosen"), HasSubstr("layers.0"),
+                                   HasSubstr("The next GiB"), HasSubstr("What was chosen"), HasSubstr("layers.0"),
                                    HasSubstr("costs ms")));
 }
 
@@ -67,17 +67,17 @@ TEST(FitInto, of_a_processor_without_predicted_times_minimises_floors_and_says_s
 
 TEST(FitInto, says_what_the_least_is_where_nothing_fits) {
   const ProgramResult result = run_program(small_plan({"--card", "h100", "--fit-into", "100MiB"}));
-  EXPECT_EQ(result.exit_code, kNothingFits);
+  EXPECT_EQ(result.exit_code, kNoneFits);
   EXPECT_THAT(result.output,
-              AllOf(HasSubstr("no schedule fits into 100.0 MiB: the least"), HasSubstr("parameters, states and data")));
-  const nlohmann::json row = rows_of(small_plan({"--card", "h100", "--fit-into", "100MiB"}))[0];
+              AllOf(HasSubstr("no schedule fits into 100.0 MiB: the least"), HasSubstr("are parameters, states and")));
+  const nlohmann::json row = fitted_rows(small_plan({"--card", "h100", "--fit-into", "100MiB"}))[0];
   EXPECT_EQ(row["fits"], false);
   EXPECT_TRUE(row["schedule"]["bound_ms"].is_null());
   EXPECT_GT(row["memory_bytes"]["peak_reserved"], row["capacity_bytes"]);
 }
 
 TEST(FitInto, does_not_exceed_a_smaller_card) {
-  const nlohmann::json row = rows_of(small_plan({"--card", "t4", "--fit-into", "100GiB"}))[0];
+  const nlohmann::json row = fitted_rows(small_plan({"--card", "t4", "--fit-into", "100GiB"}))[0];
   EXPECT_LT(row["capacity_bytes"], std::int64_t{16} << 30);
   EXPECT_EQ(row["fits"], true);
 }
@@ -102,7 +102,7 @@ TEST(FitInto, needs_a_unit) {
   expect_usage_error(small_plan({"--fit-into", "-3GiB"}), "--fit-into: ");
 }
 
-std::vector<std::string> larger_toy(const std::string& command, const std::vector<std::string>& more) {
+std::vector<std::string> fitted_toy(const std::string& command, const std::vector<std::string>& more) {
   std::vector<std::string> arguments =
       toy_bench(with_options({"--layers", "2", "--d-model", "64", "--d-ff", "192", "--context", "256", "--batch", "4",
                               "--compile", "full", "--attention", "flash"},
@@ -113,9 +113,9 @@ std::vector<std::string> larger_toy(const std::string& command, const std::vecto
 
 TEST(FitInto, runs_within_the_memory) {
   for (const char* command : {"bench", "memory"}) {
-    const std::string all = rows_of(larger_toy("bench", {}))[0]["memory_bytes"]["peak_reserved"].dump();
+    const std::string all = fitted_rows(fitted_toy("bench", {}))[0]["memory_bytes"]["peak_reserved"].dump();
     const auto limit = std::stoll(all) * 3 / 4;
-    const nlohmann::json output = rows_of(larger_toy(command, {"--fit-into", std::to_string(limit) + "B"}));
+    const nlohmann::json output = fitted_rows(fitted_toy(command, {"--fit-into", std::to_string(limit) + "B"}));
     const nlohmann::json& row = output.is_array() ? output[0].contains("run") ? output[0]["run"] : output[0] : output;
     EXPECT_EQ(row["status"], "ok") << output;
     EXPECT_LE(row["memory_bytes"]["peak_reserved"].get<long long>(), limit);
@@ -124,7 +124,7 @@ TEST(FitInto, runs_within_the_memory) {
 }
 
 TEST(FitInto, fails_before_a_run_that_cannot_fit) {
-  const nlohmann::json row = rows_of(larger_toy("bench", {"--fit-into", "64KiB"}))[0];
+  const nlohmann::json row = fitted_rows(fitted_toy("bench", {"--fit-into", "64KiB"}))[0];
   EXPECT_EQ(row["status"], "oom");
   EXPECT_THAT(row["error"]["message"].get<std::string>(), HasSubstr("no schedule fits into 64.0 KiB: the least"));
 }
@@ -146,15 +146,15 @@ TEST(FitInto, trains_with_the_losses_of_a_step_that_keeps_everything) {
                      more));
   };
   const ProgramResult all = train({});
-  const ProgramResult fitted = train({"--fit-into", "9MiB"});
+  const ProgramResult fitted = train({"--fit-into", "6800KiB"});
   ASSERT_EQ(all.exit_code, 0) << all.error;
   ASSERT_EQ(fitted.exit_code, 0) << fitted.error;
   const auto last = [](const std::string& lines) {
     return nlohmann::json::parse(lines.substr(lines.rfind('\n', lines.size() - 2) + 1));
   };
   EXPECT_NEAR(last(fitted.output)["loss"].get<double>(), last(all.output)["loss"].get<double>(), 1e-4);
-  EXPECT_LE(last(fitted.output)["peak_allocated"].get<double>(), 9.0 * (1 << 20));
-  EXPECT_GT(last(all.output)["peak_allocated"].get<double>(), 9.0 * (1 << 20));
+  EXPECT_LE(last(fitted.output)["peak_allocated"].get<double>(), 6800.0 * 1024);
+  EXPECT_GT(last(all.output)["peak_allocated"].get<double>(), 6800.0 * 1024);
   const ProgramResult none = train({"--fit-into", "100KiB"});
   EXPECT_NE(none.exit_code, 0);
   EXPECT_THAT(none.error, HasSubstr("--fit-into: no schedule fits"));
