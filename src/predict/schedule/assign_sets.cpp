@@ -1,7 +1,6 @@
-// Blocks are decided in the order in which they run. What an earlier choice means for later ones is the bytes that are
-// saved by then: of two partial assignments that end in the same option, one that has saved more and taken longer is
-// never better. So the states of a block are, for each option, partial assignments whose saved bytes rise and whose
-// times fall.
+// Blocks are decided in the order in which they run. What earlier choices mean for later ones is the bytes that are
+// saved by then: of two partial assignments, one that has saved more and taken longer is never better. So the states of
+// a block are partial assignments whose saved bytes rise and whose times fall.
 #include "predict/schedule/assign_sets.h"
 
 #include <algorithm>
@@ -12,27 +11,27 @@ namespace ridgepoint {
 namespace {
 
 struct State {
-  std::size_t saved_bytes = 0;  // of the blocks before the last
+  std::size_t saved_bytes = 0;  // of the blocks up to this one
   double ms = 0;
-  std::uint8_t before = 0;   // the option of the block before
-  std::uint32_t parent = 0;  // of its states
+  std::uint8_t option = 0;
+  std::uint32_t parent = 0;  // the state of the block before
 };
 using States = std::vector<State>;
 
 // Of more states than these, saved bytes are rounded down.
-constexpr std::size_t kMostStates = 1024;
+constexpr std::size_t kMostStates = 2048;
 
 class Assigner {
  public:
   Assigner(const AssignmentProblem& problem, std::size_t memory_bytes)
-      : problem_(problem), memory_bytes_(memory_bytes), options_(problem.memory.size()) {}
+      : problem_(problem), memory_bytes_(memory_bytes) {}
 
   std::optional<BlockAssignment> run() {
-    const std::size_t blocks = problem_.ms.front().size();
     if (outside(0) > memory_bytes_) return std::nullopt;
-    if (blocks == 0) return BlockAssignment{};
+    const std::size_t blocks = problem_.ms.front().size();
+    states_.push_back({State{}});
     for (std::size_t block = 0; block < blocks; ++block) extend(block);
-    return best();
+    return fastest();
   }
 
  private:
@@ -42,34 +41,32 @@ class Assigner {
     return least;
   }
 
+  // What a block has saved beyond what is sure to be live while the next one runs, at most.
+  std::size_t most_unkept(std::size_t block) const {
+    std::size_t most = 0;
+    for (const BlockMemory& memory : problem_.memory)
+      most = std::max(most, memory.saved_bytes[block] - memory.kept_bytes[block]);
+    return most;
+  }
+
   // Adds the states of the block.
   void extend(std::size_t block) {
-    std::vector<States>& states = states_.emplace_back(options_);
+    const States& earlier = states_.back();
+    const std::size_t unkept = block == 0 ? 0 : most_unkept(block - 1);
     const std::size_t behind = outside(block + 1);
-    for (std::uint8_t option = 0; option < options_; ++option) {
+    States states;
+    for (std::uint8_t option = 0; option < problem_.memory.size(); ++option) {
       if (is_dominated(problem_, option, block)) continue;
       const BlockMemory& memory = problem_.memory[option];
-      const auto add = [&](std::size_t saved, std::size_t running, const State& state) {
-        if (saved + running > memory_bytes_) return;
-        if (state.saved_bytes + memory.kept_bytes[block] + behind > memory_bytes_) return;
-        states[option].push_back(state);
-      };
-      const double ms = problem_.ms[option][block];
-      if (block == 0) {
-        add(0, memory.running_bytes[0], {0, ms, 0, 0});
-        continue;
+      for (std::uint32_t i = 0; i < earlier.size(); ++i) {
+        const std::size_t saved = earlier[i].saved_bytes;
+        if (saved - std::min(saved, unkept) + memory.running_bytes[block] > memory_bytes_) break;
+        if (saved + memory.kept_bytes[block] + behind > memory_bytes_) break;
+        states.push_back({saved + memory.saved_bytes[block], earlier[i].ms + problem_.ms[option][block], option, i});
       }
-      const std::vector<States>& earlier = states_[block - 1];
-      for (std::uint8_t before = 0; before < options_; ++before) {
-        const BlockMemory& last = problem_.memory[before];
-        for (std::uint32_t i = 0; i < earlier[before].size(); ++i) {
-          const State& state = earlier[before][i];
-          add(state.saved_bytes + last.kept_bytes[block - 1], memory.running_bytes[block],
-              {state.saved_bytes + last.saved_bytes[block - 1], state.ms + ms, before, i});
-        }
-      }
-      prune(states[option]);
     }
+    prune(states);
+    states_.push_back(std::move(states));
   }
 
   static void prune(States& states) {
@@ -82,7 +79,7 @@ class Assigner {
 
   // Those that are faster than all that save less.
   static void keep_falling(States& states) {
-    std::ranges::sort(states, {}, [](const State& s) { return std::tuple(s.saved_bytes, s.ms, s.before, s.parent); });
+    std::ranges::sort(states, {}, [](const State& s) { return std::tuple(s.saved_bytes, s.ms, s.option, s.parent); });
     std::size_t kept = 0;
     for (const State& state : states) {
       if (kept == 0 || state.ms < states[kept - 1].ms) states[kept++] = state;
@@ -90,33 +87,21 @@ class Assigner {
     states.resize(kept);
   }
 
-  std::optional<BlockAssignment> best() const {
-    const std::vector<States>& last = states_.back();
-    const State* found = nullptr;
-    std::uint8_t option = 0;
-    const auto order = [](const State& state) { return std::tuple(state.ms, state.saved_bytes); };
-    for (std::uint8_t i = 0; i < options_; ++i) {
-      for (const State& state : last[i]) {
-        if (found != nullptr && order(*found) <= order(state)) continue;
-        found = &state;
-        option = i;
-      }
-    }
-    if (found == nullptr) return std::nullopt;
-    BlockAssignment assignment{std::vector<std::uint8_t>(states_.size()), found->ms};
-    for (std::size_t block = states_.size(); block-- > 0;) {
-      assignment.options[block] = option;
-      if (block == 0) break;
-      option = found->before;
-      found = &states_[block - 1][option][found->parent];
+  // The last state of the last block: times fall.
+  std::optional<BlockAssignment> fastest() const {
+    if (states_.back().empty()) return std::nullopt;
+    BlockAssignment assignment{std::vector<std::uint8_t>(states_.size() - 1), states_.back().back().ms};
+    const State* state = &states_.back().back();
+    for (std::size_t block = states_.size() - 1; block > 0; --block) {
+      assignment.options[block - 1] = state->option;
+      state = &states_[block - 1][state->parent];
     }
     return assignment;
   }
 
   const AssignmentProblem& problem_;
   std::size_t memory_bytes_;
-  std::size_t options_;
-  std::vector<std::vector<States>> states_;  // by block and option
+  std::vector<States> states_;  // before the first block, and behind each
 };
 
 }  // namespace

@@ -22,10 +22,10 @@ struct BlockAssignment {
   double ms = 0;                      // of all blocks
 };
 
-// The assignment with the least time of those whose live_bytes() are at most `memory_bytes`; between equal times one
-// that saves less. Empty if there is none. Where more than a thousand partial assignments of some blocks are worth
-// keeping, their saved bytes are rounded down: the time is then no more than the least, and the live bytes may exceed
-// the memory.
+// The assignment with the least time of those whose live_bytes() are at most `memory_bytes`; of equal times one that
+// saves less. Empty if there is none. Where options differ in what they save beyond what they keep, and where more than
+// two thousand partial assignments are worth keeping, so that their saved bytes are rounded down, the time is no more
+// than the least, and the live bytes may exceed the memory.
 std::optional<BlockAssignment> assign_sets(const AssignmentProblem& problem, std::size_t memory_bytes);
 
 // Whether another option can stand for this one in the block. Of equal options the first one is not dominated.

@@ -22,7 +22,7 @@ AssignmentProblem random_problem(std::mt19937& random) {
     std::vector<double> ms;
     for (std::size_t block = 0; block < kBlocks; ++block) {
       memory.kept_bytes.push_back(bytes(100));
-      memory.saved_bytes.push_back(memory.kept_bytes.back() + bytes(20));
+      memory.saved_bytes.push_back(memory.kept_bytes.back() + 15);
       memory.running_bytes.push_back(memory.saved_bytes.back() + bytes(150));
       ms.push_back(static_cast<double>(bytes(30)));
     }
