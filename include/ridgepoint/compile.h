@@ -51,7 +51,8 @@ Compile compile_from_name(std::string_view text);
 //   block      only the input of each segment is saved: of checkpoint_segment blocks that follow one another
 //   nested     only the input of each segment; before its backward, the inputs of its blocks are computed again, and
 //              before that of each block what is in it: twice in all, but for the last block of a segment
-//   automatic  each block has the policy of CompileOptions::block_checkpoints, none where that has no entry for it
+//   automatic  each block has the choices of CompileOptions::block_tensors; one without an entry there the policy of
+//              CompileOptions::block_checkpoints, none where that has no entry for it either
 // A block is a module whose name ends in a number, such as layers.3.
 enum class Checkpoint : std::uint8_t { none, attention, selective, block, nested, automatic };
 inline constexpr std::array kAllCheckpoints = {Checkpoint::none,  Checkpoint::attention, Checkpoint::selective,
@@ -65,6 +66,11 @@ Checkpoint checkpoint_from_name(std::string_view text);
 
 // The policy of each block by the name of its module, {"layers.3", Checkpoint::block}; none of them is automatic.
 using BlockCheckpoints = std::map<std::string, Checkpoint, std::less<>>;
+
+// What becomes of a tensor of the forward phase until backward reads it.
+enum class Saving : std::uint8_t { keep, recompute };
+// By block, and by the names of its tensors (src/passes/memory/block_tensors.h).
+using BlockTensorSavings = std::map<std::string, std::map<std::string, Saving, std::less<>>, std::less<>>;
 
 // Values that stay readable after a run in modes that do not need them.
 struct KeepOptions {
@@ -105,6 +111,9 @@ struct CompileOptions {
   Checkpoint checkpoint = Checkpoint::none;
   std::int64_t checkpoint_segment = 1;      // the blocks of a segment, of policies that have segments
   BlockCheckpoints block_checkpoints = {};  // of Checkpoint::automatic
+  // Of Checkpoint::automatic: a tensor without an entry in an entry of its block is computed again, as all else in the
+  // block that something kept leads to.
+  BlockTensorSavings block_tensors = {};
   KeepOptions keep = {};
   // Rows of logits (tokens) whose loss and gradient are computed at a time; 0: all. Empty: all, or kLossChunkRows where
   // the logits are a large share of the memory (the pass chunk_loss).

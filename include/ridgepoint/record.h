@@ -219,6 +219,20 @@ struct PlanSection {
   std::optional<std::int64_t> loss_chunks_save_bytes;
 };
 
+// The schedule of a run that was to fit into a memory: what it takes, gives and costs.
+struct ScheduleSection {
+  std::optional<double> ms;              // of an iteration, as predicted, or by floors
+  std::optional<std::string> floors_of;  // whose times these are where none is predicted
+  std::optional<double> bound_ms;        // no schedule of those that were searched takes less
+  std::optional<double> gap;             // 1 - bound_ms / ms
+  std::optional<double> next_gib_saves_ms;
+  std::optional<std::string> problem;  // why nothing fits
+  // What was chosen, the bytes that it gives, and the milliseconds that it costs, against a step that keeps everything.
+  std::vector<std::string> parts;
+  std::vector<std::int64_t> part_bytes;
+  std::vector<double> part_ms;
+};
+
 // The phase of the highest peak, and what is allocated then.
 struct PeakSection {
   std::optional<std::string> peak_phase;
@@ -261,7 +275,9 @@ struct Record {
   Checkpoint checkpoint = Checkpoint::none;
   std::optional<std::int64_t> checkpoint_segment;  // blocks of a segment; empty: the policy has no segments
   std::optional<std::string> checkpoint_blocks;    // auto: the policies found, first block first: 20 block + 12 none
-  std::optional<double> checkpoint_gap;  // auto: the share of the recomputation that a better choice might avoid
+  std::optional<double> checkpoint_gap;        // auto: the share of the recomputation that a better choice might avoid
+  std::optional<std::int64_t> fit_into_bytes;  // the memory that the schedule was chosen for
+  ScheduleSection schedule;
   std::optional<std::int64_t> recomputed_flops;  // in the recompute phase of an iteration; empty without a backward
   std::optional<std::int64_t> recomputed_bytes;  // that its ops read and write
   std::optional<std::int64_t> loss_chunk_rows;   // rows of logits that exist at a time; empty: all of them

@@ -18,6 +18,7 @@
 namespace ridgepoint {
 
 class ProcessGroup;
+struct ScheduleSection;
 
 // Given values of parameters, instead of random ones.
 struct GivenWeights {
@@ -57,6 +58,16 @@ struct RunConfig {
   PlanAs plan_as = PlanAs::ridgepoint;  // plan: whose memory is predicted
   bool keeps_output = false;            // of PyTorch: its loop holds the output of the iteration before
 
+  // The schedule is chosen so that the run fits into this memory (src/run/session/fit_into.h).
+  std::optional<std::size_t> fit_into_bytes = {};
+  // The workload with another batch; null where it has none.
+  std::function<std::shared_ptr<const Workload>(std::int64_t batch)> workload_of_batch = {};
+  std::shared_ptr<const ScheduleSection> schedule = nullptr;  // as it was chosen
+
+  // Whether the plan chooses the policy of each block.
+  bool chooses_checkpoints() const {
+    return compile.checkpoint == Checkpoint::automatic && compile.block_tensors.empty();
+  }
   bool chooses_parallel() const { return compile.parallel.is_parallel() && (choose_sharding || choose_bucket); }
 };
 

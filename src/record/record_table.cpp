@@ -182,6 +182,25 @@ std::string loss_chunk_note(std::span<const Record> records) {
       saved);
 }
 
+// How far a schedule of --fit-into is from the bound.
+std::optional<std::string> schedule_note(const Record& record) {
+  const ScheduleSection& schedule = record.schedule;
+  if (!schedule.ms) return std::nullopt;
+  const std::string into = format_bytes(static_cast<std::uint64_t>(record.fit_into_bytes.value_or(0)));
+  std::string text = fmt::format("Fit into {}: ", into);
+  if (schedule.problem) {
+    text += *schedule.problem + ".";
+  } else {
+    text += fmt::format("{} ms; no schedule takes less than {} ms, {:.2f} % below.", format_ms(*schedule.ms),
+                        format_ms(schedule.bound_ms.value_or(0)), 100 * schedule.gap.value_or(0));
+  }
+  if (schedule.next_gib_saves_ms)
+    text += fmt::format(" The next GiB would save {} ms.", format_ms(*schedule.next_gib_saves_ms));
+  if (schedule.floors_of)
+    text += fmt::format(" No time is predicted for this processor: these are {}.", *schedule.floors_of);
+  return text;
+}
+
 Table table_for_people(std::span<const Record> records, std::span<const std::string> columns,
                        const std::optional<RecordBaseline>& baseline) {
   const std::vector<const Setting*> settings = leading_settings(records, columns);
@@ -225,7 +244,8 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     table.note = timing_notes(records);
   const std::string problems =
       each_once(records, [](const Record& record) { return section_of(record.plan).predicted_problem; });
-  for (const std::string& note : {loss_chunk_note(records), parallel_choice_notes(records), problems}) {
+  for (const std::string& note :
+       {loss_chunk_note(records), parallel_choice_notes(records), schedule_notes(records), problems}) {
     if (!note.empty()) table.note += (table.note.empty() ? "" : "\n") + note;
   }
   return table;
@@ -297,6 +317,30 @@ std::optional<Table> parallel_choice_table(std::span<const Record> records) {
                                  bytes_cell(section.tried_peak_reserved[i]), fits_cell(section, i),
                                  std::isfinite(ms) ? format_ms(ms) : std::string(kNothing),
                                  is_chosen(section, i) ? "*" : std::string(kNothing)});
+      table.add(std::move(cells));
+    }
+  }
+  return table;
+}
+
+std::string schedule_notes(std::span<const Record> records) { return each_once(records, schedule_note); }
+
+std::optional<Table> schedule_table(std::span<const Record> records) {
+  const auto has_parts = [](const Record& record) { return !record.schedule.parts.empty(); };
+  if (std::ranges::none_of(records, has_parts)) return std::nullopt;
+  const std::vector<const Setting*> settings = given_settings(records);
+  Table table;
+  table.title = "What was chosen, against a step that keeps everything";
+  for (const Setting* setting : settings) table.columns.push_back(setting_column(*setting));
+  table.columns.insert(table.columns.end(), {left("choice"), right("gives"), right("costs ms")});
+  table.key_columns = settings.size() + 1;
+  for (const Record& record : records) {
+    const ScheduleSection& schedule = record.schedule;
+    for (std::size_t i = 0; i < schedule.parts.size(); ++i) {
+      Cells cells;
+      for (const Setting* setting : settings) cells.emplace_back(setting->cell(record));
+      cells.insert(cells.end(),
+                   {schedule.parts[i], bytes_cell(schedule.part_bytes[i]), format_ms(schedule.part_ms[i])});
       table.add(std::move(cells));
     }
   }
@@ -394,6 +438,7 @@ Page records_page(std::span<const Record> records, Format format, std::span<cons
   } else if (!records.empty()) {
     page.tables.push_back(table_for_people(records, columns, baseline));
     if (std::optional<Table> trials = parallel_choice_table(records)) page.tables.push_back(std::move(*trials));
+    if (std::optional<Table> parts = schedule_table(records)) page.tables.push_back(std::move(*parts));
   }
   return page;
 }

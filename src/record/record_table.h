@@ -23,6 +23,11 @@ std::string parallel_choice_notes(std::span<const Record> records);
 // What each record chose from; empty where none had a choice of two.
 std::optional<Table> parallel_choice_table(std::span<const Record> records);
 
+// What the schedules of --fit-into take, and how far that is from the bound; empty where no record has one.
+std::string schedule_notes(std::span<const Record> records);
+// What was chosen, a row each; nullopt where no record has a schedule.
+std::optional<Table> schedule_table(std::span<const Record> records);
+
 // How tables show the verdict on the samples of a row (docs/timing.md).
 
 // A line for each mark that the records have: what it means and what to do. Empty if there is none.

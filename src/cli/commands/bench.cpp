@@ -29,6 +29,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "run/peers/peer_benchmark.h"
+#include "run/session/fit_into.h"
 #include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint::cli {
@@ -272,6 +273,9 @@ class Bench : public Command {
     first_call_options_.check(run_options_);
     require(!first_call_options_.is_given() || (!detect_anomaly_ && !peer_options_.is_given()),
             "--first-call and --cold run Ridgepoint alone, in new processes; leave --detect-anomaly and --peers out");
+    require(!run_options_.given("--fit-into") || (!first_call_options_.is_given() && !peer_options_.is_given()),
+            "--fit-into chooses the schedule of Ridgepoint alone, before it is timed; leave --first-call, --cold and "
+            "--peers out");
     const auto is_parallel = [](const RunConfig& config) { return config.compile.parallel.is_parallel(); };
     require(
         std::ranges::none_of(configs, is_parallel) || (!first_call_options_.is_given() && !peer_options_.is_given()),
@@ -295,7 +299,10 @@ class Bench : public Command {
     CeilingCache ceilings;
     if (!peers) {
       return run(configs, writer, [&](const RunConfig& config, const StepWatcher& watch) {
-        std::optional<Record> record = config.group == nullptr ? measure_step(config, ceilings, watch)
+        std::optional<FittedRun> fitted = fit_into(config, Experiment::bench, {}, watch);
+        if (!fitted) return std::vector<Record>();
+        if (fitted->failure) return std::vector{std::move(*fitted->failure)};
+        std::optional<Record> record = config.group == nullptr ? measure_step(fitted->config, ceilings, watch)
                                                                : measure_step_on_rank(config, ceilings, watch);
         return record ? std::vector{std::move(*record)} : std::vector<Record>();
       });
@@ -352,7 +359,7 @@ class Bench : public Command {
     });
   }
 
-  RunOptions run_options_;
+  RunOptions run_options_{kFittedRunSettings};
   RankOptions rank_options_;
   PeerCommandLine peer_options_;
   FirstCallOptions first_call_options_;

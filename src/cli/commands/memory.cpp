@@ -24,6 +24,7 @@
 #include "inspect/memory/run/measure_memory.h"
 #include "interchange/snapshot/write_snapshot.h"
 #include "ridgepoint/error.h"
+#include "run/session/fit_into.h"
 #include "run/session/ranks.h"
 
 namespace ridgepoint::cli {
@@ -146,7 +147,7 @@ class MemoryCommand : public Command {
     std::vector<RowOutline> rows;
     for (const RunConfig& config : configs) rows.push_back(outline(config));
     run_rows(rows, [&](std::size_t row, Progress& progress) {
-      std::optional<MemoryRun> run = measure_memory(configs[row], shown_on(progress));
+      std::optional<MemoryRun> run = measured(configs[row], shown_on(progress));
       progress.clear();
       if (!run) return false;
       write_files(*run);
@@ -155,6 +156,14 @@ class MemoryCommand : public Command {
       writer.item_added();
       return true;
     });
+  }
+
+  static std::optional<MemoryRun> measured(const RunConfig& config, const StepWatcher& watch) {
+    std::optional<FittedRun> fitted = fit_into(config, Experiment::memory, {}, watch);
+    if (!fitted || !fitted->failure) return fitted ? measure_memory(fitted->config, watch) : std::nullopt;
+    MemoryRun failed;
+    failed.run = std::move(*fitted->failure);
+    return failed;
   }
 
   // A file that cannot be written is reported at the end: the tables are printed all the same.
@@ -184,7 +193,7 @@ class MemoryCommand : public Command {
                is_picture ? tables::timeline_svg(run, tables::axis_of(run, options_)) : tables::timeline_csv(run));
   }
 
-  RunOptions run_options_;
+  RunOptions run_options_{kFittedRunSettings};
   RankOptions rank_options_;
   OutputOptions output_options_;
   tables::MemoryViewOptions options_;

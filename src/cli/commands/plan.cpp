@@ -20,6 +20,7 @@
 #include "core/text/units.h"
 #include "inspect/calculations/page.h"
 #include "predict/cards/datasheet.h"
+#include "run/session/fit_into.h"
 #include "run/session/plan_run.h"
 
 namespace ridgepoint::cli {
@@ -215,7 +216,9 @@ class Plan : public Command {
     return kExitOk;
   }
 
-  bool is_limited() const { return !cards_.empty() || run_options_.given("--memory-limit"); }
+  bool is_limited() const {
+    return !cards_.empty() || run_options_.given("--memory-limit") || run_options_.given("--fit-into");
+  }
 
   // One for each card; without cards one that only --memory-limit may fill.
   std::vector<MemoryLimit> limits() const {
@@ -235,6 +238,10 @@ class Plan : public Command {
   }
 
   static MemoryLimit limit_of(const RunDraft& draft, MemoryLimit limit) {
+    if (draft.config.fit_into_bytes) {
+      limit.capacity_bytes = static_cast<std::int64_t>(std::min(*draft.config.fit_into_bytes, limit.bytes()));
+      return limit;
+    }
     if (!limit.capacity_bytes && draft.config.device_options.memory_limit_bytes)
       limit.capacity_bytes = static_cast<std::int64_t>(*draft.config.device_options.memory_limit_bytes);
     return limit;
@@ -254,6 +261,8 @@ class Plan : public Command {
     for (const FitSize& size : kFitSizes) names.push_back(size.name);
     const auto found = std::ranges::find(kFitSizes, fit_, &FitSize::name);
     require(found != std::end(kFitSizes), fmt::format("--fit: '{}' is unknown{}", fit_, hint(fit_, names)));
+    require(!run_options_.given("--fit-into"),
+            "--fit makes a run as large as fits, and --fit-into makes one that fits as fast as it can be; give one");
     require(!run_options_.given("--" + fit_), fmt::format("--fit {0} chooses --{0}; leave one of them out", fit_));
     require(is_limited(), "--fit needs a memory to fit in; give --card or --memory-limit");
     return &*found;
@@ -261,7 +270,7 @@ class Plan : public Command {
 
   std::optional<Record> planned(RunDraft draft, const MemoryLimit& limit, const FitSize* fit,
                                 const StepWatcher& watch) const {
-    if (fit == nullptr) return plan_run(finish(draft), limit, watch);
+    if (fit == nullptr) return planned(finish(draft), limit, watch);
     const auto config_of = [&](std::int64_t value) {
       RunDraft sized = draft;
       fit->set(sized, value);
@@ -270,13 +279,21 @@ class Plan : public Command {
     return plan_largest(std::string(fit->name), config_of, limit, fit->most, fit->granularity, watch);
   }
 
+  // With the schedule that was chosen. Where none fits, the plan is that of the least memory.
+  static std::optional<Record> planned(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch) {
+    std::optional<FittedRun> fitted = fit_into(config, Experiment::plan, limit, watch);
+    if (!fitted) return std::nullopt;
+    if (fitted->failure && !fitted->config.schedule) return std::move(fitted->failure);
+    return plan_run(fitted->config, limit, watch);
+  }
+
   static constexpr std::string_view kSettings[] = {
-      "device",     "threads",    "memory-limit", "workload",     "model",     "config-override", "layers",
-      "d-model",    "d-ff",       "heads",        "vocab",        "context",   "batch",           "dtype",
-      "compile",    "allocator",  "attention",    "checkpoint",   "segment",   "loss-chunk",      "mode",
-      "optimizer",  "momentum",   "weight-decay", "no-decay",     "clip-norm", "z-loss",          "master-weights",
-      "accumulate", "frozen",     "lora",         "base-weights", "parallel",  "shard",           "network",
-      "as",         "keep-output"};
+      "device",         "threads",    "memory-limit", "workload",     "model",        "config-override", "layers",
+      "d-model",        "d-ff",       "heads",        "vocab",        "context",      "batch",           "dtype",
+      "compile",        "allocator",  "attention",    "checkpoint",   "segment",      "loss-chunk",      "fit-into",
+      "mode",           "optimizer",  "momentum",     "weight-decay", "no-decay",     "clip-norm",       "z-loss",
+      "master-weights", "accumulate", "frozen",       "lora",         "base-weights", "parallel",        "shard",
+      "network",        "as",         "keep-output"};
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;

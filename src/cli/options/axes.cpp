@@ -174,6 +174,20 @@ Changes loss_chunks(std::string_view text, const Setting& setting, const Option&
   return changes;
 }
 
+// A number alone would be bytes, and never what was meant.
+Int memory_with_unit(std::string_view text) {
+  if (!text.empty() && text.back() >= '0' && text.back() <= '9')
+    throw Error(fmt::format("'{0}' has no unit; write {0}GiB", text), ErrorKind::usage);
+  return parse_bytes(text);
+}
+
+Changes memories(std::string_view text, const Setting&, const Option&) {
+  Changes changes;
+  for (const Int bytes : parse_numbers(text, {.parse = memory_with_unit}))
+    changes.emplace_back([bytes](D& draft) { draft.config.fit_into_bytes = static_cast<std::size_t>(bytes); });
+  return changes;
+}
+
 Changes cards(std::string_view text, const Setting&, const Option&) {
   Changes changes;
   for (const std::string& name : split_list(text))
@@ -235,6 +249,7 @@ const std::vector<Setter>& setters() {
       {"checkpoint", names([](D& d, Text v) { d.config.compile.checkpoint = checkpoint_from_name(v); })},
       {"segment", numbers([](D& d, Int v) { d.config.compile.checkpoint_segment = v; })},
       {"loss-chunk", loss_chunks},
+      {"fit-into", memories},
       {"seed", numbers([](D& d, Int v) { d.config.seed = v; })},
       {"warmup", numbers([](D& d, Int v) { d.config.warmup = v; })},
       {"steps", numbers([](D& d, Int v) { d.config.steps = v; })},

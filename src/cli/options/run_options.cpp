@@ -144,6 +144,26 @@ void settle_training(RunDraft& draft) {
   check_patterns(graph, "--no-decay", {.optimizer = {.no_decay = no_decay}, .lora = compile.lora});
 }
 
+bool has_setting(const WorkloadKind& kind, std::string_view setting);
+
+// What --fit-into needs beside the options that it decides.
+void settle_fit_into(const RunDraft& draft, RunConfig& config) {
+  if (!config.fit_into_bytes) return;
+  require(runs_backward(config.compile.mode),
+          fmt::format("--fit-into decides what backward keeps, and --mode {} has none; use backward or step",
+                      name(config.compile.mode)));
+  require(!config.compile.parallel.is_parallel(),
+          "--fit-into chooses for one rank; leave --parallel out, or give --shard and --checkpoint auto");
+  require(config.plan_as == PlanAs::ridgepoint, "--fit-into schedules this engine; leave --as out");
+  config.device_options.memory_limit_bytes = config.fit_into_bytes;
+  if (!has_setting(workload_kind(draft.workload), "batch")) return;
+  config.workload_of_batch = [draft](std::int64_t batch) {
+    RunDraft divided = draft;
+    divided.batch = batch;
+    return workload_of(divided);
+  };
+}
+
 bool has_setting(const WorkloadKind& kind, std::string_view setting) {
   return std::ranges::find(kind.settings, setting) != kind.settings.end();
 }
@@ -250,7 +270,9 @@ RunConfig finish(RunDraft draft) {
                       draft.workload));
   settle_training(draft);
   require_output_is_kept_by_torch(draft.config);
-  return std::move(draft.config);
+  RunConfig config = draft.config;
+  settle_fit_into(draft, config);
+  return config;
 }
 
 RunOptions::RunOptions(std::span<const std::string_view> settings, Rows rows) {
@@ -284,6 +306,7 @@ void RunOptions::add_run_anyway(CLI::App& app, bool& run_anyway) {
 }
 
 std::vector<RunDraft> RunOptions::drafts() const {
+  check_fit_into();
   std::vector<RunDraft> drafts(1);
   if (!given("--device")) drafts.front().config.device = default_device_name();
   for (const Axis& axis : axes_) {
@@ -314,6 +337,13 @@ std::vector<RunDraft> RunOptions::drafts() const {
     for (const std::string& note : notes_of(drafts)) print_error(note);
   }
   return drafts;
+}
+
+void RunOptions::check_fit_into() const {
+  if (!given("--fit-into")) return;
+  for (const char* flag : {"--checkpoint", "--segment", "--loss-chunk", "--accumulate"})
+    require(!given(flag), fmt::format("--fit-into decides {0}; leave {0} out", flag));
+  require(!given("--memory-limit"), "--fit-into and --memory-limit are two limits; give one");
 }
 
 // Refuses given settings that a workload lacks, and takes the usual mode of each.

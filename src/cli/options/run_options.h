@@ -3,8 +3,11 @@
 // sweep is their product, in the order of the help: the last option varies fastest.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,6 +74,14 @@ inline constexpr std::string_view kRunSettings[] = {
     "no-decay",     "clip-norm", "z-loss",       "master-weights", "accumulate", "frozen",   "lora",
     "base-weights", "parallel",  "shard",        "network"};
 
+// The same with --fit-into, for commands that choose the schedule.
+inline constexpr auto kFittedRunSettings = [] {
+  std::array<std::string_view, std::size(kRunSettings) + 1> settings{};
+  settings.back() = "fit-into";
+  std::ranges::copy(kRunSettings, settings.begin());
+  return settings;
+}();
+
 // The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);
 // What is ignored in the config.json files of the drafts and what is off, each sentence once, with the model's name.
@@ -118,6 +129,7 @@ class RunOptions {
 
  private:
   Axis& axis(std::string_view flag);
+  void check_fit_into() const;
   void settle_workloads(std::span<RunDraft> drafts) const;
   void take_defaults_of_configs(std::span<RunDraft> drafts) const;
 

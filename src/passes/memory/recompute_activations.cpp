@@ -7,6 +7,7 @@
 #include <compare>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ir/scope.h"
+#include "passes/memory/block_tensors.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
@@ -31,6 +33,7 @@ class Recomputer {
         position_(positions(graph)) {
     for (const std::string& block : blocks_of(graph)) segments_.emplace(block, segments_.size());
     for (auto& [block, number] : segments_) number /= static_cast<std::size_t>(options.checkpoint_segment);
+    if (has_choices()) find_kept_nodes();
   }
 
   bool run() {
@@ -74,6 +77,21 @@ class Recomputer {
     }
   }
 
+  bool has_choices() const { return options_.checkpoint == Checkpoint::automatic && !options_.block_tensors.empty(); }
+
+  void find_kept_nodes() {
+    for (const BlockTensors& tensors : tensors_of_blocks(graph_)) {
+      const auto choices = options_.block_tensors.find(tensors.block);
+      if (choices == options_.block_tensors.end()) continue;
+      for (const BlockNode& node : tensors.nodes) {
+        if (node.is_always_kept) kept_.insert(node.id);
+        if (!node.tensor) continue;
+        const auto choice = choices->second.find(tensors.names[*node.tensor]);
+        if (choice != choices->second.end() && choice->second == Saving::keep) kept_.insert(node.id);
+      }
+    }
+  }
+
   // `block` is empty outside of blocks.
   Checkpoint policy_of(std::string_view block) const {
     if (options_.checkpoint != Checkpoint::automatic) return options_.checkpoint;
@@ -87,6 +105,8 @@ class Recomputer {
     if (node.phase != Phase::forward || node.op == Op::input || !is_activation_[node.outputs[0].id]) return false;
     if (std::ranges::any_of(node.outputs, [&](Value value) { return readers_.is_result(value); })) return false;
     const std::string_view block = block_of(id);
+    if (has_choices() && options_.block_tensors.contains(block))
+      return !kept_.contains(id) && !is_read_elsewhere(node, segment_of(block));
     switch (policy_of(block)) {
       case Checkpoint::none:
       case Checkpoint::automatic: return false;
@@ -179,6 +199,7 @@ class Recomputer {
   std::vector<bool> is_attention_;
   const std::vector<std::size_t> position_;                   // by node id
   std::map<std::string, std::size_t, std::less<>> segments_;  // by block; counted from the first
+  std::set<NodeId> kept_;                                     // of the blocks in block_tensors
   std::map<Copy, NodeId> copies_;
 };
 

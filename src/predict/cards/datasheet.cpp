@@ -153,4 +153,10 @@ std::optional<double> datasheet_flops_per_second(const Datasheet& sheet, std::st
   return std::nullopt;
 }
 
+DatasheetRates datasheet_rates(std::string_view name, std::string_view dtype) {
+  const Datasheet* sheet = find_datasheet(name);
+  if (sheet == nullptr) sheet = find_datasheet("H100 SXM");
+  return {sheet->card, datasheet_flops_per_second(*sheet, dtype).value_or(*sheet->fp32), sheet->bytes_per_second};
+}
+
 }  // namespace ridgepoint

@@ -37,4 +37,12 @@ const Datasheet* find_datasheet(std::string_view name);
 // The rate for "fp32", "tf32", "bf16", "fp16" or "fp8"; empty for anything else.
 std::optional<double> datasheet_flops_per_second(const Datasheet& sheet, std::string_view dtype);
 
+// The rates of a GPU for a dtype, in fp32 where it has no unit for that: of an H100 where the GPU is not in the table.
+struct DatasheetRates {
+  std::string_view card;
+  double flops_per_second = 0;
+  double bytes_per_second = 0;
+};
+DatasheetRates datasheet_rates(std::string_view name, std::string_view dtype);
+
 }  // namespace ridgepoint

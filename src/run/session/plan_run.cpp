@@ -191,7 +191,7 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     record_memory(record, prediction.forecast);
     section.fits = prediction.fits;
     // Policies that were searched for would differ, and with them what else is saved.
-    if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic) {
+    if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic && !config.schedule) {
       const std::size_t whole = peak_without_chunks(config, prediction.parallel, limit, watch, record);
       section.loss_chunks_save_bytes = static_cast<std::int64_t>(whole) - *record.memory_bytes.peak_allocated;
     }

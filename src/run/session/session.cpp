@@ -32,12 +32,10 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kStageNames = enum_names<StepProgress::Stage>("planning", "initialising", "measuring the ceiling",
                                                              "warm-up", "step", "profiling", "measuring a peer");
 
-// Operations per byte: the arithmetic rate over the memory rate; of an H100 if the datasheet of the card is not known.
+// Operations per byte: the arithmetic rate over the memory rate.
 double flops_per_byte(std::string_view card, Precision precision) {
-  const Datasheet* sheet = find_datasheet(card);
-  if (sheet == nullptr) sheet = find_datasheet("H100 SXM");
-  const std::optional<double> flops_per_second = datasheet_flops_per_second(*sheet, name(precision));
-  return flops_per_second.value_or(*sheet->fp32) / sheet->bytes_per_second;
+  const DatasheetRates rates = datasheet_rates(card, name(precision));
+  return rates.flops_per_second / rates.bytes_per_second;
 }
 
 // The most rows of logits of which one node computes the loss.
@@ -147,7 +145,7 @@ Graph Session::build_graph(const StopPoint& stop_point) {
 }
 
 ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
-  const bool is_limited = config_.chooses_parallel() || config_.compile.checkpoint == Checkpoint::automatic;
+  const bool is_limited = config_.chooses_parallel() || config_.chooses_checkpoints();
   const MemoryLimit known = is_limited ? known_limit(limit) : limit;
   if (config_.chooses_parallel()) choose_parallel(mode, known);
   std::optional<ProgramPlan> made;
@@ -193,8 +191,8 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
 
 ProgramPlan Session::plan_within(Mode mode, const MemoryLimit& limit) {
   record_.loss_chunk_rows.reset();  // of an earlier plan
-  const bool is_chosen = config_.compile.checkpoint == Checkpoint::automatic;
-  return is_chosen ? choose_checkpoints(mode, limit) : plan_with(mode, config_.compile.block_checkpoints);
+  return config_.chooses_checkpoints() ? choose_checkpoints(mode, limit)
+                                       : plan_with(mode, config_.compile.block_checkpoints);
 }
 
 ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
@@ -391,6 +389,11 @@ Record describe_run(const RunConfig& config, Experiment experiment) {
   record.allocator = config.allocator.value_or(default_allocator(config.compile.level));
   record.checkpoint = config.compile.checkpoint;
   if (has_segments(record.checkpoint)) record.checkpoint_segment = config.compile.checkpoint_segment;
+  if (config.fit_into_bytes) {
+    record.fit_into_bytes = static_cast<std::int64_t>(*config.fit_into_bytes);
+    record.device.memory_limit_bytes.reset();  // the same
+    if (config.schedule) record.schedule = *config.schedule;
+  }
   describe_training(config.compile, record);
   const WorkloadDescription workload = config.workload->describe();
   record.attention = workload.attention;

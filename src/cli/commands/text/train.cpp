@@ -32,6 +32,7 @@
 #include "models/transformer.h"
 #include "record/record_plot.h"
 #include "ridgepoint/error.h"
+#include "run/session/fit_into.h"
 #include "train/trainer.h"
 #include "train/verify_resume.h"
 
@@ -257,6 +258,15 @@ class Train : public Command {
     config.compile.skips_nonfinite = on_nan_ == "skip" && config.compile.precision != Precision::fp16;
     config.warmup = 0;
     config.steps = iterations_;
+    fit();
+  }
+
+  void fit() {
+    std::optional<FittedRun> fitted =
+        fit_into(configs_[0], Experiment::bench, {}, [](const StepProgress&) { return !interrupted(); });
+    if (!fitted) throw Interrupted("interrupted before the first step");
+    if (fitted->failure) throw Error("--fit-into: " + fitted->failure->error.message, ErrorKind::out_of_memory);
+    configs_[0] = std::move(fitted->config);
   }
 
   // A model without a vocabulary of its own gets that of the tokenizer.
@@ -510,13 +520,11 @@ class Train : public Command {
   }
 
   static constexpr std::string_view kSettings[] = {
-      "device",         "threads",    "memory-limit", "model",      "config-override",
-      "layers",         "d-model",    "d-ff",         "heads",      "vocab",
-      "context",        "batch",      "dtype",        "compile",    "allocator",
-      "attention",      "checkpoint", "segment",      "loss-chunk", "seed",
-      "optimizer",      "momentum",   "weight-decay", "no-decay",   "clip-norm",
-      "z-loss",         "accumulate", "frozen",       "lora",       "base-weights",
-      "master-weights", "parallel",   "shard"};
+      "device",    "threads",   "memory-limit", "model",          "config-override", "layers",   "d-model",
+      "d-ff",      "heads",     "vocab",        "context",        "batch",           "dtype",    "compile",
+      "allocator", "attention", "checkpoint",   "segment",        "loss-chunk",      "fit-into", "seed",
+      "optimizer", "momentum",  "weight-decay", "no-decay",       "clip-norm",       "z-loss",   "accumulate",
+      "frozen",    "lora",      "base-weights", "master-weights", "parallel",        "shard"};
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   OutputOptions output_;

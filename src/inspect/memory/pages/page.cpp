@@ -72,7 +72,8 @@ class Sections {
     if (!more.empty()) table.remark += '\n' + more;
     if (run_ == nullptr) return;
     table.caption = records_caption(std::span(&run_->run, 1));
-    table.note = parallel_choice_notes(std::span(&run_->run, 1));
+    table.note = parallel_choice_notes(std::span(&run_->run, 1)) + schedule_notes(std::span(&run_->run, 1));
+    if (std::optional<Table> parts = schedule_table(std::span(&run_->run, 1))) tables_.push_back(std::move(*parts));
   }
 
   void contents() {

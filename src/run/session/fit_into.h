@@ -1,0 +1,28 @@
+// --fit-into: the schedule of a run is chosen before it begins, so that the run takes the least predicted time within a
+// memory.
+#pragma once
+
+#include <optional>
+
+#include "predict/forecast.h"
+#include "ridgepoint/record.h"
+#include "ridgepoint/run_config.h"
+#include "run/session/session.h"
+
+namespace ridgepoint {
+
+struct FittedRun {
+  // With the schedule, its section of the record, and the workload of one micro-batch. Without
+  // RunConfig::fit_into_bytes the configuration that was given.
+  RunConfig config;
+  // If no schedule fits: the configuration is then that of the least memory, and the record says what that is and why.
+  // If the choice failed, the record says how.
+  std::optional<Record> failure;
+};
+
+// The memory is the least of RunConfig::fit_into_bytes, the limit and what is available. Errors become the status of
+// the failure. Empty if the watcher stopped it.
+std::optional<FittedRun> fit_into(const RunConfig& config, Experiment experiment, const MemoryLimit& limit = {},
+                                  const StepWatcher& watch = {});
+
+}  // namespace ridgepoint
