@@ -44,6 +44,7 @@ std::pair<Json, Json> two_values(const Setting& setting, const Json& now) {
       {"optimizer", {"adamw", "sgd"}},
       {"mode", {"forward", "step"}},
       {"frozen", {Json::array(), {"lm_head"}}},
+      {"base_weights", {"as-is", "nf4"}},
       {"no_decay", {Json::array(), {"vectors"}}},
       {"parallel.shard", {"none", "optimizer"}},
       {"command", {"bench", "profile"}},

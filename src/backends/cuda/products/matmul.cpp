@@ -129,8 +129,10 @@ class ZeroKernel : public Kernel {
  private:
   // With the padding of its rows.
   static std::size_t bytes_of(const TensorLayout& output) {
-    if (output.shape.elements() == 0) return 0;
-    return static_cast<std::size_t>(output.shape[0] * output.strides[0]) * size_bytes(output.dtype);
+    std::int64_t elements = output.shape.elements();
+    for (int axis = 0; axis < output.shape.rank() && elements > 0; ++axis)
+      elements = std::max(elements, output.shape[axis] * output.strides[static_cast<std::size_t>(axis)]);
+    return static_cast<std::size_t>(elements) * size_bytes(output.dtype);
   }
 
   CudaContext& context_;
