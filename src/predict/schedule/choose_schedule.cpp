@@ -84,11 +84,13 @@ struct Trial {
 
 // One number of micro-batches and one size of chunks.
 struct Division {
-  std::int64_t micro_batches = 1, loss_chunk_rows = 0;
+  std::int64_t micro_batches = 1;
+  std::int64_t loss_chunk_rows = 0;
   const Sets* sets = nullptr;
   // The live bytes of an assignment: no plan needs less, and nearly what its plan needs. They differ by the result of
   // the block before the one that runs.
-  AssignmentProblem at_least = {}, nearly = {};
+  AssignmentProblem at_least = {};
+  AssignmentProblem nearly = {};
   double outside_ms = 0;   // of all that is in no block
   double keep_all_ms = 0;  // of the run that keeps everything
   std::size_t budget_step = 0;
@@ -102,9 +104,7 @@ struct Measured {
   std::vector<double> block_ms = {};
   BlockMemory memory = {};
 
-  double outside_ms() const {
-    return std::accumulate(block_ms.begin(), block_ms.end(), 0.0, std::minus<>()) + launches_ms;
-  }
+  double outside_ms() const { return launches_ms - std::accumulate(block_ms.begin(), block_ms.end(), 0.0); }
   std::int64_t live() const {
     const Options options(block_ms.size());
     return static_cast<std::int64_t>(live_bytes({&memory, 1}, options));
@@ -260,7 +260,11 @@ class Search {
     std::size_t high = kBudgets;  // within it there is an assignment
     while (high - low > 1) {
       const std::size_t middle = low + (high - low) / 2;
-      (assign_sets(division.nearly, middle * division.budget_step) ? high : low) = middle;
+      if (assign_sets(division.nearly, middle * division.budget_step)) {
+        high = middle;
+      } else {
+        low = middle;
+      }
     }
     return assign_sets(division.nearly, high * division.budget_step)->options;
   }
