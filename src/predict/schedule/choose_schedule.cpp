@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -472,15 +473,22 @@ class Search {
     std::map<std::pair<std::vector<std::string>, KeptSet>, std::vector<std::size_t>> blocks;
     std::vector<const std::vector<std::size_t>*> in_order;
     for (std::size_t i = 0; i < options.size(); ++i) {
-      const KeptSet kept = options[i] == 0 ? KeptSet{} : division.sets->set(i, options[i]);
-      const bool keeps_all = options[i] == 0;
+      const bool is_same = is_like_keeping_all(division, i, options[i]);
       std::vector<std::size_t>& same =
-          blocks[{keeps_all ? std::vector<std::string>() : division.sets->blocks[i].names, kept}];
+          is_same ? blocks[{}] : blocks[{division.sets->blocks[i].names, division.sets->set(i, options[i])}];
       if (same.empty()) in_order.push_back(&same);
       same.push_back(i);
     }
     for (const std::vector<std::size_t>* same : in_order) parts.push_back(part_of(division, options, *same));
     return parts;
+  }
+
+  // Backward may compute a tensor again in any case.
+  static bool is_like_keeping_all(const Division& division, std::size_t block, std::uint8_t option) {
+    constexpr double kLeastMs = 1e-6;
+    const AssignmentProblem& all = division.at_least;
+    return all.memory[option].saved_bytes[block] == all.memory[0].saved_bytes[block] &&
+           std::abs(all.ms[option][block] - all.ms[0][block]) < kLeastMs;
   }
 
   // Of blocks with the same tensors that keep the same.
@@ -490,7 +498,9 @@ class Search {
     const Sets& sets = *division.sets;
     const KeptSet& kept = sets.set(blocks.front(), options[blocks.front()]);
     SchedulePart part{.what = ranges_of(sets, blocks) + " "};
-    part.what += options[blocks.front()] == 0 ? "keep everything" : description_of(sets.blocks[blocks.front()], kept);
+    part.what += is_like_keeping_all(division, blocks.front(), options[blocks.front()])
+                     ? "keep everything"
+                     : description_of(sets.blocks[blocks.front()], kept);
     for (const std::size_t block : blocks) {
       const std::uint8_t option = options[block];
       part.bytes += static_cast<std::int64_t>(all.memory[0].saved_bytes[block]) -
