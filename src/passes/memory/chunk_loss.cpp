@@ -209,7 +209,7 @@ class RegionFinder {
 };
 
 constexpr std::size_t kLeastLogitsBytes = std::size_t{512} << 20;
-constexpr std::size_t kLeastShare = 20;  // one part in so many of the other memory
+constexpr std::size_t kLeastShare = 25;  // one part in so many of the other memory
 
 constexpr std::int64_t kRowMultiple = 128;  // keeps the parts of aligned tensors aligned
 

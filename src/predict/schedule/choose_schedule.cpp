@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -84,11 +85,13 @@ struct Trial {
 
 // One number of micro-batches and one size of chunks.
 struct Division {
-  std::int64_t micro_batches = 1, loss_chunk_rows = 0;
+  std::int64_t micro_batches = 1;
+  std::int64_t loss_chunk_rows = 0;
   const Sets* sets = nullptr;
   // The live bytes of an assignment: no plan needs less, and nearly what its plan needs. They differ by the result of
   // the block before the one that runs.
-  AssignmentProblem at_least = {}, nearly = {};
+  AssignmentProblem at_least = {};
+  AssignmentProblem nearly = {};
   double outside_ms = 0;   // of all that is in no block
   double keep_all_ms = 0;  // of the run that keeps everything
   std::size_t budget_step = 0;
@@ -102,9 +105,7 @@ struct Measured {
   std::vector<double> block_ms = {};
   BlockMemory memory = {};
 
-  double outside_ms() const {
-    return std::accumulate(block_ms.begin(), block_ms.end(), 0.0, std::minus<>()) + launches_ms;
-  }
+  double outside_ms() const { return launches_ms - std::accumulate(block_ms.begin(), block_ms.end(), 0.0); }
   std::int64_t live() const {
     const Options options(block_ms.size());
     return static_cast<std::int64_t>(live_bytes({&memory, 1}, options));
@@ -260,7 +261,11 @@ class Search {
     std::size_t high = kBudgets;  // within it there is an assignment
     while (high - low > 1) {
       const std::size_t middle = low + (high - low) / 2;
-      (assign_sets(division.nearly, middle * division.budget_step) ? high : low) = middle;
+      if (assign_sets(division.nearly, middle * division.budget_step)) {
+        high = middle;
+      } else {
+        low = middle;
+      }
     }
     return assign_sets(division.nearly, high * division.budget_step)->options;
   }
@@ -468,15 +473,22 @@ class Search {
     std::map<std::pair<std::vector<std::string>, KeptSet>, std::vector<std::size_t>> blocks;
     std::vector<const std::vector<std::size_t>*> in_order;
     for (std::size_t i = 0; i < options.size(); ++i) {
-      const KeptSet kept = options[i] == 0 ? KeptSet{} : division.sets->set(i, options[i]);
-      const bool keeps_all = options[i] == 0;
+      const bool is_same = is_like_keeping_all(division, i, options[i]);
       std::vector<std::size_t>& same =
-          blocks[{keeps_all ? std::vector<std::string>() : division.sets->blocks[i].names, kept}];
+          is_same ? blocks[{}] : blocks[{division.sets->blocks[i].names, division.sets->set(i, options[i])}];
       if (same.empty()) in_order.push_back(&same);
       same.push_back(i);
     }
     for (const std::vector<std::size_t>* same : in_order) parts.push_back(part_of(division, options, *same));
     return parts;
+  }
+
+  // Backward may compute a tensor again in any case.
+  static bool is_like_keeping_all(const Division& division, std::size_t block, std::uint8_t option) {
+    constexpr double kLeastMs = 1e-6;
+    const AssignmentProblem& all = division.at_least;
+    return all.memory[option].saved_bytes[block] == all.memory[0].saved_bytes[block] &&
+           std::abs(all.ms[option][block] - all.ms[0][block]) < kLeastMs;
   }
 
   // Of blocks with the same tensors that keep the same.
@@ -486,7 +498,9 @@ class Search {
     const Sets& sets = *division.sets;
     const KeptSet& kept = sets.set(blocks.front(), options[blocks.front()]);
     SchedulePart part{.what = ranges_of(sets, blocks) + " "};
-    part.what += options[blocks.front()] == 0 ? "keep everything" : description_of(sets.blocks[blocks.front()], kept);
+    part.what += is_like_keeping_all(division, blocks.front(), options[blocks.front()])
+                     ? "keep everything"
+                     : description_of(sets.blocks[blocks.front()], kept);
     for (const std::size_t block : blocks) {
       const std::uint8_t option = options[block];
       part.bytes += static_cast<std::int64_t>(all.memory[0].saved_bytes[block]) -

@@ -111,6 +111,22 @@ TEST(PlanCommand, fits_the_largest_batch) {
   EXPECT_EQ(rows_of({"--model", "small", "--memory-limit", "8GiB", "--batch", more})[0]["fits"], false);
 }
 
+// Of large vocabularies; not where the chunks would raise the peak.
+TEST(PlanCommand, chunks_the_loss_where_that_lowers_the_peak) {
+  const auto chunks = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"--card", "h200", "--loss-chunk", "auto,off", "--model"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const nlohmann::json rows = rows_of(arguments);
+    const bool is_lower = rows[0]["memory_bytes"]["peak_allocated"] < rows[1]["memory_bytes"]["peak_allocated"];
+    EXPECT_EQ(is_lower, !rows[0]["loss_chunk_rows"].is_null()) << rows;
+    return is_lower;
+  };
+  EXPECT_TRUE(chunks({"gemma-3-4b", "--context", "16384", "--accumulate", "2"}));
+  EXPECT_TRUE(chunks({"gemma-3-4b", "--context", "8192", "--accumulate", "4"}));
+  EXPECT_TRUE(chunks({"llama-3.2-1b", "--context", "4096"}));
+  EXPECT_FALSE(chunks({"llama-3.1-8b", "--context", "4096"}));
+}
+
 // A step of small reserves 2.9 GiB with all activations saved, and 2.2 GiB with those of blocks recomputed.
 TEST(PlanCommand, finds_checkpoint_policies_that_fit) {
   const nlohmann::json rows =

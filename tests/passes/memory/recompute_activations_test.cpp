@@ -296,6 +296,7 @@ TEST(RecomputeActivations, keeps_the_gradients) {
           CompileOptions options{.precision = precision, .level = level, .checkpoint = policy};
           options.checkpoint_segment = segment;
           options.block_checkpoints = {{"layers.0", Checkpoint::block}, {"layers.1", Checkpoint::selective}};
+          options.block_tensors = {{"layers.2", {{"attn.output_proj matmul", Saving::keep}}}};
           const StepOutcome again = run("cpu", config, options);
           for (const auto& [name, gradient] : saved.gradients) {
             if (repeats_to_the_bit(precision, level)) {
