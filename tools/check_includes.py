@@ -42,6 +42,7 @@ FOLDERS = [
 PUBLIC_HEADERS = {
     "dtype.h": "core",
     "error.h": "core",
+    "base_weights.h": "core",
     "precision.h": "core",
     "memory_use.h": "core",
     "network.h": "core",
