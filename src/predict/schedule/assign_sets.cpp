@@ -55,7 +55,8 @@ class Assigner {
     const std::size_t unkept = block == 0 ? 0 : most_unkept(block - 1);
     const std::size_t behind = outside(block + 1);
     States states;
-    for (std::uint8_t option = 0; option < problem_.memory.size(); ++option) {
+    for (std::size_t set = 0; set < problem_.memory.size(); ++set) {
+      const auto option = static_cast<std::uint8_t>(set);
       if (is_dominated(problem_, option, block)) continue;
       const BlockMemory& memory = problem_.memory[option];
       for (std::uint32_t i = 0; i < earlier.size(); ++i) {
@@ -107,13 +108,13 @@ class Assigner {
 }  // namespace
 
 bool is_dominated(const AssignmentProblem& problem, std::uint8_t option, std::size_t block) {
-  const auto figures = [&](std::uint8_t of) {
+  const auto figures = [&](std::size_t of) {
     const BlockMemory& memory = problem.memory[of];
     return std::tuple(problem.ms[of][block], memory.saved_bytes[block], memory.kept_bytes[block],
                       memory.running_bytes[block]);
   };
   const auto [ms, saved, kept, running] = figures(option);
-  for (std::uint8_t other = 0; other < problem.memory.size(); ++other) {
+  for (std::size_t other = 0; other < problem.memory.size(); ++other) {
     const auto [its_ms, its_saved, its_kept, its_running] = figures(other);
     if (its_ms > ms || its_saved > saved || its_kept > kept || its_running > running) continue;
     if (other < option || figures(other) != figures(option)) return true;
