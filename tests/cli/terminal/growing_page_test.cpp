@@ -75,10 +75,11 @@ TEST_F(BenchOnTerminal, shows_each_row_as_it_finishes_and_the_table_once) {
   if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const ProgramResult result = bench("xterm");
   ASSERT_EQ(result.exit_code, 0) << result.error;
-  // Two versions are drawn over: with one row, and with two.
+  // The versions that are drawn over: with one row and, unless it came too soon after the first, with two.
   std::size_t versions = 0;
   for (std::size_t at = 0; (at = result.error.find("\x1b[J", at)) != std::string::npos; ++at) ++versions;
-  EXPECT_EQ(versions, 2);
+  EXPECT_GE(versions, 1);
+  EXPECT_LE(versions, 2);
   const std::vector<std::string> screen = terminal_screen(result.error);
   const auto headings = std::ranges::count_if(
       screen, [](const std::string& line) { return line.find("peak memory") != std::string::npos; });
