@@ -345,6 +345,7 @@ class Train : public Command {
       return json.contains(key) ? dump_json(json.at(key)) : "unknown";
     };
     for (const char* key : kMustAgree) {
+      if (!before.contains(key)) continue;  // from before there was such an option
       require(text(before, key) == text(description_, key),
               fmt::format("--resume: the checkpoint is of a run with {} {}, and this one has {}", key,
                           text(before, key), text(description_, key)));
