@@ -150,27 +150,28 @@ bool has_aligned_logits(const KernelSpec& spec) {
   return !logits || line_of(spec.outputs[*logits], 1) > 0;
 }
 
-constexpr KernelVariant cross_entropy_of_product(DType dtype, const char* entry) {
-  KernelVariant variant = fused_product_variant<CrossEntropyPlan, cross_entropy_of>(dtype, kImage, entry);
+// Of logits whose rows are not padded, which take two steps.
+constexpr EpilogueRate kUnalignedRate{
+    .product = kUnalignedHalfProductRate, .memory_share = kRowRate.share, .reads = 1, .writes = 2};
+
+constexpr KernelVariant cross_entropy_of_product(DType dtype, const char* entry, bool is_aligned) {
+  KernelVariant variant = fused_product_variant<CrossEntropyPlan, cross_entropy_of>(
+      dtype, kImage, entry, is_aligned ? kElementwiseEpilogueRate : kUnalignedRate);
   variant.supports_node = supports_cross_entropy;
   variant.layout = cross_entropy_layout;
   variant.padded_rows = true;
-  variant.supports_layouts = has_aligned_logits;
+  if (is_aligned) variant.supports_layouts = has_aligned_logits;
   return variant;
 }
 
-// For logits whose rows are not padded, which take two steps: a row of the table for their rate.
-constexpr KernelVariant with_unaligned_logits(KernelVariant variant) {
-  variant.supports_layouts = nullptr;
-  variant.rate =
-      EpilogueRate{.product = kUnalignedHalfProductRate, .memory_share = kRowRate.share, .reads = 1, .writes = 2};
-  return variant;
-}
-
-constexpr KernelVariant kOfBf16 = cross_entropy_of_product(DType::bf16, "fused_cross_entropy_128x128_2x1_bf16");
-constexpr KernelVariant kOfFp16 = cross_entropy_of_product(DType::fp16, "fused_cross_entropy_128x128_2x1_fp16");
-constexpr KernelVariant kCrossEntropyOfProductVariants[] = {kOfBf16, kOfFp16, with_unaligned_logits(kOfBf16),
-                                                            with_unaligned_logits(kOfFp16)};
+constexpr const char* kBf16Entry = "fused_cross_entropy_128x128_2x1_bf16";
+constexpr const char* kFp16Entry = "fused_cross_entropy_128x128_2x1_fp16";
+constexpr KernelVariant kCrossEntropyOfProductVariants[] = {
+    cross_entropy_of_product(DType::bf16, kBf16Entry, true),
+    cross_entropy_of_product(DType::fp16, kFp16Entry, true),
+    cross_entropy_of_product(DType::bf16, kBf16Entry, false),
+    cross_entropy_of_product(DType::fp16, kFp16Entry, false),
+};
 
 }  // namespace
 
