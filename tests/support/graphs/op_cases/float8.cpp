@@ -55,22 +55,23 @@ void add_float8(OpCases& cases) {
         .differentiable = false;
   }
   for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
-    cases
-        .add_case(Op::dequantise, std::string(name(format)),
-                  [=](DType) {
-                    constexpr std::int64_t kHeight = 131, kWidth = 37;
-                    Graph graph;
-                    const std::vector<PackedPart> parts = packed_parts(format, std::array{kHeight}, kWidth);
-                    const TensorType bytes{DType::packed, {packed_bytes(parts)}};
-                    const Value weight = input(graph, "weight", bytes, Role::parameter);
-                    Attributes& attributes = graph.node(graph.producer(weight)).attributes;
-                    attributes.set(kFormat, std::string(name(format)));
-                    attributes.set(kDeclaredDType, std::string(name(DType::fp32)));
-                    attributes.set(kDeclaredShape, std::vector<std::int64_t>{kHeight, kWidth});
-                    graph.add_output({"o", dequantise(graph, weight, format, {kHeight}, kWidth, DType::fp32)});
-                    return graph;
-                  })
-        .differentiable = false;
+    for (const DType result : {DType::fp32, DType::bf16, DType::fp16}) {
+      const auto build = [=](DType) {
+        constexpr std::int64_t kHeight = 131, kWidth = 37;
+        Graph graph;
+        const std::vector<PackedPart> parts = packed_parts(format, std::array{kHeight}, kWidth);
+        const Value weight = input(graph, "weight", {DType::packed, {packed_bytes(parts)}}, Role::parameter);
+        Attributes& attributes = graph.node(graph.producer(weight)).attributes;
+        attributes.set(kFormat, std::string(name(format)));
+        attributes.set(kDeclaredDType, std::string(name(DType::fp32)));
+        attributes.set(kDeclaredShape, std::vector<std::int64_t>{kHeight, kWidth});
+        const Value elements = dequantise(graph, weight, format, {kHeight}, kWidth, result);
+        graph.add_output({"o", cast(graph, elements, DType::fp32)});
+        return graph;
+      };
+      cases.add_case(Op::dequantise, std::string(name(format)) + "_" + std::string(name(result)), build)
+          .differentiable = false;
+    }
   }
 }
 
