@@ -156,7 +156,7 @@ PeftTensors::PeftTensors(const TransformerConfig& config, const LoraOptions& opt
       continue;
     }
     adapted.insert(layer.name);
-    most_sources_ = std::max(most_sources_, std::ssize(sources));
+    most_sources_ = std::max<std::int64_t>(most_sources_, std::ssize(sources));
     sources_.push_back(std::move(sources));
   }
   if (!pairs.empty())
