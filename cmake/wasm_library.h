@@ -232,6 +232,20 @@ template <range Range, class Iterator, class Compare = std::ranges::less>
 constexpr void nth_element(Range&& range, Iterator nth, Compare compare = {}) {
   std::nth_element(lent::first(range), nth, lent::last(range), compare);
 }
+template <range Range, class Compare = std::ranges::equal_to, class Project>
+constexpr auto unique(Range&& range, Compare compare, Project project) {
+  return subrange(std::unique(lent::first(range), lent::last(range), lent::by(compare, project)), lent::last(range));
+}
+template <range Range, class Result, class Value>
+constexpr auto remove_copy(Range&& range, Result result, const Value& value) {
+  return std::remove_copy(lent::first(range), lent::last(range), result, value);
+}
+template <class Iterator, class Value, class Compare = std::ranges::less, class Project>
+constexpr auto upper_bound(Iterator first, Iterator last, const Value& value, Compare compare, Project project) {
+  return std::upper_bound(first, last, value, [&](const Value& wanted, auto&& item) {
+    return std::invoke(compare, wanted, std::invoke(project, item));
+  });
+}
 template <range Range>
 constexpr auto unique(Range&& range) {
   return subrange(std::unique(lent::first(range), lent::last(range)), lent::last(range));
