@@ -120,8 +120,8 @@ std::vector<std::size_t> nearest_to_hull(std::span<const KeptSetCost> costs, std
   std::vector<std::size_t> order(costs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, figures);
-  const auto [first, last] = std::ranges::unique(order, {}, figures);
-  order.erase(first, last);
+  const auto repeated = std::ranges::unique(order, {}, figures);
+  order.erase(repeated.begin(), repeated.end());
   std::vector<std::size_t> hull;  // its slopes rise to 0
   for (const std::size_t i : order) {
     if (!hull.empty() && costs[i].recomputation >= costs[hull.back()].recomputation) continue;
