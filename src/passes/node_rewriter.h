@@ -1,11 +1,24 @@
 // What the passes share that rewrite a graph node by node.
 #pragma once
 
+#include <algorithm>
+
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
+
+// Whether is_such(reader) holds for every node that reads the value or a view of it, and none of them is a result.
+template <typename IsSuch>
+bool are_all_readers(const Graph& graph, const Readers& readers, Value value, const IsSuch& is_such) {
+  return !readers.is_result(value) && std::ranges::all_of(readers.of(value), [&](NodeId id) {
+    const Node& reader = graph.node(id);
+    if (op_class(reader.op) != OpClass::view) return is_such(reader);
+    return std::ranges::all_of(reader.outputs,
+                               [&](Value view) { return are_all_readers(graph, readers, view, is_such); });
+  });
+}
 
 // A pass derives from it. Its readers are those of the graph before the pass.
 class NodeRewriter {

@@ -99,12 +99,8 @@ class FrozenKeeper : NodeRewriter {
   // Whether casts to the low type and look-ups of rows, which can be cast behind, are all that reads the value or a
   // view of it. A parameter that nothing reads is not stored at all.
   bool is_read_low(Value value) const {
-    if (readers_.is_result(value)) return false;
-    return std::ranges::all_of(readers_.of(value), [&](NodeId id) {
-      const Node& reader = graph_.node(id);
+    return are_all_readers(graph_, readers_, value, [&](const Node& reader) {
       if (reader.op == Op::cast) return graph_.type(reader.outputs[0]).dtype == low_;
-      if (op_class(reader.op) == OpClass::view)
-        return std::ranges::all_of(reader.outputs, [&](Value part) { return is_read_low(part); });
       return reader.op == Op::embedding;
     });
   }

@@ -14,8 +14,6 @@
 namespace ridgepoint {
 namespace {
 
-bool is_product(Op op) { return op == Op::matmul || op == Op::matmul_add; }
-
 class WeightChooser {
  public:
   explicit WeightChooser(Graph& graph) : graph_(graph), readers_(graph), heads_(graph) {}
@@ -38,11 +36,8 @@ class WeightChooser {
   // Whether products of linear layers other than the head are all that reads the value or a view of it. Autocast leaves
   // views that nothing reads.
   bool is_of_layer(Value value) const {
-    return !readers_.is_result(value) && std::ranges::all_of(readers_.of(value), [&](NodeId id) {
-      const Node& reader = graph_.node(id);
-      if (op_class(reader.op) == OpClass::view)
-        return std::ranges::all_of(reader.outputs, [&](Value part) { return is_of_layer(part); });
-      return is_product(reader.op) && !heads_.contains(reader.outputs[0]);
+    return are_all_readers(graph_, readers_, value, [&](const Node& reader) {
+      return op_class(reader.op) == OpClass::contraction && !heads_.contains(reader.outputs[0]);
     });
   }
 
@@ -74,7 +69,7 @@ class WeightPacker : NodeRewriter {
     if (readers_.is_result(value)) return false;
     return std::ranges::all_of(readers_.of(value), [&](NodeId id) {
       const Node& reader = graph_.node(id);
-      if (is_product(reader.op)) {
+      if (op_class(reader.op) == OpClass::contraction) {
         uses.push_back({id, views});
         return true;
       }
