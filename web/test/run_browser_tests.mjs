@@ -119,7 +119,9 @@ test("trainings lie over one another, with their validation and checkpoints", as
   assert.deepEqual(await rows.locator("th").allInnerTexts(), ["slow", "fast"]);
   assert.equal(await page.locator("#result dt", { hasText: "Loss of training" }).count(), 1);
   await section.getByText("Steps of fast as a table").click();
-  assert.equal(await section.locator("table", { hasText: "Steps of fast" }).locator("tbody tr").count(), 40);
+  const steps = section.locator("table", { hasText: "Steps of fast" }).locator("tbody tr");
+  await steps.first().waitFor();  // the page makes the table once it is told that the line is open
+  assert.equal(await steps.count(), 40);
   await close();
 });
 
