@@ -43,6 +43,7 @@ PUBLIC_HEADERS = {
     "dtype.h": "core",
     "error.h": "core",
     "base_weights.h": "core",
+    "offload.h": "core",
     "precision.h": "core",
     "memory_use.h": "core",
     "network.h": "core",

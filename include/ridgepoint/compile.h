@@ -14,6 +14,7 @@
 #include "ridgepoint/adapters.h"
 #include "ridgepoint/base_weights.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/offload.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/optimizer.h"
 #include "ridgepoint/parallel.h"
@@ -136,6 +137,9 @@ struct CompileOptions {
   std::optional<LoraOptions> lora = {};
   // How the frozen weights of linear layers are stored; the head is none of them.
   BaseWeights base_weights = BaseWeights::as_is;
+  // step, of one rank: what lies in the memory of the host. Transfers bring it to the device when an update needs it.
+  Offload offload = Offload::none;
+  std::optional<std::size_t> host_memory_limit_bytes = {};  // of what lies there; more is an error
   // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the
   // gradients are means over them, and gradients are summed in fp32.
   std::int64_t accumulate = 1;

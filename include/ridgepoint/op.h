@@ -18,7 +18,8 @@ enum class Op : std::uint8_t {
 // tokens to experts, or multiplies groups of rows by the matrices of their experts.
 // recurrence: carries a state along a sequence.
 // composite: has a decomposition into simpler ops. collective: its results depend on the operands of all ranks; a
-// communicator runs it, beside the device's kernels. fused: has a body (Node::body).
+// communicator runs it, beside the device's kernels. transfer: copies between the memory of the host and that of the
+// device, also beside the device's kernels. fused: has a body (Node::body).
 enum class OpClass : std::uint8_t {
   state,
   view,
@@ -31,6 +32,7 @@ enum class OpClass : std::uint8_t {
   recurrence,
   composite,
   collective,
+  transfer,
   fused
 };
 
@@ -98,5 +100,8 @@ int output_count(Op op);
 
 // Whether nodes of the op run a kernel: all but state, views and placements.
 bool launches(Op op);
+
+// Whether nodes of the op may still run while later launches do: collectives and transfers.
+bool runs_beside(Op op);
 
 }  // namespace ridgepoint

@@ -232,4 +232,10 @@ std::vector<Value> all_gather_into(Graph& graph, std::vector<Value> tensors, con
 std::vector<Value> collective_broadcast(Graph& graph, std::vector<Value> values, std::int64_t ranks, std::int64_t root,
                                         const Source& source = Source::current());
 
+// Tensors that lie in the memory of the host, in that of the device.
+std::vector<Value> copy_from_host(Graph& graph, std::vector<Value> on_host, const Source& source = Source::current());
+// The values, which lie in the memory of the device, in that of the host, where they overwrite `on_host`.
+std::vector<Value> copy_to_host(Graph& graph, std::vector<Value> on_host, const std::vector<Value>& values,
+                                const Source& source = Source::current());
+
 }  // namespace ridgepoint

@@ -93,6 +93,7 @@ struct StatePart {
   bool is_parameter = false;        // else a state of the optimizer, or the bytes of a packed weight
   bool is_packed = false;           // bytes, as udynamic8, which files have as U8
   bool is_divided = false;          // else every rank stores the whole
+  bool is_on_host = false;          // in the memory of the host
   std::int64_t begin = 0, end = 0;  // the elements that this rank stores
 
   std::size_t bytes() const { return static_cast<std::size_t>(end - begin) * size_bytes(stored); }
@@ -193,6 +194,8 @@ class Program {
   const std::vector<std::string>& unfused_bodies() const;
 
   MemoryUse memory_use() const;
+  // Of the host's memory: what CompileOptions::offload keeps there, in blocks of 512 bytes.
+  std::size_t host_memory_bytes() const;
   // A hash of the blocks in memory, live and free. If it is the same after two runs, later runs need memory as those
   // between the two did.
   std::uint64_t memory_layout_hash() const;

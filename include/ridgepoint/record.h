@@ -295,6 +295,8 @@ struct Record {
   std::vector<std::string> frozen;  // the patterns
   std::optional<std::string> lora;  // as to_text() of its options
   BaseWeights base_weights = BaseWeights::as_is;
+  Offload offload = Offload::none;
+  std::optional<std::int64_t> host_memory_limit_bytes;
   std::int64_t accumulate = 1;
 
   WorkloadDescription::Model model;                  // its parameters include adapters
@@ -325,6 +327,7 @@ struct Record {
     std::optional<std::int64_t> liveness_lower_bound;     // the most bytes that are live at once, by the plan
     std::optional<std::int64_t> before_backward;          // allocated at the end of forward and loss
     std::optional<std::int64_t> planned_peak;             // the prediction of peak_allocated
+    std::optional<std::int64_t> host;                     // of the host's memory, which --offload takes
     std::optional<std::int64_t> planned_before_backward;  // the prediction of before_backward; attention only
     // GPUs only: counted by the driver at the end of the run.
     std::optional<std::int64_t> device_used;       // by all processes

@@ -60,6 +60,10 @@ void check_training(const CompileOptions& options) {
           "weights in nf4 or int8 cannot be trained: freeze some, or add adapters");
   require(!is_packed || options.parallel.shard != Sharding::parameters,
           "weights in nf4 or int8 are not divided among ranks: shard the optimizer or the gradients");
+  const bool offloads = options.offload != Offload::none;
+  require(!offloads || options.mode == Mode::step,
+          "mode " + std::string(name(options.mode)) + " has no states of an optimizer to offload");
+  require(!offloads || !options.parallel.is_parallel(), "states are offloaded by one rank");
   const double clip_norm = options.clip_norm.value_or(1);
   require(std::isfinite(clip_norm) && clip_norm > 0, "the norm to which gradients are clipped is greater than 0");
   require(std::isfinite(options.z_loss) && options.z_loss >= 0, "the factor of the z-loss is at least 0");

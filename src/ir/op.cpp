@@ -22,7 +22,7 @@ constexpr std::array<OpTraits, kOpCount> kTraits = {{
 
 constexpr auto kClassNames =
     enum_names<OpClass>("state", "view", "placement", "elementwise", "reduction", "contraction", "gather", "experts",
-                        "recurrence", "composite", "collective", "fused");
+                        "recurrence", "composite", "collective", "transfer", "fused");
 constexpr auto kKernelClassNames =
     enum_names<KernelClass>("matmul", "attention", "softmax", "norm", "elementwise", "loss", "optimizer",
                             "memory movement", "communication", "unknown");
@@ -40,6 +40,8 @@ bool launches(Op op) {
   const OpClass kind = op_class(op);
   return kind != OpClass::state && kind != OpClass::view && kind != OpClass::placement;
 }
+
+bool runs_beside(Op op) { return op_class(op) == OpClass::collective || op_class(op) == OpClass::transfer; }
 
 std::optional<Op> op_from_name(std::string_view text) {
   for (const Op op : kAllOps) {

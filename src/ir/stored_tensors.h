@@ -35,6 +35,9 @@ inline constexpr std::string_view kFrozen = "frozen";
 // The attribute of a parameter without weight decay, where it is true.
 inline constexpr std::string_view kNoDecay = "no_decay";
 
+// The attribute of an input that lies in the memory of the host, where it is true.
+inline constexpr std::string_view kOnHost = "on_host";
+
 // The attributes of an integer input that chooses rows of a table by way of other ops: the number of rows, and the
 // index that chooses none.
 inline constexpr std::string_view kIndexedRows = "indexed_rows";

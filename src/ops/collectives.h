@@ -12,8 +12,8 @@ namespace ridgepoint {
 // The attribute of an all_gather whose first operands are the tensors that its results overwrite, where it is true.
 inline constexpr std::string_view kInto = "into";
 
-// The attribute of a collective with the number of later collectives that may begin before it must have ended, so that
-// its operands are freed; without it, launches wait for it where they read its results.
+// The attribute of a collective or transfer with the number of later ones that may begin before it must have ended, so
+// that its operands are freed; without it, launches wait for it where they read its results.
 inline constexpr std::string_view kInFlight = "in_flight";
 
 // The attribute of a collective that no launch runs beside, where it is true: the next one that is no collective waits.

@@ -7,6 +7,7 @@
 
 #include "core/checked.h"
 #include "core/rounding.h"
+#include "ir/stored_tensors.h"
 #include "lowering/row_program.h"
 #include "ops/collectives.h"
 #include "ops/overwrite.h"
@@ -132,11 +133,12 @@ class Planner {
     for (const Output& output : graph_.outputs()) last_reader_[layouts_[output.value.id].root.id] = {};
   }
 
-  // A collective still reads its operands while later nodes run, so that none of these may take over their storage.
+  // Collectives and transfers still read their operands while later nodes run, so that none of these may take over
+  // their storage.
   void protect_operands_of_collectives() {
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      if (op_class(node.op) != OpClass::collective) continue;
+      if (!runs_beside(node.op)) continue;
       for (const Value value : node.inputs) {
         NodeId& reader = last_reader_[layouts_[value.id].root.id];
         if (reader != id) reader = {};
@@ -154,6 +156,7 @@ class Planner {
       const Node& node = graph_.node(id);
       Buffer& buffer = plan_.buffers[add_buffer(node.outputs[0])];
       buffer.persistent = true;
+      buffer.on_host = node.attributes.get_or(kOnHost, false);
       const Role role = input_role(node);
       buffer.category = role == Role::parameter ? MemoryCategory::parameter
                         : role == Role::state   ? MemoryCategory::optimizer_state
@@ -205,7 +208,7 @@ class Planner {
   // The storage of an operand that the result may take over, as a whole; invalid if there is none.
   Value storage_to_take_over(const Node& node, Value result, NodeId reader) const {
     if (layouts_[result.id].root != result) return {};
-    if (op_class(node.op) == OpClass::collective) return storage_of_donated(node, result, reader);
+    if (runs_beside(node.op) || optimizer_layout(node)) return storage_of_donated(node, result, reader);
     if (!options_.takes_over && !adds_in_place(node.op)) return {};
     for (const Value value : node.inputs) {
       const ValueLayout& operand = layouts_[value.id];
@@ -217,11 +220,13 @@ class Planner {
     return {};
   }
 
-  // A collective writes its results over its operands in any case: there are as many bytes of them as of gradients.
+  // A collective writes its results over its operands in any case: there are as many bytes of them as of gradients. An
+  // optimizer does so where its states were copied from the host.
   Value storage_of_donated(const Node& node, Value result, NodeId reader) const {
     const auto index = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
-    if (rule(node.op).donations == nullptr) return {};
-    const Value root = layouts_[node.inputs[index].id].root;
+    const std::size_t donated = donated_operand(node, index);
+    if (donated == SIZE_MAX) return {};
+    const Value root = layouts_[node.inputs[donated].id].root;
     if (last_reader_[root.id] != reader || !can_write_over(node, index, root, layouts_)) return {};
     const Buffer& buffer = plan_.buffers[buffer_of_[root.id]];
     return buffer.persistent || buffer.bytes != graph_.type(result).bytes() ? Value{} : root;
@@ -247,7 +252,7 @@ class Planner {
         wait_for(writes[made.buffer], i);
         wait_for(reads[made.buffer], i);
       }
-      if (op_class(graph_.node(step.node).op) != OpClass::collective) {
+      if (!runs_beside(graph_.node(step.node).op)) {
         wait_for_exposed(i);
         continue;
       }
@@ -321,10 +326,13 @@ class Planner {
         if (saved) plan_.buffers[id].category = MemoryCategory::activation;
       }
     }
-    for (const NodeId id : graph_.order()) {  // parameters that ranks divide, while a rank has the whole
+    // Parameters that ranks divide, while a rank has the whole; and states of the host, while the device has them.
+    for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      if (node.op != Op::all_gather) continue;
-      for (const Value value : node.outputs) plan_.buffers[buffer_of_[value.id]].category = MemoryCategory::parameter;
+      if (node.op != Op::all_gather && node.op != Op::copy_from_host) continue;
+      const MemoryCategory category =
+          node.op == Op::all_gather ? MemoryCategory::parameter : MemoryCategory::optimizer_state;
+      for (const Value value : node.outputs) plan_.buffers[buffer_of_[value.id]].category = category;
     }
     for (const Output& output : graph_.outputs()) {
       Buffer& buffer = plan_.buffers[buffer_of_[layouts_[output.value.id].root.id]];
@@ -380,7 +388,8 @@ std::vector<Lifetime> lifetimes_of(const ExecutionPlan& plan, std::span<const st
   const auto end = static_cast<std::uint32_t>(plan.steps.size());
   std::vector<Lifetime> lifetimes;
   lifetimes.reserve(plan.buffers.size() + plan.steps.size());
-  for (const Buffer& buffer : plan.buffers) lifetimes.push_back({block_bytes(buffer.bytes), 0, end});
+  for (const Buffer& buffer : plan.buffers)
+    lifetimes.push_back({buffer.on_host ? 0 : block_bytes(buffer.bytes), 0, end});
   for (std::uint32_t step = 0; step < end; ++step) {
     for (const BufferId id : plan.steps[step].allocate) lifetimes[id].first = step;
     for (const BufferId id : plan.steps[step].release) lifetimes[id].last = step;
@@ -391,6 +400,16 @@ std::vector<Lifetime> lifetimes_of(const ExecutionPlan& plan, std::span<const st
   for (const Lifetime& lifetime : lifetimes)
     sum = checked_sum({sum, static_cast<std::int64_t>(lifetime.bytes)}, "the memory of all buffers");
   return lifetimes;
+}
+
+HostMemory host_memory_of(const ExecutionPlan& plan) {
+  HostMemory memory{.offset_bytes = std::vector<std::size_t>(plan.buffers.size())};
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    if (!plan.buffers[i].on_host) continue;
+    memory.offset_bytes[i] = memory.bytes;
+    memory.bytes += block_bytes(plan.buffers[i].bytes);
+  }
+  return memory;
 }
 
 std::vector<std::size_t> live_bytes_by_step(std::span<const Lifetime> lifetimes) {

@@ -23,6 +23,7 @@ struct Buffer {
   Value value;              // the first value stored in it
   bool persistent = false;  // an input: allocated as long as the program exists
   bool output = false;      // an output: freed when the next run begins
+  bool on_host = false;     // an input in the memory of the host, which needs none of the device
 };
 
 struct Operand {
@@ -31,16 +32,17 @@ struct Operand {
   TensorLayout layout;
 };
 
-// One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it. A collective runs
-// beside the launches that follow it: its buffers stay allocated until the first step that reads its results, or that
-// writes over its operands, which waits for it. For an exposed one (ops/collectives.h) the next launch waits.
+// One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it. A collective or
+// transfer runs beside the launches that follow it: its buffers stay allocated until the first step that reads its
+// results, or that writes over its operands, which waits for it. For an exposed one (ops/collectives.h) the next launch
+// waits.
 struct PlanStep {
   NodeId node;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
   std::vector<BufferId> allocate;
   std::vector<BufferId> release;
-  std::vector<std::size_t> waits;  // earlier steps with a collective that must have ended before this launch
+  std::vector<std::size_t> waits;  // earlier steps with one of those that must have ended before this launch
 };
 
 struct ExecutionPlan {
@@ -49,8 +51,15 @@ struct ExecutionPlan {
   std::vector<Operand> values;  // the location of each value, by value id (views included)
   // The first step of the backward phase; nullopt without one.
   std::optional<std::size_t> backward_begin;
-  std::vector<std::size_t> waits_at_end;  // steps with a collective for which no step waits
+  std::vector<std::size_t> waits_at_end;  // steps with a collective or transfer for which no step waits
 };
+
+// Where each buffer on the host begins in one range of the host's memory, by id, and the size of the range.
+struct HostMemory {
+  std::vector<std::size_t> offset_bytes;
+  std::size_t bytes = 0;
+};
+HostMemory host_memory_of(const ExecutionPlan& plan);
 
 struct PlanOptions {
   // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it:

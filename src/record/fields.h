@@ -77,6 +77,7 @@ constexpr std::span<const AllocatorKind> values_of(AllocatorKind) { return kAllA
 constexpr std::span<const AttentionVariant> values_of(AttentionVariant) { return kAllAttentionVariants; }
 constexpr std::span<const Checkpoint> values_of(Checkpoint) { return kAllCheckpoints; }
 constexpr std::span<const BaseWeights> values_of(BaseWeights) { return kAllBaseWeights; }
+constexpr std::span<const Offload> values_of(Offload) { return kAllOffloads; }
 constexpr std::span<const Optimizer> values_of(Optimizer) { return kAllOptimizers; }
 constexpr std::span<const RunStatus> values_of(RunStatus) { return kAllRunStatuses; }
 constexpr std::span<const Experiment> values_of(Experiment) { return kAllExperiments; }

@@ -45,6 +45,7 @@ std::pair<Json, Json> two_values(const Setting& setting, const Json& now) {
       {"mode", {"forward", "step"}},
       {"frozen", {Json::array(), {"lm_head"}}},
       {"base_weights", {"as-is", "nf4"}},
+      {"offload", {"none", "optimizer"}},
       {"no_decay", {Json::array(), {"vectors"}}},
       {"parallel.shard", {"none", "optimizer"}},
       {"command", {"bench", "profile"}},

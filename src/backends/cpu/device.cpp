@@ -32,6 +32,7 @@
 #include "ridgepoint/error.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
+#include "runtime/device/host_transfer.h"
 
 namespace ridgepoint::cpu {
 namespace {
@@ -351,6 +352,8 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
     case Op::matmul_add: return cpu::make_matmul_kernel(spec);
     case Op::embedding: return cpu::make_embedding_kernel(spec);
     case Op::dequantise: return cpu::make_dequantise_kernel(spec);
+    case Op::copy_from_host:
+    case Op::copy_to_host: return make_host_transfer(spec);
     case Op::embedding_backward:
     case Op::embedding_backward_add: return cpu::make_embedding_backward_kernel(spec);
     case Op::top_k:

@@ -22,6 +22,7 @@
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "backends/cuda/products/matmul.h"
 #include "backends/cuda/profiling/observers.h"
+#include "backends/cuda/transfer.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -49,7 +50,7 @@ class EventTimer : public DeviceTimer {
 class EngineCopies : public DeviceCopies {
  public:
   explicit EngineCopies(CudaContext& context)
-      : context_(context), stream_(context.copy_stream()), ends_{StreamPoint(context), StreamPoint(context)} {}
+      : context_(context), stream_(context.copy_stream(CudaContext::CopyStream::checkpoints)), ends_{StreamPoint(context), StreamPoint(context)} {}
   void copy_on_device(void* to, const void* from, std::size_t bytes) override { context_.copy(to, from, bytes); }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
     constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
@@ -130,6 +131,17 @@ class CudaDevice : public Device {
     return {static_cast<void*>(host.data()), [this](void* memory) {
               const CudaContext::Scope within(context_);
               context_.driver().cuMemHostUnregister(memory);
+            }};
+  }
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override {
+    std::shared_ptr<std::byte> memory = Device::allocate_host(bytes);
+    if (memory == nullptr) return nullptr;
+    std::shared_ptr<void> locked = lock_pages({memory.get(), bytes});
+    if (locked == nullptr) return nullptr;
+    std::byte* const address = memory.get();
+    return {address, [memory = std::move(memory), locked = std::move(locked)](std::byte*) mutable {
+              locked.reset();  // before the memory
+              memory.reset();
             }};
   }
   std::unique_ptr<DeviceCopies> make_copies() override { return std::make_unique<EngineCopies>(context_); }
@@ -225,6 +237,7 @@ DeviceFacts CudaDevice::facts() const {
 
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
   const CudaContext::Scope scope(context_);
+  if (op_class(spec.node.op) == OpClass::transfer) return cuda::make_transfer(context_, spec);
   if (cuda::is_library_product(context_.card(), spec.graph, spec.node)) return cuda::make_matmul_kernel(context_, spec);
   if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
     return cuda::make_hand_written_kernel(context_, spec);

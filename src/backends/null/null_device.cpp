@@ -18,6 +18,7 @@ constexpr std::size_t kUnlimitedBytes = std::size_t{1} << 60;
 // The first address is above all of user space, so that a stray access faults at once, and a double holds it exactly,
 // as trace viewers require.
 constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 48;
+constexpr std::uintptr_t kFirstHostAddress = std::uintptr_t{1} << 50;
 
 class NullKernel : public Kernel {
  public:
@@ -79,6 +80,9 @@ class NullDevice : public Device {
     return reinterpret_cast<void*>(address);
   }
   void release_memory(void*, std::size_t bytes) override { held_bytes_ -= bytes; }
+  std::shared_ptr<std::byte> allocate_host(std::size_t) override {
+    return {reinterpret_cast<std::byte*>(kFirstHostAddress), [](std::byte*) {}};
+  }
 
   // As a GPU does: later runs make no requests for memory.
   std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
@@ -107,7 +111,7 @@ class NullDevice : public Device {
     return std::make_unique<NullKernel>(outline(spec));
   }
   KernelOutline outline(const KernelSpec& spec) override {
-    if (op_class(spec.node.op) == OpClass::collective) return {.name = std::string(ridgepoint::name(spec.node.op))};
+    if (runs_beside(spec.node.op)) return {.name = std::string(ridgepoint::name(spec.node.op))};
     std::string key = operation_key(spec.node);
     for (const TensorLayout& layout : spec.inputs) append(key, layout);
     key += '>';

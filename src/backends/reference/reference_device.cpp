@@ -9,6 +9,7 @@
 #include "ridgepoint/error.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
+#include "runtime/device/host_transfer.h"
 
 namespace ridgepoint {
 namespace {
@@ -89,6 +90,7 @@ std::unique_ptr<Kernel> ReferenceDevice::make_kernel(const KernelSpec& spec) {
       return spec.node.op == Op::embedding ? reference::make_embedding(spec) : reference::make_embedding_backward(spec);
     case OpClass::experts: return reference::make_experts(spec);
     case OpClass::recurrence: return reference::make_linear_attention(spec);
+    case OpClass::transfer: return make_host_transfer(spec);
     default:
       throw Error("the reference device was asked for a kernel for " + std::string(ridgepoint::name(spec.node.op)) +
                       ", a " + std::string(ridgepoint::name(op_class(spec.node.op))) +

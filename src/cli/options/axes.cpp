@@ -269,6 +269,9 @@ const std::vector<Setter>& setters() {
       {"frozen", single(frozen_of), false},
       {"lora", single(lora_of), false},
       {"base-weights", names([](D& d, Text v) { d.config.compile.base_weights = base_weights_from_name(v); })},
+      {"offload", names([](D& d, Text v) { d.config.compile.offload = offload_from_name(v); })},
+      {"host-memory",
+       numbers([](D& d, Int v) { d.config.compile.host_memory_limit_bytes = static_cast<std::size_t>(v); })},
       {"parallel", divisions, false, true},
       {"shard", names([](D& d, Text v) {
          d.config.choose_sharding = v == "auto";

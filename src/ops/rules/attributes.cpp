@@ -52,6 +52,7 @@ const std::vector<Row>& rows() {
       {"role", text, {Op::input}},
       {"initial", real, {Op::input}},
       {kFrozen, flag, {Op::input}},
+      {kOnHost, flag, {Op::input}},
       {kNoDecay, flag, {Op::input}},
       {kIndexedRows, integer, {Op::input}},
       {kIgnoredIndex, integer, {Op::input}},
@@ -113,7 +114,8 @@ std::vector<Known> attributes_of(Op op) {
   if (its.autocast == AutocastRule::low) found.push_back({"compute", text});
   if (its.op_class == OpClass::composite) found.push_back({kPlainAttribute, flag});
   if (its.op_class == OpClass::collective)
-    found.insert(found.end(), {{"ranks", integer}, {"bucket", integer}, {kInFlight, integer}, {kExposed, flag}});
+    found.insert(found.end(), {{"ranks", integer}, {"bucket", integer}, {kExposed, flag}});
+  if (runs_beside(op)) found.push_back({kInFlight, integer});
   if (const OptimizerTraits* const optimizer = optimizer_of(op)) {
     for (const Hyperparameter& one : optimizer->hyperparameters) found.push_back({one.name, real});
     found.insert(found.end(), {{kScheduled, flag}, {kGuarded, flag}, {"copy", text}});

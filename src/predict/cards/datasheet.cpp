@@ -144,6 +144,12 @@ const Datasheet* find_datasheet(std::string_view name) {
   return sheet != nullptr && agrees(size, sheet->memory_bytes) ? sheet : nullptr;
 }
 
+double host_link_bytes_per_second(const Datasheet& sheet) {
+  constexpr double kPcie4 = 32e9, kPcie5 = 64e9;
+  constexpr int kHopper = 90;
+  return sheet.compute_capability >= kHopper ? kPcie5 : kPcie4;
+}
+
 std::optional<double> datasheet_flops_per_second(const Datasheet& sheet, std::string_view dtype) {
   if (dtype == "fp32") return sheet.fp32;
   if (dtype == "tf32") return sheet.tf32;

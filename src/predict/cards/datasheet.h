@@ -30,6 +30,9 @@ std::span<const Datasheet> datasheets();
 // What a null device needs to take the GPU's kernels and workspaces (DeviceOptions::card).
 CardDescription describe_card(const Datasheet& sheet);
 
+// Of the connection to the host, in one direction: 16 lanes of PCIe 5 from compute capability 9.0 on, of PCIe 4 before.
+double host_link_bytes_per_second(const Datasheet& sheet);
+
 // Finds a GPU by the driver's name ("NVIDIA H100 80GB HBM3") or by `card`, ignoring case. Null if it is not in the
 // table, as for a MIG slice.
 const Datasheet* find_datasheet(std::string_view name);

@@ -61,8 +61,9 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 }
 
 // Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
-// H100s of a machine with the links of the card, whose sums run beside backward.
+// H100s of a machine with the links of the card, whose sums run beside backward; none with states on the host.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
+  if (has_op_of(graph, OpClass::transfer)) return false;
   if (!has_op_of(graph, OpClass::collective)) {
     return card.card == kMeasuredCard || (card.card == kMeasuredCardOfRanks && level == Compile::full);
   }
@@ -97,16 +98,21 @@ class Forecaster {
         has_products_(std::ranges::any_of(graph_.order(), [&](NodeId id) { return is_product(graph_.node(id)); })) {}
 
   TimePrediction run() {
-    std::vector<std::size_t> collectives(plan_.steps.size());  // their numbers in the timeline
+    std::vector<std::size_t> numbers(plan_.steps.size());  // of collectives and transfers in the timeline
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const PlanStep& step = plan_.steps[i];
       const Node& node = graph_.node(step.node);
       const double before = timeline_.seconds();
-      for (const std::size_t earlier : step.waits) timeline_.wait_for(collectives[earlier]);
+      for (const std::size_t earlier : step.waits) {
+        const bool is_transfer = op_class(graph_.node(plan_.steps[earlier].node).op) == OpClass::transfer;
+        is_transfer ? timeline_.wait_for_transfer(numbers[earlier]) : timeline_.wait_for(numbers[earlier]);
+      }
       forecast_.exposed_ms += (timeline_.seconds() - before) * kMsPerSecond;
       if (op_class(node.op) == OpClass::collective) {
         const Sender sender = sender_of(graph_, node, level_, network_);
-        collectives[i] = timeline_.begin_collective(collective_seconds(network_, graph_, node), sender);
+        numbers[i] = timeline_.begin_collective(collective_seconds(network_, graph_, node), sender);
+      } else if (op_class(node.op) == OpClass::transfer) {
+        numbers[i] = begin_transfer(node);
       } else {
         const std::optional<KernelTime> time = time_of(step);
         if (!time) return no_time("for {}: the rate of {} is not known.", card_.card, name(node.op));
@@ -133,6 +139,14 @@ class Forecaster {
   }
 
  private:
+  std::size_t begin_transfer(const Node& node) {
+    double bytes = 0;
+    for (const Value value : node.outputs) bytes += static_cast<double>(graph_.type(value).bytes());
+    using Direction = LaunchTimeline::Direction;
+    return timeline_.begin_transfer(node.op == Op::copy_to_host ? Direction::to_host : Direction::from_host,
+                                    transfer_seconds(card_, bytes));
+  }
+
   std::optional<KernelTime> time_of(const PlanStep& step) {
     const StepSpec of_step(graph_, step);
     const KernelSpec spec = of_step.spec();
@@ -160,10 +174,11 @@ class Forecaster {
     return kernel_time(graph_, spec.node, rate, card_)->work < seconds;
   }
 
-  // For gathers of sharded parameters, and without an optimizer sums of gradients.
+  // For gathers of sharded parameters, without an optimizer sums of gradients, and for states that go to the host.
   void wait_at_end() {
     const double last = timeline_.seconds();
     timeline_.wait_for_all();
+    timeline_.wait_for_all_transfers();
     if (timeline_.seconds() <= last) return;
     forecast_.exposed_ms += (timeline_.seconds() - last) * kMsPerSecond;
     count(graph_.node(plan_.steps.back().node).phase, last);

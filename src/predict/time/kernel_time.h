@@ -2,6 +2,8 @@
 // (runtime/device/kernel_rate.h).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -27,6 +29,9 @@ bool has_rates(const Datasheet& card);
 // multiprocessors share blocks. Heads that share keys make no fewer products, only fewer bytes.
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRate& rate,
                                       const Datasheet& card);
+
+// The seconds in which a transfer of so many bytes between the host and the card ends, with no other in its direction.
+double transfer_seconds(const Datasheet& card, double bytes);
 
 // When the launches of one rank run: in order, beside collectives, which run one after another.
 
@@ -54,6 +59,13 @@ class LaunchTimeline {
   void wait_for(std::size_t collective);
   void wait_for_all();
 
+  // Begins a transfer, beside launches, as soon as the launches and the transfers in its direction before it have
+  // ended. Returns its number, counted from 0.
+  enum class Direction : std::uint8_t { from_host, to_host };
+  std::size_t begin_transfer(Direction direction, double seconds);
+  void wait_for_transfer(std::size_t transfer) { idle(std::max(transfers_[transfer] - now_, 0.0)); }
+  void wait_for_all_transfers();
+
   double seconds() const { return now_; }  // when the last launch or the last wait has ended
   // While collectives ran. Some may still do so.
   double communication_seconds() const { return communication_; }
@@ -71,7 +83,9 @@ class LaunchTimeline {
     Sender sender = Sender::kernels;
   };
   std::vector<Collective> collectives_;
-  std::size_t ended_ = 0;  // collectives
+  std::size_t ended_ = 0;               // collectives
+  std::array<double, 2> directions_{};  // when the last transfer in each ends
+  std::vector<double> transfers_;       // when each ends
 };
 
 }  // namespace ridgepoint

@@ -67,6 +67,9 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.frozen = options.frozen;
   if (options.lora) record.lora = to_text(*options.lora);
   record.base_weights = options.base_weights;
+  record.offload = options.offload;
+  if (options.host_memory_limit_bytes)
+    record.host_memory_limit_bytes = static_cast<std::int64_t>(*options.host_memory_limit_bytes);
   record.accumulate = options.accumulate;
   if (options.z_loss > 0) record.z_loss = options.z_loss;
   if (options.mode != Mode::step) return;

@@ -1,9 +1,13 @@
 #include "runtime/device/device.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <random>
 
 #include "core/random/random_values.h"
+#include "core/rounding.h"
+#include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/tensor.h"
 #include "runtime/device/host_activity.h"
@@ -22,6 +26,17 @@ std::shared_ptr<Communicator> Device::make_communicator(const std::shared_ptr<Pr
 KernelOutline Device::outline(const KernelSpec& spec) {
   const std::unique_ptr<Kernel> kernel = make_kernel(spec);
   return {.name = std::string(kernel->name()), .workspace_bytes = kernel->workspace_bytes()};
+}
+
+std::shared_ptr<std::byte> Device::allocate_host(std::size_t bytes) {
+  constexpr std::size_t kPageBytes = 4096;
+  constexpr std::int64_t kPart = std::int64_t{1} << 24;
+  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, round_up(bytes, kPageBytes)));
+  if (memory == nullptr) return nullptr;
+  parallel_for(static_cast<std::int64_t>(bytes), kPart, [&](std::int64_t begin, std::int64_t end) {
+    std::memset(memory + begin, 0, static_cast<std::size_t>(end - begin));
+  });
+  return {memory, [](std::byte* address) { std::free(address); }};
 }
 
 void Device::fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,

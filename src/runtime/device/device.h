@@ -53,8 +53,8 @@ class Kernel {
   // After prepare(): why the node runs op by op; empty if it runs as one kernel.
   virtual std::string_view unfused_because() const { return {}; }
   virtual void launch(const LaunchArguments& arguments) = 0;
-  // Of a collective, which may still run when the launches after it begin: those after this call find its results and
-  // may write over its operands. Does nothing where none runs.
+  // Of a collective or transfer, which may still run when the launches after it begin: those after this call find its
+  // results and may write over its operands. Does nothing where none runs.
   virtual void wait() {}
 };
 
@@ -151,6 +151,9 @@ class Device : public DeviceMemory, public KernelChoices {
   // Keeps host memory at its physical address until the result is destroyed, so that copies have the full speed of the
   // connection. Null where that does not help or is refused; copies work all the same.
   virtual std::shared_ptr<void> lock_pages(std::span<std::byte> /*host*/) { return nullptr; }
+  // Memory of the host for tensors that stay there, zeros at first: page-locked where the device has memory of its own,
+  // so that transfers run beside kernels. Null where there is not enough, or where the system locks no more.
+  virtual std::shared_ptr<std::byte> allocate_host(std::size_t bytes);
   // Null where the processor that computes makes the copies, so that nothing is gained.
   virtual std::unique_ptr<DeviceCopies> make_copies() { return nullptr; }
   virtual void fill_zero(void* device_address, std::size_t bytes) = 0;

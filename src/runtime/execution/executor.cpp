@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/first_call_clock.h"
+#include "core/text/units.h"
 #include "core/warning.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
@@ -101,7 +102,7 @@ void Executor::resolve(const Kernels& kernels) {
     step.first_wait = static_cast<std::uint32_t>(waits_.size());
     for (const std::size_t collective : planned.waits) waits_.push_back(kernels[collective].get());
     step.end_wait = static_cast<std::uint32_t>(waits_.size());
-    if (op_class(graph_.node(planned.node).op) == OpClass::collective) collectives_.push_back(step.kernel);
+    if (runs_beside(graph_.node(planned.node).op)) beside_.push_back(step.kernel);
     steps_.push_back(step);
   }
   arguments_.resize(operands_.size());
@@ -110,11 +111,28 @@ void Executor::resolve(const Kernels& kernels) {
   }
 }
 
+void Executor::allocate_on_host() {
+  const HostMemory host = host_memory_of(plan_);
+  if (host.bytes == 0) return;
+  host_bytes_ = host.bytes;
+  host_memory_ = device_.allocate_host(host.bytes);
+  if (host_memory_ == nullptr) {
+    throw Error("the system gives no " + format_bytes(host.bytes) +
+                    " of the host's memory for the states of the optimizer, which stay there, locked for copies to " +
+                    device_.name() + "; free some, or choose an optimizer with fewer states",
+                ErrorKind::unsupported);
+  }
+  for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+    if (plan_.buffers[id].on_host) base_[id] = host_memory_.get() + host.offset_bytes[id];
+  }
+}
+
 void Executor::allocate_persistent(const StopPoint& stop_point) {
   const InStage in_stage(FirstCallStage::memory);
+  allocate_on_host();
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
-    if (!buffer.persistent) continue;
+    if (!buffer.persistent || buffer.on_host) continue;
     if (stop_point) stop_point();
     base_[id] = allocate(buffer.bytes, buffer.category, graph_.producer(buffer.value).id, id);
     device_.fill_zero(base_[id], buffer.bytes);  // also what lies behind the elements of a parameter in a last part
@@ -210,7 +228,7 @@ void Executor::run_once() {
   } catch (...) {
     captured_.reset();  // its memory is released
     try {
-      wait_for_collectives();
+      wait_for_all();
       device_.synchronize();
     } catch (const Error&) {  // the first error says more
     }
@@ -290,12 +308,12 @@ void Executor::run_steps() {
   } else {
     allocate_and_run_steps();
   }
-  wait_for_collectives();
+  wait_for_all();
   if (phase_timer_ != nullptr) phase_timer_->end();
 }
 
-void Executor::wait_for_collectives() {
-  for (Kernel* collective : collectives_) collective->wait();
+void Executor::wait_for_all() {
+  for (Kernel* kernel : beside_) kernel->wait();
 }
 
 void Executor::time_phases() {
@@ -376,7 +394,7 @@ void Executor::launch(const Step& step) {
 
 void Executor::release(BufferId buffer) {
   if (base_[buffer] == nullptr) return;
-  if (!is_bound(buffer)) allocator_.free(base_[buffer]);
+  if (!is_bound(buffer) && !plan_.buffers[buffer].on_host) allocator_.free(base_[buffer]);
   base_[buffer] = nullptr;
 }
 

@@ -140,6 +140,8 @@ class Executor {
   const std::array<PhasePeak, kPhaseCount>& phase_peaks() const { return phase_peaks_; }
   // The bytes allocated when the last run reached its backward phase; 0 without one.
   std::size_t before_backward_bytes() const { return before_backward_bytes_; }
+  // Of the host's memory, beside the allocator's.
+  std::size_t host_bytes() const { return host_bytes_; }
 
  private:
   // Ranges are indices into operands_, buffer_lists_ and waits_.
@@ -164,6 +166,7 @@ class Executor {
   };
 
   void resolve(const Kernels& kernels);
+  void allocate_on_host();
   void allocate_persistent(const StopPoint& stop_point);
   std::byte* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node, std::size_t index);
   void prepare_kernels();
@@ -176,7 +179,7 @@ class Executor {
   void repeat();
   bool repeats_addresses() const;
   void run_steps();
-  void wait_for_collectives();
+  void wait_for_all();
   void allocate_and_run_steps();
   void run_step(Step& step);
   void count_peak(Phase phase);
@@ -192,10 +195,12 @@ class Executor {
   std::vector<Step> steps_;
   std::vector<OperandSlot> operands_;
   std::vector<BufferId> buffer_lists_;  // what each step allocates, then releases
-  std::vector<Kernel*> waits_;          // the collectives that each step waits for
-  std::vector<Kernel*> collectives_;
+  std::vector<Kernel*> waits_;          // the collectives and transfers that each step waits for
+  std::vector<Kernel*> beside_;         // all of them
   std::vector<BufferId> outputs_;
-  std::vector<std::byte*> base_;  // by buffer; null when not live
+  std::vector<std::byte*> base_;            // by buffer; null when not live
+  std::shared_ptr<std::byte> host_memory_;  // of the buffers on the host
+  std::size_t host_bytes_ = 0;
   std::vector<Bound> bound_;      // by buffer; empty until one is bound
   std::vector<void*> arguments_;  // the address of each operand in the last run that allocated
   std::size_t before_backward_bytes_ = 0;

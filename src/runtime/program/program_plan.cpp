@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "core/first_call_clock.h"
 #include "core/text/nearest.h"
+#include "core/text/units.h"
 #include "ir/queries.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
@@ -17,10 +18,9 @@
 namespace ridgepoint {
 namespace {
 
-// A communicator, and no device, runs collectives.
+// A communicator, and no device, runs collectives; transfers copy bytes.
 OperandLayout operand_layout(const Device& device, const Graph& graph, const Node& node, int index) {
-  const bool is_collective = op_class(node.op) == OpClass::collective;
-  return is_collective ? OperandLayout::dense : device.operand_layout(graph, node, index);
+  return runs_beside(node.op) ? OperandLayout::dense : device.operand_layout(graph, node, index);
 }
 
 // The answers of a device about fused nodes, which depend on their bodies alone. Passes ask about the nodes of each
@@ -81,6 +81,15 @@ ExecutionPlan planned(const Graph& graph, Compile level) {
   return make_plan(graph, {.takes_over = level != Compile::off});
 }
 
+void require_host_memory(const ExecutionPlan& plan, const std::optional<std::size_t>& limit_bytes) {
+  const std::size_t bytes = host_memory_of(plan).bytes;
+  if (!limit_bytes || bytes <= *limit_bytes) return;
+  throw Error("the states of the optimizer need " + format_bytes(bytes) + " of the host's memory, and may take " +
+                  format_bytes(*limit_bytes) +
+                  "; raise --host-memory, choose an optimizer with fewer states, or leave --offload out",
+              ErrorKind::unsupported);
+}
+
 // For each integer input, by name, the number of rows of the smallest table that it indexes, directly or through views;
 // INT64_MAX if it indexes none.
 std::map<std::string, std::int64_t> index_bounds(const Graph& graph) {
@@ -116,6 +125,7 @@ ProgramPlan::Implementation::Implementation(Graph source, std::shared_ptr<Device
       graph(compiled(std::move(source), *device, options)),
       inputs(input_slots(graph, bounds)),
       plan(planned(graph, options.compile.level)) {
+  require_host_memory(plan, options.compile.host_memory_limit_bytes);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     input_index.emplace(inputs[i].tensor.name, i);
     const Value value = inputs[i].value;

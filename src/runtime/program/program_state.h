@@ -100,8 +100,18 @@ struct Program::Implementation {
   // An input of which each rank stores a part, as one dimension. All ranks must call this, in the same order.
   HostTensor read_from_all_ranks(Value part) const;
 
+  bool is_on_host(Value value) const;
+  // Copies bytes into the memory of a value, on the host or on the device, and out of it.
+  void copy_in(Value value, void* to, const void* from, std::size_t bytes);
+  void copy_out(Value value, void* to, const void* from, std::size_t bytes) const;
+  HostTensor read_dense(Value value, const TensorType& type, const std::byte* from) const;
+
   // Where this rank stores the part.
-  std::byte* address(const StatePart& part) const;
+  struct PlaceOfPart {
+    Value value;
+    std::byte* address = nullptr;
+  };
+  PlaceOfPart place_of(const StatePart& part) const;
 
   // Null where the value has no memory.
   std::byte* element(Value value, std::int64_t index) const;

@@ -89,7 +89,33 @@ void Program::Implementation::write(Value value, const HostTensor& tensor, std::
     convert(tensor, cast);
     return write(value, cast, first_element);
   }
-  device->copy_to_device(element(value, first_element), tensor.data.data(), tensor.data.size());
+  copy_in(value, element(value, first_element), tensor.data.data(), tensor.data.size());
+}
+
+bool Program::Implementation::is_on_host(Value value) const {
+  const BufferId buffer = plan.values[value.id].buffer;
+  return buffer != kNoBuffer && plan.buffers[buffer].on_host;
+}
+
+void Program::Implementation::copy_in(Value value, void* to, const void* from, std::size_t bytes) {
+  if (!is_on_host(value)) return device->copy_to_device(to, from, bytes);
+  if (device->kind() == "null" || bytes == 0) return;
+  device->synchronize();
+  std::memcpy(to, from, bytes);
+}
+
+void Program::Implementation::copy_out(Value value, void* to, const void* from, std::size_t bytes) const {
+  if (!is_on_host(value) || device->kind() == "null") return device->copy_to_host(to, from, bytes);
+  if (bytes == 0) return;
+  device->synchronize();
+  std::memcpy(to, from, bytes);
+}
+
+HostTensor Program::Implementation::read_dense(Value value, const TensorType& type, const std::byte* from) const {
+  if (!is_on_host(value)) return read_tensor(*device, dense_layout(type), from);
+  HostTensor tensor(type);
+  copy_out(value, tensor.data.data(), from, tensor.data.size());
+  return tensor;
 }
 
 std::vector<Program::Implementation::Overlap> Program::Implementation::overlaps(const InputSlot& slot) const {
@@ -145,7 +171,7 @@ void Program::Implementation::write_random(const Overlap& overlap, const StoredT
                                            const TruncatedNormal& distribution, std::uint64_t seed,
                                            const StopPoint& stop_point) {
   const auto stream = random_stream(tensor.name, seed);
-  if (is_whole(overlap, tensor)) {
+  if (is_whole(overlap, tensor) && !is_on_host(overlap.value)) {
     device->fill_random(element(overlap.value, overlap.first_in_store), graph.type(overlap.value).dtype,
                         tensor.type.elements(), distribution, stream, stop_point);
     return;
@@ -160,7 +186,7 @@ HostTensor Program::Implementation::read_from_all_ranks(Value part) const {
   const Value mine = input(gather, "part", graph.type(part), Role::data);
   gather.add_output({"whole", all_gather(gather, {mine}, source->parallel.data)[0]});
   Program program(std::move(gather), device, {.communicator = communicator});
-  program.write_input("part", read_tensor(*device, dense_layout(graph.type(part)), element(part, 0)));
+  program.write_input("part", read_dense(part, graph.type(part), element(part, 0)));
   program.run();
   program.synchronize();
   return program.read_output("whole");
@@ -260,7 +286,8 @@ std::vector<StatePart> Program::state_parts() const {
                    .type = slot.tensor.type,
                    .stored = self.graph.type(store.value).dtype,
                    .is_parameter = is_parameter,
-                   .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart)};
+                   .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart),
+                   .is_on_host = self.is_on_host(store.value)};
     if (slot.tensor.packed) {
       part.name.insert(0, kPackedPrefix);
       part.type = {DType::udynamic8, {slot.tensor.packed->bytes()}};
@@ -278,12 +305,12 @@ std::vector<StatePart> Program::state_parts() const {
   return parts;
 }
 
-std::byte* Program::Implementation::address(const StatePart& part) const {
+Program::Implementation::PlaceOfPart Program::Implementation::place_of(const StatePart& part) const {
   std::string_view name = part.name;
   if (part.is_packed) name.remove_prefix(kPackedPrefix.size());
   const InputSlot& slot = find_input(name);
   const Store& store = exact_store(slot);
-  return element(store.value, slot.tensor.first_element + part.begin - store.first_element);
+  return {store.value, element(store.value, slot.tensor.first_element + part.begin - store.first_element)};
 }
 
 void Program::read_part(const StatePart& part, std::span<std::byte> into) const {
@@ -291,19 +318,21 @@ void Program::read_part(const StatePart& part, std::span<std::byte> into) const 
   if (part.begin == part.end) return;
   if (into.size() != part.bytes())
     throw Error("the memory for '" + part.name + "' has not the size of its part", ErrorKind::usage);
-  self.device->copy_to_host(into.data(), self.address(part), into.size());
+  const Implementation::PlaceOfPart place = self.place_of(part);
+  self.copy_out(place.value, into.data(), place.address, into.size());
 }
 
 void Program::write_part(const StatePart& part, std::span<const std::byte> from) {
   Implementation& self = *implementation_;
   if (from.size() != part.bytes())
     throw Error("the bytes for '" + part.name + "' have not the size of its part", ErrorKind::usage);
-  self.device->copy_to_device(self.address(part), from.data(), from.size());
+  const Implementation::PlaceOfPart place = self.place_of(part);
+  self.copy_in(place.value, place.address, from.data(), from.size());
 }
 
 void Program::copy_part(const StatePart& part, DeviceCopies& copies, void* device_address) const {
   if (part.begin == part.end) return;
-  copies.copy_on_device(device_address, implementation_->address(part), part.bytes());
+  copies.copy_on_device(device_address, implementation_->place_of(part).address, part.bytes());
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
@@ -323,7 +352,7 @@ HostTensor Program::read_input(std::string_view name) const {
     const auto first = stored.first_element * static_cast<std::int64_t>(size_bytes(dtype));
     std::copy_n(whole.data.begin() + first, tensor.data.size(), tensor.data.begin());
   } else {
-    tensor = read_tensor(*self.device, dense_layout(tensor.type), self.element(slot.value, stored.first_element));
+    tensor = self.read_dense(slot.value, tensor.type, self.element(slot.value, stored.first_element));
   }
   return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
 }

@@ -28,12 +28,12 @@ StateCopy::StateCopy(Program& program, std::size_t rank, std::size_t ranks, std:
     : program_(program), parts_(program.state_parts()), copies_(program.device().make_copies()) {
   choose_places(rank, ranks);
   make_host_memory();
-  if (needed_device_bytes() > 0 && memory_bytes_ <= room_bytes)
-    on_device_ = static_cast<std::byte*>(program.device().allocate_memory(memory_bytes_));
+  if (needed_device_bytes() > 0 && bytes_of_device_ <= room_bytes)
+    on_device_ = static_cast<std::byte*>(program.device().allocate_memory(bytes_of_device_));
 }
 
 StateCopy::~StateCopy() {
-  if (on_device_ != nullptr) program_.device().release_memory(on_device_, memory_bytes_);
+  if (on_device_ != nullptr) program_.device().release_memory(on_device_, bytes_of_device_);
 }
 
 // Parts of divided tensors are copied where they are. Of the others, the first rank copies the parameters, and the rank
@@ -43,6 +43,7 @@ void StateCopy::choose_places(std::size_t rank, std::size_t ranks) {
   for (const StatePart& part : parts_) {
     if (is_of_first_rank(part) && !part.is_divided) loads[0] += part.bytes();
   }
+  std::vector<std::size_t> on_host;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const StatePart& part = parts_[i];
     std::size_t by = rank;
@@ -51,10 +52,21 @@ void StateCopy::choose_places(std::size_t rank, std::size_t ranks) {
       if (!is_of_first_rank(part)) loads[by] += part.bytes();
     }
     if (by != rank || part.begin == part.end) continue;
-    place_of_[part.name] = places_.size();
-    places_.push_back({i, memory_bytes_, part.bytes()});
-    memory_bytes_ += round_up(part.bytes(), kAlignment);
+    if (part.is_on_host) {
+      on_host.push_back(i);
+    } else {
+      add_place(i);
+    }
   }
+  bytes_of_device_ = memory_bytes_;
+  for (const std::size_t part : on_host) add_place(part);
+}
+
+void StateCopy::add_place(std::size_t part) {
+  const std::size_t bytes = parts_[part].bytes();
+  place_of_[parts_[part].name] = places_.size();
+  places_.push_back({part, memory_bytes_, bytes});
+  memory_bytes_ += round_up(bytes, kAlignment);
 }
 
 // Its pages exist before the first take(), which would wait for them.
@@ -77,7 +89,7 @@ void StateCopy::take() {
   program_.synchronize();
   for (const Place& place : places_) {
     const StatePart& part = parts_[place.part];
-    if (on_device_ != nullptr) {
+    if (on_device_ != nullptr && !part.is_on_host) {
       program_.copy_part(part, *copies_, on_device_ + place.offset);
     } else {
       program_.read_part(part, {memory_.get() + place.offset, place.bytes});
@@ -87,7 +99,7 @@ void StateCopy::take() {
 }
 
 void StateCopy::bring() {
-  if (on_device_ != nullptr) copies_->copy_to_host(memory_.get(), on_device_, memory_bytes_);
+  if (on_device_ != nullptr) copies_->copy_to_host(memory_.get(), on_device_, bytes_of_device_);
 }
 
 std::span<const std::byte> StateCopy::bytes(const std::string& name) const {

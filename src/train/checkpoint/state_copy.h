@@ -42,8 +42,8 @@ class StateCopy {
   // What this rank writes.
   std::vector<const StatePart*> written() const;
   // Of device memory: what the copy needs, 0 where the device has no engines; and what it has.
-  std::size_t needed_device_bytes() const { return copies_ != nullptr ? memory_bytes_ : 0; }
-  std::size_t device_bytes() const { return on_device_ != nullptr ? memory_bytes_ : 0; }
+  std::size_t needed_device_bytes() const { return copies_ != nullptr ? bytes_of_device_ : 0; }
+  std::size_t device_bytes() const { return on_device_ != nullptr ? bytes_of_device_ : 0; }
 
   // Between two steps: waits for the first, and the second may begin when this returns.
   void take();
@@ -59,6 +59,7 @@ class StateCopy {
 
   static bool is_of_first_rank(const StatePart& part);
   void choose_places(std::size_t rank, std::size_t ranks);
+  void add_place(std::size_t part);
   void make_host_memory();
 
   Program& program_;
@@ -66,6 +67,7 @@ class StateCopy {
   std::vector<Place> places_;
   std::unordered_map<std::string, std::size_t> place_of_;  // by name
   std::size_t memory_bytes_ = 0;
+  std::size_t bytes_of_device_ = 0;      // the first of them: copies of what lies in the device's memory
   std::unique_ptr<std::byte[]> memory_;  // NOLINT(cppcoreguidelines-avoid-c-arrays)
   std::shared_ptr<void> locked_;         // ends before the memory does
   std::unique_ptr<DeviceCopies> copies_;

@@ -150,11 +150,12 @@ void CudaContext::Scope::leave() noexcept {
   entered_ = outer_;
 }
 
-CUstream CudaContext::copy_stream() {
+CUstream CudaContext::copy_stream(CopyStream which) {
   const std::lock_guard lock(copy_stream_mutex_);
   const Scope scope(*this);
-  if (copy_stream_ == nullptr) check(driver_.cuStreamCreate(&copy_stream_, CU_STREAM_NON_BLOCKING), "create a stream");
-  return copy_stream_;
+  CUstream& stream = copy_streams_[static_cast<std::size_t>(which)];
+  if (stream == nullptr) check(driver_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "create a stream");
+  return stream;
 }
 
 bool CudaContext::is_capturing() const {

@@ -8,6 +8,7 @@
 // restores the context that was current before.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -94,8 +95,10 @@ class CudaContext {
   const CardFacts& card() const { return card_; }
   CUdevice device() const { return device_; }
   CUstream stream() const { return stream_; }
-  // For copies beside the work on the stream; it is made at first use and kept.
-  CUstream copy_stream();
+  // Streams for copies beside the work on the stream: of checkpoints, and of transfers in each direction, which two
+  // engines make at the same time. Each is made at first use and kept.
+  enum class CopyStream : std::uint8_t { checkpoints, from_host, to_host };
+  CUstream copy_stream(CopyStream which);
 
   // Makes the context current for the calling thread, and restores the previous one at the end. Every method of this
   // folder has its own Scope; an outer Scope around many calls makes theirs free. Code of the calling program must not
@@ -216,7 +219,7 @@ class CudaContext {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
-  CUstream copy_stream_ = nullptr;
+  std::array<CUstream, 3> copy_streams_{};
   std::mutex copy_stream_mutex_;
   std::size_t used_at_start_bytes_ = 0;
   GraphEdits graph_edits_;

@@ -1,0 +1,75 @@
+#include "backends/cuda/transfer.h"
+
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/driver/event.h"
+#include "runtime/device/host_transfer.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+class Transfer : public Kernel {
+ public:
+  Transfer(CudaContext& context, const KernelSpec& spec)
+      : context_(context),
+        name_(ridgepoint::name(spec.node.op)),
+        to_host_(spec.node.op == Op::copy_to_host),
+        stream_(context.copy_stream(to_host_ ? CudaContext::CopyStream::to_host : CudaContext::CopyStream::from_host)),
+        begin_(context),
+        end_(context) {
+    for (std::size_t i = 0; i < spec.outputs.size(); ++i)
+      copies_.push_back({copied_operand(spec.node, i), spec.graph.type(spec.node.outputs[i]).bytes()});
+  }
+
+  std::string_view name() const override { return name_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    const CudaContext::Scope scope(context_);
+    begin_.record(context_.stream());
+    begin_.make_wait(stream_);
+    for (std::size_t i = 0; i < copies_.size(); ++i)
+      copy(arguments.outputs[i], arguments.inputs[copies_[i].operand], copies_[i].bytes);
+    end_.record(stream_);
+    is_running_ = true;
+  }
+
+  void wait() override {
+    if (!std::exchange(is_running_, false)) return;
+    const CudaContext::Scope scope(context_);
+    end_.make_wait(context_.stream());
+  }
+
+ private:
+  struct Copy {
+    std::size_t operand, bytes;
+  };
+
+  void copy(void* to, const void* from, std::size_t bytes) const {
+    if (bytes == 0) return;
+    const Driver& driver = context_.driver();
+    if (to_host_) {
+      check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+            "copy states to the host");
+    } else {
+      check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_),
+            "copy states from the host");
+    }
+  }
+
+  CudaContext& context_;
+  std::string_view name_;
+  bool to_host_;
+  CUstream stream_;
+  StreamPoint begin_, end_;
+  std::vector<Copy> copies_;
+  bool is_running_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_transfer(CudaContext& context, const KernelSpec& spec) {
+  return std::make_unique<Transfer>(context, spec);
+}
+
+}  // namespace ridgepoint::cuda

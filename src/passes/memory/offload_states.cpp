@@ -1,0 +1,264 @@
+// Keeps the states of the optimizer, and fp32 master weights that only it reads, in the memory of the host
+// (options.offload). A group of updates has its states copied to the device ahead of it (copy_from_host), while earlier
+// launches run, and its new states copied back behind it (copy_to_host), while later ones do, as ZeRO-Offload does
+// (Ren et al. 2021), but with the update on the device.
+//
+// A group may be updated as soon as its gradients are there, and nothing later reads the parameters that it overwrites:
+// one group behind each product of backward, so that the copies are spread over it, and the rest behind backward. Where
+// gradients are clipped or scaled, that is all of them.
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "ir/stored_tensors.h"
+#include "ops/collectives.h"
+#include "ops/rules/optimizer/optimizer.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+// A group is closed when it has so many bytes on the host: 1 ms of copies in each direction, beside which the start of
+// a copy counts for nothing.
+constexpr std::size_t kGroupBytes = std::size_t{48} << 20;
+// A larger group, of one tensor, waits until backward has ended, whose activations need the memory.
+constexpr std::size_t kMostBytesBesideBackward = std::size_t{1} << 30;
+// The groups whose states are on the way to the device, or there, before their update.
+constexpr std::size_t kAhead = 2;
+// The transfers that may begin before the copy of a group to the host must have ended: those of the next group, and the
+// copies to the device ahead of that.
+constexpr std::int64_t kInFlightOfGroup = 3;
+
+constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
+
+bool is_product(const Node& node) {
+  const KernelClass kind = traits(node.op).kernel_class;
+  return kind == KernelClass::matmul || kind == KernelClass::attention;
+}
+
+class StateOffloader {
+ public:
+  explicit StateOffloader(Graph& graph) : graph_(graph), settings_(graph), readers_(graph), original_(nodes_of(graph)) {
+    find_positions();
+  }
+
+  bool run() {
+    std::vector<Move> moves;
+    for (const NodeId id : original_) {
+      if (std::optional<Move> move = move_of(id)) moves.push_back(std::move(*move));
+    }
+    if (moves.empty()) return false;
+    make_groups(std::move(moves));
+    choose_slots();
+    make_transfers();
+    reorder();
+    return true;
+  }
+
+ private:
+  // An update, with the operands and results that lie on the host.
+  struct Move {
+    NodeId update;
+    std::vector<std::size_t> operands, results;
+    std::size_t bytes = 0;
+    std::size_t ready = 0;  // the position of the last node that must come before it
+  };
+  struct Group {
+    std::vector<Move> moves;
+    std::size_t bytes = 0, ready = 0;
+    std::size_t slot = kEnd;        // the position of the node that it follows
+    std::size_t fetch_slot = kEnd;  // the same of its copy to the device
+    NodeId fetch, store;
+  };
+
+  void find_positions() {
+    position_ = positions(graph_);
+    last_read_.resize(graph_.value_count());
+    ready_.resize(graph_.value_count());
+    for (const NodeId id : original_) {
+      const Node& node = graph_.node(id);
+      const bool counts = launches(node.op) && node.phase != Phase::optimizer;
+      std::size_t ready = counts ? position_[id.id] : 0;
+      for (const Value value : node.inputs) {
+        ready = std::max(ready, ready_[value.id]);
+        if (launches(node.op) && !optimizer_layout(node)) last_read_[view_root(graph_, value).id] = position_[id.id];
+      }
+      for (const Value value : node.outputs) ready_[value.id] = ready;
+      if (counts && is_product(node) && node.phase != Phase::forward && node.phase != Phase::loss)
+        products_.push_back(position_[id.id]);
+    }
+    for (const Update& update : graph_.updates()) updated_by_[update.value] = update.input;
+  }
+
+  std::optional<Move> move_of(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+    if (!layout || updates_several_tensors(node)) return std::nullopt;
+    Move move{.update = id};
+    for (std::size_t result = 0; result <= layout->states.size(); ++result) {
+      // Behind the parameter is its gradient, which is no result.
+      const std::size_t operand = layout->scalars + (result == 0 ? 0 : result + 1);
+      if (!may_lie_on_host(node, operand, result)) continue;
+      move.operands.push_back(operand);
+      move.results.push_back(result);
+      move.bytes += graph_.type(node.inputs[operand]).bytes();
+    }
+    if (move.operands.empty()) return std::nullopt;
+    for (const Value value : node.inputs) move.ready = std::max(move.ready, ready_[value.id]);
+    for (const Value value : node.outputs) {
+      const auto input = updated_by_.find(value);
+      if (input != updated_by_.end()) move.ready = std::max(move.ready, last_read_[input->second.id]);
+    }
+    return move;
+  }
+
+  // Whether the update alone reads the operand, an input, and makes its next value.
+  bool may_lie_on_host(const Node& update, std::size_t operand, std::size_t result) const {
+    const Value value = update.inputs[operand];
+    if (graph_.producer_node(value).op != Op::input || readers_.of(value).size() != 1) return false;
+    const auto input = updated_by_.find(update.outputs[result]);
+    return input != updated_by_.end() && input->second == value && readers_.of(update.outputs[result]).empty() &&
+           !readers_.is_result(value);
+  }
+
+  // In the order in which they may be updated.
+  void make_groups(std::vector<Move> moves) {
+    std::ranges::stable_sort(moves, {}, &Move::ready);
+    for (Move& move : moves) {
+      if (groups_.empty() || groups_.back().bytes + move.bytes > kGroupBytes) groups_.emplace_back();
+      Group& group = groups_.back();
+      group.bytes += move.bytes;
+      group.ready = std::max(group.ready, move.ready);
+      group.moves.push_back(std::move(move));
+    }
+    std::ranges::stable_partition(groups_, [](const Group& group) { return group.bytes <= kMostBytesBesideBackward; });
+  }
+
+  void choose_slots() {
+    std::size_t next = 0;
+    std::size_t first_slot = products_.size();
+    for (std::size_t i = 0; i < products_.size() && next < groups_.size(); ++i) {
+      Group& group = groups_[next];
+      if (group.bytes > kMostBytesBesideBackward) break;
+      if (group.ready > products_[i]) continue;
+      group.slot = products_[i];
+      first_slot = std::min(first_slot, i);
+      ++next;
+    }
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      if (k >= kAhead) {
+        groups_[k].fetch_slot = groups_[k - kAhead].slot;
+      } else if (const std::size_t before = kAhead - k;
+                 first_slot >= before && first_slot - before < products_.size()) {
+        groups_[k].fetch_slot = products_[first_slot - before];
+      } else {
+        groups_[k].fetch_slot = groups_[0].slot;
+      }
+    }
+  }
+
+  void make_transfers() {
+    graph_.set_insertion_at_end();
+    graph_.set_phase(Phase::optimizer);
+    graph_.set_scope("optimizer");
+    std::map<Value, Value> stored;  // by the result of an update
+    for (Group& group : groups_) make_transfers_of(group, stored);
+    const std::vector<Update> updates(graph_.updates().begin(), graph_.updates().end());
+    graph_.clear_updates();
+    for (const Update& update : updates) {
+      const auto found = stored.find(update.value);
+      graph_.add_update(update.input, found == stored.end() ? update.value : found->second);
+    }
+  }
+
+  void make_transfers_of(Group& group, std::map<Value, Value>& stored) {
+    std::vector<Value> on_host, results;
+    for (const Move& move : group.moves) {
+      const Node& update = graph_.node(move.update);
+      for (const std::size_t operand : move.operands) on_host.push_back(update.inputs[operand]);
+      for (const std::size_t result : move.results) results.push_back(update.outputs[result]);
+    }
+    for (const Value value : on_host) graph_.node(graph_.producer(value)).attributes.set(kOnHost, true);
+    const std::vector<Value> fetched = copy_from_host(graph_, on_host);
+    group.fetch = graph_.producer(fetched[0]);
+    std::size_t next = 0;
+    for (const Move& move : group.moves) {
+      for (const std::size_t operand : move.operands) graph_.node(move.update).inputs[operand] = fetched[next++];
+    }
+    const std::vector<Value> kept = copy_to_host(graph_, on_host, results);
+    group.store = graph_.producer(kept[0]);
+    graph_.node(group.store).attributes.set(kInFlight, kInFlightOfGroup);
+    for (std::size_t i = 0; i < results.size(); ++i) stored[results[i]] = kept[i];
+  }
+
+  // Lays the nodes in their new order: the updates and transfers of the groups at their slots, with what they need and
+  // does not stand before, such as the step count, and all other nodes as they were.
+  void reorder() {
+    is_placed_.resize(graph_.node_capacity());
+    std::map<std::size_t, std::vector<NodeId>> at_slot;
+    std::vector<bool> is_moved(graph_.node_capacity());
+    // Where a group is updated, the copies of a later one begin first.
+    for (const Group& group : groups_) at_slot[group.fetch_slot].push_back(group.fetch);
+    for (const Group& group : groups_) {
+      for (const Move& move : group.moves) at_slot[group.slot].push_back(move.update);
+      at_slot[group.slot].push_back(group.store);
+      for (const Move& move : group.moves) is_moved[move.update.id] = true;
+    }
+    interleave_end(at_slot[kEnd]);
+    for (const NodeId id : original_) {
+      if (!is_moved[id.id]) place(id);
+      for (const NodeId moved : at_slot[position_[id.id]]) place(moved);
+    }
+    for (const NodeId moved : at_slot[kEnd]) place(moved);
+    for (std::size_t i = order_.size() - 1; i > 0; --i) graph_.move_before(order_[i - 1], order_[i]);
+  }
+
+  // Of the groups behind backward, each begins the copy of the group that is kAhead behind it.
+  void interleave_end(std::vector<NodeId>& nodes) const {
+    nodes.clear();
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      if (groups_[k].slot != kEnd) continue;
+      if (groups_[k].fetch_slot == kEnd && k < kAhead) nodes.push_back(groups_[k].fetch);
+    }
+    for (std::size_t k = 0; k < groups_.size(); ++k) {
+      if (groups_[k].slot != kEnd) continue;
+      if (k + kAhead < groups_.size()) nodes.push_back(groups_[k + kAhead].fetch);
+      for (const Move& move : groups_[k].moves) nodes.push_back(move.update);
+      nodes.push_back(groups_[k].store);
+    }
+  }
+
+  void place(NodeId id) {
+    if (is_placed_[id.id]) return;
+    is_placed_[id.id] = true;
+    for (const Value value : graph_.node(id).inputs) place(graph_.producer(value));
+    order_.push_back(id);
+  }
+
+  Graph& graph_;
+  const GraphSettings settings_;
+  const Readers readers_;
+  const std::vector<NodeId> original_;
+  std::vector<std::size_t> position_;   // by node
+  std::vector<std::size_t> last_read_;  // by the value whose storage is read: by nodes that are no updates
+  std::vector<std::size_t> ready_;      // by value: the position of the last node before the optimizer that leads to it
+  std::vector<std::size_t> products_;   // positions of those of backward
+  std::map<Value, Value> updated_by_;   // the input, by its new value
+  std::vector<Group> groups_;
+  std::vector<bool> is_placed_;  // by node
+  std::vector<NodeId> order_;
+};
+
+}  // namespace
+
+bool offload_states(Graph& graph, const PassOptions& options) {
+  return options.offload == Offload::optimizer && StateOffloader(graph).run();
+}
+
+}  // namespace ridgepoint

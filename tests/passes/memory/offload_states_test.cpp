@@ -1,0 +1,208 @@
+// States in the memory of the host: what lies there, when it is copied, and that a step computes the same.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/rounding.h"
+#include "ir/stored_tensors.h"
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "plan/plan.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "support/graphs/run_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const TransformerConfig kModel{"custom", 512, 8, 256, 768, 2, 4};
+
+struct Case {
+  std::string name;
+  CompileOptions options;
+  std::string device = "cpu";
+};
+
+CompileOptions with(CompileOptions options, Offload offload) {
+  options.mode = Mode::step;
+  options.keep.results = true;
+  options.offload = offload;
+  return options;
+}
+
+ProgramPlan plan_of(const CompileOptions& options, Offload offload, const std::string& device = "cpu") {
+  return {build_transformer(kModel, 2), open_device(device), {.compile = with(options, offload)}};
+}
+
+std::vector<const Node*> inputs_on_host(const Graph& graph) {
+  std::vector<const Node*> found;
+  for (const NodeId id : graph.inputs()) {
+    if (graph.node(id).attributes.get_or(kOnHost, false)) found.push_back(&graph.node(id));
+  }
+  return found;
+}
+
+class OffloadedStep : public ::testing::TestWithParam<Case> {};
+
+TEST_P(OffloadedStep, computes_the_same_bits) {
+  const Transformer workload(kModel, 2);
+  const ProgramPlan plain_plan = plan_of(GetParam().options, Offload::none, GetParam().device);
+  const ProgramPlan offloaded_plan = plan_of(GetParam().options, Offload::optimizer, GetParam().device);
+  Program plain(plain_plan, nullptr, {}), offloaded(offloaded_plan, nullptr, {});
+  initialise(plain, workload, 3);
+  initialise(offloaded, workload, 3);
+  for (int step = 0; step < 3; ++step) {
+    plain.run();
+    offloaded.run();
+    EXPECT_EQ(testing::relative_error(offloaded.read_output("logits"), plain.read_output("logits")), 0) << step;
+  }
+  std::size_t on_host = 0;
+  for (const StatePart& part : offloaded.state_parts()) {
+    EXPECT_EQ(testing::relative_error(offloaded.read_input(part.name), plain.read_input(part.name)), 0) << part.name;
+    if (part.is_on_host) on_host += block_bytes(part.bytes());
+  }
+  EXPECT_EQ(offloaded.host_memory_bytes(), on_host);
+  EXPECT_EQ(plain.host_memory_bytes(), 0U);
+  EXPECT_LE(offloaded.memory_use().peak_allocated_bytes, plain.memory_use().peak_allocated_bytes);
+}
+
+TEST_P(OffloadedStep, goes_on_from_the_parts_of_its_state) {
+  const Transformer workload(kModel, 2);
+  const ProgramPlan plan = plan_of(GetParam().options, Offload::optimizer, GetParam().device);
+  Program first(plan, nullptr, {}), second(plan, nullptr, {});
+  initialise(first, workload, 3);
+  initialise(second, workload, 3);
+  first.run();
+  for (const StatePart& part : first.state_parts()) {
+    std::vector<std::byte> bytes(part.bytes());
+    first.read_part(part, bytes);
+    second.write_part(part, bytes);
+  }
+  for (const StatePart& part : first.state_parts())
+    EXPECT_EQ(testing::relative_error(second.read_input(part.name), first.read_input(part.name)), 0) << part.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    all, OffloadedStep,
+    ::testing::Values(Case{"fp32", {}}, Case{"eager_bf16", {.precision = Precision::bf16}},
+                      Case{"bf16", {.precision = Precision::bf16, .level = Compile::full}},
+                      Case{"fp16", {.precision = Precision::fp16, .level = Compile::full}},
+                      Case{"clipped", {.precision = Precision::bf16, .level = Compile::full, .clip_norm = 0.5}},
+                      Case{"accumulated", {.precision = Precision::bf16, .level = Compile::full, .accumulate = 3}},
+                      Case{"checkpointed", {.level = Compile::full, .checkpoint = Checkpoint::block}},
+                      Case{"no_masters",
+                           {.precision = Precision::bf16, .level = Compile::full, .master_weights = false}},
+                      Case{"adamw_8bit", {.level = Compile::full, .optimizer = {.kind = Optimizer::adamw_8bit}}},
+                      Case{"lion", {.level = Compile::full, .optimizer = {.kind = Optimizer::lion}}},
+                      Case{"lora", {.precision = Precision::bf16, .level = Compile::full, .lora = LoraOptions{}}}),
+    [](const auto& tested) { return tested.param.name; });
+
+const CompileOptions kLow{.precision = Precision::bf16, .level = Compile::full};
+
+TEST(OffloadStates, keeps_what_only_the_optimizer_reads_on_the_host) {
+  const ProgramPlan plan = plan_of(kLow, Offload::optimizer);
+  for (const NodeId id : plan.graph().inputs(Role::state)) {
+    const Node& state = plan.graph().node(id);
+    const bool is_moment = input_name(state).find("_moment.") != std::string::npos;
+    EXPECT_EQ(state.attributes.get_or(kOnHost, false), is_moment) << input_name(state);
+  }
+  for (const NodeId id : plan.graph().inputs(Role::parameter)) {
+    const Node& parameter = plan.graph().node(id);
+    // A norm computes with its fp32 weights, and rows are looked up in fp32; a product has low copies of its own.
+    const bool is_product = input_name(parameter).find(".attn.") != std::string::npos ||
+                            input_name(parameter).find(".ffn.") != std::string::npos ||
+                            input_name(parameter) == "lm_head.weight";
+    EXPECT_EQ(parameter.attributes.get_or(kOnHost, false), is_product) << input_name(parameter);
+  }
+}
+
+// Of a plan: the launches of a kind, in order.
+std::vector<std::size_t> steps_of(const ProgramPlan& plan, const auto& is_such) {
+  std::vector<std::size_t> steps;
+  for (std::size_t i = 0; i < plan.execution().steps.size(); ++i) {
+    if (is_such(plan.graph().node(plan.execution().steps[i].node))) steps.push_back(i);
+  }
+  return steps;
+}
+std::vector<std::size_t> steps_of(const ProgramPlan& plan, Op op) {
+  return steps_of(plan, [op](const Node& node) { return node.op == op; });
+}
+
+TEST(OffloadStates, copies_a_group_ahead_of_its_update_and_while_backward_runs) {
+  // Groups of one weight each: 16 MiB of moments and masters and more.
+  const TransformerConfig wide{"custom", 512, 8, 2048, 8192, 2, 8};
+  const ProgramPlan plan(build_transformer(wide, 1), open_device("null"), {.compile = with(kLow, Offload::optimizer)});
+  const std::vector<PlanStep>& steps = plan.execution().steps;
+  const auto first_waiting = [&](std::size_t transfer) {
+    const auto waits = [&](const PlanStep& step) {
+      return std::ranges::find(step.waits, transfer) != step.waits.end();
+    };
+    return static_cast<std::size_t>(std::ranges::find_if(steps, waits) - steps.begin());
+  };
+  const std::vector<std::size_t> fetches = steps_of(plan, Op::copy_from_host);
+  const std::vector<std::size_t> stores = steps_of(plan, Op::copy_to_host);
+  const std::vector<std::size_t> products = steps_of(plan, [](const Node& node) {
+    return node.phase == Phase::backward && traits(node.op).kernel_class == KernelClass::matmul;
+  });
+  ASSERT_GT(fetches.size(), 10U);
+  ASSERT_EQ(fetches.size(), stores.size());
+  for (std::size_t i = 0; i < fetches.size(); ++i) {
+    const std::size_t update = first_waiting(fetches[i]);
+    ASSERT_LT(update, stores[i]);
+    EXPECT_EQ(plan.graph().node(steps[update].node).op, Op::adamw);
+    if (i + 2 < fetches.size()) EXPECT_LT(fetches[i + 2], update);
+    // Few are on their way back at the same time.
+    if (i + 3 < stores.size()) EXPECT_LE(first_waiting(stores[i]), stores[i + 3]);
+  }
+  EXPECT_LT(stores[stores.size() / 2], products.back());
+}
+
+TEST(OffloadStates, updates_behind_backward_where_gradients_are_clipped) {
+  CompileOptions options = kLow;
+  options.clip_norm = 1;
+  const ProgramPlan plan = plan_of(options, Offload::optimizer);
+  const auto last = steps_of(plan, [](const Node& node) { return node.phase == Phase::backward; }).back();
+  EXPECT_GT(steps_of(plan, Op::adamw).front(), last);
+  EXPECT_LT(steps_of(plan, Op::copy_from_host).front(), last);
+}
+
+TEST(OffloadStates, leaves_a_step_without_states) {
+  CompileOptions options{.optimizer = {.kind = Optimizer::sgd}};
+  const ProgramPlan plan = plan_of(options, Offload::optimizer);
+  EXPECT_TRUE(inputs_on_host(plan.graph()).empty());
+  EXPECT_TRUE(steps_of(plan, Op::copy_from_host).empty());
+}
+
+TEST(OffloadStates, need_a_step_of_one_rank_and_enough_memory) {
+  const auto plan = [](const CompileOptions& options) {
+    ProgramPlan(build_transformer(kModel, 2), open_device("null"), {.compile = options});
+  };
+  CompileOptions options = with(kLow, Offload::optimizer);
+  options.host_memory_limit_bytes = 1 << 20;
+  EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(HasSubstr("may take 1.00 MiB; raise --host-memory")));
+  options = with(kLow, Offload::optimizer);
+  options.mode = Mode::forward;
+  EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(HasSubstr("mode forward has no states")));
+  options = with(kLow, Offload::optimizer);
+  options.parallel.data = 2;
+  EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(HasSubstr("one rank")));
+}
+
+TEST(Transfers, need_a_tensor_of_the_type_on_the_host) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {4}}, Role::state);
+  const Value y = input(graph, "y", {DType::bf16, {4}}, Role::state);
+  EXPECT_EQ(graph.type(copy_from_host(graph, {x, y})[1]), graph.type(y));
+  EXPECT_THAT([&] { copy_from_host(graph, {}); }, ThrowsMessage<Error>(HasSubstr("an operand")));
+  EXPECT_THAT([&] { copy_to_host(graph, {x}, {y}); }, ThrowsMessage<Error>(HasSubstr("the type of its tensor")));
+  EXPECT_THAT([&] { copy_to_host(graph, {x, y}, {x}); }, ThrowsMessage<Error>(HasSubstr("a tensor on the host")));
+}
+
+}  // namespace
+}  // namespace ridgepoint
