@@ -327,13 +327,13 @@ struct Record {
     std::optional<std::int64_t> liveness_lower_bound;     // the most bytes that are live at once, by the plan
     std::optional<std::int64_t> before_backward;          // allocated at the end of forward and loss
     std::optional<std::int64_t> planned_peak;             // the prediction of peak_allocated
-    std::optional<std::int64_t> host;                     // of the host's memory, which --offload takes
     std::optional<std::int64_t> planned_before_backward;  // the prediction of before_backward; attention only
     // GPUs only: counted by the driver at the end of the run.
     std::optional<std::int64_t> device_used;       // by all processes
     std::optional<std::int64_t> device_at_start;   // part of it: used before the run, with this process's context
     std::optional<std::int64_t> device_libraries;  // part of it: code of kernels, and memory of libraries
     std::optional<std::int64_t> allocated_at_end;  // after the last iteration
+    std::optional<std::int64_t> host;              // of the host's memory, which --offload takes
   } memory_bytes;
 
   struct Build {

@@ -101,12 +101,12 @@ std::vector<OpCase> differentiable_cases() {
 INSTANTIATE_TEST_SUITE_P(all_ops, Vjp, ::testing::ValuesIn(differentiable_cases()),
                          [](const auto& tested) { return tested.param.name; });
 
+// Of transfers, tests/passes/memory/offload_states_test.cpp has the tests.
 TEST(VjpCoverage, every_op_that_runs_on_one_rank_has_a_case) {
   std::set<Op> covered;
   for (const OpCase& op_case : op_cases()) covered.insert(op_case.op);
   for (const Op op : kAllOps) {
-    const bool needs_ranks = op_class(op) == OpClass::collective;
-    EXPECT_NE(covered.contains(op), needs_ranks) << name(op);
+    EXPECT_NE(covered.contains(op), runs_beside(op)) << name(op);
   }
 }
 

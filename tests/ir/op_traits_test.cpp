@@ -72,7 +72,7 @@ TEST(Autocast, does_not_cast_operands_of_ops_without_arithmetic_or_with_their_ow
   std::set<Op> own = with(ops_of(OpClass::state), ops_of(OpClass::view));
   own = with(with(own, ops_of(OpClass::gather)), kMoves);
   own = with(own, without(ops_of(OpClass::experts), kGrouped));
-  own = with(with(own, ops_of(OpClass::collective)), kOfCodes);
+  own = with(with(own, with(ops_of(OpClass::collective), ops_of(OpClass::transfer))), kOfCodes);
   EXPECT_EQ(names(ops_with(AutocastRule::own)), names(with(own, {Op::concat, Op::rope, Op::fused})));
 }
 
@@ -95,6 +95,7 @@ TEST(OpTraits, count_operations_as_the_class_has_them) {
       case OpClass::view:
       case OpClass::placement:
       case OpClass::state:
+      case OpClass::transfer:
       case OpClass::collective: EXPECT_EQ(counted, Arithmetic::none) << name(op); break;
       case OpClass::fused: EXPECT_EQ(counted, Arithmetic::decomposition) << name(op); break;
       case OpClass::experts:

@@ -355,7 +355,7 @@ TEST(reference_device, runs_every_primitive_in_the_op_list) {
     if (kind == OpClass::state || kind == OpClass::view || kind == OpClass::placement) continue;
     if (op == Op::dequantise) continue;  // reads bytes, not numbers: tests/passes/precision/pack_weights_test.cpp
     SCOPED_TRACE(name(op));
-    if (kind == OpClass::composite || kind == OpClass::fused || kind == OpClass::collective) {
+    if (kind == OpClass::composite || kind == OpClass::fused || runs_beside(op)) {
       Node node;
       node.op = op;
       EXPECT_FALSE(device->has_kernel(Graph(), node));

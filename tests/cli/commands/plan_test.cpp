@@ -348,6 +348,25 @@ TEST(PlanCommand, refuses_choices_that_nothing_decides) {
   EXPECT_THAT(refused({"--network", "fast", "--parallel", "data=2"}), HasSubstr("--network: 'fast' has no rate"));
 }
 
+TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
+  const std::vector<std::string> offloaded = {"--model", "tiny", "--offload", "optimizer"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), offloaded.begin(), offloaded.end());
+    return more;
+  };
+  const nlohmann::json on_host = rows_of(with({}))[0], on_device = rows_of({"--model", "tiny"})[0];
+  const auto moments = 2 * 4 * on_device["model"]["parameters"].get<std::int64_t>();
+  EXPECT_GE(on_host["memory_bytes"]["host"].get<std::int64_t>(), moments);
+  EXPECT_LT(on_host["memory_bytes"]["host"].get<std::int64_t>(), moments + moments / 100);
+  EXPECT_TRUE(on_device["memory_bytes"]["host"].is_null());
+  EXPECT_LT(on_host["memory_bytes"]["peak_allocated"], on_device["memory_bytes"]["peak_allocated"]);
+  EXPECT_THAT(plan(with({"--host-memory", "1MiB"})).output,
+              AllOf(HasSubstr("of the host's memory, and may take 1.00 MiB"), HasSubstr("raise --host-memory")));
+  EXPECT_THAT(plan(with({"--mode", "forward"})).error, HasSubstr("--mode forward has none; use step"));
+  EXPECT_THAT(plan(with({"--parallel", "data=2"})).error, HasSubstr("use --shard optimizer, which divides the states"));
+  EXPECT_THAT(plan({"--model", "tiny", "--offload", "optimiser"}).error, HasSubstr("did you mean 'optimizer'?"));
+}
+
 void expect_plan_refused(const std::vector<std::string>& arguments, const std::string& part) {
   const ProgramResult result = plan(arguments);
   EXPECT_EQ(result.exit_code, 2);

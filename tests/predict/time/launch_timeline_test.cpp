@@ -87,5 +87,25 @@ TEST(LaunchTimeline, runs_collectives_alone_while_the_host_is_late) {
   EXPECT_DOUBLE_EQ(timeline.seconds(), host + 1e-9);
 }
 
+TEST(LaunchTimeline, runs_transfers_of_each_direction_one_after_another) {
+  using Direction = LaunchTimeline::Direction;
+  LaunchTimeline timeline(kCaptured);
+  const std::size_t first = timeline.begin_transfer(Direction::from_host, 3);
+  const std::size_t second = timeline.begin_transfer(Direction::from_host, 3);
+  const std::size_t back = timeline.begin_transfer(Direction::to_host, 4);
+  timeline.launch({.work = 1});
+  EXPECT_DOUBLE_EQ(timeline.seconds(), 1);  // none holds a launch up
+  timeline.wait_for_transfer(first);
+  EXPECT_DOUBLE_EQ(timeline.seconds(), 3);
+  timeline.wait_for_transfer(back);
+  EXPECT_DOUBLE_EQ(timeline.seconds(), 4);
+  timeline.wait_for_transfer(second);
+  EXPECT_DOUBLE_EQ(timeline.seconds(), 6);
+  timeline.launch({.work = 1});
+  timeline.begin_transfer(Direction::to_host, 2);  // begins behind the launch
+  timeline.wait_for_all_transfers();
+  EXPECT_DOUBLE_EQ(timeline.seconds(), 9);
+}
+
 }  // namespace
 }  // namespace ridgepoint

@@ -61,12 +61,14 @@ inline std::vector<Training> trainings() {
       {"fp32", compiled_as(Precision::fp32)},        {"fp32_eager", compiled_as(Precision::fp32, Compile::off)},
       {"bf16", compiled_as(Precision::bf16)},        {"fp16", compiled_as(Precision::fp16)},
       {"adamw_8bit", compiled_as(Precision::bf16)},  {"lora", compiled_as(Precision::bf16)},
-      {"accumulated", compiled_as(Precision::fp32)}, {"sgd", compiled_as(Precision::fp32)}};
+      {"accumulated", compiled_as(Precision::fp32)}, {"sgd", compiled_as(Precision::fp32)},
+      {"offloaded", compiled_as(Precision::bf16)}};
   all[3].options.loss_scaling.growth_interval = 2;  // so that the scale changes
   all[4].options.optimizer.kind = Optimizer::adamw_8bit;
   all[5].options.lora = LoraOptions{};
   all[6].options.accumulate = 2;
   all[7].options.optimizer.kind = Optimizer::sgd;
+  all[8].options.offload = Offload::optimizer;
   return all;
 }
 
@@ -115,6 +117,7 @@ class TrainedProgram {
   static CompileOptions options(const Training& training, std::int64_t rank, std::int64_t ranks, Sharding shard) {
     CompileOptions options = training.options;
     options.parallel = {.data = ranks, .rank = rank, .shard = shard};
+    if (ranks > 1) options.offload = Offload::none;
     return options;
   }
 

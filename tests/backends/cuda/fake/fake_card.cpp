@@ -312,7 +312,9 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
     return CUDA_SUCCESS;
   });
 }
-CUresult cuMemHostRegister_v2(void*, std::size_t, unsigned) { return state(); }
+CUresult cuMemHostRegister_v2(void*, std::size_t, unsigned) {
+  return from_environment("FAKE_CARD_LOCKS_NO_PAGES", 0) != 0 ? CUDA_ERROR_OUT_OF_MEMORY : state();
+}
 CUresult cuMemHostUnregister(void*) { return state(); }
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* memory, unsigned) {
   *address = reinterpret_cast<CUdeviceptr>(memory);

@@ -93,6 +93,28 @@ TEST_F(FakeCard, takes_what_is_planned_for_a_loss_in_chunks) {
   }
 }
 
+TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_states_are_on_the_host) {
+  const auto bench_offloaded = [](const std::string& level) {
+    return record_from_json(
+        run_program({"bench",    "--device",  "cuda",    "--model",   "tiny",      "--context", "16",
+                     "--warmup", "3",         "--steps", "2",         "--dtype",   "bf16",      "--mode",
+                     "step",     "--compile", level,     "--offload", "optimizer", "--format",  "jsonl"})
+            .output);
+  };
+  for (const std::string level : {"off", "full"}) {
+    const Record record = bench_offloaded(level);
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_EQ(record.captured, level == "full") << record.capture_problem.value_or("");
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+    // Two moments; and with low copies of weights, masters of those but the embedding's and the norms'.
+    EXPECT_GE(record.memory_bytes.host, (level == "full" ? 10 : 8) * record.model.parameters);
+  }
+  set("FAKE_CARD_LOCKS_NO_PAGES", "1");
+  const Record refused = bench_offloaded("full");
+  EXPECT_EQ(refused.status, RunStatus::unsupported);
+  EXPECT_THAT(refused.error.message, AllOf(HasSubstr("the system gives no "), HasSubstr("locked for copies")));
+}
+
 TEST_F(FakeCard, is_the_default_device_and_stands_first_among_devices) {
   const ProgramResult result = run_program(
       {"bench", "--model", "tiny", "--context", "16", "--mode", "forward", "--steps", "1", "--format", "jsonl"});
