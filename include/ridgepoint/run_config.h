@@ -68,6 +68,7 @@ struct RunConfig {
   bool chooses_checkpoints() const {
     return compile.checkpoint == Checkpoint::automatic && compile.block_tensors.empty();
   }
+  bool chooses_offload() const { return compile.offload == Offload::automatic; }
   bool chooses_parallel() const { return compile.parallel.is_parallel() && (choose_sharding || choose_bucket); }
 };
 

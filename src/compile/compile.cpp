@@ -60,6 +60,7 @@ void check_training(const CompileOptions& options) {
           "weights in nf4 or int8 cannot be trained: freeze some, or add adapters");
   require(!is_packed || options.parallel.shard != Sharding::parameters,
           "weights in nf4 or int8 are not divided among ranks: shard the optimizer or the gradients");
+  require(options.offload != Offload::automatic, "what is offloaded is decided before a graph is compiled");
   const bool offloads = options.offload != Offload::none;
   require(!offloads || options.mode == Mode::step,
           "mode " + std::string(name(options.mode)) + " has no states of an optimizer to offload");

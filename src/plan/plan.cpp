@@ -173,8 +173,23 @@ class Planner {
       PlanStep step;
       step.node = id;
       for (const Value value : node.inputs) step.inputs.push_back(operand(value));
+      check_memories(node, step);
       for (const Value value : node.outputs) place_output(node, value, step);
       plan_.steps.push_back(std::move(step));
+    }
+  }
+
+  // Kernels reach the memory of the device alone; a copy to the host ends in the tensors that it names first.
+  void check_memories(const Node& node, const PlanStep& step) const {
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const BufferId buffer = step.inputs[i].buffer;
+      const bool is_on_host = buffer != kNoBuffer && plan_.buffers[buffer].on_host;
+      const bool should_be = node.op == Op::copy_from_host || (node.op == Op::copy_to_host && i < node.outputs.size());
+      if (is_on_host == should_be) continue;
+      throw Error("operand " + std::to_string(i) + " of '" + std::string(name(node.op)) +
+                      "' lies in the memory of the " +
+                      (is_on_host ? "host; copy it from there first" : "device; it must be an input on the host"),
+                  ErrorKind::usage);
     }
   }
 

@@ -50,7 +50,9 @@ class EventTimer : public DeviceTimer {
 class EngineCopies : public DeviceCopies {
  public:
   explicit EngineCopies(CudaContext& context)
-      : context_(context), stream_(context.copy_stream(CudaContext::CopyStream::checkpoints)), ends_{StreamPoint(context), StreamPoint(context)} {}
+      : context_(context),
+        stream_(context.copy_stream(CudaContext::CopyStream::checkpoints)),
+        ends_{StreamPoint(context), StreamPoint(context)} {}
   void copy_on_device(void* to, const void* from, std::size_t bytes) override { context_.copy(to, from, bytes); }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
     constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
@@ -129,7 +131,8 @@ class CudaDevice : public Device {
     const CudaContext::Scope scope(context_);
     if (context_.driver().cuMemHostRegister_v2(host.data(), host.size(), 0) != cuda::CUDA_SUCCESS) return nullptr;
     return {static_cast<void*>(host.data()), [this](void* memory) {
-              const CudaContext::Scope within(context_);
+              if (context_.has_failed()) return;  // it would wait for work that may never end
+              const CudaContext::Scope within(context_, std::nothrow);
               context_.driver().cuMemHostUnregister(memory);
             }};
   }

@@ -17,10 +17,8 @@ class Transfer : public Kernel {
         to_host_(spec.node.op == Op::copy_to_host),
         stream_(context.copy_stream(to_host_ ? CudaContext::CopyStream::to_host : CudaContext::CopyStream::from_host)),
         begin_(context),
-        end_(context) {
-    for (std::size_t i = 0; i < spec.outputs.size(); ++i)
-      copies_.push_back({copied_operand(spec.node, i), spec.graph.type(spec.node.outputs[i]).bytes()});
-  }
+        end_(context),
+        copies_(copies_of(spec)) {}
 
   std::string_view name() const override { return name_; }
 
@@ -41,10 +39,6 @@ class Transfer : public Kernel {
   }
 
  private:
-  struct Copy {
-    std::size_t operand, bytes;
-  };
-
   void copy(void* to, const void* from, std::size_t bytes) const {
     if (bytes == 0) return;
     const Driver& driver = context_.driver();
@@ -62,7 +56,7 @@ class Transfer : public Kernel {
   bool to_host_;
   CUstream stream_;
   StreamPoint begin_, end_;
-  std::vector<Copy> copies_;
+  std::vector<TransferCopy> copies_;
   bool is_running_ = false;
 };
 

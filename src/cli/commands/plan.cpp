@@ -41,6 +41,7 @@ constexpr FitSize kFitSizes[] = {
 
 // What was asked for stands first: a narrow terminal shows the others below.
 constexpr std::string_view kLimitColumns = "fits,room,peak_reserved,capacity,";
+constexpr std::string_view kHostColumns = "host_memory,";
 constexpr std::string_view kTimeColumns = "predicted_ms,predicted_range,";  // with cards
 constexpr std::string_view kColumns = "peak_allocated,before_backward,peak_phase";
 constexpr std::string_view kRankTimeColumns = ",predicted_communication,predicted_exposed";  // with cards
@@ -143,6 +144,8 @@ class Plan : public Command {
       if (fit != nullptr) require_setting(draft.workload, fit->name);
     }
     const bool has_auto = std::ranges::any_of(drafts, is_auto);
+    const bool offloads = std::ranges::any_of(
+        drafts, [](const RunDraft& draft) { return draft.config.compile.offload != Offload::none; });
     const bool has_ranks =
         std::ranges::any_of(drafts, [](const RunDraft& draft) { return draft.config.compile.parallel.is_parallel(); });
     require(!fails_unless_fits_ || is_limited(),
@@ -151,9 +154,12 @@ class Plan : public Command {
     require(is_limited() ||
                 std::ranges::none_of(drafts, [](const RunDraft& draft) { return draft.config.choose_sharding; }),
             "--shard auto needs a memory to fit in; give --card or --memory-limit");
+    require(is_limited() ||
+                std::ranges::none_of(drafts, [](const RunDraft& draft) { return draft.config.chooses_offload(); }),
+            "--offload auto needs a memory to fit in; give --card or --memory-limit");
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
-      output_options_.columns = fmt::format("{}{}{}{}{}{}", is_limited() ? kLimitColumns : "peak_reserved,",
-                                            cards_.empty() ? "" : kTimeColumns, kColumns,
+      output_options_.columns = fmt::format("{}{}{}{}{}{}{}", is_limited() ? kLimitColumns : "peak_reserved,",
+                                            offloads ? kHostColumns : "", cards_.empty() ? "" : kTimeColumns, kColumns,
                                             has_ranks && !cards_.empty() ? kRankTimeColumns : "",
                                             has_ranks ? kRankColumns : "", has_auto ? kAutoColumns : "");
     RecordWriter writer(output_options_);

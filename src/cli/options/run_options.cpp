@@ -115,11 +115,14 @@ void settle_training(RunDraft& draft) {
           fmt::format("--base-weights {} and --shard parameters exclude each other; use --shard optimizer or gradients",
                       name(compile.base_weights)));
   const bool offloads = compile.offload != Offload::none;
-  require(!offloads || compile.mode == Mode::step,
+  require(compile.offload != Offload::optimizer || compile.mode == Mode::step,
           fmt::format("--offload {} is for the states of the optimizer, and --mode {} has none; use step",
                       name(compile.offload), name(compile.mode)));
-  require(!offloads || !compile.parallel.is_parallel(),
-          "--offload and --parallel exclude each other; use --shard optimizer, which divides the states among the ranks");
+  require(offloads || !compile.host_memory_limit_bytes,
+          "--host-memory limits what --offload keeps on the host; add --offload optimizer");
+  require(
+      !offloads || !compile.parallel.is_parallel(),
+      "--offload and --parallel exclude each other; use --shard optimizer, which divides the states among the ranks");
   require(compile.accumulate == 1 || runs_backward(compile.mode),
           fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
   require(

@@ -5,7 +5,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kOffloadNames = enum_names<Offload>("none", "optimizer");
+constexpr auto kOffloadNames = enum_names<Offload>("none", "optimizer", "auto");
 
 }  // namespace
 

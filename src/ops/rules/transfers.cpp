@@ -29,10 +29,18 @@ std::vector<std::pair<int, int>> each_result_over_its_tensor(const Node& node) {
   return pairs;
 }
 
+// Read in one memory and written in the other.
+std::int64_t moved_bytes(const Graph& graph, const Node& node) {
+  std::int64_t bytes = 0;
+  for (const Value value : node.outputs) bytes += 2 * static_cast<std::int64_t>(graph.type(value).bytes());
+  return bytes;
+}
+
 }  // namespace
 
-extern const OpRule rule_copy_from_host{.infer = infer_copy_from_host};
-extern const OpRule rule_copy_to_host{.infer = infer_copy_to_host, .donations = each_result_over_its_tensor};
+extern const OpRule rule_copy_from_host{.infer = infer_copy_from_host, .bytes = moved_bytes};
+extern const OpRule rule_copy_to_host{
+    .infer = infer_copy_to_host, .bytes = moved_bytes, .donations = each_result_over_its_tensor};
 
 std::vector<Value> copy_from_host(Graph& graph, std::vector<Value> on_host, const Source& source) {
   return graph.node(make_node(graph, Op::copy_from_host, std::move(on_host), {}, source)).outputs;

@@ -7,14 +7,13 @@
 // one group behind each product of backward, so that the copies are spread over it, and the rest behind backward. Where
 // gradients are clipped or scaled, that is all of them.
 #include <algorithm>
-#include <deque>
-#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ir/scope.h"
 #include "ir/stored_tensors.h"
 #include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
@@ -27,15 +26,14 @@ namespace {
 // A group is closed when it has so many bytes on the host: 1 ms of copies in each direction, beside which the start of
 // a copy counts for nothing.
 constexpr std::size_t kGroupBytes = std::size_t{48} << 20;
-// A larger group, of one tensor, waits until backward has ended, whose activations need the memory.
+// A larger group of a tensor outside of blocks, such as the table of embeddings, waits until backward has ended, whose
+// activations need the memory.
 constexpr std::size_t kMostBytesBesideBackward = std::size_t{1} << 30;
-// The groups whose states are on the way to the device, or there, before their update.
-constexpr std::size_t kAhead = 2;
-// The transfers that may begin before the copy of a group to the host must have ended: those of the next group, and the
-// copies to the device ahead of that.
-constexpr std::int64_t kInFlightOfGroup = 3;
-
-constexpr std::size_t kEnd = std::numeric_limits<std::size_t>::max();
+// How many groups ahead of its update a group's copy begins, and the transfers that may begin before its copy back must
+// have ended. Groups differ in size by a factor of ten, so several must be on their way for both directions to be busy:
+// with 1 and 2 the predicted step of an 8B model takes a fifth longer, and needs as much memory.
+constexpr std::size_t kAhead = 3;
+constexpr std::int64_t kInFlightOfGroup = 4;
 
 bool is_product(const Node& node) {
   const KernelClass kind = traits(node.op).kernel_class;
@@ -72,8 +70,8 @@ class StateOffloader {
   struct Group {
     std::vector<Move> moves;
     std::size_t bytes = 0, ready = 0;
-    std::size_t slot = kEnd;        // the position of the node that it follows
-    std::size_t fetch_slot = kEnd;  // the same of its copy to the device
+    bool is_delayed = false;
+    std::optional<std::size_t> slot = {};  // the position of the product that it follows; empty: behind backward
     NodeId fetch, store;
   };
 
@@ -137,29 +135,20 @@ class StateOffloader {
       group.ready = std::max(group.ready, move.ready);
       group.moves.push_back(std::move(move));
     }
-    std::ranges::stable_partition(groups_, [](const Group& group) { return group.bytes <= kMostBytesBesideBackward; });
+    for (Group& group : groups_) {
+      const Node& update = graph_.node(group.moves[0].update);
+      group.is_delayed = group.bytes > kMostBytesBesideBackward && block_of(graph_.scope_name(update)).empty();
+    }
+    // Behind backward the largest come last, when the fewest gradients are left.
+    const auto delayed = std::ranges::stable_partition(groups_, [](const Group& group) { return !group.is_delayed; });
+    std::ranges::stable_sort(delayed, {}, &Group::bytes);
   }
 
   void choose_slots() {
-    std::size_t next = 0;
-    std::size_t first_slot = products_.size();
-    for (std::size_t i = 0; i < products_.size() && next < groups_.size(); ++i) {
-      Group& group = groups_[next];
-      if (group.bytes > kMostBytesBesideBackward) break;
-      if (group.ready > products_[i]) continue;
-      group.slot = products_[i];
-      first_slot = std::min(first_slot, i);
-      ++next;
-    }
-    for (std::size_t k = 0; k < groups_.size(); ++k) {
-      if (k >= kAhead) {
-        groups_[k].fetch_slot = groups_[k - kAhead].slot;
-      } else if (const std::size_t before = kAhead - k;
-                 first_slot >= before && first_slot - before < products_.size()) {
-        groups_[k].fetch_slot = products_[first_slot - before];
-      } else {
-        groups_[k].fetch_slot = groups_[0].slot;
-      }
+    auto group = groups_.begin();
+    for (const std::size_t product : products_) {
+      if (group == groups_.end() || group->is_delayed) return;
+      if (group->ready <= product) (group++)->slot = product;
     }
   }
 
@@ -202,36 +191,38 @@ class StateOffloader {
   void reorder() {
     is_placed_.resize(graph_.node_capacity());
     std::map<std::size_t, std::vector<NodeId>> at_slot;
+    std::vector<NodeId> at_end;
     std::vector<bool> is_moved(graph_.node_capacity());
-    // Where a group is updated, the copies of a later one begin first.
-    for (const Group& group : groups_) at_slot[group.fetch_slot].push_back(group.fetch);
-    for (const Group& group : groups_) {
-      for (const Move& move : group.moves) at_slot[group.slot].push_back(move.update);
-      at_slot[group.slot].push_back(group.store);
-      for (const Move& move : group.moves) is_moved[move.update.id] = true;
+    const auto place_of = [&](const std::optional<std::size_t>& slot) -> std::vector<NodeId>& {
+      return slot ? at_slot[*slot] : at_end;
+    };
+    for (std::size_t i = 0; i < std::min(kAhead, groups_.size()) && (i == 0 || !groups_[i].is_delayed); ++i)
+      place_of(slot_before(groups_[0])).push_back(groups_[i].fetch);
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      std::vector<NodeId>& nodes = place_of(groups_[i].slot);
+      // The states of later groups are on their way during this update; delayed ones need too much memory for that.
+      if (i > 0 && groups_[i].is_delayed) nodes.push_back(groups_[i].fetch);
+      if (i + kAhead < groups_.size() && !groups_[i + kAhead].is_delayed) nodes.push_back(groups_[i + kAhead].fetch);
+      for (const Move& move : groups_[i].moves) {
+        nodes.push_back(move.update);
+        is_moved[move.update.id] = true;
+      }
+      nodes.push_back(groups_[i].store);
     }
-    interleave_end(at_slot[kEnd]);
     for (const NodeId id : original_) {
       if (!is_moved[id.id]) place(id);
-      for (const NodeId moved : at_slot[position_[id.id]]) place(moved);
+      if (const auto moved = at_slot.find(position_[id.id]); moved != at_slot.end()) {
+        for (const NodeId node : moved->second) place(node);
+      }
     }
-    for (const NodeId moved : at_slot[kEnd]) place(moved);
+    for (const NodeId node : at_end) place(node);
     for (std::size_t i = order_.size() - 1; i > 0; --i) graph_.move_before(order_[i - 1], order_[i]);
   }
 
-  // Of the groups behind backward, each begins the copy of the group that is kAhead behind it.
-  void interleave_end(std::vector<NodeId>& nodes) const {
-    nodes.clear();
-    for (std::size_t k = 0; k < groups_.size(); ++k) {
-      if (groups_[k].slot != kEnd) continue;
-      if (groups_[k].fetch_slot == kEnd && k < kAhead) nodes.push_back(groups_[k].fetch);
-    }
-    for (std::size_t k = 0; k < groups_.size(); ++k) {
-      if (groups_[k].slot != kEnd) continue;
-      if (k + kAhead < groups_.size()) nodes.push_back(groups_[k + kAhead].fetch);
-      for (const Move& move : groups_[k].moves) nodes.push_back(move.update);
-      nodes.push_back(groups_[k].store);
-    }
+  // The product before that which the group follows.
+  std::optional<std::size_t> slot_before(const Group& group) const {
+    const auto own = group.slot ? std::ranges::find(products_, *group.slot) : products_.end();
+    return own == products_.begin() ? group.slot : std::optional(own[-1]);
   }
 
   void place(NodeId id) {

@@ -133,7 +133,10 @@ class Forecaster {
       forecast_.warning = fmt::format(
           "No run like this has been measured on {}{}, so its time may be far from the prediction: a lower power limit "
           "or slower links make it longer.",
-          card_.card, has_op_of(graph_, OpClass::collective) ? " with these ranks" : "");
+          card_.card,
+          has_op_of(graph_, OpClass::collective) ? " with these ranks"
+          : has_op_of(graph_, OpClass::transfer) ? " with states on the host"
+                                                 : "");
     }
     return {forecast_, {}};
   }

@@ -55,13 +55,30 @@ class Fitter {
                          {.compile = run.compile, .allocator = run.allocator, .stop_point = stop_point_});
     };
     problem.time_of = [&](const ProgramPlan& plan) { return time_of(plan); };
-    const ScheduleChoice choice = schedule_chooser(std::move(problem))(memory_bytes());
+    ScheduleChoice choice = choose_of(problem);
     config = with(choice.schedule);
     config.schedule = std::make_shared<const ScheduleSection>(describe(choice));
     if (!choice.fits) throw Error(*config.schedule->problem, ErrorKind::out_of_memory);
   }
 
  private:
+  // The fastest that fits, with and without the states of the optimizer on the host where that is to be chosen.
+  ScheduleChoice choose_of(const ScheduleProblem& problem) {
+    const bool may_offload = config_.compile.mode == Mode::step;
+    offload_ = config_.chooses_offload() ? Offload::none : config_.compile.offload;
+    ScheduleChoice choice = schedule_chooser(problem)(memory_bytes());
+    if (!config_.chooses_offload() || !may_offload) return choice;
+    offload_ = Offload::optimizer;
+    ScheduleChoice offloaded = schedule_chooser(problem)(memory_bytes());
+    const bool is_better = offloaded.fits && (!choice.fits || offloaded.ms < choice.ms);
+    if (!is_better && (choice.fits || choice.peak_bytes <= offloaded.peak_bytes)) {
+      offload_ = Offload::none;
+      return choice;
+    }
+    if (choice.fits) offloaded.bound_ms = std::min(offloaded.bound_ms, choice.bound_ms);
+    return offloaded;
+  }
+
   std::int64_t batch() const { return config_.workload->describe().batch; }
 
   std::vector<std::int64_t> micro_batches() const {
@@ -99,6 +116,7 @@ class Fitter {
     run.compile.loss_chunk_rows = schedule.loss_chunk_rows;
     run.compile.checkpoint = schedule.tensors.empty() ? Checkpoint::none : Checkpoint::automatic;
     run.compile.block_tensors = schedule.tensors;
+    run.compile.offload = offload_;
     run.compile.stop_point = {};
     return run;
   }
@@ -154,7 +172,7 @@ class Fitter {
   std::string problem_of(const ScheduleChoice& choice) const {
     std::size_t always = 0;  // parameters, and states of the optimizer
     for (const Buffer& buffer : choice.plan.execution().buffers) {
-      if (buffer.persistent) always += buffer.bytes;
+      if (buffer.persistent && !buffer.on_host) always += buffer.bytes;
     }
     return fmt::format(
         "no schedule fits into {}: the least that was found reserves {}, with {} micro-batch{} and {} tokens of the "
@@ -173,6 +191,7 @@ class Fitter {
   StopPoint stop_point_;
   std::map<std::int64_t, std::shared_ptr<const Workload>> workloads_;  // by the number of micro-batches
   std::unordered_map<std::string, double> floors_;
+  Offload offload_ = Offload::none;
   bool is_predicted_ = true;
 };
 

@@ -121,6 +121,7 @@ Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std
       watch_(std::move(watch)),
       record_(record),
       parallel_(config.compile.parallel),
+      offload_(config.compile.offload),
       iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
   enter(Stage::planning);
   const InStage in_stage(FirstCallStage::context);
@@ -148,11 +149,13 @@ Graph Session::build_graph(const StopPoint& stop_point) {
 }
 
 ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
-  const bool is_limited = config_.chooses_parallel() || config_.chooses_checkpoints();
+  const bool is_limited = config_.chooses_parallel() || config_.chooses_checkpoints() || config_.chooses_offload();
   const MemoryLimit known = is_limited ? known_limit(limit) : limit;
   if (config_.chooses_parallel()) choose_parallel(mode, known);
   std::optional<ProgramPlan> made;
-  succeed_on_all_ranks(config_.group.get(), "whether plans are made", [&] { made = plan_within(mode, known); });
+  succeed_on_all_ranks(config_.group.get(), "whether plans are made", [&] {
+    made = config_.chooses_offload() ? choose_offload(mode, known) : plan_within(mode, known);
+  });
   ProgramPlan plan = std::move(*made);
   if (mode == Mode::forward_backward || mode == Mode::step) {
     const Cost recomputed = recomputation(plan.graph());
@@ -192,6 +195,17 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
   if (record_.training_step) describe_choice(choice, limit.capacity_bytes, record_.training_step->parallel);
 }
 
+// Nothing where the run fits so, and where nothing can be offloaded.
+ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
+  record_.offload = offload_ = Offload::none;
+  ProgramPlan plan = plan_within(mode, limit);
+  if (mode != Mode::step) return plan;
+  const ForecastOptions options{.stop_point = stop_point(Stage::planning)};
+  if (forecast_within(forecaster_of(plan, options), forecast_memory(plan, options), limit.bytes())) return plan;
+  record_.offload = offload_ = Offload::optimizer;
+  return plan_within(mode, limit);
+}
+
 ProgramPlan Session::plan_within(Mode mode, const MemoryLimit& limit) {
   record_.loss_chunk_rows.reset();  // of an earlier plan
   return config_.chooses_checkpoints() ? choose_checkpoints(mode, limit)
@@ -215,6 +229,7 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
       .compile = config_.compile, .allocator = config_.allocator, .stop_point = stop_point(Stage::planning)};
   options.compile.mode = mode;
   options.compile.parallel = parallel_;
+  options.compile.offload = offload_;
   options.compile.block_checkpoints = blocks;
   options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
     if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);

@@ -119,6 +119,7 @@ class Session {
   Graph build_graph(const StopPoint& stop_point);
   MemoryLimit known_limit(MemoryLimit limit) const;
   void choose_parallel(Mode mode, const MemoryLimit& limit);
+  ProgramPlan choose_offload(Mode mode, const MemoryLimit& limit);
   ProgramPlan plan_within(Mode mode, const MemoryLimit& limit);
   ProgramPlan choose_checkpoints(Mode mode, const MemoryLimit& limit);
   ProgramPlan plan_with(Mode mode, const BlockCheckpoints& blocks);
@@ -129,6 +130,7 @@ class Session {
   StepWatcher watch_;
   Record& record_;
   ParallelOptions parallel_;
+  Offload offload_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<Communicator> communicator_;  // null for one rank
   std::size_t ready_peak_bytes_ = 0;

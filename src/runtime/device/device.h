@@ -152,7 +152,7 @@ class Device : public DeviceMemory, public KernelChoices {
   // connection. Null where that does not help or is refused; copies work all the same.
   virtual std::shared_ptr<void> lock_pages(std::span<std::byte> /*host*/) { return nullptr; }
   // Memory of the host for tensors that stay there, zeros at first: page-locked where the device has memory of its own,
-  // so that transfers run beside kernels. Null where there is not enough, or where the system locks no more.
+  // so that transfers run beside kernels. Null where there is not enough, or where the system refuses to lock it.
   virtual std::shared_ptr<std::byte> allocate_host(std::size_t bytes);
   // Null where the processor that computes makes the copies, so that nothing is gained.
   virtual std::unique_ptr<DeviceCopies> make_copies() { return nullptr; }

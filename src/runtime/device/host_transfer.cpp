@@ -1,17 +1,13 @@
 #include "runtime/device/host_transfer.h"
 
 #include <cstring>
-#include <vector>
 
 namespace ridgepoint {
 namespace {
 
 class HostTransfer : public Kernel {
  public:
-  explicit HostTransfer(const KernelSpec& spec) : name_(ridgepoint::name(spec.node.op)) {
-    for (std::size_t i = 0; i < spec.outputs.size(); ++i)
-      copies_.push_back({copied_operand(spec.node, i), spec.graph.type(spec.node.outputs[i]).bytes()});
-  }
+  explicit HostTransfer(const KernelSpec& spec) : name_(ridgepoint::name(spec.node.op)), copies_(copies_of(spec)) {}
 
   std::string_view name() const override { return name_; }
   void launch(const LaunchArguments& arguments) override {
@@ -20,14 +16,19 @@ class HostTransfer : public Kernel {
   }
 
  private:
-  struct Copy {
-    std::size_t operand, bytes;
-  };
   std::string_view name_;
-  std::vector<Copy> copies_;
+  std::vector<TransferCopy> copies_;
 };
 
 }  // namespace
+
+std::vector<TransferCopy> copies_of(const KernelSpec& transfer) {
+  const std::vector<Value>& results = transfer.node.outputs;
+  const std::size_t first = transfer.node.op == Op::copy_to_host ? results.size() : 0;
+  std::vector<TransferCopy> copies;
+  for (const Value result : results) copies.push_back({first + copies.size(), transfer.graph.type(result).bytes()});
+  return copies;
+}
 
 std::unique_ptr<Kernel> make_host_transfer(const KernelSpec& spec) { return std::make_unique<HostTransfer>(spec); }
 

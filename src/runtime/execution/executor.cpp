@@ -227,11 +227,15 @@ void Executor::run_once() {
     if (!run_captured()) run_steps();
   } catch (...) {
     captured_.reset();  // its memory is released
-    try {
-      wait_for_all();
-      device_.synchronize();
-    } catch (const Error&) {  // the first error says more
-    }
+    // The first error says more than those of the waits, of which each is tried: copies may still use the memory.
+    const auto attempt = [](const auto& wait) {
+      try {
+        wait();
+      } catch (const Error&) {
+      }
+    };
+    for (Kernel* kernel : beside_) attempt([&] { kernel->wait(); });
+    attempt([&] { device_.synchronize(); });
     release_all(false);
     has_addresses_ = false;
     throw;
@@ -382,11 +386,10 @@ void Executor::free_workspace(const Step& step) {
 void Executor::launch(const Step& step) {
   void* const* inputs = arguments_.data() + step.first_operand;
   const LaunchArguments arguments{inputs, inputs + step.input_count, step.workspace};
-  for (std::uint32_t i = step.first_wait; i < step.end_wait; ++i) waits_[i]->wait();
-  if (observer_ == nullptr && phase_timer_ == nullptr) [[likely]]
-    return step.kernel->launch(arguments);
   const auto index = static_cast<std::uint32_t>(&step - steps_.data());
-  if (phase_timer_ != nullptr) phase_timer_->before_launch(index);
+  if (phase_timer_ != nullptr) [[unlikely]]
+    phase_timer_->before_launch(index);  // what the launch waits for counts to its phase
+  for (std::uint32_t i = step.first_wait; i < step.end_wait; ++i) waits_[i]->wait();
   if (observer_ != nullptr) observer_->before_launch(index);
   step.kernel->launch(arguments);
   if (observer_ != nullptr) observer_->after_launch(index);

@@ -6,6 +6,7 @@
 
 #include "core/random/random_values.h"
 #include "core/text/nearest.h"
+#include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/program/program_state.h"
@@ -67,6 +68,14 @@ void check_indices(const std::string& name, std::span<const std::int64_t> indice
   }
 }
 
+void copy_on_host(void* to, const void* from, std::size_t bytes) {
+  constexpr std::int64_t kPart = std::int64_t{1} << 22;
+  parallel_for(static_cast<std::int64_t>(bytes), kPart, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
+                static_cast<std::size_t>(end - begin));
+  });
+}
+
 bool has_memory_of_host(const Device& device) { return !device.kind().starts_with("cuda"); }
 
 }  // namespace
@@ -99,16 +108,15 @@ bool Program::Implementation::is_on_host(Value value) const {
 
 void Program::Implementation::copy_in(Value value, void* to, const void* from, std::size_t bytes) {
   if (!is_on_host(value)) return device->copy_to_device(to, from, bytes);
-  if (device->kind() == "null" || bytes == 0) return;
+  if (device->kind() == "null") return;
   device->synchronize();
-  std::memcpy(to, from, bytes);
+  copy_on_host(to, from, bytes);
 }
 
 void Program::Implementation::copy_out(Value value, void* to, const void* from, std::size_t bytes) const {
   if (!is_on_host(value) || device->kind() == "null") return device->copy_to_host(to, from, bytes);
-  if (bytes == 0) return;
   device->synchronize();
-  std::memcpy(to, from, bytes);
+  copy_on_host(to, from, bytes);
 }
 
 HostTensor Program::Implementation::read_dense(Value value, const TensorType& type, const std::byte* from) const {
@@ -198,9 +206,10 @@ std::byte* Program::Implementation::element(Value value, std::int64_t index) con
 }
 
 HostTensor Program::Implementation::read(Value value, const char* message) const {
-  const void* address = executor.address(plan.values[value.id]);
+  const auto* address = static_cast<const std::byte*>(executor.address(plan.values[value.id]));
   if (address == nullptr) throw Error(message, ErrorKind::usage);
-  return read_tensor(*device, plan.values[value.id].layout, address);
+  return is_on_host(value) ? read_dense(value, graph.type(value), address)
+                           : read_tensor(*device, plan.values[value.id].layout, address);
 }
 
 void Program::write_input(std::string_view name, const HostTensor& tensor) {

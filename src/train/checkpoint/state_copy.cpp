@@ -76,12 +76,14 @@ void StateCopy::make_host_memory() {
                [&](std::int64_t begin, std::int64_t end) {
                  std::memset(memory_.get() + begin, 0, static_cast<std::size_t>(end - begin));
                });
-  locked_ = program_.device().lock_pages({memory_.get(), memory_bytes_});
+  locked_ = program_.device().lock_pages({memory_.get(), bytes_of_device_});
 }
 
 std::vector<const StatePart*> StateCopy::written() const {
   std::vector<const StatePart*> written;
-  for (const Place& place : places_) written.push_back(&parts_[place.part]);
+  for (const StatePart& part : parts_) {
+    if (place_of_.contains(part.name)) written.push_back(&part);
+  }
   return written;
 }
 

@@ -9,6 +9,7 @@
 #include "core/rounding.h"
 #include "ir/stored_tensors.h"
 #include "models/transformer.h"
+#include "ops/rule.h"
 #include "passes/graph_lines.h"
 #include "plan/plan.h"
 #include "ridgepoint/error.h"
@@ -83,7 +84,11 @@ TEST_P(OffloadedStep, goes_on_from_the_parts_of_its_state) {
     std::vector<std::byte> bytes(part.bytes());
     first.read_part(part, bytes);
     second.write_part(part, bytes);
+    if (part.is_parameter) second.write_input(part.name, first.read_input(part.name));  // its low copy too
   }
+  first.run();
+  second.run();
+  EXPECT_EQ(testing::relative_error(second.read_output("logits"), first.read_output("logits")), 0);
   for (const StatePart& part : first.state_parts())
     EXPECT_EQ(testing::relative_error(second.read_input(part.name), first.read_input(part.name)), 0) << part.name;
 }
@@ -102,6 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"lion", {.level = Compile::full, .optimizer = {.kind = Optimizer::lion}}},
                       Case{"lora", {.precision = Precision::bf16, .level = Compile::full, .lora = LoraOptions{}}}),
     [](const auto& tested) { return tested.param.name; });
+
+std::vector<Lifetime> lifetimes_of(const ProgramPlan& plan) {
+  const std::vector<std::size_t> no_workspaces(plan.execution().steps.size());
+  return ridgepoint::lifetimes_of(plan.execution(), no_workspaces);
+}
 
 const CompileOptions kLow{.precision = Precision::bf16, .level = Compile::full};
 
@@ -156,9 +166,9 @@ TEST(OffloadStates, copies_a_group_ahead_of_its_update_and_while_backward_runs) 
     const std::size_t update = first_waiting(fetches[i]);
     ASSERT_LT(update, stores[i]);
     EXPECT_EQ(plan.graph().node(steps[update].node).op, Op::adamw);
-    if (i + 2 < fetches.size()) EXPECT_LT(fetches[i + 2], update);
+    if (i + 3 < fetches.size()) EXPECT_LT(fetches[i + 3], update);
     // Few are on their way back at the same time.
-    if (i + 3 < stores.size()) EXPECT_LE(first_waiting(stores[i]), stores[i + 3]);
+    if (i + 4 < stores.size()) EXPECT_LE(first_waiting(stores[i]), stores[i + 4]);
   }
   EXPECT_LT(stores[stores.size() / 2], products.back());
 }
@@ -170,6 +180,30 @@ TEST(OffloadStates, updates_behind_backward_where_gradients_are_clipped) {
   const auto last = steps_of(plan, [](const Node& node) { return node.phase == Phase::backward; }).back();
   EXPECT_GT(steps_of(plan, Op::adamw).front(), last);
   EXPECT_LT(steps_of(plan, Op::copy_from_host).front(), last);
+}
+
+// A table outside of blocks; merged weights of a block may have as many bytes.
+TEST(OffloadStates, updates_large_tables_behind_backward) {
+  const TransformerConfig large{"custom", 96256, 8, 4096, 14336, 3, 32};
+  const auto plan_with = [&](std::optional<double> clip_norm) {
+    CompileOptions options = with(kLow, Offload::optimizer);
+    options.keep.results = false;
+    options.clip_norm = clip_norm;
+    return ProgramPlan(build_transformer(large, 1), open_device("null"), {.compile = options});
+  };
+  const ProgramPlan plan = plan_with({});
+  const auto last = steps_of(plan, [](const Node& node) { return node.phase == Phase::backward; }).back();
+  std::vector<std::size_t> late;
+  for (const std::size_t fetch : steps_of(plan, Op::copy_from_host)) {
+    const PlanStep& step = plan.execution().steps[fetch];
+    const std::size_t bytes = plan.graph().type(plan.graph().node(step.node).outputs[0]).bytes();
+    if (bytes > std::size_t{1} << 30) late.push_back(fetch);
+    EXPECT_EQ(fetch > last, bytes > std::size_t{1} << 30) << bytes;
+  }
+  EXPECT_EQ(late.size(), 2U);  // the table of embeddings and the head
+  // Gradients are freed during backward where nothing waits for their norm.
+  const auto peak = [](const ProgramPlan& planned) { return liveness_lower_bound(lifetimes_of(planned)); };
+  EXPECT_LT(peak(plan), peak(plan_with(1)));
 }
 
 TEST(OffloadStates, leaves_a_step_without_states) {
@@ -202,6 +236,21 @@ TEST(Transfers, need_a_tensor_of_the_type_on_the_host) {
   EXPECT_THAT([&] { copy_from_host(graph, {}); }, ThrowsMessage<Error>(HasSubstr("an operand")));
   EXPECT_THAT([&] { copy_to_host(graph, {x}, {y}); }, ThrowsMessage<Error>(HasSubstr("the type of its tensor")));
   EXPECT_THAT([&] { copy_to_host(graph, {x, y}, {x}); }, ThrowsMessage<Error>(HasSubstr("a tensor on the host")));
+  EXPECT_EQ(cost(graph, graph.producer_node(copy_from_host(graph, {x})[0])).bytes, 2 * 4 * 4);
+  EXPECT_EQ(cost(graph, graph.producer_node(copy_to_host(graph, {x}, {x})[0])).bytes, 2 * 4 * 4);
+}
+
+TEST(Transfers, alone_reach_the_memory_of_the_host) {
+  const auto plan_of_copy = [](bool from_host, bool is_on_host) {
+    Graph graph;
+    const Value x = input(graph, "x", {DType::fp32, {4}}, Role::state);
+    if (is_on_host) graph.node(graph.producer(x)).attributes.set(kOnHost, true);
+    graph.add_output("y", from_host ? copy_from_host(graph, {x})[0] : exp(graph, x));
+    return make_plan(graph);
+  };
+  EXPECT_NO_THROW(plan_of_copy(true, true));
+  EXPECT_THAT([&] { plan_of_copy(false, true); }, ThrowsMessage<Error>(HasSubstr("copy it from there first")));
+  EXPECT_THAT([&] { plan_of_copy(true, false); }, ThrowsMessage<Error>(HasSubstr("must be an input on the host")));
 }
 
 }  // namespace

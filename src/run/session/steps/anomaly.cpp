@@ -66,12 +66,12 @@ void AnomalyDetector::check_inputs(const Node& node) {
   for (const Value operand : node.inputs) {
     const Value value = view_root(graph, operand);
     const Node& producer = graph.producer_node(value);
-    const bool is_collective = op_class(producer.op) == OpClass::collective;
-    if ((producer.op != Op::input && !is_collective) || is_checked_[value.id]) continue;
+    const bool ran_beside = runs_beside(producer.op);
+    if ((producer.op != Op::input && !ran_beside) || is_checked_[value.id]) continue;
     is_checked_[value.id] = true;
-    if (is_collective) check_result(producer, value);
+    if (ran_beside) check_result(producer, value);
     if (first_) return;
-    if (is_collective || !is_floating(graph.type(value).dtype)) continue;
+    if (ran_beside || !is_floating(graph.type(value).dtype)) continue;
     const HostTensor tensor = program_.read_value(value);
     const Found found = scan(tensor);
     if (!found.nan && !found.infinity) continue;
@@ -89,9 +89,9 @@ bool AnomalyDetector::holds_infinity(Value operand) const {
   return std::ranges::any_of(producer.inputs, [&](Value part) { return holds_infinity(part); });
 }
 
-// A collective has not ended: what it makes is checked before the first launch that reads it.
+// A collective or transfer has not ended: what it makes is checked before the first launch that reads it.
 void AnomalyDetector::check_results(const Node& node) {
-  if (op_class(node.op) == OpClass::collective) return;
+  if (runs_beside(node.op)) return;
   for (const Value value : node.outputs) {
     check_result(node, value);
     if (first_) return;
