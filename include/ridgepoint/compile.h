@@ -136,6 +136,8 @@ struct CompileOptions {
   std::optional<LoraOptions> lora = {};
   // How the frozen weights of linear layers are stored; the head is none of them.
   BaseWeights base_weights = BaseWeights::as_is;
+  // What the files of the model say of weights that are packed; weights that it lacks have this program's order.
+  std::vector<PublishedWeight> published_weights = {};
   // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the
   // gradients are means over them, and gradients are summed in fp32.
   std::int64_t accumulate = 1;

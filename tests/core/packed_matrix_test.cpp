@@ -174,5 +174,29 @@ TEST(PackedMatrix, refuses_what_is_not_finite) {
   }
 }
 
+TEST(PackedMatrix, packs_rows_of_heads_in_the_order_of_a_file) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+    const PackedMatrix matrix{format, 12, 50, {.head_size = 6, .rotated = 4, .kept = 1}};
+    const PackedMatrix of_file{format, 12, 50};
+    std::vector<float> ours(600), file(600), widened(600), part(77);
+    for (std::size_t i = 0; i < ours.size(); ++i) ours[i] = std::sin(static_cast<float>(i * i));
+    for (std::size_t row = 0; row < 12; ++row) {
+      // Rows 1, 2, 3, 4 of a head are 1, 3, 2, 4 of the file's.
+      const std::size_t other = row % 6 == 2 ? row + 1 : row % 6 == 3 ? row - 1 : row;
+      std::copy_n(ours.begin() + static_cast<std::ptrdiff_t>(row * 50), 50,
+                  file.begin() + static_cast<std::ptrdiff_t>(other * 50));
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes())), expected(bytes.size());
+    pack(matrix, ours, bytes);
+    pack(of_file, file, expected);
+    EXPECT_EQ(bytes, expected);
+    unpack(matrix, bytes.data(), 0, 600, widened.data());
+    unpack(of_file, bytes.data(), 150, 50, file.data());
+    EXPECT_TRUE(std::equal(file.begin(), file.begin() + 50, widened.begin() + 100));  // its row 3 is this row 2
+    unpack(matrix, bytes.data(), 90, 77, part.data());
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), widened.begin() + 90));
+  }
+}
+
 }  // namespace
 }  // namespace ridgepoint

@@ -82,7 +82,7 @@ void pack_nf4(const PackedMatrix& matrix, std::span<const float> elements, std::
       const float factor = magnitudes[number] == 0 ? 0 : 1 / magnitudes[number];
       for (std::size_t i = 0; i < block.size(); i += 2) {
         const unsigned upper = nf4_code(block[i] * factor);
-        const unsigned lower = i + 1 < block.size() ? nf4_code(block[i + 1] * factor) : 0U;
+        const unsigned lower = nf4_code(i + 1 < block.size() ? block[i + 1] * factor : 0);
         packed[(first + i) / 2] = static_cast<std::byte>(upper << 4U | lower);
       }
     }
@@ -136,6 +136,16 @@ void unpack_int8(const PackedMatrix& matrix, const std::byte* packed, std::int64
   }
 }
 
+// Empty where the order is the same.
+std::vector<float> in_order_of_file(const PackedMatrix& matrix, std::span<const float> elements) {
+  if (matrix.order.rotated == 0) return {};
+  std::vector<float> ordered(elements.size());
+  for (std::int64_t row = 0; row < matrix.rows; ++row)
+    std::copy_n(elements.begin() + row * matrix.columns, matrix.columns,
+                ordered.begin() + matrix.order.file_row(row) * matrix.columns);
+  return ordered;
+}
+
 }  // namespace
 
 std::string_view name(BaseWeights weights) { return kNames[weights]; }
@@ -164,12 +174,23 @@ void pack(const PackedMatrix& matrix, std::span<const float> elements, std::span
     throw Error("a weight in " + std::string(name(matrix.format)) + " has an element that is not finite",
                 ErrorKind::usage);
   std::ranges::fill(packed, std::byte{0});
+  const std::vector<float> ordered = in_order_of_file(matrix, elements);
+  if (!ordered.empty()) elements = ordered;
   (matrix.format == BaseWeights::nf4 ? pack_nf4 : pack_int8)(matrix, elements, packed.data());
 }
 
 void unpack(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
             float* elements) {
-  (matrix.format == BaseWeights::nf4 ? unpack_nf4 : unpack_int8)(matrix, packed, first, count, elements);
+  const auto read = matrix.format == BaseWeights::nf4 ? unpack_nf4 : unpack_int8;
+  if (matrix.order.rotated == 0) return read(matrix, packed, first, count, elements);
+  for (std::int64_t i = first; i < first + count;) {
+    const std::int64_t row = i / matrix.columns;
+    const std::int64_t end = std::min((row + 1) * matrix.columns, first + count);
+    const std::int64_t moved = (matrix.order.file_row(row) - row) * matrix.columns;
+    read(matrix, packed, i + moved, end - i, elements);
+    elements += end - i;
+    i = end;
+  }
 }
 
 }  // namespace ridgepoint

@@ -8,6 +8,9 @@
 // int8 (Dettmers et al. 2022, "LLM.int8()", arXiv 2208.07339): an element is an integer from -127 to 127, times the
 // largest magnitude of its row, which is fp32, over 127.
 //
+// Rows of rotated heads are packed in the order of the model's files, so the bytes are those that bitsandbytes makes of
+// the tensor in the file.
+//
 // All arithmetic is in fp32, one rounding an operation, so every device computes the same numbers.
 #pragma once
 
@@ -22,6 +25,8 @@ namespace ridgepoint {
 
 inline constexpr std::int64_t kNf4Block = 64;
 inline constexpr std::int64_t kNf4BlocksOfBlocks = 256;
+// Rows that begin at a multiple of so many elements share no scale with those before them.
+inline constexpr std::int64_t kNf4PartStep = kNf4Block * kNf4BlocksOfBlocks;
 
 // The numbers of the codes of nf4, in rising order.
 inline constexpr std::array<float, 16> kNf4Levels = {
@@ -48,6 +53,7 @@ struct PackedMatrix {
   BaseWeights format = BaseWeights::nf4;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
+  RowOrder order = {};  // the packed rows are in the file's
 
   std::int64_t elements() const { return rows * columns; }
   std::int64_t blocks() const;            // nf4

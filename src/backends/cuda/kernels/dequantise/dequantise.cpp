@@ -32,7 +32,10 @@ class Dequantise : public Kernel {
                          .columns = checked_int(matrix.columns, "the columns of a packed weight"),
                          .scales = matrix.scales(),
                          .outer_scales = matrix.outer_scales(),
-                         .mean = matrix.mean()},
+                         .mean = matrix.mean(),
+                         .head_size = static_cast<std::int32_t>(matrix.order.head_size),
+                         .rotated = static_cast<std::int32_t>(matrix.order.rotated),
+                         .kept = static_cast<std::int32_t>(matrix.order.kept)},
                         {context, variant.image, is_nf4_ ? variant.entry : variant.scalar_entry, shape}});
     }
   }
