@@ -121,13 +121,14 @@ INSTANTIATE_TEST_SUITE_P(sizes, PackedMatrices,
                            return std::to_string(tested.param.rows) + "x" + std::to_string(tested.param.columns);
                          });
 
-// The first element of a pair has the upper half of the byte, and 1 and -1 are the codes 15 and 0.
+// The first element of a pair has the upper half of the byte, and 1 and -1 are the codes 15 and 0. What a last element
+// has beside it is the code of 0.
 TEST(PackedMatrix, has_the_bytes_of_bitsandbytes) {
   const PackedMatrix matrix{BaseWeights::nf4, 1, 5};
   const std::vector<std::byte> bytes = packed(matrix, {-2, 2, 0, 1, 0.5F});
   EXPECT_EQ(bytes[0], std::byte{0x0F});
   EXPECT_EQ(bytes[1], std::byte{0x7C});
-  EXPECT_EQ(bytes[2], std::byte{0xA0});
+  EXPECT_EQ(bytes[2], std::byte{0xA7});
   EXPECT_EQ(matrix.bytes(), 16 + 16 + 16);
   float mean = 0;
   std::memcpy(&mean, bytes.data() + matrix.mean(), sizeof mean);

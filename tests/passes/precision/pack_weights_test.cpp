@@ -174,7 +174,8 @@ TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
     ProgramPlan(build_transformer(kModel, 2), open_device("cpu"), {.compile = std::move(options)});
   };
   EXPECT_THAT([&] { plan({.lora = LoraOptions{}}); }, ThrowsMessage<Error>(HasSubstr("not in fp32")));
-  EXPECT_THAT([&] { plan({.precision = Precision::bf16}); }, ThrowsMessage<Error>(HasSubstr("add adapters")));
+  EXPECT_THAT([&] { plan({.mode = Mode::step, .precision = Precision::bf16}); },
+              ThrowsMessage<Error>(HasSubstr("add adapters")));
 }
 
 // Other devices widen the same bytes to the same numbers.
