@@ -87,6 +87,19 @@ TEST_P(PackedMatrices, are_the_definition_of_nf4) {
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-8) << i;
 }
 
+// With scales in fp32 a code times its scale is all.
+TEST_P(PackedMatrices, are_the_definition_of_nf4_single) {
+  const PackedMatrix matrix{BaseWeights::nf4_single, GetParam().rows, GetParam().columns};
+  const std::vector<float> elements = random_elements(matrix);
+  const std::vector<float> found = unpacked(matrix, packed(matrix, elements));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    float largest = 0;
+    for (std::size_t j = i / 64 * 64; j < std::min(i / 64 * 64 + 64, found.size()); ++j)
+      largest = std::max(largest, std::abs(elements[j]));
+    ASSERT_NEAR(found[i], nearest(kNf4Levels, elements[i] / static_cast<double>(largest)) * largest, 2e-8) << i;
+  }
+}
+
 TEST_P(PackedMatrices, are_the_definition_of_int8) {
   const PackedMatrix matrix{BaseWeights::int8, GetParam().rows, GetParam().columns};
   const std::vector<float> elements = random_elements(matrix);
@@ -103,7 +116,7 @@ TEST_P(PackedMatrices, are_the_definition_of_int8) {
 
 // Any stretch of elements is what the whole has there.
 TEST_P(PackedMatrices, are_read_in_parts) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     const PackedMatrix matrix{format, GetParam().rows, GetParam().columns};
     const std::vector<std::byte> bytes = packed(matrix, random_elements(matrix));
     const std::vector<float> whole = unpacked(matrix, bytes);
@@ -135,9 +148,11 @@ TEST(PackedMatrix, has_the_bytes_of_bitsandbytes) {
   EXPECT_EQ(mean, 2);
 }
 
-TEST(PackedMatrix, takes_4_127_bits_an_element) {
-  const PackedMatrix matrix{BaseWeights::nf4, 4096, 4096};
-  EXPECT_NEAR(static_cast<double>(matrix.bytes()) * 8 / static_cast<double>(matrix.elements()), 4.127, 1e-3);
+TEST(PackedMatrix, takes_4_127_bits_an_element_or_4_5) {
+  for (const auto& [format, bits] : {std::pair(BaseWeights::nf4, 4.127), std::pair(BaseWeights::nf4_single, 4.5)}) {
+    const PackedMatrix matrix{format, 4096, 4096};
+    EXPECT_NEAR(static_cast<double>(matrix.bytes()) * 8 / static_cast<double>(matrix.elements()), bits, 1e-3);
+  }
 }
 
 // The relative error of normal numbers that the format is made for.
@@ -157,7 +172,7 @@ TEST(PackedMatrix, has_the_error_of_its_format) {
 }
 
 TEST(PackedMatrix, keeps_zeros) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     const PackedMatrix matrix{format, 2, 64};
     std::vector<float> elements = random_elements(matrix);
     std::fill_n(elements.begin(), 64, 0.0F);
@@ -176,7 +191,7 @@ TEST(PackedMatrix, refuses_what_is_not_finite) {
 }
 
 TEST(PackedMatrix, packs_rows_of_heads_in_the_order_of_a_file) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     const PackedMatrix matrix{format, 12, 50, {.head_size = 6, .rotated = 4, .kept = 1}};
     const PackedMatrix of_file{format, 12, 50};
     std::vector<float> ours(600), file(600), widened(600), part(77);

@@ -396,7 +396,7 @@ void RunOptions::take_defaults_of_configs(std::span<RunDraft> drafts) const {
     if (draft.model_name.empty() || is_preset_name(draft.model_name)) continue;
     if (draft.model_name != last) model = source_of(draft).config;
     last = draft.model_name;
-    take_packing(model, draft);
+    if (has_setting(workload_kind(draft.workload), "layers")) take_packing(model, draft);
     for (const Axis& axis : axes_) {
       // PyTorch's eager mode, which --as torch predicts, compiles nothing.
       const bool has_no_such = draft.config.plan_as != PlanAs::ridgepoint && axis.text.flags == "--compile";
@@ -414,8 +414,8 @@ void RunOptions::take_packing(const TransformerConfig& model, RunDraft& draft) c
   const auto found = std::ranges::find_if(axes_, [](const Axis& axis) { return axis.text.flags == kFlag; });
   if (!model.packing.is_packed() || found == axes_.end() || is_given(*found) || widens_packed_files_) return;
   require(model.packing.widened.empty(),
-          fmt::format("the files of {} have their weights in {}; taken as they are: nf4 with double quantisation, and "
-                      "int8. --base-weights as-is widens them",
+          fmt::format("the files of {} have their weights in {}; taken as they are: nf4 and int8. --base-weights "
+                      "as-is widens them",
                       model.name, model.packing.widened));
   draft.config.compile.base_weights = model.packing.format;
 }

@@ -3,7 +3,8 @@
 // nf4 (Dettmers et al. 2023, "QLoRA", arXiv 2305.14314): the elements, row by row, are divided into blocks of 64. An
 // element is a code of 4 bits for a number from -1 to 1, times the largest magnitude of its block. Double quantisation
 // stores these magnitudes less their mean, in blocks of 256, as codes of dynamic8 (core/dynamic_code.h) times the
-// largest magnitude of the block, which is fp32. The first element of a pair has the upper 4 bits of the byte.
+// largest magnitude of the block, which is fp32; nf4-single has the magnitudes of the blocks of 64 in fp32. The first
+// element of a pair has the upper 4 bits of the byte.
 //
 // int8 (Dettmers et al. 2022, "LLM.int8()", arXiv 2208.07339): an element is an integer from -127 to 127, times the
 // largest magnitude of its row, which is fp32, over 127.
@@ -25,7 +26,7 @@ namespace ridgepoint {
 
 inline constexpr std::int64_t kNf4Block = 64;
 inline constexpr std::int64_t kNf4BlocksOfBlocks = 256;
-// Rows that begin at a multiple of so many elements share no scale with those before them.
+// Rows of nf4 that begin at a multiple of so many elements share no scale with those before them.
 inline constexpr std::int64_t kNf4PartStep = kNf4Block * kNf4BlocksOfBlocks;
 
 // The numbers of the codes of nf4, in rising order.
@@ -56,11 +57,12 @@ struct PackedMatrix {
   RowOrder order = {};  // the packed rows are in the file's
 
   std::int64_t elements() const { return rows * columns; }
-  std::int64_t blocks() const;            // nf4
+  std::int64_t blocks() const;            // nf4, nf4-single
   std::int64_t blocks_of_blocks() const;  // nf4
 
   // Offsets in bytes. The codes begin at 0.
-  std::int64_t scales() const;        // nf4: the dynamic8 code of each block; int8: the largest magnitude of each row
+  // nf4: the dynamic8 code of each block; nf4-single, int8: the largest magnitude of each block or row.
+  std::int64_t scales() const;
   std::int64_t outer_scales() const;  // nf4: the fp32 factor of each block of blocks
   std::int64_t mean() const;          // nf4: the fp32 mean of the blocks' magnitudes
   std::int64_t bytes() const;         // a multiple of 16

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
@@ -132,10 +133,12 @@ TEST_P(PackWeights, come_back_from_their_bytes) {
 
 INSTANTIATE_TEST_SUITE_P(all, PackWeights,
                          ::testing::Combine(::testing::Values(Compile::off, Compile::full),
-                                            ::testing::Values(BaseWeights::nf4, BaseWeights::int8)),
+                                            ::testing::Values(BaseWeights::nf4, BaseWeights::nf4_single,
+                                                              BaseWeights::int8)),
                          [](const auto& tested) {
-                           return std::string(name(std::get<0>(tested.param))) + "_" +
-                                  std::string(name(std::get<1>(tested.param)));
+                           std::string format(name(std::get<1>(tested.param)));
+                           std::ranges::replace(format, '-', '_');
+                           return std::string(name(std::get<0>(tested.param))) + "_" + format;
                          });
 
 TEST(PackedWeights, of_files_that_have_them_wide_stay_wide) {
@@ -180,7 +183,7 @@ TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
 
 // Other devices widen the same bytes to the same numbers.
 TEST(Dequantise, is_the_same_on_the_reference_device) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       std::vector<HostTensor> results;
       for (const std::string device : {"cpu", "reference"}) {

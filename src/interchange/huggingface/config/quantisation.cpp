@@ -39,22 +39,23 @@ PublishedPacking read_packing(ConfigFields& fields) {
   const std::string type = given->text("bnb_4bit_quant_type", "fp4");
   if (is_8bit) {
     packing.format = BaseWeights::int8;
-  } else if (type == "nf4" && given->flag("bnb_4bit_use_double_quant", false)) {
-    packing.format = BaseWeights::nf4;
+  } else if (type == "nf4") {
+    const bool is_double = given->flag("bnb_4bit_use_double_quant", false);
+    packing.format = is_double ? BaseWeights::nf4 : BaseWeights::nf4_single;
   } else {
-    packing.widened = type == "nf4" ? "nf4 without double quantisation" : type;
+    packing.widened = type;
   }
   return packing;
 }
 
 Json quantization_config(BaseWeights format, const std::vector<std::string>& skipped) {
-  const bool is_4bit = format == BaseWeights::nf4;
+  const bool is_4bit = is_of_4_bits(format);
   return {{"_load_in_4bit", is_4bit},
           {"_load_in_8bit", !is_4bit},
           {"bnb_4bit_compute_dtype", "bfloat16"},
           {"bnb_4bit_quant_storage", "uint8"},
           {"bnb_4bit_quant_type", "nf4"},
-          {"bnb_4bit_use_double_quant", is_4bit},
+          {"bnb_4bit_use_double_quant", format == BaseWeights::nf4},
           {"llm_int8_enable_fp32_cpu_offload", false},
           {"llm_int8_has_fp16_weight", false},
           {"llm_int8_skip_modules", skipped},

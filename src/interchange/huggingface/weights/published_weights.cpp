@@ -38,7 +38,8 @@ bool has_packed_parts(const StoredWeight& weight, BaseWeights format, const std:
     const bool is_below = part.places.first == row && part.places.together == part.rows;
     const bool is_whole = part.expert < 0 && part.first == 0 && is_in_one_place(part.parameter, all);
     const bool has_heads = part.rotated == 0 || part.rows % part.head_size == 0;
-    const bool has_blocks = format != BaseWeights::nf4 || row * columns % kNf4PartStep == 0;
+    const std::int64_t step = format == BaseWeights::nf4 ? kNf4PartStep : is_of_4_bits(format) ? kNf4Block : columns;
+    const bool has_blocks = row * columns % step == 0;
     if (!is_below || !is_whole || !has_heads || !has_blocks || part.column_heads > 0) return false;
     row += part.rows;
   }

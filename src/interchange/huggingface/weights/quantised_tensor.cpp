@@ -40,7 +40,8 @@ constexpr std::array<float, 16> kFp4Levels = {
 std::string beside(std::string_view weight, std::string_view end) { return fmt::format("{}{}", weight, end); }
 // Of a module, whose weight is another of its tensors.
 std::string of_module(std::string_view weight, std::string_view end) {
-  return fmt::format("{}{}", weight.substr(0, weight.size() - (weight.ends_with(kWeightEnd) ? kWeightEnd.size() : 0)), end);
+  return fmt::format("{}{}", weight.substr(0, weight.size() - (weight.ends_with(kWeightEnd) ? kWeightEnd.size() : 0)),
+                     end);
 }
 
 // Versions of PyTorch round the numbers of a table in their own way.
@@ -55,16 +56,17 @@ std::span<const std::byte> slice(std::span<const std::byte> bytes, std::int64_t 
 
 // The bytes of a packed matrix, by what tensors have of them.
 struct Fields {
-  explicit Fields(const PackedMatrix& m) : is_nf4(m.format == BaseWeights::nf4) {
-    codes = {0, is_nf4 ? ceil_divide(m.elements(), std::int64_t{2}) : m.elements()};
+  explicit Fields(const PackedMatrix& m) {
+    const bool has_nibbles = is_of_4_bits(m.format);
+    codes = {0, has_nibbles ? ceil_divide(m.elements(), std::int64_t{2}) : m.elements()};
     constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
-    scales = {m.scales(), is_nf4 ? m.blocks() : m.rows * kFloat};
-    if (is_nf4) outer = {m.outer_scales(), m.blocks_of_blocks() * kFloat};
+    const bool is_nested = m.format == BaseWeights::nf4;
+    scales = {m.scales(), is_nested ? m.blocks() : (has_nibbles ? m.blocks() : m.rows) * kFloat};
+    if (is_nested) outer = {m.outer_scales(), m.blocks_of_blocks() * kFloat};
   }
   struct Field {
     std::int64_t first = 0, bytes = 0;
   };
-  bool is_nf4;
   Field codes, scales, outer;
 };
 
@@ -143,7 +145,7 @@ void QuantisedTensor::read_4bit() {
   if (!are_close(levels_, is_nf4 ? kNf4Levels : kFp4Levels))
     fail(fmt::format("{} has other numbers than {}", quote_name(beside(weight_, kLevels)), is_nf4 ? "nf4" : "fp4"));
   read_magnitudes();
-  if (is_nf4 && is_nested_ && block_ == kNf4Block) format_ = BaseWeights::nf4;
+  if (is_nf4 && block_ == kNf4Block) format_ = is_nested_ ? BaseWeights::nf4 : BaseWeights::nf4_single;
 }
 
 void QuantisedTensor::read_state() {
@@ -235,23 +237,22 @@ std::vector<float> QuantisedTensor::widened() const {
 
 std::vector<std::byte> QuantisedTensor::packed(const PackedMatrix& matrix, std::int64_t first_row) const {
   if (matrix.format != format_ || matrix.columns != columns_ || first_row + matrix.rows > rows_)
-    fail(fmt::format("it is not in {} as a program has it{}; --base-weights as-is widens it", name(matrix.format),
-                     block_ == 0 ? ""
-                                 : fmt::format(", but in blocks of {} {} double quantisation (taken as they are: "
-                                               "blocks of {} with it)",
-                                               block_, is_nested_ ? "with" : "without", kNf4Block)));
+    fail(fmt::format(
+        "it is not in {}, which its config.json says{}; --base-weights as-is widens it", name(matrix.format),
+        block_ == 0 || block_ == kNf4Block ? "" : fmt::format(", in blocks of {}, but of {}", kNf4Block, block_)));
   const std::int64_t first = first_row * columns_;
-  const bool is_nf4 = format_ == BaseWeights::nf4;
-  if (is_nf4 && first % kNf4PartStep != 0) fail("one of the layers that it packs begins within a block of its scales");
+  const bool is_nested = format_ == BaseWeights::nf4;
+  const std::int64_t step = is_nested ? kNf4PartStep : is_of_4_bits(format_) ? kNf4Block : columns_;
+  if (first % step != 0) fail("one of the layers that it packs begins within a block of its scales");
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
   const auto put = [&](const Fields::Field& field, std::span<const std::byte> from, std::int64_t skipped) {
     std::ranges::copy(slice(from, skipped, field.bytes), bytes.begin() + field.first);
   };
   const Fields fields(matrix);
   constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
-  put(fields.codes, files_.read(weight_).data, is_nf4 ? first / 2 : first);
-  if (!is_nf4) {
-    put(fields.scales, std::as_bytes(std::span(magnitudes_)), first_row * kFloat);
+  put(fields.codes, files_.read(weight_).data, is_of_4_bits(format_) ? first / 2 : first);
+  if (!is_nested) {
+    put(fields.scales, std::as_bytes(std::span(magnitudes_)), first / step * kFloat);
     return bytes;
   }
   put(fields.scales, codes_, first / kNf4Block);
@@ -262,13 +263,14 @@ std::vector<std::byte> QuantisedTensor::packed(const PackedMatrix& matrix, std::
 
 bool QuantisedParts::are_one(std::span<const PackedBytes> parts) {
   const PackedBytes& first = parts.front();
+  const BaseWeights format = first.matrix.format;
+  const std::int64_t step = format == BaseWeights::nf4 ? kNf4PartStep : is_of_4_bits(format) ? kNf4Block : 1;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const PackedMatrix& matrix = parts[i].matrix;
-    if (matrix.format != first.matrix.format || matrix.columns != first.matrix.columns) return false;
-    if (matrix.format != BaseWeights::nf4) continue;
-    const bool is_same_mean =
-        std::bit_cast<std::uint32_t>(mean_of(parts[i])) == std::bit_cast<std::uint32_t>(mean_of(first));
-    if (!is_same_mean || (i + 1 < parts.size() && matrix.elements() % kNf4PartStep != 0)) return false;
+    if (matrix.format != format || matrix.columns != first.matrix.columns) return false;
+    if (i + 1 < parts.size() && matrix.elements() % step != 0) return false;
+    if (format != BaseWeights::nf4) continue;
+    if (std::bit_cast<std::uint32_t>(mean_of(parts[i])) != std::bit_cast<std::uint32_t>(mean_of(first))) return false;
   }
   return true;
 }
@@ -278,36 +280,44 @@ QuantisedParts::QuantisedParts(std::string weight, std::vector<PackedBytes> part
   PackedMatrix whole = parts_.front().matrix;
   whole.rows = 0;
   for (const PackedBytes& part : parts_) whole.rows += part.matrix.rows;
+  const auto add = [&](std::string name, DType type, const Shape& shape, Make make) {
+    declarations_.push_back({std::move(name), {type, shape}});
+    makes_.push_back(make);
+  };
   if (whole.format == BaseWeights::int8) {
-    declarations_ = {{weight, {DType::dynamic8, {whole.rows, whole.columns}}},
-                     {of_module(weight, kRowScales), {DType::fp32, {whole.rows}}},
-                     {of_module(weight, kRowFormat), {DType::udynamic8, {}}}};
+    add(weight, DType::dynamic8, {whole.rows, whole.columns}, Make::codes);
+    add(of_module(weight, kRowScales), DType::fp32, {whole.rows}, Make::scales);
+    add(of_module(weight, kRowFormat), DType::udynamic8, {}, Make::zero);
     return;
   }
+  const bool is_nested = whole.format == BaseWeights::nf4;
   // As json.dumps() writes it.
-  state_ = fmt::format(
-      R"({{"quant_type": "nf4", "blocksize": {}, "dtype": "{}", "shape": [{}, {}], "nested_blocksize": {}, )"
-      R"("nested_dtype": "float32", "nested_offset": {}}})",
-      kNf4Block, dtype.empty() ? "bfloat16" : dtype, whole.rows, whole.columns, kNf4BlocksOfBlocks,
-      Json(static_cast<double>(mean_of(parts_.front()))).dump());
-  declarations_ = {
-      {weight, {DType::udynamic8, {ceil_divide(whole.elements(), std::int64_t{2}), 1}}},
-      {beside(weight, kMagnitudes), {DType::udynamic8, {whole.blocks()}}},
-      {beside(weight, kOuterMagnitudes), {DType::fp32, {whole.blocks_of_blocks()}}},
-      {beside(weight, kLevels), {DType::fp32, {static_cast<std::int64_t>(kNf4Levels.size())}}},
-      {beside(weight, kOuterLevels), {DType::fp32, {kDynamicCodes}}},
-      {beside(weight, kNf4State), {DType::udynamic8, {static_cast<std::int64_t>(state_.size())}}},
-  };
+  state_ = fmt::format(R"({{"quant_type": "nf4", "blocksize": {}, "dtype": "{}", "shape": [{}, {}])", kNf4Block,
+                       dtype.empty() ? "bfloat16" : dtype, whole.rows, whole.columns);
+  if (is_nested)
+    state_ += fmt::format(R"(, "nested_blocksize": {}, "nested_dtype": "float32", "nested_offset": {})",
+                          kNf4BlocksOfBlocks, Json(static_cast<double>(mean_of(parts_.front()))).dump());
+  state_ += "}";
+  add(weight, DType::udynamic8, {ceil_divide(whole.elements(), std::int64_t{2}), 1}, Make::codes);
+  add(beside(weight, kMagnitudes), is_nested ? DType::udynamic8 : DType::fp32, {whole.blocks()}, Make::scales);
+  add(beside(weight, kLevels), DType::fp32, {static_cast<std::int64_t>(kNf4Levels.size())}, Make::levels);
+  add(beside(weight, kNf4State), DType::udynamic8, {static_cast<std::int64_t>(state_.size())}, Make::state);
+  if (!is_nested) return;
+  add(beside(weight, kOuterMagnitudes), DType::fp32, {whole.blocks_of_blocks()}, Make::outer_scales);
+  add(beside(weight, kOuterLevels), DType::fp32, {kDynamicCodes}, Make::outer_levels);
 }
 
 HostTensor QuantisedParts::value(std::size_t i) const {
   const TensorType& type = declarations_[i].type;
-  if (i == 0) return joined(type, parts_, &Fields::codes);
-  if (i == 1) return joined(type, parts_, &Fields::scales);
-  if (state_.empty()) return HostTensor(type);  // the format of rows is 0
-  if (i == 2) return joined(type, parts_, &Fields::outer);
-  if (i == 3) return of_numbers(kNf4Levels);
-  if (i == 4) return of_numbers(dynamic_levels(DType::dynamic8));
+  switch (makes_[i]) {
+    case Make::codes: return joined(type, parts_, &Fields::codes);
+    case Make::scales: return joined(type, parts_, &Fields::scales);
+    case Make::outer_scales: return joined(type, parts_, &Fields::outer);
+    case Make::levels: return of_numbers(kNf4Levels);
+    case Make::outer_levels: return of_numbers(dynamic_levels(DType::dynamic8));
+    case Make::zero: return HostTensor(type);
+    case Make::state: break;
+  }
   HostTensor text(type);
   std::ranges::copy(std::as_bytes(std::span(state_)), text.data.begin());
   return text;

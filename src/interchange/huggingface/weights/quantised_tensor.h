@@ -74,13 +74,17 @@ class QuantisedParts {
   // `dtype`: of the weight before it was packed, as PyTorch names it. The bytes must outlive the object.
   QuantisedParts(std::string weight, std::vector<PackedBytes> parts, std::string_view dtype);
 
+  BaseWeights format() const { return parts_.front().matrix.format; }
   const std::vector<TensorDeclaration>& declarations() const { return declarations_; }
   HostTensor value(std::size_t i) const;
 
  private:
+  enum class Make : std::uint8_t { codes, scales, outer_scales, levels, outer_levels, state, zero };
+
   std::vector<PackedBytes> parts_;
   std::string state_;
   std::vector<TensorDeclaration> declarations_;
+  std::vector<Make> makes_;  // of each
 };
 
 }  // namespace ridgepoint

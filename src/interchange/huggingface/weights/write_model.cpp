@@ -105,6 +105,8 @@ std::optional<std::vector<PackedBytes>> ModelTensors::packed_parts(const StoredW
   for (const WeightPart& part : weight.parts) {
     const std::optional<PackedBytes> bytes = packed(part.parameter);
     if (!bytes || bytes->matrix.order != part.order()) return std::nullopt;
+    // Versions of transformers from 5 on have no linear layer for a router; files of older ones may have it packed.
+    if (part.parameter.ends_with(".router.weight") && !config_.packing.is_packed()) return std::nullopt;
     parts.push_back(*bytes);
   }
   const bool are_parts = !parts.empty() && has_packed_parts(weight, parts[0].matrix.format, weights_);
@@ -116,10 +118,9 @@ Json ModelTensors::config() const {
   if (packed_.empty()) return fields;
   std::vector<std::string> packed;
   for (const auto& [weight, tensors] : packed_) packed.push_back(weights_[weight].name);
-  const bool is_4bit = packed_.begin()->second.declarations()[0].type.dtype == DType::udynamic8;
   fields["torch_dtype"] = config_.packing.dtype.empty() ? "bfloat16" : config_.packing.dtype;
   fields["quantization_config"] =
-      quantization_config(is_4bit ? BaseWeights::nf4 : BaseWeights::int8, unpacked_modules(config_, packed));
+      quantization_config(packed_.begin()->second.format(), unpacked_modules(config_, packed));
   return fields;
 }
 

@@ -235,12 +235,12 @@ TEST_F(TrainTest, adapters_are_read_with_their_base) {
 
 // The folder of a checkpoint is that of a model which bitsandbytes quantised.
 TEST_F(TrainTest, packed_files_are_taken_as_they_are) {
-  for (const std::string format : {"nf4", "int8"}) {
+  for (const std::string format : {"nf4", "nf4-single", "int8"}) {
     const std::string first = folder("first-" + format), second = folder("second-" + format);
     train({"--save", first, "--iterations", "1", "--dtype", "bf16", "--lora", "r=2", "--base-weights", format});
     const std::string files = first + "/step-000000001";
     const Json config = parse_json(read_file(files + "/config.json", 1 << 20));
-    EXPECT_EQ(config.at("quantization_config").at(format == "nf4" ? "load_in_4bit" : "load_in_8bit"), true);
+    EXPECT_EQ(config.at("quantization_config").at(format == "int8" ? "load_in_8bit" : "load_in_4bit"), true);
     const std::vector<std::string> words = {"train", "--data",   text_,  "--weights",    files, "--tokenizer",
                                             "byte",  "--batch",  "2",    "--context",    "32",  "--device",
                                             "cpu",   "--lora",   "r=2",  "--iterations", "1",   "--seed",

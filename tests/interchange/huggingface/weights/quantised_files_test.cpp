@@ -234,6 +234,7 @@ constexpr const char* kGpt2 =
 constexpr const char* kNf4 =
     R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4",
         "bnb_4bit_use_double_quant": true, "llm_int8_skip_modules": null})";
+constexpr const char* kSingle = R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})";
 constexpr const char* kInt8 = R"({"quant_method": "bitsandbytes", "load_in_8bit": true})";
 
 constexpr const char* kQuery = "model.layers.1.self_attn.q_proj.weight";
@@ -244,7 +245,9 @@ struct Quantisation {
   const char* config;
   Form form;
 };
-const Quantisation kQuantisations[] = {{BaseWeights::nf4, kNf4, {}}, {BaseWeights::int8, kInt8, {.type = "int8"}}};
+const Quantisation kQuantisations[] = {{BaseWeights::nf4, kNf4, {}},
+                                       {BaseWeights::nf4_single, kSingle, {.is_nested = false}},
+                                       {BaseWeights::int8, kInt8, {.type = "int8"}}};
 
 PackedMatrix matrix_of(const ParameterDeclaration& one, BaseWeights format, const TransformerConfig& config) {
   PackedMatrix matrix{format, one.type.shape[0], one.type.shape[1]};
@@ -342,14 +345,13 @@ TEST(QuantisedFiles, pack_the_weights_of_a_file_as_its_writer_does) {
 // A form that a program does not have is widened alone.
 TEST(QuantisedFiles, in_other_forms_are_widened) {
   const char* fp4 = R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "fp4"})";
-  const char* single = R"({"load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})";
   const std::pair<const char*, Form> forms[] = {
-      {fp4, {"fp4", 64, false}}, {fp4, {"fp4", 128, true}}, {single, {"nf4", 64, false}}, {kNf4, {"nf4", 128, true}}};
+      {fp4, {"fp4", 64, false}}, {fp4, {"fp4", 128, true}}, {kSingle, {"nf4", 32, false}}, {kNf4, {"nf4", 128, true}}};
   for (const auto& [config, form] : forms) {
     const QuantisedFolder files(kLlama, config, form);
     const ModelWeights weights = files.weights();
     EXPECT_THAT(weights.problems(), IsEmpty());
-    EXPECT_EQ(files.config().packing.widened.empty(), config == kNf4);
+    EXPECT_EQ(files.config().packing.widened.empty(), config != fp4);
     const HostTensor found = weights.read("layers.1.ffn.w2.weight");
     const std::vector<double>& down = files.elements.at(kDown);
     for (std::size_t i = 0; i < down.size(); ++i) ASSERT_NEAR(found.as<float>()[i], down[i], 1e-5) << i;
@@ -390,6 +392,7 @@ TEST(QuantisedFiles, leave_wide_what_they_have_wide_and_what_shares_blocks_with_
   // q, k and v of GPT-2 are one tensor: 24 x 24 elements of each are no whole block of blocks, but whole rows.
   EXPECT_THAT(wide(QuantisedFolder(kGpt2, kNf4), BaseWeights::nf4),
               ElementsAre("layers.0.attn.q_proj.weight", "layers.0.attn.k_proj.weight", "layers.0.attn.v_proj.weight"));
+  EXPECT_THAT(wide(QuantisedFolder(kGpt2, kSingle, {.is_nested = false}), BaseWeights::nf4_single), IsEmpty());
   EXPECT_THAT(wide(QuantisedFolder(kGpt2, kInt8, {.type = "int8"}), BaseWeights::int8), IsEmpty());
 }
 
@@ -402,6 +405,31 @@ TEST(QuantisedFiles, name_the_modules_that_transformers_must_not_convert) {
   const TransformerConfig mixtral =
       parse_model_config(parse_json(R"({"model_type": "mixtral", "num_hidden_layers": 1})"), "made", {}, "made").config;
   EXPECT_THAT(unpacked_modules(mixtral, {}), Contains("model.layers.0.block_sparse_moe.experts"));
+}
+
+TEST(QuantisedFiles, have_a_router_packed_only_where_the_model_had_it) {
+  TransformerConfig config =
+      parse_model_config(
+          parse_json(R"({"model_type": "mixtral", "num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 32,
+                     "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 9})"),
+          "made", {}, "made")
+          .config;
+  const PackedMatrix matrix{BaseWeights::nf4, config.architecture.experts.count, 64};
+  const std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
+  const std::string router = "model.layers.0.block_sparse_moe.gate";
+  for (const bool was_packed : {false, true}) {
+    if (was_packed) config.packing.format = BaseWeights::nf4;
+    const ModelTensors tensors(config, {}, {}, [&](const std::string& name) -> std::optional<PackedBytes> {
+      if (name != "layers.0.ffn.router.weight" && name != "layers.0.attn.v_proj.weight") return std::nullopt;
+      return PackedBytes{matrix, bytes};
+    });
+    const auto skipped =
+        tensors.config().at("quantization_config").at("llm_int8_skip_modules").get<std::vector<std::string>>();
+    EXPECT_EQ(std::ranges::find(skipped, router) == skipped.end(), was_packed);
+    EXPECT_EQ(std::ranges::find(tensors.declarations(), router + ".weight.absmax", &TensorDeclaration::name) !=
+                  tensors.declarations().end(),
+              was_packed);
+  }
 }
 
 // What is wrong with a folder, behind a change of its tensors.

@@ -22,11 +22,15 @@ struct Nf4Reader {
   const unsigned char* packed;
   const float* elements;  // the levels in shared memory, where lanes read different ones at once
 
-  __device__ __forceinline__ void read(int first, float (&values)[kGroup]) const {
-    const int block = first / kNf4Block;
+  __device__ __forceinline__ float magnitude_of(int block) const {
+    if (grid.outer_scales == 0) return read_float(packed, grid.scales, block);
     const float outer = read_float(packed, grid.outer_scales, block / kNf4BlocksOfBlocks);
     const float scaled = __fmul_rn(levels.magnitudes[packed[grid.scales + block]], outer);
-    const float magnitude = __fadd_rn(scaled, read_float(packed, grid.mean, 0));
+    return __fadd_rn(scaled, read_float(packed, grid.mean, 0));
+  }
+
+  __device__ __forceinline__ void read(int first, float (&values)[kGroup]) const {
+    const float magnitude = magnitude_of(first / kNf4Block);
     const unsigned codes = reinterpret_cast<const unsigned*>(packed)[first / kGroup];
 #pragma unroll
     for (int i = 0; i < kGroup; ++i) {
