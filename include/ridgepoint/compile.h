@@ -137,6 +137,8 @@ struct CompileOptions {
   std::optional<LoraOptions> lora = {};
   // How the frozen weights of linear layers are stored; the head is none of them.
   BaseWeights base_weights = BaseWeights::as_is;
+  // What the files of the model say of weights that are packed; weights that it lacks have this program's order.
+  std::vector<PublishedWeight> published_weights = {};
   // step, of one rank: what lies in the memory of the host. Transfers bring it to the device when an update needs it.
   Offload offload = Offload::none;
   std::optional<std::size_t> host_memory_limit_bytes = {};  // of what lies there; more is an error

@@ -82,7 +82,7 @@ struct PhaseMemory {
 };
 
 // The name of the bytes of a packed weight begins so; the rest is the name of the weight.
-inline constexpr std::string_view kPackedPrefix = "packed.";
+inline constexpr std::string_view kPackedPrefix = "bitsandbytes.";
 
 // A parameter or state on which later runs depend, and what this rank stores of it. The parts of all ranks make the
 // whole, in their order.
@@ -142,7 +142,7 @@ class Program {
   Program& operator=(Program&&) noexcept;
 
   // The type must be that of the `input` node. Throws Error for an index of an embedding or of the loss that is outside
-  // its table, naming the element.
+  // its table, naming the element. A packed weight is packed, or taken as it is from a tensor of the dtype packed.
   void write_input(std::string_view name, const HostTensor& tensor);
   // Sets a floating input to random values, which the seed and the name of the input determine: the same on every
   // device. `stop_point` may be called again and again.

@@ -18,6 +18,7 @@
 namespace ridgepoint {
 
 class ProcessGroup;
+struct PackedMatrix;
 struct ScheduleSection;
 
 // Given values of parameters, instead of random ones.
@@ -26,6 +27,8 @@ struct GivenWeights {
   // Returns fp32 of the declared shape. May be called more than once for a parameter.
   std::function<HostTensor(const ParameterDeclaration&)> read;
   std::vector<ParameterDeclaration> constants = {};  // of the graph, of which `read` has the values, too
+  // The bytes of a packed weight, of dtype packed, where the file has them; empty for other weights.
+  std::function<std::optional<HostTensor>(const std::string& parameter, const PackedMatrix&)> read_packed = {};
 };
 
 struct RunConfig {

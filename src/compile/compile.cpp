@@ -56,7 +56,7 @@ void check_training(const CompileOptions& options) {
   const bool is_packed = options.base_weights != BaseWeights::as_is;
   require(!is_packed || is_low(matmul_dtype(options.precision)),
           "weights in nf4 or int8 are widened for products in 16 bits, not in " + std::string(name(options.precision)));
-  require(!is_packed || options.lora || !options.frozen.empty(),
+  require(!is_packed || options.lora || !options.frozen.empty() || options.mode == Mode::forward,
           "weights in nf4 or int8 cannot be trained: freeze some, or add adapters");
   require(!is_packed || options.parallel.shard != Sharding::parameters,
           "weights in nf4 or int8 are not divided among ranks: shard the optimizer or the gradients");

@@ -60,12 +60,13 @@ std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) 
     return {{names[0], type}};
   }
   std::vector<StoredTensor> tensors;
+  const std::vector<RowOrder> orders = row_orders(input.attributes, rows);
   std::int64_t first = 0;
   for (std::size_t i = 0; i < names.size(); ++i) {
     tensors.push_back({names[i], {type.dtype, with_size(type.shape, 0, rows[i])}, first});
     if (is_packed) {
       const BaseWeights format = base_weights_from_name(input.attributes.get<std::string>(kFormat));
-      tensors.back().packed = PackedMatrix{format, rows[i], type.shape[1]};
+      tensors.back().packed = PackedMatrix{format, rows[i], type.shape[1], orders[i]};
       first += tensors.back().packed->bytes();
     } else {
       first += tensors.back().type.elements();

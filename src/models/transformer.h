@@ -272,6 +272,16 @@ inline constexpr std::int64_t kMostLayers = 4096;
 // PyTorch's ignore_index.
 inline constexpr std::int64_t kIgnoredTarget = -100;
 
+// How the files of a model have the weights of its linear layers.
+struct PublishedPacking {
+  BaseWeights format = BaseWeights::as_is;  // their packed bytes, which a program takes as they are
+  std::string widened = {};                 // not empty: another form that is only read by widening it
+  std::vector<std::string> skipped = {};    // the modules that are not packed, beside the head
+  std::string dtype = {};                   // of the weights before they were packed: "bfloat16"
+
+  bool is_packed() const { return format != BaseWeights::as_is || !widened.empty(); }
+};
+
 struct TransformerConfig {
   std::string name = "custom";
   std::int64_t vocab = 10000;
@@ -284,6 +294,7 @@ struct TransformerConfig {
   Architecture architecture = {};
   // Whether tokens with the target kIgnoredTarget are left out of the loss, which is the mean over the others.
   bool ignores_targets = false;
+  PublishedPacking packing = {};
 
   std::int64_t head_size() const { return architecture.head_size > 0 ? architecture.head_size : d_model / heads; }
   std::int64_t kv_heads() const { return architecture.kv_heads > 0 ? architecture.kv_heads : heads; }

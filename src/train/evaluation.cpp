@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <string>
 
 namespace ridgepoint::train {
@@ -48,8 +49,17 @@ Evaluation::Evaluation(const RunConfig& config, const StepWatcher& watch, const 
 
 double Evaluation::loss(const Program& trained) {
   Program& program = forward_.program();
-  for (const ParameterDeclaration& parameter : parameters_of(program.graph()))
-    program.write_input(parameter.name, trained.read_input(parameter.name));
+  std::set<std::string> packed;
+  for (const StatePart& part : program.state_parts()) {
+    if (!part.is_packed) continue;
+    std::vector<std::byte> bytes(part.bytes());
+    trained.read_part(part, bytes);
+    program.write_part(part, bytes);
+    packed.insert(part.name.substr(kPackedPrefix.size()));
+  }
+  for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
+    if (!packed.contains(parameter.name)) program.write_input(parameter.name, trained.read_input(parameter.name));
+  }
   double sum = 0;
   const std::int64_t ranks = forward_.parallel().data;
   for (std::int64_t batch = 0; batch < batches_; ++batch) {

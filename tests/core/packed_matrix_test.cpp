@@ -87,6 +87,19 @@ TEST_P(PackedMatrices, are_the_definition_of_nf4) {
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-8) << i;
 }
 
+// With scales in fp32 a code times its scale is all.
+TEST_P(PackedMatrices, are_the_definition_of_nf4_single) {
+  const PackedMatrix matrix{BaseWeights::nf4_single, GetParam().rows, GetParam().columns};
+  const std::vector<float> elements = random_elements(matrix);
+  const std::vector<float> found = unpacked(matrix, packed(matrix, elements));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    float largest = 0;
+    for (std::size_t j = i / 64 * 64; j < std::min(i / 64 * 64 + 64, found.size()); ++j)
+      largest = std::max(largest, std::abs(elements[j]));
+    ASSERT_NEAR(found[i], nearest(kNf4Levels, elements[i] / static_cast<double>(largest)) * largest, 2e-8) << i;
+  }
+}
+
 TEST_P(PackedMatrices, are_the_definition_of_int8) {
   const PackedMatrix matrix{BaseWeights::int8, GetParam().rows, GetParam().columns};
   const std::vector<float> elements = random_elements(matrix);
@@ -103,7 +116,7 @@ TEST_P(PackedMatrices, are_the_definition_of_int8) {
 
 // Any stretch of elements is what the whole has there.
 TEST_P(PackedMatrices, are_read_in_parts) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     const PackedMatrix matrix{format, GetParam().rows, GetParam().columns};
     const std::vector<std::byte> bytes = packed(matrix, random_elements(matrix));
     const std::vector<float> whole = unpacked(matrix, bytes);
@@ -121,22 +134,25 @@ INSTANTIATE_TEST_SUITE_P(sizes, PackedMatrices,
                            return std::to_string(tested.param.rows) + "x" + std::to_string(tested.param.columns);
                          });
 
-// The first element of a pair has the upper half of the byte, and 1 and -1 are the codes 15 and 0.
+// The first element of a pair has the upper half of the byte, and 1 and -1 are the codes 15 and 0. What a last element
+// has beside it is the code of 0.
 TEST(PackedMatrix, has_the_bytes_of_bitsandbytes) {
   const PackedMatrix matrix{BaseWeights::nf4, 1, 5};
   const std::vector<std::byte> bytes = packed(matrix, {-2, 2, 0, 1, 0.5F});
   EXPECT_EQ(bytes[0], std::byte{0x0F});
   EXPECT_EQ(bytes[1], std::byte{0x7C});
-  EXPECT_EQ(bytes[2], std::byte{0xA0});
+  EXPECT_EQ(bytes[2], std::byte{0xA7});
   EXPECT_EQ(matrix.bytes(), 16 + 16 + 16);
   float mean = 0;
   std::memcpy(&mean, bytes.data() + matrix.mean(), sizeof mean);
   EXPECT_EQ(mean, 2);
 }
 
-TEST(PackedMatrix, takes_4_127_bits_an_element) {
-  const PackedMatrix matrix{BaseWeights::nf4, 4096, 4096};
-  EXPECT_NEAR(static_cast<double>(matrix.bytes()) * 8 / static_cast<double>(matrix.elements()), 4.127, 1e-3);
+TEST(PackedMatrix, takes_4_127_bits_an_element_or_4_5) {
+  for (const auto& [format, bits] : {std::pair(BaseWeights::nf4, 4.127), std::pair(BaseWeights::nf4_single, 4.5)}) {
+    const PackedMatrix matrix{format, 4096, 4096};
+    EXPECT_NEAR(static_cast<double>(matrix.bytes()) * 8 / static_cast<double>(matrix.elements()), bits, 1e-3);
+  }
 }
 
 // The relative error of normal numbers that the format is made for.
@@ -156,7 +172,7 @@ TEST(PackedMatrix, has_the_error_of_its_format) {
 }
 
 TEST(PackedMatrix, keeps_zeros) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     const PackedMatrix matrix{format, 2, 64};
     std::vector<float> elements = random_elements(matrix);
     std::fill_n(elements.begin(), 64, 0.0F);
@@ -171,6 +187,30 @@ TEST(PackedMatrix, refuses_what_is_not_finite) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const std::vector<float> elements = {1, bad};
     EXPECT_THAT([&] { pack(matrix, elements, bytes); }, ThrowsMessage<Error>(HasSubstr("not finite")));
+  }
+}
+
+TEST(PackedMatrix, packs_rows_of_heads_in_the_order_of_a_file) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
+    const PackedMatrix matrix{format, 12, 50, {.head_size = 6, .rotated = 4, .kept = 1}};
+    const PackedMatrix of_file{format, 12, 50};
+    std::vector<float> ours(600), file(600), widened(600), part(77);
+    for (std::size_t i = 0; i < ours.size(); ++i) ours[i] = std::sin(static_cast<float>(i * i));
+    for (std::size_t row = 0; row < 12; ++row) {
+      // Rows 1, 2, 3, 4 of a head are 1, 3, 2, 4 of the file's.
+      const std::size_t other = row % 6 == 2 ? row + 1 : row % 6 == 3 ? row - 1 : row;
+      std::copy_n(ours.begin() + static_cast<std::ptrdiff_t>(row * 50), 50,
+                  file.begin() + static_cast<std::ptrdiff_t>(other * 50));
+    }
+    std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes())), expected(bytes.size());
+    pack(matrix, ours, bytes);
+    pack(of_file, file, expected);
+    EXPECT_EQ(bytes, expected);
+    unpack(matrix, bytes.data(), 0, 600, widened.data());
+    unpack(of_file, bytes.data(), 150, 50, file.data());
+    EXPECT_TRUE(std::equal(file.begin(), file.begin() + 50, widened.begin() + 100));  // its row 3 is this row 2
+    unpack(matrix, bytes.data(), 90, 77, part.data());
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), widened.begin() + 90));
   }
 }
 

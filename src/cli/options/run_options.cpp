@@ -13,7 +13,7 @@
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/messages.h"
 #include "interchange/huggingface/named_model.h"
-#include "interchange/huggingface/weights/stored_weights.h"
+#include "interchange/huggingface/weights/published_weights.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -96,9 +96,30 @@ void require_output_is_kept_by_torch(const RunConfig& config) {
       "begins; add --as torch, or leave --keep-output out");
 }
 
+// What the files of the model say of the weights that are packed.
+void settle_packing(RunDraft& draft) {
+  CompileOptions& compile = draft.config.compile;
+  const TransformerConfig* model = draft.config.workload->transformer();
+  if (model == nullptr || compile.base_weights == BaseWeights::as_is) return;
+  const PublishedPacking& packing = model->packing;
+  require(!packing.is_packed() || packing.format == compile.base_weights,
+          fmt::format("--base-weights {}: the files of {} have their weights in {}; {}", name(compile.base_weights),
+                      model->name, packing.widened.empty() ? name(packing.format) : packing.widened,
+                      packing.widened.empty() ? "leave the option out to take them as they are, or give as-is to widen "
+                                                "them"
+                                              : "give as-is to widen them"));
+  const bool trains = compile.mode != Mode::forward && !compile.lora && compile.frozen.empty();
+  require(!packing.is_packed() || !trains,
+          fmt::format("the files of {} have their weights in {}, which does not train; add --lora r=16, or "
+                      "--base-weights as-is to train the widened weights",
+                      model->name, name(packing.format)));
+  compile.published_weights = published_weights(*model, compile.base_weights);
+}
+
 // Completes the configuration of a draft that has its workload by the options of training and of ranks.
 void settle_training(RunDraft& draft) {
   settle_optimizer(draft);
+  settle_packing(draft);
   const CompileOptions& compile = draft.config.compile;
   const Precision precision = compile.precision;
   require(compile.master_weights || precision == Precision::bf16 || precision == Precision::fp8,
@@ -106,9 +127,10 @@ void settle_training(RunDraft& draft) {
                       name(precision)));
   const bool is_packed = compile.base_weights != BaseWeights::as_is;
   require(!is_packed || is_low(matmul_dtype(precision)),
-          fmt::format("--base-weights {} widens weights to 16 bits; add --dtype bf16, fp16 or fp8 instead of {}",
+          fmt::format("--base-weights {} widens weights to 16 bits; add --dtype bf16, fp16 or fp8 instead of {}, or "
+                      "--base-weights as-is",
                       name(compile.base_weights), name(precision)));
-  require(!is_packed || compile.lora || !compile.frozen.empty(),
+  require(!is_packed || compile.lora || !compile.frozen.empty() || compile.mode == Mode::forward,
           fmt::format("--base-weights {} is for weights that do not train; add --lora or --frozen",
                       name(compile.base_weights)));
   require(!is_packed || compile.parallel.shard != Sharding::parameters,
@@ -377,12 +399,13 @@ void RunOptions::settle_workloads(std::span<RunDraft> drafts) const {
 // What people run of a model that has a config.json, where no option says it.
 void RunOptions::take_defaults_of_configs(std::span<RunDraft> drafts) const {
   std::string_view last;
-  Architecture architecture;
+  TransformerConfig model;
   const auto context = std::ranges::find_if(axes_, [](const Axis& axis) { return axis.text.flags == "--context"; });
   for (RunDraft& draft : drafts) {
     if (draft.model_name.empty() || is_preset_name(draft.model_name)) continue;
-    if (draft.model_name != last) architecture = source_of(draft).config.architecture;
+    if (draft.model_name != last) model = source_of(draft).config;
     last = draft.model_name;
+    if (has_setting(workload_kind(draft.workload), "layers")) take_packing(model, draft);
     for (const Axis& axis : axes_) {
       // PyTorch's eager mode, which --as torch predicts, compiles nothing.
       const bool has_no_such = draft.config.plan_as != PlanAs::ridgepoint && axis.text.flags == "--compile";
@@ -390,8 +413,20 @@ void RunOptions::take_defaults_of_configs(std::span<RunDraft> drafts) const {
       for (const Axis::Change& change : axis.changes(axis.text.of_config)) change(draft);
     }
     if (context != axes_.end() && !is_given(*context))
-      draft.model.context = usual_context(draft.model.context, architecture, !context->text.of_config.empty());
+      draft.model.context = usual_context(draft.model.context, model.architecture, !context->text.of_config.empty());
   }
+}
+
+// The weights of packed files are taken as they are, where no option says how.
+void RunOptions::take_packing(const TransformerConfig& model, RunDraft& draft) const {
+  constexpr std::string_view kFlag = "--base-weights";
+  const auto found = std::ranges::find_if(axes_, [](const Axis& axis) { return axis.text.flags == kFlag; });
+  if (!model.packing.is_packed() || found == axes_.end() || is_given(*found) || widens_packed_files_) return;
+  require(model.packing.widened.empty(),
+          fmt::format("the files of {} have their weights in {}; taken as they are: nf4 and int8. --base-weights "
+                      "as-is widens them",
+                      model.name, model.packing.widened));
+  draft.config.compile.base_weights = model.packing.format;
 }
 
 std::vector<RunConfig> RunOptions::expand() const {

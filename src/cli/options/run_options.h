@@ -124,6 +124,8 @@ class RunOptions {
   void use_defaults_of_presets();
   // Replaces the default of a flag, before or after the command line is read.
   void set_default(std::string_view flag, std::string text);
+  // Weights of packed files are widened, unless --base-weights says otherwise.
+  void widen_packed_files() { widens_packed_files_ = true; }
   // Replaces the help of a flag, but for the initial value; call it before add_to().
   void set_help(std::string_view flag, std::string help);
 
@@ -132,9 +134,11 @@ class RunOptions {
   void check_fit_into() const;
   void settle_workloads(std::span<RunDraft> drafts) const;
   void take_defaults_of_configs(std::span<RunDraft> drafts) const;
+  void take_packing(const TransformerConfig& model, RunDraft& draft) const;
 
   std::vector<Axis> axes_;
   std::int64_t skip_ = 0;
+  bool widens_packed_files_ = false;
 };
 
 }  // namespace ridgepoint::cli

@@ -78,7 +78,10 @@ GivenWeights checked_weights(const std::string& path, const Workload& workload) 
     fail_with(weights->problems());
     for (const std::string& note : weights->notes()) print_error(note);
     return {path, [weights](const ParameterDeclaration& parameter) { return weights->read(parameter.name); },
-            weights->constants()};
+            weights->constants(),
+            [weights](const std::string& parameter, const PackedMatrix& matrix) {
+              return weights->read_packed(parameter, matrix);
+            }};
   }
   const auto file = std::make_shared<const SafetensorsFile>(path);
   fail_with(problems_of(*file, workload));
@@ -100,6 +103,8 @@ std::optional<std::filesystem::path> config_beside(const std::filesystem::path& 
 void take_model_beside(const std::string& path, RunOptions& options) {
   constexpr std::array<std::string_view, 6> kModelFlags = {"--model", "--layers", "--d-model",
                                                            "--d-ff",  "--heads",  "--vocab"};
+  // Adapters are added to widened weights, which the bytes of the files are not.
+  if (!path.empty() && is_peft_adapter(path)) options.widen_packed_files();
   const bool has_model = std::ranges::any_of(kModelFlags, [&](std::string_view flag) { return options.given(flag); });
   if (path.empty() || has_model) return;
   const std::optional<std::filesystem::path> config =

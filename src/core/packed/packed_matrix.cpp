@@ -15,7 +15,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kNames = enum_names<BaseWeights>("as-is", "nf4", "int8");
+constexpr auto kNames = enum_names<BaseWeights>("as-is", "nf4", "nf4-single", "int8");
 
 constexpr std::int64_t kAlignment = 16;
 constexpr std::int64_t kGrain = 1 << 15;  // elements
@@ -54,6 +54,10 @@ unsigned nf4_code(float value) {
 }
 
 void pack_magnitudes(const PackedMatrix& matrix, std::vector<float> magnitudes, std::byte* packed) {
+  if (matrix.format == BaseWeights::nf4_single) {
+    std::ranges::copy(std::as_bytes(std::span(magnitudes)), packed + matrix.scales());
+    return;
+  }
   const double sum = std::accumulate(magnitudes.begin(), magnitudes.end(), 0.0);
   const auto mean = static_cast<float>(sum / static_cast<double>(magnitudes.size()));
   write_float(packed, matrix.mean(), mean);
@@ -82,7 +86,7 @@ void pack_nf4(const PackedMatrix& matrix, std::span<const float> elements, std::
       const float factor = magnitudes[number] == 0 ? 0 : 1 / magnitudes[number];
       for (std::size_t i = 0; i < block.size(); i += 2) {
         const unsigned upper = nf4_code(block[i] * factor);
-        const unsigned lower = i + 1 < block.size() ? nf4_code(block[i + 1] * factor) : 0U;
+        const unsigned lower = nf4_code(i + 1 < block.size() ? block[i + 1] * factor : 0);
         packed[(first + i) / 2] = static_cast<std::byte>(upper << 4U | lower);
       }
     }
@@ -109,6 +113,8 @@ void pack_int8(const PackedMatrix& matrix, std::span<const float> elements, std:
 }
 
 float magnitude_of(const PackedMatrix& matrix, const std::byte* packed, std::int64_t block) {
+  if (matrix.format == BaseWeights::nf4_single)
+    return read_float(packed, matrix.scales() + block * static_cast<std::int64_t>(sizeof(float)));
   const auto code = std::to_integer<std::size_t>(packed[matrix.scales() + block]);
   const std::int64_t outer = block / kNf4BlocksOfBlocks * static_cast<std::int64_t>(sizeof(float));
   const float scaled = dynamic_levels(DType::dynamic8)[code] * read_float(packed, matrix.outer_scales() + outer);
@@ -136,6 +142,16 @@ void unpack_int8(const PackedMatrix& matrix, const std::byte* packed, std::int64
   }
 }
 
+// Empty where the order is the same.
+std::vector<float> in_order_of_file(const PackedMatrix& matrix, std::span<const float> elements) {
+  if (matrix.order.rotated == 0) return {};
+  std::vector<float> ordered(elements.size());
+  for (std::int64_t row = 0; row < matrix.rows; ++row)
+    std::copy_n(elements.begin() + row * matrix.columns, matrix.columns,
+                ordered.begin() + matrix.order.file_row(row) * matrix.columns);
+  return ordered;
+}
+
 }  // namespace
 
 std::string_view name(BaseWeights weights) { return kNames[weights]; }
@@ -145,7 +161,7 @@ std::int64_t PackedMatrix::blocks() const { return ceil_divide(elements(), kNf4B
 std::int64_t PackedMatrix::blocks_of_blocks() const { return ceil_divide(blocks(), kNf4BlocksOfBlocks); }
 
 std::int64_t PackedMatrix::scales() const {
-  return aligned(format == BaseWeights::nf4 ? ceil_divide(elements(), std::int64_t{2}) : elements());
+  return aligned(is_of_4_bits(format) ? ceil_divide(elements(), std::int64_t{2}) : elements());
 }
 std::int64_t PackedMatrix::outer_scales() const { return scales() + aligned(blocks()); }
 std::int64_t PackedMatrix::mean() const {
@@ -153,7 +169,8 @@ std::int64_t PackedMatrix::mean() const {
 }
 std::int64_t PackedMatrix::bytes() const {
   constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
-  return format == BaseWeights::nf4 ? aligned(mean() + kFloat) : scales() + aligned(rows * kFloat);
+  if (format == BaseWeights::nf4) return aligned(mean() + kFloat);
+  return scales() + aligned((format == BaseWeights::int8 ? rows : blocks()) * kFloat);
 }
 
 void pack(const PackedMatrix& matrix, std::span<const float> elements, std::span<std::byte> packed) {
@@ -164,12 +181,23 @@ void pack(const PackedMatrix& matrix, std::span<const float> elements, std::span
     throw Error("a weight in " + std::string(name(matrix.format)) + " has an element that is not finite",
                 ErrorKind::usage);
   std::ranges::fill(packed, std::byte{0});
-  (matrix.format == BaseWeights::nf4 ? pack_nf4 : pack_int8)(matrix, elements, packed.data());
+  const std::vector<float> ordered = in_order_of_file(matrix, elements);
+  if (!ordered.empty()) elements = ordered;
+  (is_of_4_bits(matrix.format) ? pack_nf4 : pack_int8)(matrix, elements, packed.data());
 }
 
 void unpack(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
             float* elements) {
-  (matrix.format == BaseWeights::nf4 ? unpack_nf4 : unpack_int8)(matrix, packed, first, count, elements);
+  const auto read = is_of_4_bits(matrix.format) ? unpack_nf4 : unpack_int8;
+  if (matrix.order.rotated == 0) return read(matrix, packed, first, count, elements);
+  for (std::int64_t i = first; i < first + count;) {
+    const std::int64_t row = i / matrix.columns;
+    const std::int64_t end = std::min((row + 1) * matrix.columns, first + count);
+    const std::int64_t moved = (matrix.order.file_row(row) - row) * matrix.columns;
+    read(matrix, packed, i + moved, end - i, elements);
+    elements += end - i;
+    i = end;
+  }
 }
 
 }  // namespace ridgepoint

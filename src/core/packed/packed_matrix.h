@@ -3,10 +3,14 @@
 // nf4 (Dettmers et al. 2023, "QLoRA", arXiv 2305.14314): the elements, row by row, are divided into blocks of 64. An
 // element is a code of 4 bits for a number from -1 to 1, times the largest magnitude of its block. Double quantisation
 // stores these magnitudes less their mean, in blocks of 256, as codes of dynamic8 (core/dynamic_code.h) times the
-// largest magnitude of the block, which is fp32. The first element of a pair has the upper 4 bits of the byte.
+// largest magnitude of the block, which is fp32; nf4-single has the magnitudes of the blocks of 64 in fp32. The first
+// element of a pair has the upper 4 bits of the byte.
 //
 // int8 (Dettmers et al. 2022, "LLM.int8()", arXiv 2208.07339): an element is an integer from -127 to 127, times the
 // largest magnitude of its row, which is fp32, over 127.
+//
+// Rows of rotated heads are packed in the order of the model's files, so the bytes are those that bitsandbytes makes of
+// the tensor in the file.
 //
 // All arithmetic is in fp32, one rounding an operation, so every device computes the same numbers.
 #pragma once
@@ -22,6 +26,8 @@ namespace ridgepoint {
 
 inline constexpr std::int64_t kNf4Block = 64;
 inline constexpr std::int64_t kNf4BlocksOfBlocks = 256;
+// Rows of nf4 that begin at a multiple of so many elements share no scale with those before them.
+inline constexpr std::int64_t kNf4PartStep = kNf4Block * kNf4BlocksOfBlocks;
 
 // The numbers of the codes of nf4, in rising order.
 inline constexpr std::array<float, 16> kNf4Levels = {
@@ -48,13 +54,15 @@ struct PackedMatrix {
   BaseWeights format = BaseWeights::nf4;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
+  RowOrder order = {};  // the packed rows are in the file's
 
   std::int64_t elements() const { return rows * columns; }
-  std::int64_t blocks() const;            // nf4
+  std::int64_t blocks() const;            // nf4, nf4-single
   std::int64_t blocks_of_blocks() const;  // nf4
 
   // Offsets in bytes. The codes begin at 0.
-  std::int64_t scales() const;        // nf4: the dynamic8 code of each block; int8: the largest magnitude of each row
+  // nf4: the dynamic8 code of each block; nf4-single, int8: the largest magnitude of each block or row.
+  std::int64_t scales() const;
   std::int64_t outer_scales() const;  // nf4: the fp32 factor of each block of blocks
   std::int64_t mean() const;          // nf4: the fp32 mean of the blocks' magnitudes
   std::int64_t bytes() const;         // a multiple of 16

@@ -9,6 +9,7 @@
 #include "core/text/nearest.h"
 #include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/config/json_file.h"
+#include "interchange/huggingface/config/quantisation.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"
@@ -102,8 +103,6 @@ struct Refused {
   std::string_view why;
 };
 constexpr Refused kRefused[] = {
-    {"quantization_config",
-     "quantised weights are not supported; --config-override quantization_config=null plans the model in bf16 or fp32"},
     {"compression_config", "compressed weights are not supported"},
     {"pruned_heads", "pruned heads are not supported"},
     {"is_encoder_decoder", "a decoder that attends to an encoder is not supported"},
@@ -340,7 +339,9 @@ ModelConfig parse_model_config(Json json, std::string name, const std::vector<Co
     ConfigFields fields(std::move(json));
     const Family& family = family_of(fields);
     for (const auto& [key, why] : kRefused) fields.refuse(key, why);
+    PublishedPacking packing = read_packing(fields);
     model.config = family.read(fields);
+    model.config.packing = std::move(packing);
     refuse_telling(fields, family.model_type, model.config.architecture);
     model.config.name = std::move(name);
     model.config.architecture.family = family.model_type;

@@ -66,6 +66,7 @@ const std::vector<Row>& rows() {
       {kFormat, text, {Op::input, Op::dequantise}},
       {kColumns, integer, {Op::dequantise}},
       {kPackedAs, text, {Op::input}},
+      {kRowOrder, integers, {Op::input, Op::dequantise}},
       {"value", number, {Op::constant}},
       {"dtype", text, {Op::constant, Op::cast, Op::iota, Op::quantise, Op::dequantise}},
       // Layouts and elements.

@@ -3,6 +3,7 @@
 //   format   nf4 or int8
 //   rows     of each weight; the weights lie one after another
 //   columns  of all
+//   row_order  where the packed rows of heads are in the order of a file (packed_weight.h)
 //   dtype    of the result [sum of rows, columns]: bf16, fp16 or fp32, rounded from fp32
 #include <numeric>
 

@@ -3,6 +3,7 @@
 // each by its name. One product fills a GPU better than several small ones and reads x once, and differentiation then
 // finds one product for the gradient of the weights and one, without sums, for that of x.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <string>
@@ -154,6 +155,18 @@ class ProductMerger : NodeRewriter {
     }
   }
 
+  // The rows of each part have its order.
+  void lay_row_orders(const std::vector<Linear>& group, const std::vector<std::int64_t>& rows, Node& merged) const {
+    std::vector<std::int64_t> all;
+    bool is_any = false;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const RowOrder order = row_orders(graph_.node(group[i].weight).attributes, std::span(rows).subspan(i, 1))[0];
+      is_any = is_any || order != RowOrder{};
+      std::ranges::copy(numbers_of(order), std::back_inserter(all));
+    }
+    if (is_any) merged.attributes.set(kRowOrder, all);
+  }
+
   Value merged_weight(const std::vector<Linear>& group, const std::vector<std::int64_t>& rows) {
     std::vector<std::string> names;
     for (const Linear& linear : group) names.push_back(input_name(graph_.node(linear.weight)));
@@ -167,6 +180,7 @@ class ProductMerger : NodeRewriter {
       if (found != items.end()) node.attributes.set(key, found->second);
     }
     lay_parts(node, names, rows);
+    lay_row_orders(group, rows, node);
     return merged;
   }
 };

@@ -1,5 +1,6 @@
 // Passes that store the frozen weights of linear layers in 4 or 8 bits (core/packed/packed_matrix.h).
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,9 @@ class WeightChooser {
  public:
   explicit WeightChooser(Graph& graph) : graph_(graph), readers_(graph), heads_(graph) {}
 
-  bool run(BaseWeights format) {
+  bool run(const PassOptions& options) {
+    std::map<std::string_view, const PublishedWeight*> published;
+    for (const PublishedWeight& one : options.published_weights) published.emplace(one.parameter, &one);
     bool changed = false;
     for (const NodeId id : graph_.inputs(Role::parameter)) {
       Node& parameter = graph_.node(id);
@@ -26,7 +29,11 @@ class WeightChooser {
       const bool is_frozen = parameter.attributes.get_or(kFrozen, false);
       if (!is_frozen || !is_low(type.dtype) || type.shape.rank() != 2 || type.elements() == 0) continue;
       if (!is_of_layer(parameter.outputs[0])) continue;
-      parameter.attributes.set(kPackedAs, std::string(name(format)));
+      const auto found = published.find(input_name(parameter));
+      if (found != published.end() && found->second->stays_wide) continue;
+      parameter.attributes.set(kPackedAs, std::string(name(options.base_weights)));
+      if (found != published.end() && found->second->rows != RowOrder{})
+        parameter.attributes.set(kRowOrder, numbers_of(found->second->rows));
       changed = true;
     }
     return changed;
@@ -100,6 +107,8 @@ class WeightPacker : NodeRewriter {
     rewriter_.insert_before(use.product);
     const Value before = use.views.empty() ? packed : use.views.back();
     Value elements = dequantise(graph_, packed, format, rows, type.shape[1], type.dtype);
+    const auto& order = graph_.producer_node(packed).attributes.get_or<std::vector<std::int64_t>>(kRowOrder, {});
+    if (!order.empty()) graph_.node(graph_.producer(elements)).attributes.set(kRowOrder, order);
     graph_.set_type(elements, type);
     for (const Value view : use.views) elements = rewriter_.rebuild_view(view, elements);
     std::ranges::replace(graph_.node(use.product).inputs, before, elements);
@@ -111,7 +120,7 @@ class WeightPacker : NodeRewriter {
 // Marks the frozen weights of linear layers, which pack_weights stores as options.base_weights says. The head, which
 // makes the logits, is none of them, nor a table that the head shares with the embedding: as in bitsandbytes.
 bool choose_packed_weights(Graph& graph, const PassOptions& options) {
-  return options.base_weights != BaseWeights::as_is && WeightChooser(graph).run(options.base_weights);
+  return options.base_weights != BaseWeights::as_is && WeightChooser(graph).run(options);
 }
 
 // Stores the weights that are marked in 4 or 8 bits, and widens them in front of each product that reads them.

@@ -92,10 +92,16 @@ bool select_outputs(Graph& graph, const PassOptions& options) {
   return graph.outputs().size() != before;
 }
 
-// Marks the parameters that options.frozen names: they get no gradient, no state of the optimizer and no update.
+// Marks the parameters that options.frozen names: they get no gradient, no state of the optimizer and no update. In
+// forward mode, where nothing trains, weights may be packed without it.
 bool freeze_parameters(Graph& graph, const PassOptions& options) {
-  if (options.frozen.empty()) return false;
   const std::vector<NodeId> parameters = graph.inputs(Role::parameter);
+  const bool is_packed = options.base_weights != BaseWeights::as_is && !options.lora;
+  if (options.frozen.empty() && is_packed && options.mode == Mode::forward) {
+    for (const NodeId id : parameters) graph.node(id).attributes.set(kFrozen, true);
+    return true;
+  }
+  if (options.frozen.empty()) return false;
   std::vector<std::string> names;
   for (const NodeId id : parameters) names.push_back(input_name(graph.node(id)));
   const std::vector<bool> is_frozen = matches_of(options.frozen, names, "parameter");

@@ -329,10 +329,12 @@ void require_torch_has_it(const RunConfig& config) {
                       name(config.compile.optimizer.kind)));
   require(config.compile.master_weights && config.compile.frozen.empty() && !config.compile.lora &&
               config.compile.accumulate == 1 && !config.compile.clip_norm && config.compile.z_loss == 0 &&
-              config.compile.optimizer.no_decay.empty() && config.compile.offload == Offload::none,
+              config.compile.optimizer.no_decay.empty() && config.compile.base_weights == BaseWeights::as_is &&
+              config.compile.offload == Offload::none,
           fmt::format("--as {}: only a step that trains fp32 parameters on one batch is modelled for PyTorch; --as "
-                      "ridgepoint predicts --master-weights, --frozen, --lora, --accumulate, --clip-norm, --no-decay, "
-                      "--offload and --z-loss, and 'ridgepoint snapshot' reads what PyTorch itself allocated",
+                      "ridgepoint predicts --master-weights, --frozen, --lora, --base-weights, --accumulate, "
+                      "--clip-norm, --no-decay, --offload and --z-loss, and 'ridgepoint snapshot' reads what PyTorch "
+                      "itself allocated",
                       name(config.plan_as)));
   require(config.compile.precision != Precision::fp8,
           fmt::format("--as {}: PyTorch has no autocast to fp8; use --dtype bf16", name(config.plan_as)));

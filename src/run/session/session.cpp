@@ -10,6 +10,7 @@
 #include "core/first_call_clock.h"
 #include "core/seconds_since.h"
 #include "core/types/enum_names.h"
+#include "ir/stored_tensors.h"
 #include "models/attention.h"
 #include "models/transformer.h"
 #include "passes/training/training.h"
@@ -308,9 +309,13 @@ void Session::initialise(Program& program) {
   const auto seed = static_cast<std::uint64_t>(config_.seed);
   succeed_on_all_ranks(config_.group.get(), "whether values are written", [&] {
     if (!config_.weights) return ridgepoint::initialise(program, *config_.workload, seed, stop);
-    for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
-      stop();
-      program.write_input(parameter.name, initial_value(config_, parameter, stop));
+    for (const NodeId id : program.graph().inputs(Role::parameter)) {
+      for (const StoredTensor& one : stored_tensors(program.graph(), program.graph().node(id))) {
+        stop();
+        std::optional<HostTensor> packed;
+        if (one.packed && config_.weights->read_packed) packed = config_.weights->read_packed(one.name, *one.packed);
+        program.write_input(one.name, packed ? *packed : initial_value(config_, {one.name, one.type}, stop));
+      }
     }
     config_.workload->write_data(program, seed, stop);
     for (const ParameterDeclaration& constant : config_.weights->constants)

@@ -216,6 +216,10 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   Implementation& self = *implementation_;
   const Implementation::InputSlot& slot = self.find_input(name);
   const StoredTensor& stored = slot.tensor;
+  if (stored.packed && tensor.type == TensorType{DType::packed, {stored.packed->bytes()}}) {
+    self.device->copy_to_device(self.element(slot.value, stored.first_element), tensor.data.data(), tensor.data.size());
+    return;
+  }
   if (!(tensor.type == stored.type)) {
     throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; the given tensor is " +
                     tensor.type.to_string(),

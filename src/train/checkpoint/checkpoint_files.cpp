@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "core/files/file.h"
-#include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/peft_adapter.h"
 #include "ir/stored_tensors.h"
@@ -117,6 +116,11 @@ void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& f
           if (packed_.contains(name)) return DType::bf16;
           const auto found = parameters_.find(name);
           return found == parameters_.end() ? DType::fp32 : found->second->stored;
+        },
+        [&](const std::string& name) -> std::optional<PackedBytes> {
+          const auto packed = packed_.find(name);
+          if (packed == packed_.end()) return std::nullopt;
+          return PackedBytes{packed->second, state_.bytes(std::string(kPackedPrefix) + name)};
         });
     write_tensors(folder, std::string(kModelFile), model.declarations(), files,
                   [&](std::size_t i) -> std::span<const std::byte> {
@@ -125,7 +129,7 @@ void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& f
                     made = model.value(i);
                     return made.data;
                   });
-    write_text(folder, "config.json", model_config_json(*model_), files);
+    write_text(folder, "config.json", model.config(), files);
     in_model(&model);
   } else {
     in_model(nullptr);

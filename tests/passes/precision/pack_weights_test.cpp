@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
@@ -28,13 +29,18 @@ using ::testing::ThrowsMessage;
 
 const TransformerConfig kModel{"custom", 50, 8, 96, 160, 2, 4};
 
+// Rows of one layer's heads of 24 are packed in the order of a file.
+const std::vector<PublishedWeight> kPublished = {{"layers.0.attn.q_proj.weight", {24, 24, 0}},
+                                                 {"layers.0.attn.k_proj.weight", {24, 16, 4}}};
+
 ProgramOptions options_of(Compile level, BaseWeights format) {
   return {.compile = {.mode = Mode::step,
                       .precision = Precision::bf16,
                       .level = level,
                       .keep = {.results = true},
                       .lora = LoraOptions{.rank = 4, .alpha = 8},
-                      .base_weights = format}};
+                      .base_weights = format,
+                      .published_weights = kPublished}};
 }
 
 std::set<std::string> packed_tensors(const Graph& graph) {
@@ -83,6 +89,26 @@ TEST_P(PackWeights, compute_as_their_widened_values_do) {
   EXPECT_EQ(testing::relative_error(packed.read_input(adapter), wide.read_input(adapter)), 0);
 }
 
+TEST_P(PackWeights, take_bytes_as_they_are) {
+  const Transformer workload(kModel, 2);
+  Program program(workload.build(), open_device("cpu"), options_of(level(), format()));
+  initialise(program, workload, 3);
+  const PublishedWeight& published = kPublished[1];
+  const PackedMatrix matrix{format(), 96, 96, published.rows};
+  HostTensor elements({DType::fp32, {96, 96}});
+  for (std::size_t i = 0; i < elements.as<float>().size(); ++i)
+    elements.as<float>()[i] = static_cast<float>(i * 37 % 101) - 50;
+  HostTensor bytes({DType::packed, {matrix.bytes()}});
+  pack(matrix, elements.as<float>(), bytes.data);
+  program.write_input(published.parameter, bytes);
+  HostTensor expected({DType::fp32, {96, 96}});
+  unpack(matrix, bytes.data.data(), 0, matrix.elements(), expected.as<float>().data());
+  EXPECT_EQ(program.read_input(published.parameter).data, expected.data);
+  bytes.type = {DType::packed, {matrix.bytes() - 16}};
+  bytes.data.resize(bytes.data.size() - 16);
+  EXPECT_THAT([&] { program.write_input(published.parameter, bytes); }, ThrowsMessage<Error>(HasSubstr("packed")));
+}
+
 // The bytes are parts of the state, so that a run that goes on has exactly these.
 TEST_P(PackWeights, come_back_from_their_bytes) {
   const Transformer workload(kModel, 2);
@@ -107,11 +133,43 @@ TEST_P(PackWeights, come_back_from_their_bytes) {
 
 INSTANTIATE_TEST_SUITE_P(all, PackWeights,
                          ::testing::Combine(::testing::Values(Compile::off, Compile::full),
-                                            ::testing::Values(BaseWeights::nf4, BaseWeights::int8)),
+                                            ::testing::Values(BaseWeights::nf4, BaseWeights::nf4_single,
+                                                              BaseWeights::int8)),
                          [](const auto& tested) {
-                           return std::string(name(std::get<0>(tested.param))) + "_" +
-                                  std::string(name(std::get<1>(tested.param)));
+                           std::string format(name(std::get<1>(tested.param)));
+                           std::ranges::replace(format, '-', '_');
+                           return std::string(name(std::get<0>(tested.param))) + "_" + format;
                          });
+
+TEST(PackedWeights, of_files_that_have_them_wide_stay_wide) {
+  ProgramOptions options = options_of(Compile::full, BaseWeights::nf4);
+  options.compile.published_weights = {{.parameter = "layers.1.ffn.w3.weight", .stays_wide = true}};
+  const ProgramPlan plan(build_transformer(kModel, 2), open_device("cpu"), options);
+  EXPECT_THAT(packed_tensors(plan.graph()), SizeIs(kModel.layers * 7U - 1));
+  EXPECT_THAT(packed_tensors(plan.graph()), Not(Contains("layers.1.ffn.w3.weight")));
+}
+
+TEST(PackedWeights, of_a_forward_run_need_no_adapters) {
+  const auto plan = [](BaseWeights format) {
+    return ProgramPlan(build_transformer(kModel, 2), open_device("cpu"),
+                       {.compile = {.mode = Mode::forward, .precision = Precision::bf16, .base_weights = format}});
+  };
+  EXPECT_THAT(packed_tensors(plan(BaseWeights::nf4).graph()), SizeIs(kModel.layers * 7U));
+  EXPECT_THAT(packed_tensors(plan(BaseWeights::as_is).graph()), SizeIs(0));
+}
+
+TEST(PackedWeights, have_rows_in_an_order_of_their_heads) {
+  const std::vector<std::int64_t> rows = {48, 6};
+  const auto orders = [&](std::vector<std::int64_t> numbers) {
+    Attributes attributes;
+    attributes.set(kRowOrder, std::move(numbers));
+    return row_orders(attributes, rows);
+  };
+  EXPECT_EQ(orders({24, 16, 4, 0, 0, 0})[0], (RowOrder{24, 16, 4}));
+  for (const std::vector<std::int64_t>& wrong : std::vector<std::vector<std::int64_t>>{
+           {24, 16, 4}, {24, 24, 4, 0, 0, 0}, {24, 15, 0, 0, 0, 0}, {0, 2, 0, 0, 0, 0}, {32, 16, 0, 0, 0, 0}})
+    EXPECT_THAT([&] { orders(wrong); }, ThrowsMessage<Error>(HasSubstr("none of its heads")));
+}
 
 TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
   const auto plan = [](CompileOptions options) {
@@ -119,12 +177,13 @@ TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
     ProgramPlan(build_transformer(kModel, 2), open_device("cpu"), {.compile = std::move(options)});
   };
   EXPECT_THAT([&] { plan({.lora = LoraOptions{}}); }, ThrowsMessage<Error>(HasSubstr("not in fp32")));
-  EXPECT_THAT([&] { plan({.precision = Precision::bf16}); }, ThrowsMessage<Error>(HasSubstr("add adapters")));
+  EXPECT_THAT([&] { plan({.mode = Mode::step, .precision = Precision::bf16}); },
+              ThrowsMessage<Error>(HasSubstr("add adapters")));
 }
 
 // Other devices widen the same bytes to the same numbers.
 TEST(Dequantise, is_the_same_on_the_reference_device) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       std::vector<HostTensor> results;
       for (const std::string device : {"cpu", "reference"}) {
@@ -138,7 +197,10 @@ TEST(Dequantise, is_the_same_on_the_reference_device) {
         node.attributes.set(kDeclaredDType, "fp32");
         node.attributes.set(kDeclaredShape, std::vector<std::int64_t>{137, 37});
         lay_parts(node, std::vector<std::string>{"a", "b"}, rows);
-        graph.add_output({"o", dequantise(graph, packed, format, rows, columns, dtype)});
+        node.attributes.set(kRowOrder, std::vector<std::int64_t>{0, 0, 0, 26, 8, 2});
+        const Value elements = dequantise(graph, packed, format, rows, columns, dtype);
+        graph.node(graph.producer(elements)).attributes.set(kRowOrder, std::vector<std::int64_t>{0, 0, 0, 26, 8, 2});
+        graph.add_output({"o", elements});
         Program program(std::move(graph), open_device(device), {});
         program.write_random("a", {.deviation = 0.02}, 1);
         program.write_random("b", {.deviation = 0.5}, 1);

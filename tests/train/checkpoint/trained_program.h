@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/files/temporary_folder.h"
+#include "interchange/huggingface/weights/published_weights.h"
 #include "models/transformer.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -62,13 +63,16 @@ inline std::vector<Training> trainings() {
       {"bf16", compiled_as(Precision::bf16)},        {"fp16", compiled_as(Precision::fp16)},
       {"adamw_8bit", compiled_as(Precision::bf16)},  {"lora", compiled_as(Precision::bf16)},
       {"accumulated", compiled_as(Precision::fp32)}, {"sgd", compiled_as(Precision::fp32)},
-      {"offloaded", compiled_as(Precision::bf16)}};
+      {"lora_nf4", compiled_as(Precision::bf16)},    {"offloaded", compiled_as(Precision::bf16)}};
   all[3].options.loss_scaling.growth_interval = 2;  // so that the scale changes
   all[4].options.optimizer.kind = Optimizer::adamw_8bit;
   all[5].options.lora = LoraOptions{};
   all[6].options.accumulate = 2;
   all[7].options.optimizer.kind = Optimizer::sgd;
-  all[8].options.offload = Offload::optimizer;
+  all[8].options.lora = LoraOptions{};
+  all[8].options.base_weights = BaseWeights::nf4;
+  all[8].options.published_weights = published_weights(tiny(), BaseWeights::nf4);
+  all[9].options.offload = Offload::optimizer;
   return all;
 }
 

@@ -121,11 +121,13 @@ class Sample : public Command {
     if (!run_options_.given("--context") && run.contains("context"))
       run_options_.set_default("--context", dump_json(run.at("context")));
     run_options_.set_default("--model", (found->folder / "config.json").string());
+    if (has_adapters) run_options_.widen_packed_files();
   }
 
   void write(const Tokenizer& tokenizer, std::vector<Id> ids) {
     take_model_beside(checkpoint_.empty() ? weights_ : "", run_options_);
-    const RunDraft draft = run_options_.single_draft();
+    RunDraft draft = run_options_.single_draft();
+    draft.config.compile.mode = Mode::forward;
     std::vector<RunConfig> configs = {finish(draft)};
     use_weights(weights_, configs);
     const TransformerConfig* model = configs[0].workload->transformer();
@@ -162,9 +164,9 @@ class Sample : public Command {
     print_output("\n");
   }
 
-  static constexpr std::string_view kSettings[] = {"device",  "threads", "memory-limit", "model",     "config-override",
-                                                   "layers",  "d-model", "d-ff",         "heads",     "vocab",
-                                                   "context", "dtype",   "compile",      "attention", "seed"};
+  static constexpr std::string_view kSettings[] = {
+      "device", "threads", "memory-limit", "model", "config-override", "layers",    "d-model", "d-ff",
+      "heads",  "vocab",   "context",      "dtype", "compile",         "attention", "seed",    "base-weights"};
   RunOptions run_options_{kSettings};
   std::string checkpoint_, weights_, prompt_, prompt_file_, end_token_, tokenizer_;
   std::int64_t tokens_ = 100;

@@ -8,6 +8,7 @@
 
 #include "core/text/nearest.h"
 #include "interchange/huggingface/families/family.h"
+#include "interchange/huggingface/weights/published_weights.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"
@@ -78,6 +79,9 @@ ModelWeights::ModelWeights(const std::filesystem::path& path, TransformerConfig 
       places_[weights_[i].parts[j].parameter].push_back({i, j});
     for (std::string& name : possible_names(weights_[i].name, config_)) {
       if (!files_.contains(name)) continue;
+      if (is_quantised(files_, name)) {
+        for (std::string& other : names_beside(name)) beside_.insert(std::move(other));
+      }
       names_.emplace(weights_[i].name, std::move(name));
       break;
     }
@@ -95,6 +99,14 @@ std::string ModelWeights::problem_of(const StoredWeight& weight) const {
   if (name == nullptr)
     return fmt::format("'{}' is not in '{}'; the model needs it as {}", weight.name, path, weight.shape.to_string());
   const TensorType& found = files_.type(*name);
+  if (is_quantised(files_, *name) && weight.own_shape().rank() == 2 && weight.experts() == 0) {
+    try {
+      quantised(weight);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
   const bool has_kind = weight.has_integers ? found.dtype == DType::int64 : is_floating(found.dtype);
   if (!has_kind || !(found.shape == weight.shape))
     return fmt::format("'{}' is {} in '{}'; the model needs {} numbers as {}", *name, found.to_string(), path,
@@ -105,7 +117,7 @@ std::string ModelWeights::problem_of(const StoredWeight& weight) const {
 // Tables that transformers once stored, the head of a tied pair, and the parts of a model beside its text model.
 bool ModelWeights::is_expected(const std::string& stored) const {
   const Family& family = family_of(config_);
-  return stored.ends_with("rotary_emb.inv_freq") ||
+  return stored.ends_with("rotary_emb.inv_freq") || beside_.contains(stored) ||
          (config_.architecture.tied_head && stored.ends_with("lm_head.weight")) ||
          std::ranges::any_of(family.other_ends, [&](auto end) { return !end.empty() && stored.ends_with(end); }) ||
          std::ranges::any_of(modules_beside_text(),
@@ -153,9 +165,44 @@ HostTensor ModelWeights::read(const std::string& parameter) const {
   for (const Place& place : places->second) {
     const StoredWeight& weight = weights_[place.weight];
     if (const std::string problem = problem_of(weight); !problem.empty()) throw Error(problem);
-    const HostTensor stored = as_fp32(files_.read(*stored_name(weight)));
-    WeightRows(weight, place.part).read(stored, tensor);
+    WeightRows(weight, place.part).read(read_stored(weight), tensor);
   }
+  return tensor;
+}
+
+// A transposed weight is quantised as [out, in].
+QuantisedTensor ModelWeights::quantised(const StoredWeight& weight) const {
+  const Shape shape = weight.own_shape();
+  return {files_, *stored_name(weight), shape[weight.is_transposed ? 1 : 0], shape[weight.is_transposed ? 0 : 1]};
+}
+
+HostTensor ModelWeights::read_stored(const StoredWeight& weight) const {
+  if (!is_quantised(files_, *stored_name(weight))) return as_fp32(files_.read(*stored_name(weight)));
+  const std::vector<float> elements = quantised(weight).widened();
+  HostTensor stored({DType::fp32, weight.shape});
+  const std::span<float> to = stored.as<float>();
+  if (!weight.is_transposed) {
+    std::ranges::copy(elements, to.begin());
+    return stored;
+  }
+  const auto in = static_cast<std::size_t>(weight.shape[0]), out = static_cast<std::size_t>(weight.shape[1]);
+  for (std::size_t row = 0; row < out; ++row) {
+    for (std::size_t column = 0; column < in; ++column) to[column * out + row] = elements[row * in + column];
+  }
+  return stored;
+}
+
+std::optional<HostTensor> ModelWeights::read_packed(const std::string& parameter, const PackedMatrix& matrix) const {
+  const auto places = places_.find(parameter);
+  if (places == places_.end() || places->second.size() != 1) return std::nullopt;
+  const StoredWeight& weight = weights_[places->second[0].weight];
+  const WeightPart& part = weight.parts[places->second[0].part];
+  const std::string* name = stored_name(weight);
+  if (name == nullptr || !is_quantised(files_, *name)) return std::nullopt;
+  if (!has_packed_parts(weight, matrix.format, weights_) || matrix.order != part.order()) return std::nullopt;
+  HostTensor tensor;
+  tensor.data = quantised(weight).packed(matrix, part.places.first);
+  tensor.type = {DType::packed, {static_cast<std::int64_t>(tensor.data.size())}};
   return tensor;
 }
 

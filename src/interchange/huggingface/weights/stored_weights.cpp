@@ -598,10 +598,4 @@ std::vector<PublishedLayer> published_layers(const TransformerConfig& config) {
   return layers;
 }
 
-std::int64_t file_row(std::int64_t row, std::int64_t head_size, std::int64_t rotated, std::int64_t kept) {
-  const std::int64_t within = row % head_size - kept;
-  if (within < 0 || within >= rotated) return row;
-  return row - within + within / 2 + (within % 2) * (rotated / 2);
-}
-
 }  // namespace ridgepoint

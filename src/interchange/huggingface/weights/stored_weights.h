@@ -34,6 +34,8 @@ struct WeightPart {
   std::int64_t first = 0;  // the row of the parameter where the part begins, whose others are parts of their own
   RowPlaces places = {};
   std::int64_t column_heads = 0, rotated_columns = 0;  // the same of columns: the size of a head, and what is rotated
+
+  RowOrder order() const { return rotated > 0 ? RowOrder{head_size, rotated, kept} : RowOrder{}; }
 };
 
 struct StoredWeight {
@@ -62,9 +64,5 @@ std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>&
 // The linear layers under the names that the files of the model's family have for them, and what each packs. Without
 // embeddings and experts.
 std::vector<PublishedLayer> published_layers(const TransformerConfig& config);
-
-// The row of the file's head that is row `row` of this program's, where the `rotated` rows of each head after the first
-// `kept` are rotated.
-std::int64_t file_row(std::int64_t row, std::int64_t head_size, std::int64_t rotated, std::int64_t kept = 0);
 
 }  // namespace ridgepoint

@@ -6,13 +6,13 @@ namespace ridgepoint {
 namespace {
 
 std::int64_t stored_row(const WeightPart& part, std::int64_t row) {
-  if (part.rotated > 0) row = file_row(row, part.head_size, part.rotated, part.kept);
+  row = part.order().file_row(row);
   const RowPlaces& places = part.places;
   return places.first + row / places.together * places.stride + row % places.together;
 }
 
 std::int64_t stored_column(const WeightPart& part, std::int64_t column) {
-  return part.column_heads > 0 ? file_row(column, part.column_heads, part.rotated_columns) : column;
+  return part.column_heads > 0 ? RowOrder{part.column_heads, part.rotated_columns}.file_row(column) : column;
 }
 
 }  // namespace

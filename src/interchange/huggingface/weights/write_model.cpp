@@ -7,8 +7,10 @@
 #include <unordered_map>
 
 #include "core/files/file.h"
+#include "interchange/huggingface/config/quantisation.h"
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
+#include "interchange/huggingface/weights/published_weights.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "ridgepoint/error.h"
 
@@ -68,15 +70,27 @@ class ModelTensors::RecentValues {
   std::deque<std::pair<std::string, HostTensor>> recent_;
 };
 
-ModelTensors::ModelTensors(const TransformerConfig& config, Value value, StoredType stored)
-    : weights_(stored_weights(config)),
+ModelTensors::ModelTensors(const TransformerConfig& config, Value value, StoredType stored, const Packed& packed)
+    : config_(config),
+      weights_(stored_weights(config)),
       constants_(parameters_of(weights_, true)),
       values_(std::make_unique<RecentValues>(weights_, std::move(value))) {
-  for (const StoredWeight& weight : weights_) {
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    const StoredWeight& weight = weights_[i];
+    if (std::optional<std::vector<PackedBytes>> parts = packed_parts(weight, packed)) {
+      const QuantisedParts& tensors =
+          packed_.emplace(i, QuantisedParts(weight.name, *std::move(parts), config.packing.dtype)).first->second;
+      for (std::size_t j = 0; j < tensors.declarations().size(); ++j) {
+        declarations_.push_back(tensors.declarations()[j]);
+        origins_.push_back({i, j});
+      }
+      continue;
+    }
     std::set<DType> types;
     for (const WeightPart& part : weight.parts) types.insert(stored ? stored(part.parameter) : DType::fp32);
     const DType of_parts = types.size() == 1 ? *types.begin() : DType::fp32;
     declarations_.push_back({weight.name, {weight.has_integers ? DType::int64 : of_parts, weight.shape}});
+    origins_.push_back({i});
   }
 }
 
@@ -84,8 +98,35 @@ ModelTensors::~ModelTensors() = default;
 
 bool ModelTensors::contains(const std::string& parameter) const { return values_->contains(parameter); }
 
+std::optional<std::vector<PackedBytes>> ModelTensors::packed_parts(const StoredWeight& weight,
+                                                                   const Packed& packed) const {
+  if (!packed) return std::nullopt;
+  std::vector<PackedBytes> parts;
+  for (const WeightPart& part : weight.parts) {
+    const std::optional<PackedBytes> bytes = packed(part.parameter);
+    if (!bytes || bytes->matrix.order != part.order()) return std::nullopt;
+    // Versions of transformers from 5 on have no linear layer for a router; files of older ones may have it packed.
+    if (part.parameter.ends_with(".router.weight") && !config_.packing.is_packed()) return std::nullopt;
+    parts.push_back(*bytes);
+  }
+  const bool are_parts = !parts.empty() && has_packed_parts(weight, parts[0].matrix.format, weights_);
+  return are_parts && QuantisedParts::are_one(parts) ? std::optional(std::move(parts)) : std::nullopt;
+}
+
+Json ModelTensors::config() const {
+  Json fields = model_config_json(config_);
+  if (packed_.empty()) return fields;
+  std::vector<std::string> packed;
+  for (const auto& [weight, tensors] : packed_) packed.push_back(weights_[weight].name);
+  fields["torch_dtype"] = config_.packing.dtype.empty() ? "bfloat16" : config_.packing.dtype;
+  fields["quantization_config"] =
+      quantization_config(packed_.begin()->second.format(), unpacked_modules(config_, packed));
+  return fields;
+}
+
 std::string ModelTensors::same_as(std::size_t tensor) const {
-  const StoredWeight& weight = weights_[tensor];
+  if (origins_[tensor].of_packed) return "";
+  const StoredWeight& weight = weights_[origins_[tensor].weight];
   const bool is_plain = !weight.is_transposed && weight.experts() == 0 && !weight.has_integers && !weight.is_constant;
   if (!is_plain || weight.parts.size() != 1) return "";
   const WeightPart& part = weight.parts[0];
@@ -96,7 +137,9 @@ std::string ModelTensors::same_as(std::size_t tensor) const {
 }
 
 HostTensor ModelTensors::value(std::size_t tensor) {
-  const StoredWeight& weight = weights_[tensor];
+  const Origin& origin = origins_[tensor];
+  if (origin.of_packed) return packed_.at(origin.weight).value(*origin.of_packed);
+  const StoredWeight& weight = weights_[origin.weight];
   HostTensor stored(TensorType{DType::fp32, weight.shape});
   for (std::size_t part = 0; part < weight.parts.size(); ++part)
     WeightRows(weight, part).write(values_->get(weight.parts[part].parameter), stored);

@@ -233,6 +233,55 @@ TEST_F(TrainTest, adapters_are_read_with_their_base) {
                  "the adapter is of another base");
 }
 
+// The folder of a checkpoint is that of a model which bitsandbytes quantised.
+TEST_F(TrainTest, packed_files_are_taken_as_they_are) {
+  for (const std::string format : {"nf4", "nf4-single", "int8"}) {
+    const std::string first = folder("first-" + format), second = folder("second-" + format);
+    train({"--save", first, "--iterations", "1", "--dtype", "bf16", "--lora", "r=2", "--base-weights", format});
+    const std::string files = first + "/step-000000001";
+    const Json config = parse_json(read_file(files + "/config.json", 1 << 20));
+    EXPECT_EQ(config.at("quantization_config").at(format == "int8" ? "load_in_8bit" : "load_in_4bit"), true);
+    const std::vector<std::string> words = {"train", "--data",   text_,  "--weights",    files, "--tokenizer",
+                                            "byte",  "--batch",  "2",    "--context",    "32",  "--device",
+                                            "cpu",   "--lora",   "r=2",  "--iterations", "1",   "--seed",
+                                            "3",     "--format", "jsonl"};
+    const ProgramResult trained = run_program(with_options(words, {"--save", second}));
+    EXPECT_EQ(trained.exit_code, 0) << trained.error;
+    for (const char* name : {"/config.json", "/model.safetensors"})
+      EXPECT_EQ(read_file(files + name, 1 << 24), read_file(second + "/step-000000001" + name, 1 << 24)) << name;
+    EXPECT_EQ(run_program(with_options(words, {"--verify-resume", "--iterations", "2"})).exit_code, 0);
+    const auto text = [&](const std::vector<std::string>& more) {
+      return run_program(with_options({"sample", "--weights", files, "--tokenizer", "byte", "--context", "32",
+                                       "--prompt", "line", "--device", "cpu", "--tokens", "20", "--temperature", "0"},
+                                      more))
+          .output;
+    };
+    EXPECT_EQ(text({}), text({"--base-weights", "as-is"}));
+    EXPECT_FALSE(text({}).empty());
+    const std::vector<std::string> plan = {"plan", "--model", files + "/config.json", "--format", "json"};
+    const ProgramResult planned = run_program(with_options(plan, {"--lora", "r=2"}));
+    EXPECT_EQ(planned.exit_code, 0) << planned.error;
+    EXPECT_THAT(planned.output, HasSubstr("\"base_weights\":\"" + format + "\""));
+    EXPECT_EQ(run_program(with_options(plan, {"--mode", "forward"})).exit_code, 0);
+    EXPECT_EQ(run_program(with_options(plan, {"--base-weights", "as-is"})).exit_code, 0);
+    expect_refused(plan, 2, "which does not train; add --lora r=16, or --base-weights as-is");
+    expect_refused(with_options(plan, {"--lora", "r=2", "--base-weights", format == "nf4" ? "int8" : "nf4"}), 2,
+                   "leave the option out to take them as they are");
+    expect_refused(with_options(plan, {"--lora", "r=2", "--dtype", "fp32"}), 2, "or --base-weights as-is");
+  }
+}
+
+TEST_F(TrainTest, packed_files_in_another_form_are_widened_where_that_is_asked) {
+  train({"--save", folder("run"), "--iterations", "1", "--dtype", "bf16", "--lora", "r=2", "--base-weights", "nf4"});
+  const std::string config = folder("run") + "/step-000000001/config.json";
+  Json fields = parse_json(read_file(config, 1 << 20));
+  fields["quantization_config"]["bnb_4bit_quant_type"] = "fp4";
+  write_file(config, dump_json(fields));
+  expect_refused({"plan", "--model", config, "--lora", "r=2"}, 2, "their weights in fp4");
+  expect_refused({"plan", "--model", config, "--lora", "r=2", "--base-weights", "nf4"}, 2, "give as-is to widen them");
+  EXPECT_EQ(run_program({"plan", "--model", config, "--base-weights", "as-is"}).exit_code, 0);
+}
+
 class OnCardTrain : public TrainTest {};
 
 TEST_F(OnCardTrain, says_that_a_checkpoint_holds_the_run_up_where_the_card_has_no_room_for_a_copy) {

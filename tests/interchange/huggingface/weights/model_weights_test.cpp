@@ -106,11 +106,11 @@ TEST(ModelWeights, of_a_preset_has_the_names_of_llama) {
 TEST(ModelWeights, reorders_the_rows_of_rotated_heads) {
   // Head size 6: pairs (0, 3), (1, 4), (2, 5) of the file are neighbours here.
   std::vector<std::int64_t> rows;
-  for (std::int64_t row = 0; row < 12; ++row) rows.push_back(file_row(row, 6, 6));
+  for (std::int64_t row = 0; row < 12; ++row) rows.push_back(RowOrder{6, 6}.file_row(row));
   EXPECT_THAT(rows, ElementsAre(0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11));
   // 4 of 6 are rotated.
   rows.clear();
-  for (std::int64_t row = 0; row < 12; ++row) rows.push_back(file_row(row, 6, 4));
+  for (std::int64_t row = 0; row < 12; ++row) rows.push_back(RowOrder{6, 4}.file_row(row));
   EXPECT_THAT(rows, ElementsAre(0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11));
 }
 

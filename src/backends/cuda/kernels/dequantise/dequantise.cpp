@@ -24,15 +24,18 @@ class Dequantise : public Kernel {
       : element_bytes_(static_cast<std::int64_t>(size_bytes(spec.outputs[0].dtype))), levels_(nf4_levels()) {
     for (const PackedPart& part : packed_parts(spec.node.attributes)) {
       const PackedMatrix& matrix = part.matrix;
-      is_nf4_ = matrix.format == BaseWeights::nf4;
+      is_nf4_ = is_of_4_bits(matrix.format);
       const LaunchShape shape{.grid_x = block_count(matrix.elements(), PackedGrid::kElementsPerBlock),
                               .block_x = static_cast<unsigned>(variant.tiling.threads)};
       parts_.push_back({part,
                         {.elements = checked_int(matrix.elements(), "the number of elements of a packed weight"),
                          .columns = checked_int(matrix.columns, "the columns of a packed weight"),
                          .scales = matrix.scales(),
-                         .outer_scales = matrix.outer_scales(),
-                         .mean = matrix.mean()},
+                         .outer_scales = matrix.format == BaseWeights::nf4 ? matrix.outer_scales() : 0,
+                         .mean = matrix.mean(),
+                         .head_size = static_cast<std::int32_t>(matrix.order.head_size),
+                         .rotated = static_cast<std::int32_t>(matrix.order.rotated),
+                         .kept = static_cast<std::int32_t>(matrix.order.kept)},
                         {context, variant.image, is_nf4_ ? variant.entry : variant.scalar_entry, shape}});
     }
   }

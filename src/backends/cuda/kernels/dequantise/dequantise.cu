@@ -22,11 +22,15 @@ struct Nf4Reader {
   const unsigned char* packed;
   const float* elements;  // the levels in shared memory, where lanes read different ones at once
 
-  __device__ __forceinline__ void read(int first, float (&values)[kGroup]) const {
-    const int block = first / kNf4Block;
+  __device__ __forceinline__ float magnitude_of(int block) const {
+    if (grid.outer_scales == 0) return read_float(packed, grid.scales, block);
     const float outer = read_float(packed, grid.outer_scales, block / kNf4BlocksOfBlocks);
     const float scaled = __fmul_rn(levels.magnitudes[packed[grid.scales + block]], outer);
-    const float magnitude = __fadd_rn(scaled, read_float(packed, grid.mean, 0));
+    return __fadd_rn(scaled, read_float(packed, grid.mean, 0));
+  }
+
+  __device__ __forceinline__ void read(int first, float (&values)[kGroup]) const {
+    const float magnitude = magnitude_of(first / kNf4Block);
     const unsigned codes = reinterpret_cast<const unsigned*>(packed)[first / kGroup];
 #pragma unroll
     for (int i = 0; i < kGroup; ++i) {
@@ -59,6 +63,17 @@ struct Int8Reader {
   }
 };
 
+// Where the result has an element of the packed matrix.
+__device__ __forceinline__ int place_of(const PackedGrid& grid, int element) {
+  if (grid.rotated == 0) return element;
+  const int row = element / grid.columns;
+  const int within = row % grid.head_size - grid.kept;
+  if (within < 0 || within >= grid.rotated) return element;
+  const int half = grid.rotated / 2;
+  const int ours = within < half ? 2 * within : 2 * (within - half) + 1;
+  return element + (ours - within) * grid.columns;
+}
+
 template <typename T, typename Reader>
 __device__ __forceinline__ void write_all(const PackedGrid& grid, const Reader& reader, T* result) {
   int first = (static_cast<int>(blockIdx.x) * PackedGrid::kElementsPerBlock) + static_cast<int>(threadIdx.x) * kGroup;
@@ -68,18 +83,20 @@ __device__ __forceinline__ void write_all(const PackedGrid& grid, const Reader& 
     float values[kGroup];
     reader.read(first, values);
     constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(T));
-    if (first + kGroup <= grid.elements && are_vector_aligned(result)) {
+    const bool is_in_row = grid.rotated == 0 || grid.columns % kGroup == 0;
+    if (first + kGroup <= grid.elements && is_in_row && are_vector_aligned(result)) {
+      T* const group = result + place_of(grid, first);
 #pragma unroll
       for (int part = 0; part < kGroup / kWidth; ++part) {
         Packet<T, kWidth> packet;
 #pragma unroll
         for (int k = 0; k < kWidth; ++k) packet.values[k] = convert_to<T>(values[part * kWidth + k]);
-        reinterpret_cast<Packet<T, kWidth>*>(result + first)[part] = packet;
+        reinterpret_cast<Packet<T, kWidth>*>(group)[part] = packet;
       }
     } else {
 #pragma unroll
       for (int k = 0; k < kGroup; ++k) {
-        if (first + k < grid.elements) result[first + k] = convert_to<T>(values[k]);
+        if (first + k < grid.elements) result[place_of(grid, first + k)] = convert_to<T>(values[k]);
       }
     }
   }

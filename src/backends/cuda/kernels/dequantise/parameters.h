@@ -16,8 +16,12 @@ struct PackedGrid {
   std::int32_t elements = 0;
   std::int32_t columns = 0;
   std::int64_t scales = 0;
-  std::int64_t outer_scales = 0;  // nf4
+  std::int64_t outer_scales = 0;  // nf4; 0: the scales of its blocks are fp32
   std::int64_t mean = 0;          // nf4
+  // The order of the rows, which the result has in this program's (RowOrder); rotated is 0 where they are the same.
+  std::int32_t head_size = 0;
+  std::int32_t rotated = 0;
+  std::int32_t kept = 0;
 };
 
 // The numbers of the codes.
