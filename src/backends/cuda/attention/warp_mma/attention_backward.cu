@@ -401,7 +401,7 @@ class BackwardBlock {
 
 template <class Element, AttentionTiling kTiling>
 __device__ __forceinline__ void differentiate(const AttentionBackward& attention) {
-  extern __shared__ __align__(128) char shared[];
+  char* const shared = shared_of_launch();
   using Block = BackwardBlock<Element, kTiling>;
   const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kScores);
   const auto batch = static_cast<unsigned>(attention.batch);
