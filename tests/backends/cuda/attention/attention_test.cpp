@@ -31,33 +31,34 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
   }
 }
 
-// Each kernel of every tiling at lengths below, at and beyond its tiles; also on the emulated card (card.h).
+// Each kernel for about this head size at lengths that its tiles do not divide; also on the emulated card (card.h).
 class OnCardTilings : public OnCardAttention, public ::testing::WithParamInterface<std::tuple<DType, std::int64_t>> {
  protected:
-  AttentionCase of_length(std::int64_t length, bool causal) const {
+  static AttentionCase of_length(std::int64_t length, bool causal) {
     const auto [dtype, width] = GetParam();
     return {dtype, 1, length, length, width, causal};
   }
+  void expect_nearest_agree(const AttentionCase& c) { expect_all_agree(c, c.width + c.width / 4); }
 };
 
 TEST_P(OnCardTilings, are_as_good_as_plain_ops) {
-  for (const std::int64_t length : {1, 3, 113}) expect_all_agree(of_length(length, false));
-  expect_all_agree(of_length(239, true));
+  for (const std::int64_t length : {1, 3, 113}) expect_nearest_agree(of_length(length, false));
+  expect_nearest_agree(of_length(239, true));
 }
 
 TEST_P(OnCardTilings, take_a_window_a_soft_cap_and_shared_keys) {
   AttentionCase c = of_length(150, true);
   c.window = 70;
-  expect_all_agree(with_soft_cap(c, 2));
-  c.window = 0;
+  expect_nearest_agree(with_soft_cap(c, 2));
+  c = of_length(70, true);
   c.batch = c.group = 2;
-  expect_all_agree(c);
+  expect_nearest_agree(c);
 }
 
 TEST_P(OnCardTilings, take_unequal_lengths) {
-  AttentionCase c = of_length(300, false);
-  c.queries = 40;
-  expect_all_agree(c);
+  AttentionCase c = of_length(40, false);
+  c.keys = 300;
+  expect_nearest_agree(c);
 }
 
 INSTANTIATE_TEST_SUITE_P(all, OnCardTilings,

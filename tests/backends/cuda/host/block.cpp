@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -56,11 +55,23 @@ char* reserve(std::size_t bytes) {
   return static_cast<char*>(pages);
 }
 
+// Of threads; each is in it once.
+class Queue {
+ public:
+  bool empty() const { return first_ == last_; }
+  void push(unsigned thread) { threads_[last_++ % kMostThreads] = thread; }
+  unsigned pop() { return threads_[first_++ % kMostThreads]; }
+
+ private:
+  unsigned threads_[kMostThreads];
+  unsigned first_ = 0, last_ = 0;
+};
+
 const std::function<void()>* kernel;
 std::vector<Thread> threads(kMostThreads);
 std::vector<Warp> warps(kMostThreads / kLanes);
 std::map<int, Barrier> barriers;
-std::deque<unsigned> ready;
+Queue ready;
 unsigned current, alive, thread_count;
 jmp_buf scheduler;
 char* shared_begin;
@@ -96,8 +107,7 @@ void begin_fiber() {
 // Other threads run until one makes this one ready.
 [[gnu::noinline]] void wait() {
   if (ready.empty()) fail("all threads of a block wait, some for threads that have ended or wait elsewhere");
-  const unsigned next = ready.front();
-  ready.pop_front();
+  const unsigned next = ready.pop();
   Thread& self = threads[current];
   if (_setjmp(self.state) == 0) resume(next);
 }
@@ -105,8 +115,7 @@ void begin_fiber() {
 [[gnu::noinline]] void run_ready_threads() {
   while (alive > 0) {
     if (ready.empty()) fail("threads of a block wait for threads that have ended");
-    const unsigned next = ready.front();
-    ready.pop_front();
+    const unsigned next = ready.pop();
     if (_setjmp(scheduler) == 0) resume(next);
   }
 }
@@ -117,7 +126,7 @@ void run_block(const Launch& launch) {
   for (unsigned thread = 0; thread < thread_count; ++thread) {
     const unsigned row = thread / launch.block.x;
     threads[thread].index = {thread % launch.block.x, row % launch.block.y, row / launch.block.y};
-    ready.push_back(thread);
+    ready.push(thread);
   }
   run_ready_threads();
   for (unsigned at = shared_bytes; at < shared_bytes + kPageBytes; ++at)
@@ -145,6 +154,8 @@ void each_of_first(Multiplication& own, unsigned lane, Visit visit) {
   for (unsigned i = 0; i < 4; ++i) visit(lane / 4 + i % 2 * 8, lane % 4 * 2 + i / 2 * 8, own.a[i]);
 }
 
+}  // namespace
+
 [[gnu::optimize("O3")]] void multiply_tiles(char* operands, bool is_bf16) {
   float a[16][16], b[16][8], c[16][8];
   const auto lane_at = [&](unsigned lane) -> Multiplication& {
@@ -168,8 +179,6 @@ void each_of_first(Multiplication& own, unsigned lane, Visit visit) {
   for (unsigned lane = 0; lane < kLanes; ++lane)
     for (unsigned i = 0; i < 4; ++i) lane_at(lane).c[i] = c[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
 }
-
-}  // namespace
 
 void fail(const std::string& what) {
   std::fprintf(stderr, "emulated kernel, block (%u, %u, %u), thread (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y,
@@ -203,33 +212,27 @@ void meet(int id, int expected) {
     barrier.waiting.push_back(current);
     return wait();
   }
-  ready.insert(ready.end(), barrier.waiting.begin(), barrier.waiting.end());
+  for (const unsigned thread : barrier.waiting) ready.push(thread);
   barrier.waiting.clear();
 }
 
-void exchange(unsigned mask, const void* operation, void* operand, std::size_t bytes,
-              void (*compute)(char* operands, void* user), void* user) {
+char* place_of_operand() { return warps[current / kLanes].operands + lane() * kOperandBytes; }
+
+void meet_lanes(unsigned mask, const void* operation, void (*compute)(char* operands, void* user), void* user) {
   Warp& warp = warps[current / kLanes];
   const unsigned own = lane();
-  char* const place = warp.operands + own * kOperandBytes;
   if (warp.arrived == 0) {
     warp.mask = mask;
     warp.operation = operation;
   }
   if (warp.mask != mask || warp.operation != operation || (mask >> own & 1U) == 0)
     fail("lanes of a warp meet at different operations");
-  std::memcpy(place, operand, bytes);
   warp.arrived |= 1U << own;
-  if (warp.arrived == mask) {
-    compute(warp.operands, user);
-    warp.arrived = 0;
-    const unsigned first = current - own;
-    for (unsigned other = 0; other < kLanes; ++other)
-      if ((mask >> other & 1U) != 0 && other != own) ready.push_back(first + other);
-  } else {
-    wait();
-  }
-  std::memcpy(operand, place, bytes);
+  if (warp.arrived != mask) return wait();
+  compute(warp.operands, user);
+  warp.arrived = 0;
+  for (unsigned other = 0; other < kLanes; ++other)
+    if ((mask >> other & 1U) != 0 && other != own) ready.push(current - own + other);
 }
 
 char* shared() { return shared_begin; }
@@ -265,13 +268,6 @@ void wait_for_copies(int pending) {
     self.copies.erase(self.copies.begin(), end);
     self.batches.erase(self.batches.begin());
   }
-}
-
-void multiply(Multiplication& own, bool is_bf16) {
-  static const char operations[2] = {};
-  exchange(
-      ~0U, &operations[is_bf16 ? 1 : 0], &own, sizeof(own),
-      [](char* operands, void* user) { multiply_tiles(operands, *static_cast<bool*>(user)); }, &is_bf16);
 }
 
 }  // namespace emulated

@@ -44,31 +44,36 @@ void end_copies();
 void wait_for_copies(int pending);
 
 constexpr std::size_t kOperandBytes = 64;
-// Waits until the lanes of `mask` have come to the operation with their operands. Then the last one calls compute(user)
-// on the operands of the warp's lanes, kOperandBytes apart, and each gets its own back.
-void exchange(unsigned mask, const void* operation, void* operand, std::size_t bytes,
-              void (*compute)(char* operands, void* user), void* user);
+// Where the running thread's warp has this thread's operand; those of other lanes are kOperandBytes apart.
+char* place_of_operand();
+// Waits until the lanes of `mask` have come to the operation. The last one calls compute(first lane's place, user).
+void meet_lanes(unsigned mask, const void* operation, void (*compute)(char* operands, void* user), void* user);
 
-// The same, with compute(operands) for operands[lane]. No other place of the program has the same `Compute`.
+// The lanes of the mask come together with their operands. One of them calls compute(operands), for operands[lane], and
+// each gets its own back. No other place of the program has the same `Compute`.
 template <class Operand, class Compute>
-Operand exchange(unsigned mask, Operand operand, Compute compute) {
+Operand exchange(unsigned mask, const Operand& operand, Compute compute) {
   static_assert(sizeof(Operand) <= kOperandBytes);
   struct Operands {
     char* first;
     Operand& operator[](unsigned lane) const { return *reinterpret_cast<Operand*>(first + lane * kOperandBytes); }
   };
   static const char operation = 0;
-  exchange(
-      mask, &operation, &operand, sizeof(operand),
-      [](char* operands, void* user) { (*static_cast<Compute*>(user))(Operands{operands}); }, &compute);
-  return operand;
+  char* const place = place_of_operand();
+  std::memcpy(place, &operand, sizeof(operand));
+  meet_lanes(
+      mask, &operation, [](char* operands, void* user) { (*static_cast<Compute*>(user))(Operands{operands}); },
+      &compute);
+  Operand found;
+  std::memcpy(&found, place, sizeof(found));
+  return found;
 }
 
 // c += a b of a warp (device/warp_mma.cuh), with bf16 or fp16 in a and b.
 struct Multiplication {
-  unsigned a[4], b[2];
   float c[4];
+  unsigned a[4], b[2];
 };
-void multiply(Multiplication& own, bool is_bf16);
+void multiply_tiles(char* operands, bool is_bf16);
 
 }  // namespace emulated

@@ -21,7 +21,7 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline
 #define __shared__ static  // blocks run one after another
-#define __expf std::exp  // the C library has functions of these names
+#define __expf std::exp    // the C library has functions of these names
 #define __log2f std::log2
 #define CUDART_INF_F INFINITY
 #define CUDART_NAN_F NAN

@@ -31,9 +31,11 @@ inline void load_matrices_transposed(unsigned (&to)[4], std::uint32_t address) {
 
 template <class T>
 void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
-  emulated::Multiplication own{{a[0], a[1], a[2], a[3]}, {b0, b1}, {c[0], c[1], c[2], c[3]}};
-  emulated::multiply(own, std::is_same_v<T, __nv_bfloat16>);
-  std::copy_n(own.c, 4, c);
+  const emulated::Multiplication own{{c[0], c[1], c[2], c[3]}, {a[0], a[1], a[2], a[3]}, {b0, b1}};
+  const auto compute = [](auto operands) {
+    emulated::multiply_tiles(operands.first, std::is_same_v<T, __nv_bfloat16>);
+  };
+  std::copy_n(emulated::exchange(~0U, own, compute).c, 4, c);
 }
 
 template <class T>
