@@ -58,11 +58,13 @@ char* reserve(std::size_t bytes) {
 // Of threads; each is in it once.
 class Queue {
  public:
+  void set_order(Order order) { order_ = order; }
   bool empty() const { return first_ == last_; }
   void push(unsigned thread) { threads_[last_++ % kMostThreads] = thread; }
-  unsigned pop() { return threads_[first_++ % kMostThreads]; }
+  unsigned pop() { return threads_[(order_ == Order::in_step ? first_++ : --last_) % kMostThreads]; }
 
  private:
+  Order order_ = Order::in_step;
   unsigned threads_[kMostThreads];
   unsigned first_ = 0, last_ = 0;
 };
@@ -186,12 +188,13 @@ void fail(const std::string& what) {
   std::_Exit(1);
 }
 
-void run(const Launch& launch, const std::function<void()>& body) {
+void run(const Launch& launch, Order order, const std::function<void()>& body) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (shared_begin == nullptr) shared_begin = reserve(kMostSharedBytes + kPageBytes);
   if (launch.shared_bytes > kMostSharedBytes) fail("more shared memory than any GPU has");
   kernel = &body;
+  ready.set_order(order);
   gridDim = launch.grid;
   blockDim = launch.block;
   shared_bytes = launch.shared_bytes;

@@ -21,8 +21,12 @@ struct Launch {
   unsigned shared_bytes = 0;
 };
 
+// The order of a block's warps: all go on together, or each goes on until the whole block must meet. Where a barrier is
+// missing, they give other results.
+enum class Order { in_step, one_after_another };
+
 // Runs the kernel's body in every thread of every block.
-void run(const Launch& launch, const std::function<void()>& body);
+void run(const Launch& launch, Order order, const std::function<void()>& body);
 
 // Ends the process.
 [[noreturn]] void fail(const std::string& what);

@@ -1,5 +1,5 @@
 # The kernels of *.cu files compiled for the processor, as one module that the GPU of fake_card.cpp runs: for each kernel
-# a function run_<kernel>. Not those of Hopper's own instructions (*_wgmma.cu).
+# a function run_<kernel>, which takes every second launch in the other order of warps. Not those of Hopper's own instructions (*_wgmma.cu).
 # With -P: host_kernels.cmake -- PREPROCESSED COMMAND... preprocesses one file, and appends these functions to it.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(command "")
@@ -13,7 +13,8 @@ if(CMAKE_SCRIPT_MODE_FILE)
   foreach(kernel ${kernels})
     string(REGEX REPLACE ".*[ \n]" "" kernel "${kernel}")
     file(APPEND ${CMAKE_ARGV4} "extern \"C\" void run_${kernel}(const emulated::Launch& launch, void** arguments) {\n"
-      "  emulated::run(launch, [=] { emulated::call(${kernel}, arguments); });\n}\n")
+      "  static unsigned launches = 0;\n"
+      "  emulated::run(launch, emulated::Order{launches++ % 2 == 1}, [=] { emulated::call(${kernel}, arguments); });\n}\n")
   endforeach()
   file(APPEND ${CMAKE_ARGV4} "}\n")
   return()
@@ -41,3 +42,16 @@ target_compile_options(host_kernels PRIVATE -w -O2 -fno-strict-aliasing -U_FORTI
 target_include_directories(host_kernels PRIVATE ${host_folder} ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 set_target_properties(host_kernels PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 add_dependencies(backends_cuda_test host_kernels)
+
+# Tests of suites OnCard... on this card, whose shared memory lets every portable variant run.
+function(add_emulated_test name filter)
+  add_test(NAME EmulatedCard.${name} COMMAND backends_cuda_test --gtest_filter=${filter})
+  set_tests_properties(EmulatedCard.${name} PROPERTIES
+    ENVIRONMENT "FAKE_CARD_KERNELS=$<TARGET_FILE:host_kernels>;FAKE_CARD_CAPABILITY=89"
+    ENVIRONMENT_MODIFICATION LD_LIBRARY_PATH=path_list_prepend:${CMAKE_CURRENT_BINARY_DIR}/fake_card
+    SKIP_REGULAR_EXPRESSION SKIPPED)
+endfunction()
+add_emulated_test(ops *OnCardAgreement*)
+add_emulated_test(attention_bf16 *OnCardTilings*bf16*)
+add_emulated_test(attention_fp16 *OnCardTilings*fp16*)
+add_emulated_test(kernels OnCardCrossEntropy.*:OnCardEmbedding.*:OnCardRope.*:OnCardAdamW.*:OnCardSumOfSquares.*:OnCardExperts.sort*:OnCardExperts.*any_size:OnCardFp32Attention.tiles*-*addend*)
