@@ -38,10 +38,15 @@ foreach(source ${host_sources})
 endforeach()
 add_library(host_kernels MODULE ${host_preprocessed} ${host_folder}/block.cpp ${CMAKE_SOURCE_DIR}/src/core/types/float8.cpp)
 # Kernels read elements through pointers to vectors; fibers jump between stacks, which _FORTIFY_SOURCE takes for an error.
-target_compile_options(host_kernels PRIVATE -w -O2 -fno-strict-aliasing -U_FORTIFY_SOURCE)
+set(host_options -w -O2 -fno-strict-aliasing -U_FORTIFY_SOURCE)
+target_compile_options(host_kernels PRIVATE ${host_options})
 target_include_directories(host_kernels PRIVATE ${host_folder} ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
 set_target_properties(host_kernels PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 add_dependencies(backends_cuda_test host_kernels)
+target_sources(backends_cuda_test PRIVATE ${host_folder}/block.cpp ${host_folder}/block_checks.cpp)
+set_source_files_properties(${host_folder}/block.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON
+  INCLUDE_DIRECTORIES ${host_folder} COMPILE_OPTIONS "${host_options}")
+set_source_files_properties(${host_folder}/block_checks.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Tests of suites OnCard... on this card, whose shared memory lets every portable variant run.
 function(add_emulated_test name filter)
