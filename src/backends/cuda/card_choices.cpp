@@ -10,25 +10,6 @@
 
 namespace ridgepoint {
 namespace cuda {
-namespace {
-
-// The shared memory that a block can have, the opt-in above 48 KiB included: CUDA C++ Programming Guide, table
-// "Technical Specifications per Compute Capability".
-std::size_t shared_bytes_per_block(const ComputeCapability& capability) {
-  constexpr std::size_t kKibibyte = 1024;
-  switch (capability.number()) {
-    case 80:
-    case 87: return 163 * kKibibyte;
-    case 86:
-    case 89:
-    case 120:
-    case 121: return 99 * kKibibyte;
-    default: return 227 * kKibibyte;
-  }
-}
-
-}  // namespace
-
 DeviceFacts CardChoices::facts() const {
   DeviceFacts facts;
   facts.compute_capability = fmt::format("{}.{}", card_.capability.major, card_.capability.minor);

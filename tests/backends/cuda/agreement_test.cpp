@@ -18,7 +18,7 @@ TEST_P(OnCardAgreement, with_the_reference_to_single_precision) {
   const double tolerance = GetParam().op == Op::scaled_matmul ? kFloat8Tolerance : kTolerance;
   for (unsigned seed = 1; seed <= 3; ++seed) {
     for (const testing::Disagreement& found :
-         testing::disagreements(GetParam(), make_cuda_device(0), seed, tolerance)) {
+         testing::disagreements(GetParam(), testing::open_card(), seed, tolerance)) {
       ADD_FAILURE() << found.output << " differs by " << found.relative_error << ", seed " << seed;
     }
   }

@@ -1,10 +1,16 @@
-// Asynchronous copies to shared memory (cp.async, sm_80 and later; PTX ISA 8, "Data Movement and Conversion
-// Instructions").
+// Shared memory: that of the launch, and asynchronous copies to it (cp.async, sm_80 and later; PTX ISA 8, "Data
+// Movement and Conversion Instructions").
 #pragma once
 
 #include <cstdint>
 
 namespace ridgepoint::cuda {
+
+// As many bytes as the launch asks for.
+__device__ __forceinline__ char* shared_of_launch() {
+  extern __shared__ __align__(128) char shared[];
+  return shared;
+}
 
 __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <thread>
 
 #include "backends/cuda/libraries/kernel_images.h"
@@ -12,6 +13,26 @@
 
 namespace ridgepoint::cuda {
 namespace {
+
+struct KnownCapability {
+  ComputeCapability capability;
+  std::size_t shared_kibibytes;
+};
+// CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
+constexpr std::array<KnownCapability, 10> kKnownCapabilities = {{{{8, 0}, 163},
+                                                                 {{8, 6}, 99},
+                                                                 {{8, 7}, 163},
+                                                                 {{8, 9}, 99},
+                                                                 {{9, 0}, 227},
+                                                                 {{10, 0}, 227},
+                                                                 {{10, 3}, 227},
+                                                                 {{11, 0}, 227},
+                                                                 {{12, 0}, 99},
+                                                                 {{12, 1}, 99}}};
+
+std::string text_of(const ComputeCapability& capability) {
+  return fmt::format("{}.{}", capability.major, capability.minor);
+}
 
 CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   CardFacts card;
@@ -33,6 +54,8 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   card.multiprocessors = value(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   card.l2_bytes = bytes(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   card.shared_bytes_per_block = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  card.architecture = card.capability.number();
+  if (const char* held = std::getenv(kCapabilityVariable)) hold_to_capability(card, held);
   return card;
 }
 
@@ -68,6 +91,30 @@ CUfunction Module::function(const char* function_name) const {
   CUfunction found = nullptr;
   check(context_.driver().cuModuleGetFunction(&found, module_, function_name), "find the kernel", function_name);
   return found;
+}
+
+std::size_t shared_bytes_per_block(const ComputeCapability& capability) {
+  constexpr std::size_t kKibibyte = 1024;
+  for (const KnownCapability& known : kKnownCapabilities) {
+    if (known.capability.number() == capability.number()) return known.shared_kibibytes * kKibibyte;
+  }
+  return 227 * kKibibyte;
+}
+
+void hold_to_capability(CardFacts& card, std::string_view capability) {
+  std::string taken;
+  for (const KnownCapability& known : kKnownCapabilities) {
+    if (known.capability.number() > card.capability.number()) break;
+    if (text_of(known.capability) == capability) {
+      card.capability = known.capability;
+      card.shared_bytes_per_block = std::min(card.shared_bytes_per_block, shared_bytes_per_block(known.capability));
+      return;
+    }
+    taken += (taken.empty() ? "" : ", ") + text_of(known.capability);
+  }
+  throw Error(fmt::format("{} is '{}'; set it to a compute capability that GPU {} ({}) can stand for, {}, or unset it",
+                          kCapabilityVariable, capability, card.ordinal, card.name, taken),
+              ErrorKind::usage);
 }
 
 CardFacts card_facts(int ordinal) {

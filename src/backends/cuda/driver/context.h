@@ -44,9 +44,19 @@ struct CardFacts {
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
   std::size_t shared_bytes_per_block = 0;  // with the opt-in above 48 KiB
+  int architecture = 0;                    // of code that is compiled for it: its own, whatever it is held to
 };
 
-// Throws Error (unsupported) without a driver; Error (usage) with the number of GPUs if there is no GPU `ordinal`.
+// The shared memory that a block can have, the opt-in above 48 KiB included.
+std::size_t shared_bytes_per_block(const ComputeCapability& capability);
+
+// A test switch: the variants and the shared memory of a GPU are those of this compute capability ("8.6").
+inline constexpr const char* kCapabilityVariable = "RIDGEPOINT_CUDA_CAPABILITY";
+// Throws Error (usage) for one that is higher than the GPU's or not known.
+void hold_to_capability(CardFacts& card, std::string_view capability);
+
+// As kCapabilityVariable holds it. Throws Error (unsupported) without a driver; Error (usage) with the number of GPUs
+// if there is no GPU `ordinal`.
 CardFacts card_facts(int ordinal);
 // Throws Error (unsupported) for a GPU older than sm_80.
 void require_supported(const CardFacts& card);

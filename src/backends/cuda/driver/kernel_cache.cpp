@@ -149,7 +149,7 @@ LoadedSource::LoadedSource(CudaContext& context, const std::string& source, cons
     : context_(context),
       source_(source),
       name_(name),
-      image_(compile_in_background(source, name, context.card().capability.number(), compilation_)) {}
+      image_(compile_in_background(source, name, context.card().architecture, compilation_)) {}
 
 LoadedSource::~LoadedSource() {
   Compilation queued = Compilation::queued;
@@ -166,7 +166,7 @@ std::unique_ptr<Module> LoadedSource::load() const {
   const InStage in_stage(FirstCallStage::kernels);
   if (std::unique_ptr<Module> module = Module::load_unless_refused(context_, image_.get().c_str(), name_))
     return module;
-  const std::string image = recompiled_image(source_, name_, context_.card().capability.number());
+  const std::string image = recompiled_image(source_, name_, context_.card().architecture);
   return std::make_unique<Module>(context_, image.c_str(), name_);
 }
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -114,9 +115,8 @@ TEST(CudaAttention, runs_the_narrowest_kernel_that_holds_the_head) {
         EXPECT_EQ(kernel_of(dtype, width, card, Op::attention, 3000),
                   fmt::format("attention_forward_{}_{}_{}", kind, name(dtype), holds));
         EXPECT_EQ(kernel_of(dtype, width, card, Op::attention_backward),
-                  holds == 256 && card.capability.major == 8
-                      ? ""  // needs 209 KiB of shared memory
-                      : fmt::format("attention_backward_{}_{}_{}", kind, name(dtype), holds));
+                  fmt::format("attention_backward_{}_{}_{}{}", kind, name(dtype), holds,
+                              holds == 256 && card.capability.major == 8 ? "_compact" : ""));
       }
     }
     const char* form = is_hopper ? "hopper_fp32" : "split";
@@ -283,12 +283,42 @@ TEST(CudaAttention, has_kernels_for_heads_of_whole_vectors_up_to_their_widest) {
   }
 }
 
+// The tiled kernels of each compute capability, which gives a block so much shared memory.
+TEST(CudaAttention, has_a_kernel_for_little_shared_memory_at_every_head_size) {
+  struct Chosen {
+    std::int64_t width;
+    const char* forward;
+    const char* backward;
+  };
+  constexpr std::array kWith163KiB = {Chosen{64, "64", "64"}, Chosen{80, "96", "96"}, Chosen{96, "96", "96"},
+                                      Chosen{128, "128", "128"}, Chosen{256, "256", "256_compact"}};
+  constexpr std::array kWith99KiB = {Chosen{64, "64", "64"}, Chosen{80, "96", "96_narrow"},
+                                     Chosen{96, "96", "96_narrow"}, Chosen{128, "128", "128_narrow"},
+                                     Chosen{256, "256_narrow", "256_narrow"}};
+  for (const cuda::ComputeCapability capability :
+       {cuda::ComputeCapability{8, 0}, {8, 6}, {8, 7}, {8, 9}, {12, 0}, {12, 1}}) {
+    cuda::CardFacts card = ampere_card();
+    card.capability = capability;
+    card.shared_bytes_per_block = cuda::shared_bytes_per_block(capability);
+    const bool is_large = capability.number() == 80 || capability.number() == 87;
+    for (const Chosen& chosen : is_large ? kWith163KiB : kWith99KiB) {
+      for (const DType dtype : {DType::bf16, DType::fp16}) {
+        const std::string type(name(dtype));
+        EXPECT_EQ(kernel_of(dtype, chosen.width, card, Op::attention),
+                  "attention_forward_tiled_" + type + '_' + chosen.forward);
+        EXPECT_EQ(kernel_of(dtype, chosen.width, card, Op::attention_backward),
+                  "attention_backward_tiled_" + type + '_' + chosen.backward);
+      }
+    }
+  }
+}
+
 TEST(CudaAttention, has_no_kernel_that_needs_more_shared_memory_than_a_card_gives_a_block) {
   cuda::CardFacts card = hopper_card();
   card.shared_bytes_per_block = 99 * 1024;  // compute capability 8.6 and 8.9
-  EXPECT_TRUE(has_kernel(DType::bf16, 64, card, Op::attention_backward));
-  EXPECT_TRUE(has_kernel(DType::bf16, 128, card, Op::attention));
-  EXPECT_FALSE(has_kernel(DType::bf16, 128, card, Op::attention_backward));
+  EXPECT_TRUE(has_kernel(DType::fp32, 64, card, Op::attention));
+  EXPECT_FALSE(has_kernel(DType::fp32, 128, card, Op::attention));
+  EXPECT_FALSE(has_kernel(DType::fp32, 64, card, Op::attention_backward));
   card.shared_bytes_per_block = 163 * 1024;  // compute capability 8.0
   EXPECT_TRUE(has_kernel(DType::fp32, 128, card, Op::attention));
   EXPECT_TRUE(has_kernel(DType::fp32, 64, card, Op::attention_backward));

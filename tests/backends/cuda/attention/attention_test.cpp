@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "backends/cuda/attention/attention_case.h"
@@ -28,6 +30,44 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
     }
   }
 }
+
+// Each kernel for about this head size at lengths that its tiles do not divide; also on the emulated card (card.h).
+class OnCardTilings : public OnCardAttention, public ::testing::WithParamInterface<std::tuple<DType, std::int64_t>> {
+ protected:
+  static AttentionCase of_length(std::int64_t length, bool causal) {
+    const auto [dtype, width] = GetParam();
+    return {dtype, 1, length, length, width, causal};
+  }
+  void expect_nearest_agree(const AttentionCase& c) { expect_all_agree(c, c.width + c.width / 4); }
+};
+
+TEST_P(OnCardTilings, are_as_good_as_plain_ops) {
+  for (const std::int64_t length : {1, 3, 113}) expect_nearest_agree(of_length(length, false));
+  expect_nearest_agree(of_length(239, true));
+}
+
+TEST_P(OnCardTilings, take_a_window_a_soft_cap_and_shared_keys) {
+  AttentionCase c = of_length(150, true);
+  c.window = 70;
+  expect_nearest_agree(with_soft_cap(c, 2));
+  c = of_length(70, true);
+  c.batch = c.group = 2;
+  expect_nearest_agree(c);
+}
+
+TEST_P(OnCardTilings, take_unequal_lengths) {
+  AttentionCase c = of_length(40, false);
+  c.keys = 300;
+  expect_nearest_agree(c);
+}
+
+INSTANTIATE_TEST_SUITE_P(all, OnCardTilings,
+                         ::testing::Combine(::testing::Values(DType::bf16, DType::fp16),
+                                            ::testing::Values(64, 80, 96, 128, 256)),
+                         [](const auto& test) {
+                           return std::string(name(std::get<0>(test.param))) + '_' +
+                                  std::to_string(std::get<1>(test.param));
+                         });
 
 // Each kernel, whatever problems it is for.
 TEST_F(OnCardAttention, every_kernel_is_as_good_as_plain_ops) {

@@ -171,5 +171,31 @@ TEST_F(CudaContextOnFakeCard, a_card_that_does_not_open_is_let_go_of) {
   });
 }
 
+class HeldCapability : public testing::OnFakeCard {
+ protected:
+  static constexpr const char* kVariable = cuda::kCapabilityVariable;
+};
+
+TEST_F(HeldCapability, gives_a_card_the_capability_and_the_shared_memory_of_a_lower_one) {
+  set(kVariable, "8.6");
+  on_fake_card([] {
+    const cuda::CardFacts& card = CudaContext::of_card(0).card();
+    EXPECT_EQ(card.capability.number(), 86);
+    EXPECT_EQ(card.shared_bytes_per_block, 99U * 1024);
+    EXPECT_EQ(card.architecture, 90) << "code is compiled for the GPU that is there";
+  });
+}
+
+TEST_F(HeldCapability, refuses_what_the_card_cannot_stand_for) {
+  for (const char* capability : {"12.0", "10.0", "8.5", "86", "", "hopper"}) {
+    set(kVariable, capability);
+    on_fake_card([&] {
+      const std::string error = testing::error_of([] { cuda::card_facts(0); });
+      EXPECT_THAT(error, ::testing::HasSubstr("'" + std::string(capability) + "'"));
+      EXPECT_THAT(error, ::testing::HasSubstr("(NVIDIA H200) can stand for, 8.0, 8.6, 8.7, 8.9, 9.0, or unset it"));
+    });
+  }
+}
+
 }  // namespace
 }  // namespace ridgepoint

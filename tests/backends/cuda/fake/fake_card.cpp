@@ -1,5 +1,7 @@
 // A fake driver with one GPU that computes nothing, so that a machine without a GPU can run the host side of a model:
-// every allocation, copy, module and launch. Its memory is host memory, untouched until written. Environment variables:
+// every allocation, copy, module and launch. With FAKE_CARD_KERNELS, the path of a module of kernels for the processor
+// (host/host_kernels.cmake), it runs their launches outside of graphs, and fills and copies change memory; a launch of
+// another kernel is then an error. Its memory is host memory, untouched until written. Environment variables:
 // FAKE_CARD_CAPABILITY is ten times the compute capability (90 without it); FAKE_CARD_HELD_BYTES is the memory of other
 // processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the launch FAKE_CARD_FAILS_AFTER every call
 // returns an error, as after an illegal access of a kernel; with FAKE_CARD_REFUSES_STREAMS no stream can be created,
@@ -17,6 +19,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <list>
@@ -29,6 +32,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/host/block.h"
 #include "backends/cuda/libraries/driver_api.h"
 
 namespace ridgepoint::cuda {
@@ -142,8 +146,41 @@ CUresult give_nodes(const std::vector<FakeGraphNode*>& found, CUgraphNode* nodes
   return state();
 }
 
+// Null where the GPU computes nothing.
+void* host_kernels() {
+  static void* const opened = [] {
+    const char* path = std::getenv("FAKE_CARD_KERNELS");
+    void* const module = path == nullptr ? nullptr : dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (path != nullptr && module == nullptr) std::fprintf(stderr, "FAKE_CARD_KERNELS: %s\n", dlerror());
+    if (path != nullptr && module == nullptr) std::_Exit(1);
+    return module;
+  }();
+  return opened;
+}
+
+CUresult run_on_host(const FakeWork& work, unsigned shared_bytes) {
+  if (host_kernels() == nullptr) return CUDA_SUCCESS;
+  if (capturing != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  using Run = void(const emulated::Launch&, void**);
+  const auto run = reinterpret_cast<Run*>(dlsym(host_kernels(), (std::string("run_") + work.name).c_str()));
+  if (run == nullptr) {
+    std::fprintf(stderr, "%s has no code for the processor\n", work.name);
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  const auto index = [](const unsigned(&sizes)[3]) { return emulated::Index{sizes[0], sizes[1], sizes[2]}; };
+  run({index(work.grid), index(work.block), shared_bytes}, work.parameters);
+  return CUDA_SUCCESS;
+}
+
+void change_memory(const FakeWork& work) {
+  if (work.kind == FakeWork::Kind::fill && work.to != nullptr)
+    std::memset(work.to, static_cast<int>(work.value), work.bytes);
+  if (work.kind == FakeWork::Kind::copy) std::memmove(work.to, work.from, work.bytes);
+}
+
 // Queues work behind earlier work.
 void queue_work(FakeWork work) {
+  if (host_kernels() != nullptr) change_memory(work);
   if (work.call_back != nullptr) return work.call_back();
   if (work.word != nullptr && !hangs) std::atomic_ref(*work.word) = work.value;
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
@@ -337,9 +374,13 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t byte
     return CUDA_SUCCESS;
   });
 }
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char, std::size_t bytes, CUstream) {
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, std::size_t bytes, CUstream) {
   return on_card([&] {
-    do_work({.kind = FakeWork::Kind::fill, .name = "fill", .to = reinterpret_cast<void*>(to), .bytes = bytes});
+    do_work({.kind = FakeWork::Kind::fill,
+             .name = "fill",
+             .value = value,
+             .to = reinterpret_cast<void*>(to),
+             .bytes = bytes});
     return CUDA_SUCCESS;
   });
 }
@@ -547,7 +588,8 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
 }
 CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return state(); }
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned, CUstream, void** parameters, void**) {
+                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream, void** parameters,
+                        void**) {
   ++launches;
   while (hangs && from_environment("FAKE_CARD_TAKES_NO_LAUNCHES", 0) != 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -555,11 +597,12 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     const bool is_shape = grid_x > 0 && grid_y > 0 && grid_y < 65536 && grid_z > 0 && grid_z < 65536 &&
                           block_x * block_y * block_z > 0 && block_x * block_y * block_z <= 1024;
     if (!is_shape) return CUDA_ERROR_INVALID_VALUE;
-    do_work({.name = reinterpret_cast<const char*>(function),
-             .grid = {grid_x, grid_y, grid_z},
-             .block = {block_x, block_y, block_z},
-             .parameters = parameters});
-    return CUDA_SUCCESS;
+    const FakeWork work{.name = reinterpret_cast<const char*>(function),
+                        .grid = {grid_x, grid_y, grid_z},
+                        .block = {block_x, block_y, block_z},
+                        .parameters = parameters};
+    do_work(work);
+    return run_on_host(work, shared_bytes);
   });
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {

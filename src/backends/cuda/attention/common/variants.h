@@ -16,17 +16,18 @@ struct AttentionTiling {
   int rows = 0;  // queries of a block, or of a step in backward
   int keys = 0;  // keys of a step, or of a block in backward
   int warps = 0;
-  int blocks = 1;  // on one multiprocessor
+  int blocks = 1;        // on one multiprocessor
+  int score_stages = 2;  // of the gradient of scores, in backward; 1 needs a second barrier in each step
 
   constexpr int threads() const { return 32 * warps; }
   constexpr int row_chunks() const { return width <= 64 ? 8 : width <= 128 ? 16 : 32; }  // of 16 bytes
   constexpr int row_bytes() const { return 16 * row_chunks(); }
   // q, and two stages of k and v.
   constexpr int forward_shared_bytes() const { return (rows + 2 * 2 * keys) * row_bytes(); }
-  // k and v; two stages of q, of the gradient of o, of a log-sum-exp and a product for each query, and of the gradient
+  // k and v; two stages of q, of the gradient of o, and of a log-sum-exp and a product for each query; and the gradient
   // of scores.
   constexpr int backward_shared_bytes() const {
-    return (2 * keys + 2 * 2 * rows) * row_bytes() + 2 * 2 * 4 * rows + 2 * 2 * keys * rows;
+    return (2 * keys + 2 * 2 * rows) * row_bytes() + 2 * 2 * 4 * rows + score_stages * 2 * keys * rows;
   }
 };
 
@@ -74,15 +75,19 @@ inline constexpr AttentionRate kForwardRate{
 inline constexpr AttentionRate kBackwardRate{
     .share = 0.263, .fixed_seconds = 14e-6, .overhead = kPortableOverhead, .block = 128};
 
+// Of each head size the rows with the larger tiles come first. Those after them are for cards with less shared memory
+// for a block: `compact` for 163 KiB (compute capability 8.0), `narrow` for 99 KiB (8.6, 8.9 and 12.0).
 inline constexpr AttentionVariant<AttentionTiling> kForwardVariants[] = {
     {AttentionElement::bf16, {64, 128, 64, 4, 2}, kForwardRate, "attention_forward_tiled_bf16_64"},
     {AttentionElement::bf16, {96, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_bf16_96"},
     {AttentionElement::bf16, {128, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_bf16_128"},
     {AttentionElement::bf16, {256, 64, 64, 4, 1}, kForwardRate, "attention_forward_tiled_bf16_256"},
+    {AttentionElement::bf16, {256, 64, 32, 4, 1}, kForwardRate, "attention_forward_tiled_bf16_256_narrow"},
     {AttentionElement::fp16, {64, 128, 64, 4, 2}, kForwardRate, "attention_forward_tiled_fp16_64"},
     {AttentionElement::fp16, {96, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_fp16_96"},
     {AttentionElement::fp16, {128, 128, 32, 4, 2}, kForwardRate, "attention_forward_tiled_fp16_128"},
     {AttentionElement::fp16, {256, 64, 64, 4, 1}, kForwardRate, "attention_forward_tiled_fp16_256"},
+    {AttentionElement::fp16, {256, 64, 32, 4, 1}, kForwardRate, "attention_forward_tiled_fp16_256_narrow"},
 };
 
 inline constexpr AttentionVariant<AttentionTiling> kBackwardVariants[] = {
@@ -99,17 +104,41 @@ inline constexpr AttentionVariant<AttentionTiling> kBackwardVariants[] = {
      "attention_backward_prepare_bf16",
      "attention_backward_finish_bf16_96"},
     {AttentionElement::bf16,
+     {96, 32, 64, 4, 1},
+     kBackwardRate,
+     "attention_backward_tiled_bf16_96_narrow",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_96_narrow"},
+    {AttentionElement::bf16,
      {128, 64, 128, 8, 1},
      kBackwardRate,
      "attention_backward_tiled_bf16_128",
      "attention_backward_prepare_bf16",
      "attention_backward_finish_bf16_128"},
     {AttentionElement::bf16,
+     {128, 32, 64, 4, 1},
+     kBackwardRate,
+     "attention_backward_tiled_bf16_128_narrow",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_128_narrow"},
+    {AttentionElement::bf16,
      {256, 64, 64, 8, 1},
      kBackwardRate,
      "attention_backward_tiled_bf16_256",
      "attention_backward_prepare_bf16",
      "attention_backward_finish_bf16_256"},
+    {AttentionElement::bf16,
+     {256, 32, 64, 8, 1},
+     kBackwardRate,
+     "attention_backward_tiled_bf16_256_compact",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_256_compact"},
+    {AttentionElement::bf16,
+     {256, 32, 32, 4, 1, 1},
+     kBackwardRate,
+     "attention_backward_tiled_bf16_256_narrow",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_256_narrow"},
     {AttentionElement::fp16,
      {64, 64, 128, 8, 1},
      kBackwardRate,
@@ -123,17 +152,41 @@ inline constexpr AttentionVariant<AttentionTiling> kBackwardVariants[] = {
      "attention_backward_prepare_fp16",
      "attention_backward_finish_fp16_96"},
     {AttentionElement::fp16,
+     {96, 32, 64, 4, 1},
+     kBackwardRate,
+     "attention_backward_tiled_fp16_96_narrow",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_96_narrow"},
+    {AttentionElement::fp16,
      {128, 64, 128, 8, 1},
      kBackwardRate,
      "attention_backward_tiled_fp16_128",
      "attention_backward_prepare_fp16",
      "attention_backward_finish_fp16_128"},
     {AttentionElement::fp16,
+     {128, 32, 64, 4, 1},
+     kBackwardRate,
+     "attention_backward_tiled_fp16_128_narrow",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_128_narrow"},
+    {AttentionElement::fp16,
      {256, 64, 64, 8, 1},
      kBackwardRate,
      "attention_backward_tiled_fp16_256",
      "attention_backward_prepare_fp16",
      "attention_backward_finish_fp16_256"},
+    {AttentionElement::fp16,
+     {256, 32, 64, 8, 1},
+     kBackwardRate,
+     "attention_backward_tiled_fp16_256_compact",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_256_compact"},
+    {AttentionElement::fp16,
+     {256, 32, 32, 4, 1, 1},
+     kBackwardRate,
+     "attention_backward_tiled_fp16_256_narrow",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_256_narrow"},
 };
 
 inline constexpr AttentionVariant<SplitAttentionTiling> kSplitForwardVariants[] = {

@@ -353,7 +353,7 @@ __device__ __forceinline__ void prepare_chunk(const LinearAttention& p) {
   constexpr int kThreads = LinearTiling::kThreads, kWarps = kThreads / kWarpLanes;
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
   constexpr int kRow = kSumRow<kChunk>;
-  extern __shared__ __align__(16) char shared[];
+  char* const shared = shared_of_launch();
   E* const k = reinterpret_cast<E*>(shared);
   E* const q = reinterpret_cast<E*>(shared + kTiling.key_bytes());
   Sum* const a = reinterpret_cast<Sum*>(shared + 2 * kTiling.key_bytes());
@@ -481,7 +481,7 @@ __device__ __forceinline__ void scan_forward(const LinearAttention& p) {
   using Stage = ScanStage<E, kChunk, kWidth, kColumns, !kKeepsStates>;
   constexpr int kWarps = LinearTiling::kThreads / kWarpLanes;
   constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kColumns>, kSquare = kStride<E, kChunk>;
-  extern __shared__ __align__(16) char shared[];
+  char* const shared = shared_of_launch();
   const ScanTiles<E, kChunk, kWidth, kColumns, !kKeepsStates> tiles(shared, p);
   const int slice = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
@@ -565,7 +565,7 @@ __device__ __forceinline__ void scan_backward(const LinearAttention& p) {
   using Stage = ScanStage<E, kChunk, kWidth, kColumns, true>;
   constexpr int kWarps = LinearTiling::kThreads / kWarpLanes;
   constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kColumns>, kSquare = kStride<E, kChunk>;
-  extern __shared__ __align__(16) char shared[];
+  char* const shared = shared_of_launch();
   const ScanTiles<E, kChunk, kWidth, kColumns, true> tiles(shared, p);
   const int slice = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   constexpr LinearTiling kTiling{kChunk, kWidth, sizeof(E)};
@@ -698,7 +698,7 @@ __device__ __forceinline__ void key_gradients(const LinearAttention& p) {
   constexpr int kThreads = LinearTiling::kThreads, kWarps = kThreads / kWarpLanes;
   constexpr int kKeyStride = kStride<E, kWidth>, kRowStride = kStride<E, kLinearSlice>, kSquare = kStride<E, kChunk>;
   constexpr int kRowTiles = kChunk / 16, kSharers = kWarps / kRowTiles;  // warps that have the same rows
-  extern __shared__ __align__(16) char shared[];
+  char* const shared = shared_of_launch();
   E* const k = reinterpret_cast<E*>(shared);
   E* const q = reinterpret_cast<E*>(shared + kTiling.key_bytes());
   char* const stages = shared + 2 * kTiling.key_bytes();

@@ -13,11 +13,11 @@
 // backward_shared_bytes()
 // attention_backward_finish_*: grid (matrices x blocks of queries), block (32 x warps): scales and rounds the sums of
 // dq
-#include "backends/cuda/device/semaphore.cuh"
 #include "backends/cuda/attention/common/attention_products.cuh"
-#include "backends/cuda/attention/warp_mma/attention_tile.cuh"
 #include "backends/cuda/attention/common/parameters.h"
 #include "backends/cuda/attention/common/variants.h"
+#include "backends/cuda/attention/warp_mma/attention_tile.cuh"
+#include "backends/cuda/device/semaphore.cuh"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -44,16 +44,31 @@ __device__ __forceinline__ void add_or_store(float* to, const float (&x)[4], boo
 #endif
 }
 
+// A warp's share of dq: 16 queries and a slice of the width, in products of 8 columns.
+template <AttentionTiling kTiling>
+struct DqShare {
+  static constexpr int kRowGroups = kTiling.rows / 16;
+  static constexpr int kTiles = kTiling.width / 8 * kRowGroups / kTiling.warps;
+  static_assert(kTiling.warps % kRowGroups == 0 && kTiles % 2 == 0);
+  int row, tile;  // the first ones
+
+  __device__ __forceinline__ explicit DqShare(int warp)
+      : row(warp % kRowGroups * 16), tile(warp / kRowGroups * kTiles) {}
+};
+
 template <class Element, AttentionTiling kTiling>
 class BackwardBlock {
   static constexpr int kWarps = kTiling.warps;
   static constexpr int kKeyGroups = kTiling.keys / 16;
   static constexpr int kSplits = kWarps / kKeyGroups;  // slices of the width of dk and dv
-  static_assert(kWarps % kKeyGroups == 0 && kTiling.rows == 64 && kWarps == 8);
+  static_assert(kWarps % kKeyGroups == 0 && kTiling.rows <= 32 * kWarps);
   static constexpr int kSteps = kTiling.width / 16;
   static constexpr int kQueryTiles = kTiling.rows / 8;
   static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, for each warp
-  static constexpr int kDqTiles = kTiling.width / 8 / 2;              // of dq: a warp has 16 rows and half the width
+  static constexpr int kDqTiles = DqShare<kTiling>::kTiles;
+  static constexpr bool kHasOneScoreTile = kTiling.score_stages == 1;
+  // Registers are scarce in the kernels for little shared memory: each step computes some addresses again.
+  static constexpr bool kKeepsAddresses = kTiling.rows == 64;
   // Rows of k and v stay in registers if the sums leave space for them.
   static constexpr bool kHoldsKeys = kTiling.width <= 64;
   using Tile = SwizzledTile<kTiling.row_chunks()>;
@@ -82,7 +97,7 @@ class BackwardBlock {
         do_tiles_(q_tiles_ + 2 * kQueryBytes),
         scalars_(reinterpret_cast<float*>(shared + kScalars)),
         ds_tiles_(k_tile_ + kScores),
-        scalar_rows_(static_cast<long long>(matrix) * attention.queries),
+        scalar_rows_(first_scalar_row()),
         q_(first_row<Element>(attention.q, attention.inner_count, matrix)),
         do_(first_row<Element>(attention.d_o, attention.inner_count, matrix)) {
     set_zero(dk_);
@@ -183,16 +198,26 @@ class BackwardBlock {
   __device__ __forceinline__ float2 load_scalars(int query_block) const {
     const int row = query_block * kTiling.rows + static_cast<int>(threadIdx.x);
     if (row >= attention_.queries) return {INFINITY, 0};
-    return {attention_.log_sum_exp[scalar_rows_ + row] * kLog2E, attention_.products[scalar_rows_ + row]};
+    const long long at = (kKeepsAddresses ? scalar_rows_ : first_scalar_row()) + row;
+    return {attention_.log_sum_exp[at] * kLog2E, attention_.products[at]};
+  }
+  __device__ __forceinline__ long long first_scalar_row() const {
+    return static_cast<long long>(matrix_) * attention_.queries;
   }
   __device__ __forceinline__ void store_scalars(float2 scalars, int stage) {
     scalars_[stage * 2 * kTiling.rows + threadIdx.x] = scalars.x;
     scalars_[stage * 2 * kTiling.rows + kTiling.rows + threadIdx.x] = scalars.y;
   }
 
+  // The same address, which the compiler takes for a new one.
+  static __device__ __forceinline__ std::uint32_t address_in_step(std::uint32_t address) {
+    if constexpr (!kKeepsAddresses) asm volatile("" : "+r"(address));
+    return address;
+  }
+
   __device__ __forceinline__ int warp_key() const { return warp_ % kKeyGroups * 16; }
   __device__ __forceinline__ void load_key_operand(std::uint32_t tile, int step, unsigned (&operand)[4]) const {
-    const Addresses addresses = Addresses::of_first_operand(tile + warp_key() * Tile::kRowBytes);
+    const Addresses addresses = Addresses::of_first_operand(address_in_step(tile) + warp_key() * Tile::kRowBytes);
     load_matrices(operand, addresses.at(0, 2 * step));
   }
 
@@ -215,6 +240,7 @@ class BackwardBlock {
     if (attention_.soft_cap > 0) multiply_by_slope(log_sum_exp, p);
     multiply_keys<1>(do_tile, ds);
     compute_score_gradients(p, log_sum_exp + kTiling.rows, ds);
+    if (kHasOneScoreTile) __syncthreads();  // all warps have read the previous one
     store_score_gradients(ds, stage);
     add_products(ds, q_tile, dk_);
   }
@@ -321,7 +347,7 @@ class BackwardBlock {
 
   __device__ __forceinline__ void store_score_gradients(const float (&ds)[kQueryTiles][4], int stage) {
     if (kSplits > 1 && warp_ >= kKeyGroups) return;
-    char* tile = shared_ + (ds_tiles_ - k_tile_) + stage * kScoreBytes;
+    char* tile = shared_ + (ds_tiles_ - k_tile_) + score_offset(stage);
 #pragma unroll
     for (int n = 0; n < kQueryTiles; ++n) {
 #pragma unroll
@@ -332,13 +358,16 @@ class BackwardBlock {
     }
   }
 
-  // Adds ds k to dq, for 16 queries and half the width.
+  static __device__ __forceinline__ int score_offset(int stage) { return kHasOneScoreTile ? 0 : stage * kScoreBytes; }
+
+  // Adds ds k to this warp's share of dq.
   __device__ __forceinline__ void add_to_dq(int query_block, int stage, bool exists) {
     float dq[kDqTiles][4];
     set_zero(dq);
     // A transposed first operand is stored like a second one: rows are keys, columns are queries.
-    const ScoreAddresses scores = ScoreAddresses::of_second_operand(ds_tiles_ + stage * kScoreBytes, warp_ % 4 * 2);
-    const Addresses keys = Addresses::of_first_operand(k_tile_, warp_ / 4 * kDqTiles);
+    const DqShare<kTiling> share(warp_);
+    const ScoreAddresses scores = ScoreAddresses::of_second_operand(ds_tiles_ + score_offset(stage), share.row / 8);
+    const Addresses keys = Addresses::of_first_operand(address_in_step(k_tile_), share.tile);
 #pragma unroll
     for (int step = 0; step < kTiling.keys / 16; ++step) {
       unsigned operand[4];
@@ -401,7 +430,7 @@ class BackwardBlock {
 
 template <class Element, AttentionTiling kTiling>
 __device__ __forceinline__ void differentiate(const AttentionBackward& attention) {
-  extern __shared__ __align__(128) char shared[];
+  char* const shared = shared_of_launch();
   using Block = BackwardBlock<Element, kTiling>;
   const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kScores);
   const auto batch = static_cast<unsigned>(attention.batch);
@@ -413,7 +442,7 @@ __device__ __forceinline__ void differentiate(const AttentionBackward& attention
 
 template <class Element, AttentionTiling kTiling>
 __device__ __forceinline__ void finish(const AttentionBackward& attention) {
-  constexpr int kTiles = kTiling.width / 8 / 2;
+  constexpr int kTiles = DqShare<kTiling>::kTiles;
   const int query_blocks = (attention.queries + kTiling.rows - 1) / kTiling.rows;
   const int matrix = static_cast<int>(blockIdx.x) / query_blocks;
   const int query_block = static_cast<int>(blockIdx.x) - matrix * query_blocks;
@@ -421,12 +450,13 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float* sums = attention.dq_sums + static_cast<long long>(blockIdx.x) * (kTiling.rows * kTiling.width) +
                       (warp * kTiles * 32 + lane) * 4;
-  const int row = query_block * kTiling.rows + warp % 4 * 16 + lane / 4;
+  const DqShare<kTiling> share(warp);
+  const int row = query_block * kTiling.rows + share.row + lane / 4;
   const int stride = attention.dq.row;
   auto* dq = first_row<Element>(attention.dq, attention.inner_count, matrix) + rows_apart(row, stride);
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
-    const int column = (warp / 4 * kTiles + n) * 8 + lane % 4 * 2;
+    const int column = (share.tile + n) * 8 + lane % 4 * 2;
     const float4 x = *reinterpret_cast<const float4*>(sums + n * 128);
     if (column >= attention.width) continue;
     if (row < attention.queries) {
@@ -460,13 +490,22 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
 
 RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_64, attention_backward_finish_bf16_64, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_96, attention_backward_finish_bf16_96, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_96_narrow, attention_backward_finish_bf16_96_narrow, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_128, attention_backward_finish_bf16_128, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_128_narrow, attention_backward_finish_bf16_128_narrow, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_256, attention_backward_finish_bf16_256, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_256_compact, attention_backward_finish_bf16_256_compact,
+                     __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_256_narrow, attention_backward_finish_bf16_256_narrow, __nv_bfloat16)
 RIDGEPOINT_PREPARE(attention_backward_prepare_bf16, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_64, attention_backward_finish_fp16_64, __half)
 RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_96, attention_backward_finish_fp16_96, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_96_narrow, attention_backward_finish_fp16_96_narrow, __half)
 RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_128, attention_backward_finish_fp16_128, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_128_narrow, attention_backward_finish_fp16_128_narrow, __half)
 RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_256, attention_backward_finish_fp16_256, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_256_compact, attention_backward_finish_fp16_256_compact, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_256_narrow, attention_backward_finish_fp16_256_narrow, __half)
 RIDGEPOINT_PREPARE(attention_backward_prepare_fp16, __half)
 
 }  // namespace ridgepoint::cuda

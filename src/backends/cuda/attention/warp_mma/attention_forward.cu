@@ -6,9 +6,9 @@
 // Keys and values are loaded one step ahead. Results are bit for bit reproducible. The scale must be positive and
 // finite. A masked key has no effect; a masked value that is infinite or NaN may have one, because 0 times it is NaN,
 // as in the composite variant.
-#include "backends/cuda/attention/warp_mma/attention_tile.cuh"
 #include "backends/cuda/attention/common/parameters.h"
 #include "backends/cuda/attention/common/variants.h"
+#include "backends/cuda/attention/warp_mma/attention_tile.cuh"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -269,7 +269,7 @@ class ForwardBlock {
 
 template <class Element, AttentionTiling kTiling>
 __device__ __forceinline__ void attend(const AttentionForward& attention) {
-  extern __shared__ __align__(128) char shared[];
+  char* const shared = shared_of_launch();
   const int blocks = (attention.queries + kTiling.rows - 1) / kTiling.rows;
   const int matrix = static_cast<int>(blockIdx.x) / blocks;
   const int block = blocks - 1 - (static_cast<int>(blockIdx.x) - matrix * blocks);
@@ -290,9 +290,11 @@ RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_64, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_96, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_128, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_256, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_256_narrow, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_64, __half)
 RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_96, __half)
 RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_128, __half)
 RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_256, __half)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_256_narrow, __half)
 
 }  // namespace ridgepoint::cuda

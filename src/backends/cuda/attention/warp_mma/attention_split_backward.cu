@@ -505,7 +505,7 @@ class SplitBackwardBlock {
 
 template <SplitAttentionTiling kTiling>
 __device__ __forceinline__ void differentiate(const AttentionBackward& attention) {
-  extern __shared__ __align__(128) char shared[];
+  char* const shared = shared_of_launch();
   using Block = SplitBackwardBlock<kTiling>;
   const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kDsTiles);
   const auto batch = static_cast<unsigned>(attention.batch);

@@ -374,7 +374,7 @@ class SplitForwardBlock {
 
 template <SplitAttentionTiling kTiling>
 __device__ __forceinline__ void attend(const AttentionForward& attention) {
-  extern __shared__ __align__(128) char shared[];
+  char* const shared = shared_of_launch();
   const int blocks = (attention.queries + kTiling.rows - 1) / kTiling.rows;
   const int matrix = static_cast<int>(blockIdx.x) / blocks;
   const int block = blocks - 1 - (static_cast<int>(blockIdx.x) - matrix * blocks);

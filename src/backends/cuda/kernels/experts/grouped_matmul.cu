@@ -121,8 +121,8 @@ template <typename T>
 __device__ __forceinline__ void multiply_on_tensor_cores(const Product<T>& product) {
   constexpr int kStep = 32;
   constexpr int kPitch = kStep + 8;  // rows begin in different banks
-  __shared__ alignas(16) T a[kTile][kPitch];
-  __shared__ alignas(16) T b[kTile][kPitch];
+  alignas(16) __shared__ T a[kTile][kPitch];
+  alignas(16) __shared__ T b[kTile][kPitch];
   const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
   const int g = static_cast<int>(threadIdx.x) % kWarpLanes / 4;
   const int t = static_cast<int>(threadIdx.x) % 4;
