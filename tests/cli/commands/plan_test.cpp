@@ -360,9 +360,10 @@ TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
   EXPECT_LT(on_host["memory_bytes"]["host"].get<std::int64_t>(), moments + moments / 100);
   EXPECT_TRUE(on_device["memory_bytes"]["host"].is_null());
   EXPECT_LT(on_host["memory_bytes"]["peak_allocated"], on_device["memory_bytes"]["peak_allocated"]);
-  const std::string between = std::to_string((on_host["memory_bytes"]["peak_reserved"].get<std::int64_t>() +
-                                              on_device["memory_bytes"]["peak_reserved"].get<std::int64_t>()) /
-                                             2);
+  const std::int64_t between_mib = (on_host["memory_bytes"]["peak_reserved"].get<std::int64_t>() +
+                                    on_device["memory_bytes"]["peak_reserved"].get<std::int64_t>()) >>
+                                   21;
+  const std::string between = std::to_string(between_mib) + "MiB";
   const auto chosen = [](const std::string& limit) {
     return rows_of({"--model", "tiny", "--offload", "auto", "--memory-limit", limit})[0]["offload"];
   };
