@@ -48,7 +48,7 @@ enum class Arithmetic : std::uint8_t { none, each_result, each_operand, decompos
 
 // The class of a kernel in a profile. attention: the ops attention and linear_attention only; attention in simpler ops
 // counts as matmul and softmax. elementwise includes reductions that belong to no other class. memory movement: copies,
-// gathers and fills. communication: collectives and transfers. unknown: a kernel that no node launched; no op has this class.
+// gathers and fills. communication: collectives, transfers. unknown: a kernel that no node launched; no op has it.
 enum class KernelClass : std::uint8_t {
   matmul,
   attention,
