@@ -55,7 +55,8 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   card.l2_bytes = bytes(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   card.shared_bytes_per_block = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   card.architecture = card.capability.number();
-  if (const char* held = std::getenv(kCapabilityVariable)) hold_to_capability(card, held);
+  const char* held = std::getenv(kCapabilityVariable);
+  if (held != nullptr && *held != '\0') hold_to_capability(card, held);
   return card;
 }
 
@@ -105,6 +106,9 @@ void hold_to_capability(CardFacts& card, std::string_view capability) {
   std::string taken;
   for (const KnownCapability& known : kKnownCapabilities) {
     if (known.capability.number() > card.capability.number()) break;
+    // Code for Hopper alone runs on no later GPU.
+    constexpr int kHopper = 90;
+    if (known.capability.number() == kHopper && card.capability.number() != kHopper) continue;
     if (text_of(known.capability) == capability) {
       card.capability = known.capability;
       card.shared_bytes_per_block = std::min(card.shared_bytes_per_block, shared_bytes_per_block(known.capability));

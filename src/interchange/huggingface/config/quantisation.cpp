@@ -1,14 +1,18 @@
 #include "interchange/huggingface/config/quantisation.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 
 namespace ridgepoint {
 namespace {
 
 constexpr const char* kField = "quantization_config";
 constexpr const char* kNotRead =
-    "quantised weights are not supported but those of bitsandbytes; --config-override quantization_config=null plans "
+    "only quantised weights of bitsandbytes are supported; --config-override quantization_config=null plans "
     "the model in bf16 or fp32";
+
+constexpr std::string_view kTorchTypes[] = {"bfloat16", "float16", "float32"};
 
 std::vector<std::string> skipped_modules(ConfigFields& fields) {
   constexpr const char* kSkipped = "llm_int8_skip_modules";
@@ -32,10 +36,15 @@ PublishedPacking read_packing(ConfigFields& fields) {
   // Files of before the field quant_method say it by the others.
   if (given->text("quant_method", "bitsandbytes") != "bitsandbytes" || is_4bit == is_8bit)
     fields.refuse(kField, kNotRead);
+  if (given->text("bnb_4bit_quant_storage", "uint8") != "uint8" || given->flag("llm_int8_has_fp16_weight", false))
+    fields.refuse(kField,
+                  "packed weights are read from bytes, not from elements of 16 bits; save the model without "
+                  "bnb_4bit_quant_storage and llm_int8_has_fp16_weight");
   PublishedPacking packing;
   packing.skipped = skipped_modules(*given);
   packing.dtype = fields.text("torch_dtype", "");
   if (packing.dtype.empty()) packing.dtype = fields.text("dtype", "");
+  if (std::ranges::find(kTorchTypes, packing.dtype) == std::end(kTorchTypes)) packing.dtype.clear();  // as without it
   const std::string type = given->text("bnb_4bit_quant_type", "fp4");
   if (is_8bit) {
     packing.format = BaseWeights::int8;

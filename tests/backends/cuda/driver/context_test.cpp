@@ -186,8 +186,24 @@ TEST_F(HeldCapability, gives_a_card_the_capability_and_the_shared_memory_of_a_lo
   });
 }
 
+TEST_F(HeldCapability, leaves_a_card_as_it_is_where_it_is_not_set) {
+  set(kVariable, "");
+  on_fake_card([] { EXPECT_EQ(cuda::card_facts(0).capability.number(), 90); });
+}
+
+// Its kernels for Hopper run on Hopper alone.
+TEST_F(HeldCapability, lets_no_later_card_stand_for_hopper) {
+  set("FAKE_CARD_CAPABILITY", "120");
+  set(kVariable, "9.0");
+  on_fake_card([] {
+    EXPECT_THAT(testing::error_of([] { cuda::card_facts(0); }), ::testing::HasSubstr("8.0, 8.6, 8.7, 8.9, 10.0"));
+  });
+  set(kVariable, "8.9");
+  on_fake_card([] { EXPECT_EQ(cuda::card_facts(0).capability.number(), 89); });
+}
+
 TEST_F(HeldCapability, refuses_what_the_card_cannot_stand_for) {
-  for (const char* capability : {"12.0", "10.0", "8.5", "86", "", "hopper"}) {
+  for (const char* capability : {"12.0", "10.0", "8.5", "86", "hopper"}) {
     set(kVariable, capability);
     on_fake_card([&] {
       const std::string error = testing::error_of([] { cuda::card_facts(0); });

@@ -5,9 +5,9 @@
 // FAKE_CARD_CAPABILITY is ten times the compute capability (90 without it); FAKE_CARD_HELD_BYTES is the memory of other
 // processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the launch FAKE_CARD_FAILS_AFTER every call
 // returns an error, as after an illegal access of a kernel; with FAKE_CARD_REFUSES_STREAMS no stream can be created,
-// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, with FAKE_CARD_REFUSES_TOGETHER no launches can be cooperative,
-// and with FAKE_CARD_REFUSES_CAPTURE none can be captured, by any process or, where that is R, by rank R - 1; with
-// FAKE_CARD_RANDOM_TIMES events have other times on each rank;
+// with FAKE_CARD_LOCKS_NO_PAGES no memory of the host can be locked, with FAKE_CARD_REFUSES_IMAGES no code loaded, with
+// FAKE_CARD_REFUSES_TOGETHER no launches can be cooperative, and with FAKE_CARD_REFUSES_CAPTURE none can be captured,
+// by any process or, where that is R, by rank R - 1; with FAKE_CARD_RANDOM_TIMES events have other times on each rank;
 // with FAKE_CARD_TAKES_NO_LAUNCHES a GPU that hangs takes no launches, as where the driver's queue is full;
 // FAKE_CARD_OF_RANK_1 is the name of the GPU of that rank, and with FAKE_CARD_FOR_EACH_RANK each sees one of its own.
 // Each piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and

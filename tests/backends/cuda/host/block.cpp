@@ -244,7 +244,7 @@ std::uint32_t shared_address(const void* pointer) {
 }
 char* at_shared_address(std::uint32_t address, unsigned bytes) {
   if (address % bytes != 0) fail("an access of shared memory at no multiple of its size");
-  if (address + bytes > shared_bytes) fail("an access beyond the launch's shared memory");
+  if (address > shared_bytes || bytes > shared_bytes - address) fail("an access beyond the launch's shared memory");
   return shared_begin + address;
 }
 

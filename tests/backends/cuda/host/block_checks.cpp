@@ -70,6 +70,7 @@ TEST(EmulatedBlock, has_nan_until_a_thread_waits_for_its_copy) {
 TEST(EmulatedBlock, refuses_accesses_beyond_its_shared_memory) {
   EXPECT_EXIT(run(1, 64, [] { emulated::shared()[64] = 0; }), ExitedWithCode(1), "a write beyond");
   EXPECT_EXIT(run(1, 64, [] { emulated::at_shared_address(64, 16); }), ExitedWithCode(1), "an access beyond");
+  EXPECT_EXIT(run(1, 64, [] { emulated::at_shared_address(0xfffffff0, 16); }), ExitedWithCode(1), "an access beyond");
   EXPECT_EXIT(run(1, 64, [] { emulated::at_shared_address(8, 16); }), ExitedWithCode(1), "multiple of its size");
 }
 

@@ -521,10 +521,21 @@ TEST(QuantisedFiles, of_other_methods_are_refused) {
     }
     return "";
   };
-  EXPECT_THAT(refusal(R"({"quant_method": "gptq", "load_in_4bit": true})"), HasSubstr("but those of bitsandbytes"));
-  EXPECT_THAT(refusal(R"({"quant_method": "bitsandbytes"})"), HasSubstr("but those of bitsandbytes"));
+  EXPECT_THAT(refusal(R"({"quant_method": "gptq", "load_in_4bit": true})"),
+              HasSubstr("only quantised weights of bitsandbytes"));
+  EXPECT_THAT(refusal(R"({"quant_method": "bitsandbytes"})"), HasSubstr("only quantised weights of bitsandbytes"));
   EXPECT_THAT(refusal(R"({"load_in_4bit": true, "llm_int8_skip_modules": [1]})"), HasSubstr("llm_int8_skip_modules"));
+  EXPECT_THAT(refusal(R"({"load_in_4bit": true, "bnb_4bit_quant_storage": "bfloat16"})"), HasSubstr("read from bytes"));
+  EXPECT_THAT(refusal(R"({"load_in_8bit": true, "llm_int8_has_fp16_weight": true})"), HasSubstr("read from bytes"));
   EXPECT_EQ(refusal(R"({"load_in_4bit": true, "llm_int8_skip_modules": "lm_head"})"), "");
+}
+
+// It would stand in the JSON of a weight that is written.
+TEST(QuantisedFiles, have_no_type_that_pytorch_does_not_know) {
+  Json fields = parse_json(kLlama);
+  fields["quantization_config"] = parse_json(kSingle);
+  fields["torch_dtype"] = R"(half", "blocksize": "1)";
+  EXPECT_EQ(parse_model_config(fields, "made", {}, "made").packing.dtype, "");
 }
 
 }  // namespace

@@ -8,6 +8,28 @@
 #include "ir/stored_tensors.h"
 
 namespace ridgepoint::testing {
+namespace {
+
+// A packed matrix of 130 rows as numbers.
+auto widened(BaseWeights format, std::int64_t width, std::vector<std::int64_t> row_order, DType result) {
+  return [=](DType) {
+    constexpr std::int64_t kHeight = 130;
+    Graph graph;
+    const std::vector<PackedPart> parts = packed_parts(format, std::array{kHeight}, width);
+    const Value weight = input(graph, "weight", {DType::packed, {packed_bytes(parts)}}, Role::parameter);
+    Attributes& attributes = graph.node(graph.producer(weight)).attributes;
+    attributes.set(kFormat, std::string(name(format)));
+    attributes.set(kDeclaredDType, std::string(name(DType::fp32)));
+    attributes.set(kDeclaredShape, std::vector<std::int64_t>{kHeight, width});
+    if (!row_order.empty()) attributes.set(kRowOrder, row_order);
+    const Value elements = dequantise(graph, weight, format, {kHeight}, width, result);
+    if (!row_order.empty()) graph.node(graph.producer(elements)).attributes.set(kRowOrder, row_order);
+    graph.add_output({"o", cast(graph, elements, DType::fp32)});
+    return graph;
+  };
+}
+
+}  // namespace
 
 // Matrices in 4 and 8 bits, as every back end sees them: from fp32 in double precision.
 void add_float8(OpCases& cases) {
@@ -54,23 +76,17 @@ void add_float8(OpCases& cases) {
                            }))
         .differentiable = false;
   }
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     for (const DType result : {DType::fp32, DType::bf16, DType::fp16}) {
-      const auto build = [=](DType) {
-        constexpr std::int64_t kHeight = 131, kWidth = 37;
-        Graph graph;
-        const std::vector<PackedPart> parts = packed_parts(format, std::array{kHeight}, kWidth);
-        const Value weight = input(graph, "weight", {DType::packed, {packed_bytes(parts)}}, Role::parameter);
-        Attributes& attributes = graph.node(graph.producer(weight)).attributes;
-        attributes.set(kFormat, std::string(name(format)));
-        attributes.set(kDeclaredDType, std::string(name(DType::fp32)));
-        attributes.set(kDeclaredShape, std::vector<std::int64_t>{kHeight, kWidth});
-        const Value elements = dequantise(graph, weight, format, {kHeight}, kWidth, result);
-        graph.add_output({"o", cast(graph, elements, DType::fp32)});
-        return graph;
-      };
-      cases.add_case(Op::dequantise, std::string(name(format)) + "_" + std::string(name(result)), build)
-          .differentiable = false;
+      const std::string stem = std::string(name(format)) + "_" + std::string(name(result));
+      cases.add_case(Op::dequantise, stem, widened(format, 37, {}, result)).differentiable = false;
+      // Heads of 26 rows, of which 8 behind the first 2 are turned: in rows of whole vectors, and in others.
+      for (const std::int64_t width : {40, 37}) {
+        cases
+            .add_case(Op::dequantise, stem + "_heads_" + std::to_string(width),
+                      widened(format, width, {26, 8, 2}, result))
+            .differentiable = false;
+      }
     }
   }
 }
