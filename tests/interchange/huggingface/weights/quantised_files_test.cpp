@@ -535,7 +535,7 @@ TEST(QuantisedFiles, have_no_type_that_pytorch_does_not_know) {
   Json fields = parse_json(kLlama);
   fields["quantization_config"] = parse_json(kSingle);
   fields["torch_dtype"] = R"(half", "blocksize": "1)";
-  EXPECT_EQ(parse_model_config(fields, "made", {}, "made").packing.dtype, "");
+  EXPECT_EQ(parse_model_config(fields, "made", {}, "made").config.packing.dtype, "");
 }
 
 }  // namespace
