@@ -419,8 +419,7 @@ void RunOptions::take_defaults_of_configs(std::span<RunDraft> drafts) const {
 
 // The weights of packed files are taken as they are, where no option says how.
 void RunOptions::take_packing(const TransformerConfig& model, RunDraft& draft) const {
-  constexpr std::string_view kFlag = "--base-weights";
-  const auto found = std::ranges::find_if(axes_, [](const Axis& axis) { return axis.text.flags == kFlag; });
+  const auto found = std::ranges::find_if(axes_, [](const Axis& axis) { return axis.text.flags == "--base-weights"; });
   if (!model.packing.is_packed() || found == axes_.end() || is_given(*found) || widens_packed_files_) return;
   require(model.packing.widened.empty(),
           fmt::format("the files of {} have their weights in {}; taken as they are: nf4 and int8. --base-weights "

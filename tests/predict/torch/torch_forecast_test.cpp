@@ -252,7 +252,7 @@ TEST(TorchForecast, refuses_what_eager_pytorch_has_no_match_for) {
   config.compile.accumulate = 2;
   constexpr const char* kPredicted =
       "--as ridgepoint predicts --master-weights, --frozen, --lora, --base-weights, --accumulate, --clip-norm, "
-      "--no-decay and --z-loss";
+      "--no-decay, --offload and --z-loss";
   expect_refused(config, kPredicted);
   config.compile.accumulate = 1;
   config.compile.optimizer.no_decay = {"vectors"};  // two groups, each with temporaries of its own

@@ -15,6 +15,7 @@ namespace ridgepoint {
 namespace {
 
 using testing::AttentionCase;
+using testing::largest_difference;
 using testing::NodeRun;
 using testing::OnCardAttention;
 using testing::Operand;

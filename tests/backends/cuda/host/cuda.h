@@ -14,6 +14,8 @@
 #include "block.h"
 #include "core/types/float8.h"
 
+// NOLINTBEGIN(readability-identifier-naming,google-explicit-constructor): NVIDIA's names and conversions
+
 #define __device__
 #define __host__
 #define __global__ __attribute__((used))
@@ -246,3 +248,4 @@ void call(void (*kernel)(Parameters...), void** arguments) {
 }
 
 }  // namespace emulated
+// NOLINTEND(readability-identifier-naming,google-explicit-constructor)

@@ -61,7 +61,7 @@ std::vector<double> dynamic_map() {
   return numbers;
 }
 
-std::size_t nearest(std::span<const double> numbers, double value) {
+std::size_t nearest_number(std::span<const double> numbers, double value) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < numbers.size(); ++i) {
     if (std::abs(numbers[i] - value) < std::abs(numbers[best] - value)) best = i;
@@ -104,7 +104,7 @@ std::vector<double> write_4bit(const std::string& name, const std::vector<double
         largest = std::max(largest, std::abs(elements[j]));
       magnitudes.push_back(static_cast<float>(largest));
     }
-    codes.push_back(static_cast<std::uint8_t>(nearest(levels, elements[i] / magnitudes.back())));
+    codes.push_back(static_cast<std::uint8_t>(nearest_number(levels, elements[i] / magnitudes.back())));
     packed[i / 2] = static_cast<std::uint8_t>(packed[i / 2] | codes.back() << (i % 2 == 0 ? 4 : 0));
   }
   Json state = {{"quant_type", form.type}, {"blocksize", form.block}, {"dtype", "float16"}, {"shape", {rows, columns}}};
@@ -123,7 +123,7 @@ std::vector<double> write_4bit(const std::string& name, const std::vector<double
           largest = std::max(largest, std::abs(magnitudes[j] - mean));
         outer.push_back(static_cast<float>(largest));
       }
-      inner.push_back(static_cast<std::uint8_t>(nearest(map, (magnitudes[i] - mean) / outer.back())));
+      inner.push_back(static_cast<std::uint8_t>(nearest_number(map, (magnitudes[i] - mean) / outer.back())));
       widened[i] = map[inner.back()] * outer.back() + mean;
     }
     state["nested_blocksize"] = 256;
@@ -324,8 +324,10 @@ TEST(QuantisedFiles, pack_the_weights_of_a_file_as_its_writer_does) {
   // Of elements that are far from the middle between two codes, so that the rounding of fp32 and fp64 is the same.
   Tensors files;
   std::vector<double> elements(16 * 24);
-  for (std::size_t i = 0; i < elements.size(); ++i)
-    elements[i] = static_cast<float>(kNormalFloats[i * 7 % 16] * static_cast<double>(1 + i / 64));
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const std::size_t block = i / 64;
+    elements[i] = static_cast<float>(kNormalFloats[i * 7 % 16] * static_cast<double>(1 + block));
+  }
   write_4bit("x.weight", elements, 16, 24, {}, files);
   // The rows of two heads of 8, in this program's order.
   const PackedMatrix matrix{BaseWeights::nf4, 16, 24, {.head_size = 8, .rotated = 8}};
