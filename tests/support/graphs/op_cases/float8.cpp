@@ -1,6 +1,8 @@
 #include "support/graphs/op_cases/cases.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -78,7 +80,8 @@ void add_float8(OpCases& cases) {
   }
   for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
     for (const DType result : {DType::fp32, DType::bf16, DType::fp16}) {
-      const std::string stem = std::string(name(format)) + "_" + std::string(name(result));
+      std::string stem = std::string(name(format)) + "_" + std::string(name(result));
+      std::ranges::replace(stem, '-', '_');  // as names of tests allow
       cases.add_case(Op::dequantise, stem, widened(format, 37, {}, result)).differentiable = false;
       // Heads of 26 rows, of which 8 behind the first 2 are turned: in rows of whole vectors, and in others.
       for (const std::int64_t width : {40, 37}) {
