@@ -81,7 +81,8 @@ HostTensor joined(const TensorType& type, std::span<const PackedBytes> parts, Fi
   auto to = tensor.data.begin();
   for (const PackedBytes& part : parts) {
     const Fields::Field place = Fields(part.matrix).*field;
-    to = std::ranges::copy(slice(part.bytes, place.first, place.bytes), to).out;
+    const std::span<const std::byte> bytes = slice(part.bytes, place.first, place.bytes);
+    to = std::copy(bytes.begin(), bytes.end(), to);
   }
   return tensor;
 }
