@@ -114,7 +114,6 @@ void Executor::resolve(const Kernels& kernels) {
 void Executor::allocate_on_host() {
   const HostMemory host = host_memory_of(plan_);
   if (host.bytes == 0) return;
-  host_bytes_ = host.bytes;
   host_memory_ = device_.allocate_host(host.bytes);
   if (host_memory_ == nullptr) {
     throw Error("the system gives no " + format_bytes(host.bytes) +

@@ -140,8 +140,6 @@ class Executor {
   const std::array<PhasePeak, kPhaseCount>& phase_peaks() const { return phase_peaks_; }
   // The bytes allocated when the last run reached its backward phase; 0 without one.
   std::size_t before_backward_bytes() const { return before_backward_bytes_; }
-  // Of the host's memory, beside the allocator's.
-  std::size_t host_bytes() const { return host_bytes_; }
 
  private:
   // Ranges are indices into operands_, buffer_lists_ and waits_.
@@ -200,7 +198,6 @@ class Executor {
   std::vector<BufferId> outputs_;
   std::vector<std::byte*> base_;            // by buffer; null when not live
   std::shared_ptr<std::byte> host_memory_;  // of the buffers on the host
-  std::size_t host_bytes_ = 0;
   std::vector<Bound> bound_;      // by buffer; empty until one is bound
   std::vector<void*> arguments_;  // the address of each operand in the last run that allocated
   std::size_t before_backward_bytes_ = 0;
