@@ -198,8 +198,8 @@ class Executor {
   std::vector<BufferId> outputs_;
   std::vector<std::byte*> base_;            // by buffer; null when not live
   std::shared_ptr<std::byte> host_memory_;  // of the buffers on the host
-  std::vector<Bound> bound_;      // by buffer; empty until one is bound
-  std::vector<void*> arguments_;  // the address of each operand in the last run that allocated
+  std::vector<Bound> bound_;                // by buffer; empty until one is bound
+  std::vector<void*> arguments_;            // the address of each operand in the last run that allocated
   std::size_t before_backward_bytes_ = 0;
   std::array<PhasePeak, kPhaseCount> phase_peaks_;
   LaunchObserver* observer_ = nullptr;
