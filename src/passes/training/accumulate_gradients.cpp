@@ -1,8 +1,8 @@
 // Gradient accumulation: a run has several micro-batches, one after another, before the optimizer runs once. The nodes
 // that depend on data are copied for each further micro-batch, after those of the one before; what does not depend on
 // data, such as the casts of weights, is computed once. Data has the batches of all micro-batches along its first
-// dimension. Gradients are added in fp32 as soon as each is made; they are means because differentiate_outputs begins
-// with 1 / micro-batches. The loss and other scalars are means too, and results have the rows of all. A state that a
+// dimension. Gradients are added in their own type as soon as each is made, which is fp32 but without master weights;
+// they are means because differentiate_outputs begins with 1 / micro-batches. The loss and other scalars are means too, and results have the rows of all. A state that a
 // forward pass updates from its data is refused: each micro-batch would need that of the one before. With
 // options.keep.micro_gradient_norm, the norm of the gradients of the first micro-batch is an output.
 #include <algorithm>
@@ -156,14 +156,8 @@ class Accumulator {
     Joined& joined = joined_[original.id];
     if (joined.how == Joining::rows) joined.rows.push_back(copy);
     if (joined.how != Joining::sum) return;
-    const Value sum = widened(joined.sum);
-    const NodeId made = make_node(graph_, Op::add, {sum, widened(copy)}, {{std::string(kAccumulates), true}});
+    const NodeId made = make_node(graph_, Op::add, {joined.sum, copy}, {{std::string(kAccumulates), true}});
     joined.sum = graph_.node(made).outputs[0];
-  }
-
-  Value widened(Value value) {
-    const DType dtype = graph_.type(value).dtype;
-    return is_low(dtype) ? cast(graph_, value, accumulator(dtype)) : value;
   }
 
   // New nodes go before the optimizer and have the phase and the scope of `node`.

@@ -134,12 +134,15 @@ TEST(AccumulateGradients, casts_weights_once_and_runs_the_optimizer_once) {
   EXPECT_EQ(testing::count(four, Op::embedding), 4 * testing::count(one, Op::embedding));
 }
 
-TEST(AccumulateGradients, adds_in_fp32) {
-  const Graph graph = accumulated({.precision = Precision::bf16, .master_weights = false, .accumulate = 2});
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (node.op != Op::adamw) continue;
-    EXPECT_EQ(graph.type(node.inputs[2]).dtype, DType::fp32);
+// In bf16 without master weights, as PyTorch adds to the gradients of a model that is bf16.
+TEST(AccumulateGradients, adds_in_the_type_of_gradients) {
+  for (const bool master_weights : {false, true}) {
+    const Graph graph = accumulated({.precision = Precision::bf16, .master_weights = master_weights, .accumulate = 3});
+    for (const NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      if (node.op != Op::adamw) continue;
+      EXPECT_EQ(graph.type(node.inputs[2]).dtype, master_weights ? DType::fp32 : DType::bf16);
+    }
   }
 }
 
