@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
+#include <optional>
 #include <regex>
 #include <set>
 #include <string>
@@ -11,6 +13,7 @@
 #include "backends/cuda/libraries/driver_api.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/products/choice/cublaslt.h"
+#include "backends/cuda/products/choice/tiles.h"
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/nvtx.h"
 #include "support/program/build_paths.h"
@@ -534,6 +537,22 @@ TEST(ToolkitHeaders, are_compared_in_every_value_that_the_engine_declares) {
     }
   }
   EXPECT_EQ(compared, declared);
+}
+
+TEST(ToolkitHeaders, list_the_tiles_of_products) {
+  const std::regex declaration("CUBLASLT_MATMUL_TILE_([0-9]+)x([0-9]+) = ([0-9]+)");
+  std::ifstream text(RIDGEPOINT_CUBLASLT_HEADER);
+  ASSERT_TRUE(text.is_open());
+  int tiles = 0;
+  for (std::string line; std::getline(text, line);) {
+    std::smatch match;
+    if (!std::regex_search(line, match, declaration)) continue;
+    ++tiles;
+    const std::optional<cuda::LtTile> tile = cuda::lt_tile(static_cast<std::uint32_t>(std::stoul(match[3])));
+    ASSERT_TRUE(tile) << line;
+    EXPECT_EQ(*tile, (cuda::LtTile{std::stoi(match[1]), std::stoi(match[2])})) << line;
+  }
+  EXPECT_GT(tiles, 30);  // CUDA 12 has fewer than 13
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/products/choice/search.h"
+#include "backends/cuda/products/choice/tiles.h"
 #include "backends/cuda/products/choice/timing.h"
 #include "backends/cuda/products/product_problems.h"
 #include "core/files/file.h"
@@ -21,6 +22,7 @@ namespace ridgepoint {
 namespace {
 
 using cuda::CudaContext;
+using cuda::LtProblem;
 using cuda::MatmulAddresses;
 using cuda::MatmulTimer;
 using ::testing::HasSubstr;
@@ -35,6 +37,32 @@ class CudaMatmulChoice : public testing::OnFakeCard {
     return std::string(device.make_kernel({graph, node, product.inputs, product.outputs})->name());
   }
 };
+
+LtProblem product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  LtProblem problem;
+  problem.m = m;
+  problem.n = n;
+  problem.k = k;
+  return problem;
+}
+
+TEST(MatmulTiles, are_expected_to_be_fast_where_they_fill_the_multiprocessors_once) {
+  constexpr int kMultiprocessors = 132;
+  const LtProblem problem = product(1280, 2048, 1280);
+  const auto cycles = [&](int m, int n) { return cuda::expected_cycles(problem, {m, n}, 1, kMultiprocessors); };
+  EXPECT_LT(cycles(128, 160), cycles(128, 128));  // 130 tiles, and 160
+  EXPECT_LT(cycles(128, 160), cycles(256, 128));  // 80 larger ones
+  EXPECT_LT(cycles(128, 128), cycles(64, 64));    // twice the loads
+}
+
+TEST(MatmulTiles, are_expected_to_gain_by_parts_where_they_are_few) {
+  constexpr int kMultiprocessors = 132;
+  const auto cycles = [&](const LtProblem& problem, int parts) {
+    return cuda::expected_cycles(problem, {128, 128}, parts, kMultiprocessors);
+  };
+  EXPECT_LT(cycles(product(256, 256, 16384), 8), cycles(product(256, 256, 16384), 1));
+  EXPECT_GT(cycles(product(2048, 2048, 512), 8), cycles(product(2048, 2048, 512), 1));
+}
 
 // The library needs twelve launches for each product; our own kernel needs one for the first, so it is chosen, and
 // cannot compute the second. The first choice must not be used for the second product.

@@ -1,10 +1,14 @@
 #include "backends/cuda/products/choice/plan.h"
 
+#include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "backends/cuda/products/choice/tiles.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -106,25 +110,49 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::candidates(int most) const {
   return algorithms;
 }
 
-std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtMatmulAlgo_t> seeds, bool splits) const {
+std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtMatmulAlgo_t> seeds,
+                                                       const LtProblem& problem, bool splits,
+                                                       int multiprocessors) const {
   constexpr std::uint32_t kNoReduction = CUBLASLT_REDUCTION_SCHEME_NONE;
   constexpr std::uint32_t kReduceInOrder = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  std::vector<cublasLtMatmulAlgo_t> found;
-  std::set<std::pair<std::int32_t, std::uint32_t>> kernels;  // id and stages of seeds that are already covered
+  constexpr std::size_t kMostDivisions = 12;                                         // tiles and parts
+  constexpr int kMostOfDivision = 3;                                                 // kernels
+  std::vector<std::pair<cublasLtMatmulAlgo_t, std::vector<std::uint32_t>>> kernels;  // and their tiles
+  std::set<std::pair<std::int32_t, std::uint32_t>> covered;                          // id and stages of seeds
+  std::set<std::pair<std::uint32_t, std::int32_t>> divisions;
   for (const cublasLtMatmulAlgo_t& seed : seeds) {
     const auto id = configured<std::int32_t>(seed, CUBLASLT_ALGO_CONFIG_ID);
     const auto stages = configured<std::uint32_t>(seed, CUBLASLT_ALGO_CONFIG_STAGES_ID);
-    if (!kernels.emplace(id, stages).second) continue;
-    for (const std::uint32_t tile : tiles(seed)) {
+    if (!covered.emplace(id, stages).second) continue;
+    kernels.emplace_back(seed, tiles(seed));
+    for (const std::uint32_t tile : kernels.back().second) {
       for (const std::int32_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
-        if (parts > 1 && !splits) break;
-        cublasLtMatmulAlgo_t variant = seed;
-        configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
-        configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts);
-        configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, parts == 1 ? kNoReduction : kReduceInOrder);
-        if (supports(variant)) found.push_back(variant);
+        if (parts == 1 || splits) divisions.emplace(tile, parts);
       }
     }
+  }
+  std::multimap<double, std::pair<std::uint32_t, std::int32_t>> by_cycles;
+  for (const auto& [tile, parts] : divisions) {
+    if (const std::optional<LtTile> size = lt_tile(tile))
+      by_cycles.emplace(expected_cycles(problem, *size, parts, multiprocessors), std::pair(tile, parts));
+  }
+  std::vector<cublasLtMatmulAlgo_t> found;
+  std::size_t taken = 0;
+  for (auto at = by_cycles.begin(); at != by_cycles.end() && taken < kMostDivisions; ++at) {
+    const auto [tile, parts] = at->second;
+    int of_division = 0;
+    for (const auto& [seed, tiles_of_seed] : kernels) {
+      if (of_division == kMostOfDivision) break;
+      if (std::ranges::find(tiles_of_seed, tile) == tiles_of_seed.end()) continue;
+      cublasLtMatmulAlgo_t variant = seed;
+      configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
+      configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts);
+      configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, parts == 1 ? kNoReduction : kReduceInOrder);
+      if (!supports(variant)) continue;
+      found.push_back(variant);
+      ++of_division;
+    }
+    if (of_division > 0) ++taken;
   }
   return found;
 }

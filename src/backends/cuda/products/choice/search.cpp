@@ -141,7 +141,8 @@ std::optional<MatmulAlgorithm> MatmulSearch::fastest(std::span<const cublasLtMat
   const std::optional<std::size_t> leader = race_.leader();
   const bool split_leads = leader && std::holds_alternative<SplitTiling>(ways_[*leader]);
   if (leader && !split_leads && race_.leader_ms() < kWorthSearchingMs) {
-    add_library(plan_.variants(ranked, leaves_multiprocessors_idle(problem_, multiprocessors)));
+    const bool splits = leaves_multiprocessors_idle(problem_, multiprocessors);
+    add_library(plan_.variants(ranked, problem_, splits, multiprocessors));
     race_.screen_up_to(ways_.size());
   }
   const std::optional<std::size_t> winner = race_.winner();

@@ -19,7 +19,7 @@ namespace ridgepoint::cuda {
 using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling, LowTiling>;
 
 // The version of the search: choices of another version are measured again.
-inline constexpr std::string_view kMatmulSearchVersion = "race 4, operands cold";
+inline constexpr std::string_view kMatmulSearchVersion = "race 5, operands cold";
 
 // Our own kernels for products, as they apply to one product.
 struct OwnMatmuls {
