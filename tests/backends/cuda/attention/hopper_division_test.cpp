@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace ridgepoint {
 namespace {
 
@@ -119,6 +121,40 @@ TEST(HopperDivision, counts_heads_that_add_their_gradients_together) {
   HopperProblem shared = problem_of(512, 1024, true);
   shared.groups = 128;
   EXPECT_EQ(cuda::heads_of_set(kDividedBackward, shared, kH200Multiprocessors), 32);
+}
+
+// Groups, each of `heads` heads of q.
+HopperProblem sharing_problem(std::int64_t groups, std::int64_t heads, std::int64_t length, bool causal) {
+  HopperProblem problem = problem_of(groups * heads, length, causal);
+  problem.groups = groups;
+  return problem;
+}
+
+TEST(HopperDivision, takes_heads_that_share_keys_in_parts_where_one_block_would_take_longer_than_the_others) {
+  constexpr HopperBackwardTiling kWide{.width = 128, .rows = 64, .copies_sums = true, .dq_apart = true};
+  const auto parts = [&](const HopperProblem& problem) {
+    const cuda::SharedHeads shared = cuda::share_heads(kWide, problem, kH200Multiprocessors);
+    return std::array{shared.parts, shared.heads_of_part};
+  };
+  using Parts = std::array<std::int64_t, 2>;
+  EXPECT_EQ(parts(sharing_problem(32, 6, 1024, true)), (Parts{1, 6}));  // 96 steps, and 105 for each multiprocessor
+  EXPECT_EQ(parts(sharing_problem(16, 7, 1024, true)), (Parts{2, 4}));  // 112 and 61
+  EXPECT_EQ(parts(sharing_problem(8, 4, 2048, true)), (Parts{2, 2}));   // 128 and 66
+  EXPECT_EQ(parts(sharing_problem(16, 4, 4096, true)), (Parts{1, 4}));  // 256 and 512
+  EXPECT_EQ(parts(sharing_problem(8, 4, 2048, false)), (Parts{1, 4}));  // 128 and 124
+  EXPECT_EQ(parts(sharing_problem(1, 8, 1024, true)), (Parts{8, 1}));   // 128 and 4
+  EXPECT_EQ(parts(sharing_problem(128, 1, 1024, true)), (Parts{1, 1}));
+}
+
+// Where dq is finished in the last block of keys, and with a soft cap, registers are too few.
+TEST(HopperDivision, takes_heads_in_parts_where_a_kernel_can) {
+  constexpr HopperBackwardTiling kShort{.width = 128, .rows = 64, .key_stages = 2, .most_causal_keys = 2048};
+  constexpr HopperBackwardTiling kSoftCap{.width = 128, .rows = 64, .scores = cuda::HopperScores::soft_cap};
+  const HopperProblem problem = sharing_problem(16, 7, 1024, true);
+  EXPECT_EQ(cuda::wanted_parts(kShort, problem, kH200Multiprocessors), 2);
+  EXPECT_EQ(cuda::share_heads(kShort, problem, kH200Multiprocessors).parts, 1);
+  EXPECT_EQ(cuda::share_heads(kSoftCap, problem, kH200Multiprocessors).parts, 1);
+  EXPECT_EQ(cuda::share_heads(kDividedBackward, problem, kH200Multiprocessors).parts, 1);
 }
 
 }  // namespace

@@ -6,12 +6,13 @@
 
 namespace ridgepoint::cuda {
 
-// Eight lanes compute sum(do o) of each query; semaphores and `started` become 0. Needs 8 B S threads or more.
+// Eight lanes compute sum(do o) of each query; `semaphores` of each matrix, and
+// `started`, become 0. Needs 8 B S threads or more, and one for each semaphore.
 template <class Element>
-__device__ __forceinline__ void prepare_backward(const AttentionBackward& attention, int query_blocks) {
+__device__ __forceinline__ void prepare_backward(const AttentionBackward& attention, int semaphores) {
   constexpr int kCount = kVectorBytes / sizeof(Element);
   const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (thread < static_cast<long long>(attention.batch) * query_blocks) attention.semaphores[thread] = 0;
+  if (thread < static_cast<long long>(attention.batch) * semaphores) attention.semaphores[thread] = 0;
   if (thread == 0) *attention.started = 0;
   const int rows = attention.batch * attention.queries;
   const int row = static_cast<int>(thread / 8);

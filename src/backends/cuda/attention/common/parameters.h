@@ -93,12 +93,15 @@ struct AttentionBackward {
   float soft_cap = 0;
   // Hopper's kernels alone (hopper_division.h): the order of blocks of keys, and what is left of those that are
   // divided.
-  Divisor set;              // heads of k in one
-  Divisor numbers_of_set;   // that, times the blocks of keys of a head
+  Divisor set;             // heads of k in one
+  Divisor numbers_of_set;  // that, times the blocks of keys of a head and the parts of its heads of q
+  Divisor parts;           // of the heads of q that share k and v; a part adds to what the one before has left
+  std::int32_t heads_of_part = 1;
   Divisor groups;           // heads of k, of the whole batch
   Divisor chunk;            // steps of queries
   std::int32_t slices = 1;  // of the sums of dq; block n adds to number n % slices
   float* key_sums = nullptr;
+  unsigned* key_semaphores = nullptr;  // one for each of the eight warps that have a block of keys
 };
 
 // AttentionBackward for Hopper, with the window as in the forward. The kernels before and after take `rest`.

@@ -11,14 +11,15 @@ namespace ridgepoint::cuda {
 inline constexpr int kGroups = HopperBackwardTiling::kGroups;
 inline constexpr int kStages = HopperBackwardTiling::kStages;
 
-// The number of a block of keys, and of the head among those whose gradients are added. In shared memory, because the
-// loading warps have few registers.
+// The number of a block of keys and of a part of the heads that share them, and of the head in this part. In shared
+// memory, because the loading warps have few registers.
 struct NextWork {
   int number = 0, head = 0;
+  int heads = 0;              // of the part
   int block = 0, before = 0;  // divided: a block of keys, and the numbers before it
 
   __device__ __forceinline__ void advance(const AttentionBackward& attention) {
-    if (++head < attention.summed_heads) return;
+    if (++head < heads) return;
     head = 0;
     number = static_cast<int>(atomicAdd(attention.started, 1U));
   }
@@ -32,8 +33,10 @@ struct Work {
   int first_key;
   int first, last;
   int end;            // the number of steps to the end of this block of keys, of all that this thread block has taken
-  bool is_last_head;  // of those whose gradients are added
-  int part;           // divided: of the sums of dk and dv; -1: this is all of them
+  bool is_last_head;  // of the part
+  bool leaves_sums;   // of dk and dv, in the part `part` of them, and does not write dk and dv
+  int part;
+  int parts_before;  // undivided: that have added to this part of the sums
 
   // The next one.
   __device__ __forceinline__ void take(const AttentionBackward& attention, NextWork& next) {
@@ -45,7 +48,7 @@ struct Work {
         place(attention, next);
       }
     } while (matrix == kMissing);
-    is_last_head = next.head == attention.summed_heads - 1;
+    is_last_head = next.head == next.heads - 1;
   }
 
  private:
@@ -55,13 +58,19 @@ struct Work {
     return (attention.keys - 1) / kTiling.keys + 1;
   }
 
-  __device__ __forceinline__ void place(const AttentionBackward& attention, const NextWork& next) {
+  __device__ __forceinline__ void place(const AttentionBackward& attention, NextWork& next) {
     const Division set = divide(static_cast<unsigned>(next.number), attention.numbers_of_set);
     const Division within = divide(set.remainder, attention.set);
+    const Division of_parts = divide(within.quotient, attention.parts);
     const unsigned first_group = set.quotient * attention.set.value;
     const unsigned group = first_group + within.remainder;
-    block = static_cast<int>(within.quotient);
-    matrix = static_cast<int>(group) * attention.summed_heads + next.head;
+    block = static_cast<int>(of_parts.quotient);
+    parts_before = static_cast<int>(of_parts.remainder);
+    const int first_head = parts_before * attention.heads_of_part;
+    next.heads = min(attention.heads_of_part, attention.summed_heads - first_head);
+    leaves_sums = first_head + next.heads < attention.summed_heads;
+    part = static_cast<int>(group) * blocks_of(attention) + block;
+    matrix = static_cast<int>(group) * attention.summed_heads + first_head + next.head;
     if (group >= attention.groups.value) matrix = first_group >= attention.groups.value ? -1 : kMissing;
     set_steps(attention);
   }
@@ -92,7 +101,9 @@ struct Work {
         const auto chunk = static_cast<int>(within.quotient);
         const auto group = static_cast<int>(within.remainder);
         matrix = group * attention.summed_heads + next.head;
-        part = count == 1 ? -1 : (block * groups + group) * chunks(attention, last + 1) + chunk;
+        next.heads = attention.summed_heads;
+        leaves_sums = count > 1;
+        part = (block * groups + group) * chunks(attention, last + 1) + chunk;
         last -= chunk * static_cast<int>(attention.chunk.value);
         first = max(first, last - static_cast<int>(attention.chunk.value) + 1);
         return;
@@ -141,7 +152,6 @@ __device__ void load_tiles(const HopperAttentionBackward& attention, const Share
   constexpr int kPanels = kTiling.panels();
   int position = 0;  // the number of steps before this one
   shared.next = {};
-  shared.next.head = attention.rest.summed_heads - 1;
 #pragma unroll 1
   for (int number = 0;; ++number) {
     const Ring works = Ring::at(number);

@@ -172,21 +172,28 @@ HopperProblem problem_of_node(const KernelVariant& variant, const Graph& graph, 
 struct BackwardWorkspace {
   BackwardWorkspace(const HopperBackwardTiling& tiling, const HopperProblem& problem, int multiprocessors) {
     if (tiling.divided) division = divide_backward(tiling, problem, multiprocessors);
+    heads = share_heads(tiling, problem, multiprocessors);
     blocks = ceil_divide(problem.queries, tiling.rows);
-    const std::int64_t key_parts =
-        tiling.divided ? ceil_divide(problem.keys, tiling.keys) * problem.groups * ceil_divide(blocks, division.chunk)
-                       : 0;
+    const std::int64_t key_blocks = ceil_divide(problem.keys, tiling.keys);
+    const std::int64_t key_parts = tiling.divided    ? key_blocks * problem.groups * ceil_divide(blocks, division.chunk)
+                                   : heads.parts > 1 ? key_blocks * problem.groups
+                                                     : 0;
     sum_bytes = static_cast<std::size_t>(division.slices * problem.matrices * blocks * tiling.rows) *
                 static_cast<std::size_t>(tiling.padded_width()) * sizeof(float);
     key_sum_bytes = static_cast<std::size_t>(key_parts * 2 * tiling.keys * tiling.width) * sizeof(float);
     product_bytes = static_cast<std::size_t>(problem.matrices * problem.queries) * sizeof(float);
-    semaphores = static_cast<std::size_t>(division.slices * problem.matrices * blocks);
+    query_semaphores = static_cast<std::size_t>(division.slices * problem.matrices * blocks);
+    semaphores_of_matrix = division.slices * blocks + (heads.parts > 1 ? kKeyWarps * key_blocks : 0);
+    semaphores = static_cast<std::size_t>(problem.matrices * semaphores_of_matrix);
   }
   std::size_t bytes() const { return sum_bytes + key_sum_bytes + product_bytes + (semaphores + 1) * sizeof(unsigned); }
 
+  static constexpr std::int64_t kKeyWarps = 8;
   BackwardDivision division;
-  std::int64_t blocks = 0;  // of queries, in a matrix
-  std::size_t sum_bytes, key_sum_bytes, product_bytes, semaphores;
+  SharedHeads heads;
+  std::int64_t blocks = 0;                // of queries, in a matrix
+  std::int64_t semaphores_of_matrix = 0;  // as many as make those of queries, and behind them those of keys
+  std::size_t sum_bytes, key_sum_bytes, product_bytes, query_semaphores, semaphores;
 };
 
 // Three launches, as those of AttentionGradient in attention.cpp; two if the last block of keys writes dq.
@@ -199,11 +206,14 @@ class HopperAttentionGradient : public Kernel {
         workspace_(tiling_, problem_, context.card().multiprocessors) {
     set_operands(spec);
     set_division();
-    query_blocks_ = static_cast<int>(workspace_.blocks * workspace_.division.slices);
+    semaphores_of_matrix_ = static_cast<int>(workspace_.semaphores_of_matrix);
     constexpr int kRowsToPrepare = 32;  // for each block, as in attention_products.cuh
-    prepare_ = stage_of(context_, variant, variant.prepare_entry,
-                        ceil_divide(problem_.matrices * problem_.queries, kRowsToPrepare), 8 * kRowsToPrepare);
+    const std::int64_t preparing =
+        std::max(problem_.queries, ceil_divide(workspace_.semaphores_of_matrix, 8)) * problem_.matrices;
+    prepare_ =
+        stage_of(context_, variant, variant.prepare_entry, ceil_divide(preparing, kRowsToPrepare), 8 * kRowsToPrepare);
     const std::int64_t key_blocks = ceil_divide(problem_.keys, tiling_.keys) * problem_.groups *
+                                    workspace_.heads.parts *
                                     (tiling_.divided ? ceil_divide(workspace_.blocks, workspace_.division.chunk) : 1);
     differentiate_ =
         stage_of(context_, variant, variant.entry, std::min<std::int64_t>(key_blocks, context.card().multiprocessors),
@@ -238,7 +248,7 @@ class HopperAttentionGradient : public Kernel {
       rest.sines = static_cast<const float*>(arguments.inputs[kSinesOfAttention]);
     }
     set_workspace(static_cast<std::byte*>(arguments.workspace));
-    prepare_.launch(rest, query_blocks_);
+    prepare_.launch(rest, semaphores_of_matrix_);
     differentiate_.launch(parameters_);
     if (finish_.function != nullptr) finish_.launch(rest);
   }
@@ -270,7 +280,11 @@ class HopperAttentionGradient : public Kernel {
     AttentionBackward& rest = parameters_.rest;
     const std::int64_t heads = heads_of_set(tiling_, problem_, context_.card().multiprocessors);
     rest.set = Divisor(static_cast<std::uint32_t>(heads));
-    rest.numbers_of_set = Divisor(static_cast<std::uint32_t>(heads * ceil_divide(problem_.keys, tiling_.keys)));
+    const SharedHeads& shared = workspace_.heads;
+    rest.numbers_of_set =
+        Divisor(static_cast<std::uint32_t>(heads * ceil_divide(problem_.keys, tiling_.keys) * shared.parts));
+    rest.parts = Divisor(static_cast<std::uint32_t>(shared.parts));
+    rest.heads_of_part = static_cast<int>(shared.heads_of_part);
     rest.groups = Divisor(static_cast<std::uint32_t>(problem_.groups));
     rest.chunk = Divisor(static_cast<std::uint32_t>(workspace_.division.chunk));
     rest.slices = static_cast<int>(workspace_.division.slices);
@@ -285,6 +299,7 @@ class HopperAttentionGradient : public Kernel {
     rest.products = reinterpret_cast<float*>(at);
     at += workspace_.product_bytes;
     rest.semaphores = reinterpret_cast<unsigned*>(at);
+    rest.key_semaphores = rest.semaphores + workspace_.query_semaphores;
     rest.started = rest.semaphores + workspace_.semaphores;
   }
 
@@ -300,7 +315,7 @@ class HopperAttentionGradient : public Kernel {
   BackwardWorkspace workspace_;
   HopperAttentionBackward parameters_;
   MappedOperand d_o_, q_, k_, v_;
-  int query_blocks_ = 0;
+  int semaphores_of_matrix_ = 0;
   Launchable prepare_, differentiate_, finish_;
 };
 
@@ -336,6 +351,7 @@ bool is_preferred_on_hopper(const KernelVariant& variant, const CardFacts& card,
     return !tiling.divided || suits_division(tiling, problem, card.multiprocessors);
   }
   const HopperBackwardTiling& tiling = tiling_of(kHopperBackwardVariants, variant);
+  if (tiling.finishes()) return wanted_parts(tiling, problem, card.multiprocessors) == 1;
   return !tiling.divided || suits_division(tiling, problem, card.multiprocessors);
 }
 

@@ -98,6 +98,32 @@ inline std::int64_t heads_of_set(const HopperBackwardTiling& tiling, const Hoppe
   return ceil_divide(problem.groups, sets);
 }
 
+// How the heads of q that share k and v are taken. A thread block takes those of a part one after another, for one
+// block of keys; parts add up their gradients of k and v in order.
+struct SharedHeads {
+  std::int64_t parts = 1;
+  std::int64_t heads_of_part = 1;
+};
+
+// The parts into which those heads have to be divided, so that a block of keys does not take much longer than a
+// multiprocessor has work.
+inline std::int64_t wanted_parts(const HopperBackwardTiling& tiling, const HopperProblem& problem,
+                                 int multiprocessors) {
+  constexpr double kMostOfMean = 1.25;
+  const std::int64_t heads = problem.matrices / problem.groups;
+  const auto longest = static_cast<double>(heads * backward_steps(tiling, problem, 0));
+  const auto all = static_cast<double>(problem.matrices * backward_steps(tiling, problem));
+  const double parts = longest * std::max(1, multiprocessors) / (kMostOfMean * std::max(all, 1.0));
+  return std::clamp<std::int64_t>(std::llround(std::ceil(parts)), 1, heads);
+}
+
+inline SharedHeads share_heads(const HopperBackwardTiling& tiling, const HopperProblem& problem, int multiprocessors) {
+  const std::int64_t heads = problem.matrices / problem.groups;
+  const std::int64_t wanted = tiling.adds_parts() ? wanted_parts(tiling, problem, multiprocessors) : 1;
+  const std::int64_t heads_of_part = ceil_divide(heads, wanted);
+  return {ceil_divide(heads, heads_of_part), heads_of_part};
+}
+
 // Where blocks of keys are divided: a thread block takes up to `chunk` steps of one at a time, and block n adds to
 // slice n % slices of the sums of dq, in the order of the blocks of a slice.
 struct BackwardDivision {

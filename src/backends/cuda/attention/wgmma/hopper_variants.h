@@ -59,6 +59,9 @@ struct HopperBackwardTiling {
 
   constexpr bool finishes() const { return most_causal_keys > 0; }
   constexpr bool shares_keys() const { return keys == 64; }
+  // Whether heads that share k and v may be taken in parts, whose sums of dk and dv add up in memory. Where queries are
+  // finished, and with a soft cap, registers are too few.
+  constexpr bool adds_parts() const { return !divided && !finishes() && !has_soft_cap(scores); }
   constexpr int columns() const { return shares_keys() ? width / kGroups : width; }
   // Warpgroups that multiply.
   constexpr int groups() const { return dq_apart ? kGroups + 1 : kGroups; }
@@ -133,10 +136,10 @@ inline constexpr AttentionRate kBackwardRate256{.share = 0.40, .fixed_seconds = 
   RIDGEPOINT_BACKWARD_SHORT(element, 64, .rows = 128, .key_stages = 2, .most_causal_keys = 1024, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 64, .rows = 128, .key_stages = 2, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_DIVIDED(element, 96, .rows = 64, .dq_apart = true), \
-  RIDGEPOINT_BACKWARD_SHORT(element, 96, .rows = 64, .key_stages = 2, .most_causal_keys = 2048), \
+  RIDGEPOINT_BACKWARD_SHORT(element, 96, .rows = 64, .key_stages = 2, .most_causal_keys = 1024), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 96, .rows = 64, .copies_sums = true, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_DIVIDED(element, 128, .rows = 64, .dq_apart = true), \
-  RIDGEPOINT_BACKWARD_SHORT(element, 128, .rows = 64, .key_stages = 2, .most_causal_keys = 2048), \
+  RIDGEPOINT_BACKWARD_SHORT(element, 128, .rows = 64, .key_stages = 2, .most_causal_keys = 1024), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 128, .rows = 64, .copies_sums = true, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 256, .rows = 64, .keys = 64), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::window, .dq_apart = true), \
