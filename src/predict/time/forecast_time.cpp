@@ -61,11 +61,12 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 }
 
 // Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
-// H100s of a machine with the links of the card, whose sums run beside backward; none with states on the host.
+// H100s of a machine with the links of the card, whose sums run beside backward; with states on the host, of one rank
+// on an H100.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
-  if (has_op_of(graph, OpClass::transfer)) return false;
   if (!has_op_of(graph, OpClass::collective)) {
-    return card.card == kMeasuredCard || (card.card == kMeasuredCardOfRanks && level == Compile::full);
+    return (card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
+           (card.card == kMeasuredCardOfRanks && level == Compile::full);
   }
   if (card.card != kMeasuredCardOfRanks || level != Compile::full) return false;
   const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;

@@ -20,14 +20,11 @@ inline constexpr double kProductFixedSeconds = 6.8e-6;
 
 inline constexpr ProductRate kHalfProductRate{PeakRate::half, 0.68, kProductMemoryShare, kProductFixedSeconds};
 // With rows of a matrix that do not begin at multiples of 16 bytes, for which the library has kernels without wide
-// loads. No kernel was measured alone: a step of GPT-2 with its 50,257 tokens, batch 32 x 1024, took 111.4 ms on an
-// H100 where 66.9 were predicted, and the share assumes that three products with logits took all of the difference.
-// Other types are assumed to lose nothing.
+// loads. No kernel was measured alone: a step of GPT-2 with its 50,257 tokens, batch 32 x 1024, took 112.3 ms on an
+// H100 with such rows and 65.3 with padded ones, and the share assumes that three products with logits took all of the
+// difference. Other types are assumed to lose nothing.
 inline constexpr ProductRate kUnalignedHalfProductRate{PeakRate::half, 0.14, kProductMemoryShare, kProductFixedSeconds,
                                                        true};
-// With rows of another length that begin at multiples of 16 bytes all the same.
-inline constexpr ProductRate kPaddedHalfProductRate{PeakRate::half, kHalfProductRate.share, kProductMemoryShare,
-                                                    kProductFixedSeconds, true};
 inline constexpr ProductRate kFp8ProductRate{PeakRate::fp8, 0.60, kProductMemoryShare, kProductFixedSeconds};
 inline constexpr ProductRate kTf32ProductRate{PeakRate::tf32, 0.65, kProductMemoryShare, kProductFixedSeconds};
 // On Hopper, with an operand that is not contiguous along the inner dimension, as its tensor cores need it in tf32.

@@ -148,20 +148,18 @@ bool is_contiguous_along_k(const MatmulProblem& problem) {
 }
 
 // Of operands and result in 16 bits: whether the rows of each, or where these are contiguous the columns, begin at
-// multiples of 16 bytes, and whether they end there.
+// multiples of 16 bytes.
 ProductRate half_rate_of(const MatmulProblem& problem) {
   const auto is_aligned = [](std::int64_t elements, DType dtype) {
     constexpr std::int64_t kAlignmentBytes = 16;
     return elements * static_cast<std::int64_t>(size_bytes(dtype)) % kAlignmentBytes == 0;
   };
-  ProductRate rate = kHalfProductRate;
   for (const StridedMatrix& matrix : {problem.a, problem.b, problem.c}) {
     const std::optional<BlasLayout> blas = blas_layout(matrix);
     if (!blas || (blas->transposed ? matrix.columns : matrix.rows) <= 1) continue;
     if (!is_aligned(blas->leading, matrix.dtype)) return kUnalignedHalfProductRate;
-    if (!is_aligned(blas->transposed ? matrix.rows : matrix.columns, matrix.dtype)) rate = kPaddedHalfProductRate;
   }
-  return rate;
+  return kHalfProductRate;
 }
 
 // The problem in the terms of both implementations.

@@ -82,16 +82,18 @@ inline std::int64_t backward_steps(const HopperBackwardTiling& tiling, const Hop
 // The heads of k of a set: blocks of keys are numbered set after set and, in each, with keys as the slow index. Many
 // heads at a time need few waits of one block for the previous one; few keep what a set reads and adds to in the
 // second-level cache. Measured: with a causal mask, whose blocks have unequal lengths, waits cost more; in long
-// sequences of heads of 128 columns waits cost least, because blocks of a head begin only one step after one another.
+// sequences of wide heads waits cost least, because blocks of a head begin only one step after one another, and what a
+// head reads takes most of the cache.
 inline std::int64_t heads_of_set(const HopperBackwardTiling& tiling, const HopperProblem& problem,
                                  int multiprocessors) {
   constexpr double kCachedBytes = 40e6;     // of the 50 MB of the cache
   constexpr int kElementBytes = 2 + 2 + 4;  // of q, of the gradient of o, and of the sums of dq
   const double heads = static_cast<double>(problem.matrices) / static_cast<double>(problem.groups);
   const double bytes = static_cast<double>(problem.queries) * tiling.padded_width() * kElementBytes * heads;
-  const std::int64_t steps = tiling.padded_width() == 128 ? ceil_divide(problem.queries, tiling.rows) : 0;
+  const std::int64_t steps = tiling.padded_width() > 64 ? ceil_divide(problem.queries, tiling.rows) : 0;
   // Of keys of one head, that run at a time.
-  const std::int64_t blocks = std::max<std::int64_t>(problem.causal ? 4 : 8 * 128 / tiling.keys, steps / 8);
+  const std::int64_t blocks =
+      std::max<std::int64_t>(problem.causal ? 4 : 8 * 128 / tiling.keys, steps * tiling.padded_width() / 1024);
   const double most = std::max(1, multiprocessors);
   const double wanted = std::clamp(kCachedBytes / bytes, std::max(1.0, most / static_cast<double>(blocks)), most);
   const auto sets = std::max<std::int64_t>(1, std::llround(static_cast<double>(problem.groups) / wanted));
