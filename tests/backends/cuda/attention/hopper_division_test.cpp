@@ -116,6 +116,16 @@ TEST(HopperDivision, long_sequences_of_wide_heads_come_in_smaller_sets) {
   EXPECT_EQ(heads(256, 1024, true), 37);  // what the cache holds
 }
 
+TEST(HopperDivision, sets_of_heads_of_256_columns_are_smaller_still) {
+  constexpr HopperBackwardTiling kWidest{.width = 256, .rows = 64, .keys = 64};
+  const auto heads = [&](std::int64_t all, std::int64_t length, bool causal) {
+    return cuda::heads_of_set(kWidest, problem_of(all, length, causal), kH200Multiprocessors);
+  };
+  EXPECT_EQ(heads(32, 4096, true), 8);  // a quarter of the 64 steps of a block: 16 blocks of keys at a time
+  EXPECT_EQ(heads(8, 16384, false), 2);
+  EXPECT_EQ(heads(32, 4096, false), 8);
+}
+
 // Heads that share keys and add their gradients are one.
 TEST(HopperDivision, counts_heads_that_add_their_gradients_together) {
   HopperProblem shared = problem_of(512, 1024, true);
