@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -131,11 +132,11 @@ class Graph {
   NodeId add_node(Op op, std::span<const Value> inputs, std::span<const TensorType> output_types,
                   Attributes attributes = {});
 
-  const Node& node(NodeId id) const { return nodes_[id.id]; }
-  Node& node(NodeId id) { return nodes_[id.id]; }
-  NodeId producer(Value value) const { return values_[value.id].producer; }
+  [[gnu::flatten]] const Node& node(NodeId id) const { return nodes_[id.id]; }
+  [[gnu::flatten]] Node& node(NodeId id) { return nodes_[id.id]; }
+  [[gnu::flatten]] NodeId producer(Value value) const { return values_[value.id].producer; }
   const Node& producer_node(Value value) const { return node(producer(value)); }
-  const TensorType& type(Value value) const { return values_[value.id].type; }
+  [[gnu::flatten]] const TensorType& type(Value value) const { return values_[value.id].type; }
   void set_type(Value value, TensorType type) { values_[value.id].type = std::move(type); }
   std::size_t value_count() const { return values_.size(); }
   std::size_t node_capacity() const { return nodes_.size(); }  // every node id is smaller
@@ -145,8 +146,9 @@ class Graph {
   // rebuilds the list, so two threads must not make that call at once.
   std::span<const NodeId> order() const;
 
-  // Inserts following nodes before `position` until set_insertion_at_end().
+  // Inserts following nodes before `position`, or directly behind it, until set_insertion_at_end().
   void set_insertion_before(NodeId position);
+  void set_insertion_behind(NodeId position);
   void set_insertion_at_end() { insertion_ = {}; }
 
   // Replaces every use of `first` (by nodes, outputs and updates) by `second`, for all pairs in one walk.
@@ -183,6 +185,9 @@ class Graph {
   Phase phase() const { return phase_; }
   void set_scope(std::string_view scope) { scope_ = intern(scope); }
   void set_source(std::string_view source) { source_ = intern(source); }
+  // "src/models/transformer_graph.cpp:72": the path is from the root of this source, or from where it was compiled, and
+  // an absolute path is without its folders. `file` must outlive the graph.
+  void set_source(const char* file, unsigned line);
   const std::string& scope() const { return strings_[scope_]; }
   const std::string& scope_name(const Node& node) const { return strings_[node.scope]; }
   const std::string& source_name(const Node& node) const { return strings_[node.source]; }
@@ -223,6 +228,7 @@ class Graph {
   std::vector<std::string> strings_{""};
   ByName<std::uint32_t> string_index_;
   ByName<Value> input_index_;
+  std::map<std::pair<const char*, unsigned>, std::uint32_t> source_index_;  // by file and line
   Phase phase_ = Phase::forward;
   std::uint32_t scope_ = 0;
   std::uint32_t source_ = 0;

@@ -134,10 +134,11 @@ std::string command_help(const Command& command, const CLI::App& app, std::size_
   return text;
 }
 
-Command& find_command(const Commands& commands, std::string_view word) {
+std::unique_ptr<Command> command_named(std::string_view word) {
   std::vector<std::string_view> names;
-  for (const auto& command : commands) {
-    if (command->name() == word) return *command;
+  for (const MakeCommand make : command_makers()) {
+    std::unique_ptr<Command> command = make();
+    if (command->name() == word) return command;
     names.push_back(command->name());
   }
   names.insert(names.end(), {"--help", "--version"});
@@ -341,23 +342,22 @@ int run_command(Command& command, int argc, const char* const* argv) {
 }
 
 int dispatch(int argc, const char* const* argv) {
-  const Commands commands = all_commands();
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (word.empty()) {
-    write_to_standard_error(program_help(commands, page_width()));
+    write_to_standard_error(program_help(all_commands(), page_width()));
     return kExitUsage;
   }
-  if (word == "--version") return run_command(find_command(commands, "version"), argc - 2, argv + 2);
+  if (word == "--version") return run_command(*command_named("version"), argc - 2, argv + 2);
   const std::string_view helped = word == "help" && argc > 2 ? argv[2] : "";  // `help bench`
   if (word == "--help" || word == "-h" || (word == "help" && (helped.empty() || helped.starts_with('-')))) {
-    print_output(program_help(commands, page_width()));
+    print_output(program_help(all_commands(), page_width()));
     return kExitOk;
   }
   if (word == "help") {
     constexpr const char* kHelp = "--help";
-    return run_command(find_command(commands, helped), 1, &kHelp);
+    return run_command(*command_named(helped), 1, &kHelp);
   }
-  return run_command(find_command(commands, word), argc - 2, argv + 2);
+  return run_command(*command_named(word), argc - 2, argv + 2);
 }
 
 // Runs a command. One that an exception ends has its exit code and its sentence, which is empty otherwise.

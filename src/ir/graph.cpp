@@ -43,6 +43,7 @@ std::string_view name(OutputRole role) { return kOutputRoleNames[role]; }
 std::optional<OutputRole> output_role_from_name(std::string_view text) { return kOutputRoleNames.find(text); }
 
 Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> items) {
+  items_.reserve(items.size());
   for (const auto& [key, value] : items) set(key, value);
 }
 
@@ -61,9 +62,10 @@ void Attributes::set(std::string_view key, AttributeValue value) {
 }
 
 const AttributeValue* Attributes::find(std::string_view key) const {
-  const auto at = std::lower_bound(items_.begin(), items_.end(), key,
-                                   [](const auto& item, std::string_view k) { return item.first < k; });
-  return at != items_.end() && at->first == key ? &at->second : nullptr;
+  for (const auto& [name, value] : items_) {  // few, and most differ in length
+    if (name == key) return &value;
+  }
+  return nullptr;
 }
 
 void Attributes::fail_missing(std::string_view key) {
@@ -164,6 +166,11 @@ void Graph::set_insertion_before(NodeId position) {
   insertion_ = position;
 }
 
+void Graph::set_insertion_behind(NodeId position) {
+  set_insertion_before(position);
+  insertion_ = links_[position.id].next;
+}
+
 void Graph::replace_uses(std::span<const std::pair<Value, Value>> replacements) {
   std::vector<Value> target(values_.size());
   for (const auto& [from, to] : replacements) target[from.id] = to;
@@ -246,6 +253,16 @@ std::uint32_t Graph::intern(std::string_view text) {
   strings_.emplace_back(text);
   string_index_.emplace(text, id);
   return id;
+}
+
+void Graph::set_source(const char* file, unsigned line) {
+  const auto [known, is_new] = source_index_.try_emplace({file, line});
+  if (is_new) {
+    std::string_view path = file;  // of ours, as the build names it: from the root
+    if (path.starts_with('/')) path.remove_prefix(path.rfind('/') + 1);
+    known->second = intern(std::string(path) + ":" + std::to_string(line));
+  }
+  source_ = known->second;
 }
 
 ScopeGuard::ScopeGuard(Graph& graph, std::string_view scope) : graph_(graph), previous_(graph.scope()) {

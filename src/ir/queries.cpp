@@ -20,17 +20,8 @@ void visit_uses(const Graph& graph, const Visitor& visit) {
 
 }  // namespace
 
-Readers::Readers(const Graph& graph) : begin_(graph.value_count() + 1), is_result_(results_of(graph)) {
-  std::size_t count = 0;
-  visit_uses(graph, [&](Value value, NodeId) { ++begin_[value.id], ++count; });
-  std::uint32_t end = 0;
-  for (std::uint32_t& begin : begin_) begin = end += begin;
-  readers_.resize(count);
-  // Backwards: the end of each value's readers becomes their begin.
-  visit_uses(graph, [&](Value value, NodeId reader) { readers_[--begin_[value.id]] = reader; });
-  for (std::size_t i = 0; i + 1 < begin_.size(); ++i)
-    std::reverse(readers_.begin() + begin_[i], readers_.begin() + begin_[i + 1]);
-}
+Readers::Readers(const Graph& graph)
+    : readers_(graph.value_count(), [&](const auto& add) { visit_uses(graph, add); }), is_result_(results_of(graph)) {}
 
 std::optional<NodeId> Readers::only_reader(Value value) const {
   return !is_result(value) && of(value).size() == 1 ? std::optional(of(value).front()) : std::nullopt;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,13 +12,31 @@
 
 namespace ridgepoint {
 
+// A list of nodes for each value of a graph.
+class NodesByValue {
+ public:
+  // visit(add) calls add(value, node) for each node of each list, twice the same ones in the same order.
+  template <typename Visit>
+  NodesByValue(std::size_t values, const Visit& visit) : begin_(values + 2) {
+    visit([&](Value value, NodeId) { ++begin_[value.id + 2]; });
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    nodes_.resize(begin_.back());
+    visit([&](Value value, NodeId node) { nodes_[begin_[value.id + 1]++] = node; });  // to the begin of the next list
+  }
+  std::span<const NodeId> of(Value value) const {
+    return std::span(nodes_).subspan(begin_[value.id], begin_[value.id + 1] - begin_[value.id]);
+  }
+
+ private:
+  std::vector<std::uint32_t> begin_;
+  std::vector<NodeId> nodes_;
+};
+
 // The readers of each value, as of the construction of this object.
 class Readers {
  public:
   explicit Readers(const Graph& graph);
-  std::span<const NodeId> of(Value value) const {
-    return std::span(readers_).subspan(begin_[value.id], begin_[value.id + 1] - begin_[value.id]);
-  }
+  std::span<const NodeId> of(Value value) const { return readers_.of(value); }
   // Whether the value is an output or updates an input.
   bool is_result(Value value) const { return is_result_[value.id]; }
   // The node that alone reads the value, which is no result; empty where there are several or none.
@@ -29,8 +48,7 @@ class Readers {
   bool is_read_once(const Graph& graph, Value value) const;
 
  private:
-  std::vector<NodeId> readers_;       // those of value 0, then those of value 1, ...
-  std::vector<std::uint32_t> begin_;  // of each value's readers, and the end of the last
+  NodesByValue readers_;
   std::vector<bool> is_result_;
 };
 

@@ -20,11 +20,6 @@ void set_origin(Graph& graph, NodeId first, Op composite) {
   }
 }
 
-void insert_behind(Graph& graph, NodeId node) {
-  const auto next = std::ranges::find(graph.order(), node) + 1;
-  next == graph.order().end() ? graph.set_insertion_at_end() : graph.set_insertion_before(*next);
-}
-
 Node& copy_node(Graph& graph, const Graph& of, const Node& node, std::span<const Value> operands) {
   std::vector<TensorType> types;
   for (const Value value : node.outputs) types.push_back(of.type(value));

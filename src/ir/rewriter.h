@@ -36,9 +36,6 @@ void set_origin(Graph& graph, NodeId first, Op composite);
 // A copy of graph.order(), for a walk that inserts and removes nodes.
 std::vector<NodeId> nodes_of(const Graph& graph);
 
-// New nodes go directly behind the node.
-void insert_behind(Graph& graph, NodeId node);
-
 // Inserts a node with other operands, and otherwise the types, attributes, origin and body of `node`, which is of the
 // graph `of`; within one graph also with its source.
 Node& copy_node(Graph& graph, const Graph& of, const Node& node, std::span<const Value> operands);

@@ -45,19 +45,19 @@ std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) 
     type.dtype = dtype_from_name(input.attributes.get<std::string>(kDeclaredDType));
   if (input.attributes.contains(kDeclaredShape)) type.shape = declared_shape(input);
   const bool is_packed = input.attributes.contains(kFormat);
+  const bool has_parts = input.attributes.contains(kParts);
+  if (!is_packed && !has_parts) return {{input_name(input), type}};
   std::vector<std::string> names = {input_name(input)};
   std::vector<std::int64_t> rows;
-  if (input.attributes.contains(kParts)) {
+  if (has_parts) {
     names = names_in(input.attributes.get<std::string>(kParts));
     rows = part_rows(input);
     if (!describe_rows(rows, names.size(), type.shape)) {
       throw Error("the parts of input '" + input_name(input) + "' do not add up to its first dimension",
                   ErrorKind::usage);
     }
-  } else if (is_packed) {
-    rows = {type.shape[0]};
   } else {
-    return {{names[0], type}};
+    rows = {type.shape[0]};
   }
   std::vector<StoredTensor> tensors;
   const std::vector<RowOrder> orders = row_orders(input.attributes, rows);

@@ -38,7 +38,7 @@ void set_float8_operands(Attributes& attributes, const Float8Operands& operands)
 QuantiseLayout quantise_layout(const Attributes& attributes) {
   const auto& layout = attributes.get<std::string>("layout");
   require(layout == "rows" || layout == "columns" || layout == "both",
-          "the layout is rows, columns or both, not '" + layout + "'");
+          [&] { return "the layout is rows, columns or both, not '" + layout + "'"; });
   return {.rows = layout != "columns", .columns = layout != "rows"};
 }
 

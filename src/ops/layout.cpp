@@ -195,6 +195,7 @@ std::string attribute_name(std::string_view kind, std::size_t index) {
 // Sets the attribute, or removes it. Returns whether it was another one.
 template <typename T>
 bool set_attribute(Node& node, const std::string& attribute, const std::optional<T>& value) {
+  if (!value && !node.attributes.contains(attribute)) return false;
   Attributes changed = node.attributes;
   changed.erase(attribute);
   if (value) changed.set(attribute, *value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "ridgepoint/graph.h"
 
@@ -15,7 +16,12 @@ std::string operation_key(const Node& node);
 std::string typed_key(const Graph& graph, const Node& node);
 
 void append_attributes(std::string& key, const Attributes& attributes);
-// Appends the bit pattern of a number.
-void append_bits(std::string& key, double value);
+// Appends the bytes of a number.
+template <typename Number>
+requires std::is_arithmetic_v<Number> || std::is_enum_v<Number>
+void append_bits(std::string& key, Number value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); }
+// Appends the dtype and the sizes; the second, also the labels of the dimensions.
+void append_type(std::string& key, const TensorType& type);
+void append_labelled_type(std::string& key, const TensorType& type);
 
 }  // namespace ridgepoint

@@ -95,15 +95,9 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-void set_source(Graph& graph, const Source& source) {
-  std::string_view path = source.file_name();  // of ours, as the build names it: from the root
-  if (path.starts_with('/')) path.remove_prefix(path.rfind('/') + 1);
-  graph.set_source(std::string(path) + ":" + std::to_string(source.line()));
-}
-
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes, const Source& source) {
   const std::vector<TensorType> outputs = infer(op, input_types(graph, inputs), attributes);
-  set_source(graph, source);
+  graph.set_source(source.file_name(), source.line());
   return graph.add_node(op, inputs, outputs, std::move(attributes));
 }
 

@@ -56,10 +56,6 @@ struct OpRule {
 
 const OpRule& rule(Op op);
 
-// Notes the source of the nodes that are made next: as a path from the root of this source, or from where it was
-// compiled, and without an absolute path's folders: "src/models/transformer_graph.cpp:72".
-void set_source(Graph& graph, const Source& source);
-
 // Where this attribute of a composite is true, the composite is decomposed even where the device has a kernel for it.
 inline constexpr const char* kPlainAttribute = "plain";
 

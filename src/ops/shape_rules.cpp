@@ -18,7 +18,7 @@ DType common_floating_dtype(const ShapeContext& context) {
 void require_compute(const Attributes& attributes, DType dtype) {
   const std::string compute = attributes.get_or<std::string>("compute", std::string(name(dtype)));
   require(compute == name(dtype) || (compute == "tf32" && dtype == DType::fp32),
-          "products of " + std::string(name(dtype)) + " cannot be computed in '" + compute + "'");
+          [&] { return "products of " + std::string(name(dtype)) + " cannot be computed in '" + compute + "'"; });
 }
 
 std::vector<TensorType> infer_same(const ShapeContext& context) {
@@ -83,6 +83,7 @@ Shape shape_attribute(const Attributes& attributes) {
 
 std::vector<std::int64_t> sizes_of(const Shape& shape) {
   std::vector<std::int64_t> sizes;
+  sizes.reserve(shape.dims().size());
   for (const Dim& dim : shape.dims()) sizes.push_back(dim.size);
   return sizes;
 }

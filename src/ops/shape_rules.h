@@ -1,15 +1,22 @@
 // Checks, shape rules and subgraphs that several ops share.
 #pragma once
 
-#include <string>
+#include <type_traits>
 
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 
-inline void require(bool condition, const std::string& what) {
-  if (!condition) throw Error(what, ErrorKind::usage);
+// `what` is the message, or returns it: to put one together takes longer than most checks.
+template <typename What>
+void require(bool condition, const What& what) {
+  if (condition) return;
+  if constexpr (std::is_invocable_v<const What&>) {
+    throw Error(what(), ErrorKind::usage);
+  } else {
+    throw Error(what, ErrorKind::usage);
+  }
 }
 
 // The dtype of all operands. Throws Error unless they share one floating dtype.

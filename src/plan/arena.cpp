@@ -45,8 +45,9 @@ class RangeMaximum {
 // Places blocks one after another, each at the lowest offset where it meets no block that is live at the same time.
 class LowestGap {
  public:
-  // `lifetimes` must outlive this. Offsets begin at `floor`.
-  LowestGap(std::span<const Lifetime> lifetimes, std::size_t floor) : lifetimes_(lifetimes), floor_(floor) {}
+  // `lifetimes` must outlive this, and end before step `steps`. Offsets begin at `floor`.
+  LowestGap(std::span<const Lifetime> lifetimes, std::size_t steps, std::size_t floor)
+      : lifetimes_(lifetimes), steps_(steps), floor_(floor) {}
 
   // Returns the offset of the block, which later blocks avoid. Takes time in proportion to the blocks placed below it.
   std::size_t place(std::uint32_t block) {
@@ -59,7 +60,7 @@ class LowestGap {
   }
   // The highest end of a block; the floor without one.
   std::size_t end() const { return end_ > floor_ ? end_ : floor_; }
-  // The number of placed blocks that all calls of place() looked at.
+  // The number of placed blocks that all calls of place() looked at or passed over.
   std::uint64_t visits() const { return visits_; }
 
  private:
@@ -68,12 +69,26 @@ class LowestGap {
     std::size_t end;
     std::uint32_t first, last;
   };
-  using Placements = std::vector<Placed>;
+  struct Group {
+    std::vector<Placed> blocks;  // in order of offset
+    std::uint64_t parts = 0;     // in which one of them is live
+  };
+
+  // The parts of the run in which a block is live: a bit for each 64th of the steps.
+  std::uint64_t parts_of(std::uint32_t first, std::uint32_t last) const {
+    const std::size_t from = std::size_t{first} * 64 / steps_, to = std::size_t{last} * 64 / steps_;
+    return (~std::uint64_t{0} >> (63 - (to - from))) << from;
+  }
 
   std::size_t lowest_offset(const Lifetime& lifetime) {
+    const std::uint64_t parts = parts_of(lifetime.first, lifetime.last);
     std::size_t offset = floor_;
-    for (const Placements& group : placed_) {
-      for (const Placed& other : group) {
+    for (const Group& group : placed_) {
+      if ((group.parts & parts) == 0 && !group.blocks.empty() && group.blocks.back().offset < offset + lifetime.bytes) {
+        visits_ += group.blocks.size();
+        continue;
+      }
+      for (const Placed& other : group.blocks) {
         ++visits_;
         if (other.offset >= offset + lifetime.bytes) return offset;
         if (other.first <= lifetime.last && lifetime.first <= other.last) offset = std::max(offset, other.end);
@@ -86,23 +101,32 @@ class LowestGap {
   void insert(const Placed& placed) {
     if (placed_.empty()) placed_.emplace_back();
     const auto behind = std::ranges::upper_bound(placed_.begin() + 1, placed_.end(), placed.offset, {},
-                                                 [](const Placements& group) { return group.front().offset; });
-    Placements& group = *(behind - 1);
-    group.insert(std::ranges::upper_bound(group, placed.offset, {}, &Placed::offset), placed);
-    if (group.size() < kMostOfGroup) return;
-    const auto middle = group.begin() + kMostOfGroup / 2;
-    Placements upper(middle, group.end());
-    group.erase(middle, group.end());
+                                                 [](const Group& group) { return group.blocks.front().offset; });
+    Group& group = *(behind - 1);
+    std::vector<Placed>& blocks = group.blocks;
+    blocks.insert(std::ranges::upper_bound(blocks, placed.offset, {}, &Placed::offset), placed);
+    group.parts |= parts_of(placed.first, placed.last);
+    if (blocks.size() < kMostOfGroup) return;
+    const auto middle = blocks.begin() + kMostOfGroup / 2;
+    Group upper{{middle, blocks.end()}};
+    blocks.erase(middle, blocks.end());
+    for (Group* const half : {&group, &upper}) {
+      half->parts = 0;
+      for (const Placed& each : half->blocks) half->parts |= parts_of(each.first, each.last);
+    }
     placed_.insert(behind, std::move(upper));
   }
 
-  static constexpr std::ptrdiff_t kMostOfGroup = 256;
+  static constexpr std::ptrdiff_t kMostOfGroup = 32;
 
   std::span<const Lifetime> lifetimes_;
+  std::size_t steps_;
   std::size_t floor_;
   std::size_t end_ = 0;
   std::uint64_t visits_ = 0;
-  std::vector<Placements> placed_;  // in order of offset, in groups, so that one is inserted without moving all
+  // In order of offset. A block is inserted without moving those of other groups, and looks only at groups that are
+  // live beside it.
+  std::vector<Group> placed_;
 };
 
 class Packer {
@@ -164,7 +188,7 @@ class Packer {
   // Places all movable blocks in the given order and keeps the packing if it is the best. Gives up as soon as it is
   // not. Returns the block that could not be placed within the best size.
   std::optional<std::uint32_t> attempt(const Order& order) {
-    LowestGap gaps(lifetimes_, floor_);
+    LowestGap gaps(lifetimes_, live_.size(), floor_);
     std::vector<std::size_t> offsets = best_.offsets;
     std::optional<std::uint32_t> obstacle;
     for (const std::uint32_t i : order) {

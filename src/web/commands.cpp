@@ -8,10 +8,9 @@ std::unique_ptr<Command> make_memory();
 std::unique_ptr<Command> make_models();
 std::unique_ptr<Command> make_plan();
 
-std::vector<std::unique_ptr<Command>> all_commands() {
-  std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {make_plan, make_memory, make_models, make_completion}) commands.push_back(make());
-  return commands;
+std::span<const MakeCommand> command_makers() {
+  static constexpr MakeCommand kMakers[] = {make_plan, make_memory, make_models, make_completion};
+  return kMakers;
 }
 
 }  // namespace ridgepoint::cli

@@ -30,6 +30,17 @@ TEST_F(GraphOrder, puts_nodes_before_the_insertion_point_in_the_order_they_are_m
   EXPECT_EQ(order_of(graph), (std::vector{of(e), of(x), of(a), of(c), of(d), of(b), of(f)}));
 }
 
+TEST_F(GraphOrder, puts_nodes_directly_behind_a_node) {
+  graph.set_insertion_behind(of(x));
+  const Value c = neg(graph, x);
+  const Value d = exp(graph, c);
+  graph.set_insertion_behind(of(b));
+  const Value e = neg(graph, d);
+  EXPECT_EQ(order_of(graph), (std::vector{of(x), of(c), of(d), of(a), of(b), of(e)}));
+  graph.erase(std::array{of(e)});
+  EXPECT_THROW(graph.set_insertion_behind(of(e)), Error);
+}
+
 TEST_F(GraphOrder, moves_a_node_before_another) {
   const Value c = neg(graph, x);
   graph.move_before(of(c), of(a));

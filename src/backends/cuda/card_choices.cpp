@@ -28,20 +28,21 @@ OperandLayout CardChoices::operand_layout(const Graph& graph, const Node& node, 
   if (op_class(node.op) == OpClass::contraction)  // one launch computes a whole batch
     return index < 2 ? OperandLayout::batched_matrix : OperandLayout::dense;
   if (is_library_product(card_, graph, node)) return OperandLayout::dense;
-  if (has_hand_written(card_, graph, node)) return hand_written_layout(card_, graph, node, index);
-  return OperandLayout::any;
+  const KernelVariant* const variant = find_variant(card_, graph, node);
+  if (variant == nullptr) return OperandLayout::any;
+  return variant->layout == nullptr ? OperandLayout::dense : variant->layout(graph, node, index);
 }
 
 bool CardChoices::writes_strided(const Graph& graph, const Node& node) const {
   if (!launches(node.op) || is_library_product(card_, graph, node)) return false;
-  if (has_hand_written(card_, graph, node)) return hand_written_writes_strided(card_, graph, node);
-  return true;
+  const KernelVariant* const variant = find_variant(card_, graph, node);
+  return variant == nullptr || variant->strided_results;
 }
 
 bool CardChoices::pads_rows(const Graph& graph, const Node& node) const {
   if (node.op == Op::matmul) return true;
-  if (has_hand_written(card_, graph, node)) return hand_written_pads_rows(card_, graph, node);
-  return writes_strided(graph, node);
+  const KernelVariant* const variant = find_variant(card_, graph, node);
+  return variant == nullptr ? writes_strided(graph, node) : variant->padded_rows || variant->strided_results;
 }
 
 KernelOutline CardChoices::outline(const KernelSpec& spec) {

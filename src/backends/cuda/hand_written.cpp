@@ -66,21 +66,6 @@ bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& nod
   return find_variant(card, graph, node) != nullptr;
 }
 
-OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, const Node& node, int index) {
-  const KernelVariant* variant = find_variant(card, graph, node);
-  return variant == nullptr || variant->layout == nullptr ? OperandLayout::dense : variant->layout(graph, node, index);
-}
-
-bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, const Node& node) {
-  const KernelVariant* variant = find_variant(card, graph, node);
-  return variant != nullptr && variant->strided_results;
-}
-
-bool hand_written_pads_rows(const CardFacts& card, const Graph& graph, const Node& node) {
-  const KernelVariant* variant = find_variant(card, graph, node);
-  return variant != nullptr && (variant->padded_rows || variant->strided_results);
-}
-
 KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec) {
   const KernelVariant& variant = variant_of(card, spec);
   const std::size_t bytes = variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, card, spec);

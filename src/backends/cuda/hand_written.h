@@ -33,12 +33,6 @@ const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, con
 
 // Whether the node runs as a hand-written kernel on such a GPU.
 bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node);
-// The layout that operand `index` of such a node needs.
-OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, const Node& node, int index);
-// Whether the hand-written kernel of such a node writes strided results (Device::writes_strided).
-bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, const Node& node);
-// Whether it writes padded rows (Device::pads_rows).
-bool hand_written_pads_rows(const CardFacts& card, const Graph& graph, const Node& node);
 // The name, the workspace and the rate of the kernel of such a node. Throws Error if it has none.
 KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec);
 // Throws Error if the node has no hand-written kernel.

@@ -43,12 +43,10 @@ class NullTimer : public DeviceTimer {
 };
 
 void append(std::string& key, const TensorLayout& layout) {
-  key += '|';
-  key += name(layout.dtype);
-  for (int axis = 0; axis < layout.shape.rank(); ++axis) {
-    key +=
-        ',' + std::to_string(layout.shape[axis]) + ':' + std::to_string(layout.strides[static_cast<std::size_t>(axis)]);
-  }
+  append_type(key, {layout.dtype, layout.shape});
+  for (int axis = 0; axis < layout.shape.rank(); ++axis)
+    append_bits(key, layout.strides[static_cast<std::size_t>(axis)]);
+  append_bits(key, layout.immediate.has_value());
   if (layout.immediate) append_bits(key, *layout.immediate);
 }
 

@@ -27,15 +27,13 @@ std::unique_ptr<Command> make_train();
 std::unique_ptr<Command> make_verify();
 std::unique_ptr<Command> make_version();
 
-std::vector<std::unique_ptr<Command>> all_commands() {
-  std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {make_bench,   make_compare,   make_plan,    make_memory,     make_attention, make_collectives,
-                          make_devices, make_precision, make_profile, make_study,      make_report,    make_snapshot,
-                          make_trace,   make_verify,    make_graph,   make_models,     make_published, make_train,
-                          make_sample,  make_tokenize,  make_version, make_completion, make_man}) {
-    commands.push_back(make());
-  }
-  return commands;
+std::span<const MakeCommand> command_makers() {
+  static constexpr MakeCommand kMakers[] = {
+      make_bench,   make_compare,   make_plan,    make_memory,     make_attention, make_collectives,
+      make_devices, make_precision, make_profile, make_study,      make_report,    make_snapshot,
+      make_trace,   make_verify,    make_graph,   make_models,     make_published, make_train,
+      make_sample,  make_tokenize,  make_version, make_completion, make_man};
+  return kMakers;
 }
 
 }  // namespace ridgepoint::cli

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,9 @@ class Command {
   virtual int run() = 0;
 };
 
+using MakeCommand = std::unique_ptr<Command> (*)();
+// In the order of the help. To make a command makes its options too.
+std::span<const MakeCommand> command_makers();
 std::vector<std::unique_ptr<Command>> all_commands();
 
 }  // namespace ridgepoint::cli

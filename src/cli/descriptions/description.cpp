@@ -41,6 +41,12 @@ CommandDescription describe(Command& command) {
 
 }  // namespace
 
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  for (const MakeCommand make : command_makers()) commands.push_back(make());
+  return commands;
+}
+
 bool can_be_left_out(const CLI::Option& option) {
   return option.get_lnames().empty() ? !option.get_default_str().empty() : option.get_items_expected_min() == 0;
 }

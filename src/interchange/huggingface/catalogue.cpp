@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cctype>
-#include <sstream>
 
 namespace ridgepoint {
 namespace {
 
+// The names of each line; of its config.json, which is most of the line, only the text.
 std::vector<KnownModel> parse() {
+  constexpr std::string_view kBeforeConfig = ", \"config\": ";
   std::vector<KnownModel> models;
   for (const EmbeddedFile& file : catalogue_files()) {
-    std::istringstream lines{std::string(file.text)};
-    for (std::string line; std::getline(lines, line);) {
-      const Json json = parse_json(line);
-      models.push_back({json.at("name"), json.at("repository"), json.at("config")});
+    for (std::string_view rest = file.text; !rest.empty(); rest.remove_prefix(rest.find('\n') + 1)) {
+      std::string_view line = rest.substr(0, rest.find('\n'));
+      const std::size_t names_end = line.find(kBeforeConfig);
+      const Json names = parse_json(std::string(line.substr(0, names_end)) + "}");
+      line.remove_prefix(names_end + kBeforeConfig.size());
+      models.push_back({names.at("name"), names.at("repository"), line.substr(0, line.rfind('}'))});
     }
   }
   return models;

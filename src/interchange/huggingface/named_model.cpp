@@ -52,7 +52,7 @@ ModelConfig named_model(std::string_view name, const std::vector<ConfigOverride>
     return {*preset, {}};
   }
   if (const KnownModel* model = find_known_model(name))
-    return parse_model_config(model->fields, model->name, overrides, model->name);
+    return parse_model_config(parse_json(model->config), model->name, overrides, model->name);
   if (is_path(name)) return read_model_config(name, overrides);
   refuse_model(name);
 }

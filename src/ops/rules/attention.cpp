@@ -41,9 +41,10 @@ void require_operands(const TensorType& q, const TensorType& k, const TensorType
     const bool are_heads = axis == rank - 3;
     require(k.shape[axis] == v.shape[axis] && (are_heads || q.shape[axis] == k.shape[axis]),
             "the leading dimensions of q, k and v must be equal");
-    require(!are_heads || (k.shape[axis] > 0 ? q.shape[axis] % k.shape[axis] == 0 : q.shape[axis] == 0),
-            "the " + std::to_string(k.shape[axis]) + " heads of k and v must divide the " +
-                std::to_string(q.shape[axis]) + " heads of q");
+    require(!are_heads || (k.shape[axis] > 0 ? q.shape[axis] % k.shape[axis] == 0 : q.shape[axis] == 0), [&] {
+      return "the " + std::to_string(k.shape[axis]) + " heads of k and v must divide the " +
+             std::to_string(q.shape[axis]) + " heads of q";
+    });
   }
   require(q.shape[-1] == k.shape[-1] && k.shape[-1] == v.shape[-1], "q, k and v must have one head size");
   require(k.shape[-2] == v.shape[-2], "there must be a value for each key");
@@ -53,9 +54,10 @@ void require_operands(const TensorType& q, const TensorType& k, const TensorType
   require(form.soft_cap >= 0, "the soft cap must not be negative");
   require(form.window >= 0, "the window must not be negative");
   require(form.window == 0 || form.causal, "a window needs causal attention");
-  require(!form.causal || q.shape[-2] == k.shape[-2], "causal attention needs as many queries (" +
-                                                          std::to_string(q.shape[-2]) + ") as keys (" +
-                                                          std::to_string(k.shape[-2]) + ")");
+  require(!form.causal || q.shape[-2] == k.shape[-2], [&] {
+    return "causal attention needs as many queries (" + std::to_string(q.shape[-2]) + ") as keys (" +
+           std::to_string(k.shape[-2]) + ")";
+  });
 }
 
 std::vector<TensorType> infer_attention(const ShapeContext& context) {

@@ -136,9 +136,9 @@ void check_attributes(Op op, const Attributes& attributes) {
     const std::vector<Known>& known = all[static_cast<std::size_t>(op)];
     const auto found = std::ranges::find(known, key, &Known::name);
     if (found != known.end()) {
-      require(has_type(value, found->type),
-              fmt::format("the attribute '{}' of {} must be {}", key, name(op), kTypeNames[found->type]));
-      continue;
+      if (has_type(value, found->type)) continue;
+      throw Error(fmt::format("the attribute '{}' of {} must be {}", key, name(op), kTypeNames[found->type]),
+                  ErrorKind::usage);
     }
     if (is_result_layout(key)) continue;
     std::vector<std::string_view> names;

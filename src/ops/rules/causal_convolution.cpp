@@ -17,7 +17,7 @@ std::vector<TensorType> infer_causal_convolution(const ShapeContext& context) {
           "the operands must be x [...,S,C] and weight [C,W] with a width of 1 or more");
   if (context.inputs.size() > 2) {
     const TensorType bias{accumulator(dtype), {x.dim(-1)}};
-    require(context.inputs[2] == bias, "the bias must be " + bias.to_string());
+    require(context.inputs[2] == bias, [&] { return "the bias must be " + bias.to_string(); });
   }
   context.attributes.get<bool>("reversed");
   return {context.inputs[0]};

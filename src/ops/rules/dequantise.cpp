@@ -18,10 +18,10 @@ std::vector<TensorType> infer_dequantise(const ShapeContext& context) {
   const TensorType& packed = context.inputs[0];
   const std::vector<PackedPart> parts = packed_parts(context.attributes);
   require(packed == TensorType{DType::packed, {packed_bytes(parts)}},
-          "the operand must be packed[" + std::to_string(packed_bytes(parts)) + "]");
+          [&] { return "the operand must be packed[" + std::to_string(packed_bytes(parts)) + "]"; });
   const DType dtype = dtype_from_name(context.attributes.get<std::string>("dtype"));
   require(is_floating(dtype) && accumulator(dtype) == DType::fp32,
-          "the result must be fp32, bf16 or fp16, not " + std::string(name(dtype)));
+          [&] { return "the result must be fp32, bf16 or fp16, not " + std::string(name(dtype)); });
   const PackedPart& last = parts.back();
   return {{dtype, {last.first_row + last.matrix.rows, last.matrix.columns}}};
 }

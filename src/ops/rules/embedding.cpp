@@ -42,7 +42,7 @@ std::vector<TensorType> infer_embedding_backward_add(const ShapeContext& context
   const TensorType& gradient = context.inputs[0];
   const TensorType& addend = context.inputs[2];
   require(addend.dtype == gradient.dtype && addend.shape.rank() == 2 && addend.shape[1] == gradient.shape[-1],
-          "the addend must be " + std::string(name(gradient.dtype)) + " [V,D] for a gradient [...,D]");
+          [&] { return "the addend must be " + std::string(name(gradient.dtype)) + " [V,D] for a gradient [...,D]"; });
   return {addend};
 }
 

@@ -13,7 +13,7 @@ std::vector<TensorType> infer_top_k(const ShapeContext& context) {
   const TensorType& x = context.inputs[0];
   const std::int64_t k = context.attributes.get<std::int64_t>("k");
   require(is_floating(x.dtype) && x.shape.rank() >= 1, "the operand must be floating [...,E]");
-  require(k >= 1 && k <= x.shape[-1], "k must be 1 to " + std::to_string(x.shape[-1]));
+  require(k >= 1 && k <= x.shape[-1], [&] { return "k must be 1 to " + std::to_string(x.shape[-1]); });
   const Shape shape = with_size(x.shape, x.shape.rank() - 1, k);
   return {{x.dtype, shape}, {DType::int64, shape}};
 }
@@ -70,8 +70,9 @@ std::vector<TensorType> infer_grouped_matmul(const ShapeContext& context) {
           "the weights must have a matrix for each expert");
   const bool transposed = context.attributes.get<bool>("transposed");
   const int inner = transposed ? 2 : 1;
-  require(weights[inner] == x[1],
-          "the inner sizes " + std::to_string(x[1]) + " and " + std::to_string(weights[inner]) + " differ");
+  require(weights[inner] == x[1], [&] {
+    return "the inner sizes " + std::to_string(x[1]) + " and " + std::to_string(weights[inner]) + " differ";
+  });
   return {{dtype, Shape{x.dim(0), weights.dim(3 - inner)}}};
 }
 

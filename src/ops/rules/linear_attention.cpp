@@ -41,13 +41,15 @@ void require_state_operands(std::span<const TensorType> operands, const Attribut
     const bool are_heads = axis == rank - 3;
     require(are_heads || v.shape[axis] == q.shape[axis],
             "q, k and v must have the same leading dimensions and as many tokens");
-    require(!are_heads || (q.shape[axis] > 0 ? v.shape[axis] % q.shape[axis] == 0 : v.shape[axis] == 0),
-            "the " + std::to_string(q.shape[axis]) + " heads of q and k must divide the " +
-                std::to_string(v.shape[axis]) + " heads of v");
+    require(!are_heads || (q.shape[axis] > 0 ? v.shape[axis] % q.shape[axis] == 0 : v.shape[axis] == 0), [&] {
+      return "the " + std::to_string(q.shape[axis]) + " heads of q and k must divide the " +
+             std::to_string(v.shape[axis]) + " heads of v";
+    });
   }
   require(q.shape[-1] > 0 && v.shape[-1] > 0, "rows of q, k and v must not be empty");
   for (const TensorType& row : operands.subspan(3, 2))
-    require(row == row_values(v), "g and beta must be " + row_values(v).to_string() + ", a number for each row of v");
+    require(row == row_values(v),
+            [&] { return "g and beta must be " + row_values(v).to_string() + ", a number for each row of v"; });
   linear_attention_form(attributes);
 }
 
@@ -121,9 +123,11 @@ Value state_space_scan(Graph& graph, Value x, const StateSpace& space, const Sou
   const auto values_first = [&](Value rows) { return transpose(graph, rows, {0, 2, 1}); };
   require(graph.type(x).shape.rank() == 4 && graph.type(space.b).shape.rank() == 4 &&
               graph.type(space.c).shape.rank() == 4 && graph.type(space.dt).shape.rank() == 3,
-          "a state space scan takes x [B,S,H,P], dt [B,S,H], b and c [B,S,G,N], not " + graph.type(x).to_string() +
-              ", " + graph.type(space.dt).to_string() + ", " + graph.type(space.b).to_string() + " and " +
-              graph.type(space.c).to_string());
+          [&] {
+            return "a state space scan takes x [B,S,H,P], dt [B,S,H], b and c [B,S,G,N], not " +
+                   graph.type(x).to_string() + ", " + graph.type(space.dt).to_string() + ", " +
+                   graph.type(space.b).to_string() + " and " + graph.type(space.c).to_string();
+          });
   const Value decay = mul(graph, space.dt, space.a, source);
   const Value scanned = linear_attention(
       graph, {heads_first(space.c), heads_first(space.b), heads_first(x), values_first(decay), values_first(space.dt)},

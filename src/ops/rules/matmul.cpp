@@ -17,21 +17,22 @@ namespace {
 DType result_dtype(const Attributes& attributes, DType operands) {
   const std::string result = attributes.get_or<std::string>("result", std::string(name(operands)));
   require(result == name(operands) || result == name(accumulator(operands)),
-          "the result of " + std::string(name(operands)) + " operands cannot be '" + result + "'");
+          [&] { return "the result of " + std::string(name(operands)) + " operands cannot be '" + result + "'"; });
   return dtype_from_name(result);
 }
 
 Shape product_shape(const Shape& a, const Shape& b) {
   require(a.rank() >= 2 && a.rank() == b.rank(), "both operands need the same rank, 2 or more");
-  require(a[-1] == b[-2], "the inner sizes " + std::to_string(a[-1]) + " and " + std::to_string(b[-2]) + " differ");
-  std::vector<Dim> dims;
+  require(a[-1] == b[-2],
+          [&] { return "the inner sizes " + std::to_string(a[-1]) + " and " + std::to_string(b[-2]) + " differ"; });
+  std::vector<Dim> dims(a.dims().begin(), a.dims().end());
+  dims.back() = b.dim(-1);
   for (int i = 0; i < a.rank() - 2; ++i) {
-    require(a[i] == b[i],
-            "the batch sizes " + std::to_string(a[i]) + " and " + std::to_string(b[i]) + " differ; broadcast first");
-    dims.push_back(a.dim(i).label != 0 ? a.dim(i) : b.dim(i));
+    require(a[i] == b[i], [&] {
+      return "the batch sizes " + std::to_string(a[i]) + " and " + std::to_string(b[i]) + " differ; broadcast first";
+    });
+    if (a.dim(i).label == 0) dims[static_cast<std::size_t>(i)] = b.dim(i);
   }
-  dims.push_back(a.dim(-2));
-  dims.push_back(b.dim(-1));
   return Shape(dims);
 }
 
@@ -52,7 +53,7 @@ std::vector<TensorType> infer_matmul_add(const ShapeContext& context) {
   const TensorType result{accumulator(dtype), product_shape(context.inputs[0].shape, context.inputs[1].shape)};
   require_compute(context.attributes, dtype);
   require(context.inputs[2].dtype == result.dtype && context.inputs[2].shape == result.shape,
-          "the addend must be " + result.to_string());
+          [&] { return "the addend must be " + result.to_string(); });
   return {result};
 }
 

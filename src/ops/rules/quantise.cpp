@@ -19,7 +19,7 @@ namespace {
 
 DType code_dtype(const Attributes& attributes) {
   const DType dtype = dtype_from_name(attributes.get<std::string>("dtype"));
-  require(is_float8(dtype), "codes are e4m3 or e5m2, not " + std::string(name(dtype)));
+  require(is_float8(dtype), [&] { return "codes are e4m3 or e5m2, not " + std::string(name(dtype)); });
   return dtype;
 }
 
@@ -54,7 +54,7 @@ std::vector<Value> decompose_quantise(Graph& graph, const Node& node) {
 DType product_dtype(const Attributes& attributes) {
   const DType dtype = dtype_from_name(attributes.get<std::string>("result"));
   require(is_floating(dtype) && accumulator(dtype) == DType::fp32,
-          "the result must be fp32, bf16 or fp16, not " + std::string(name(dtype)));
+          [&] { return "the result must be fp32, bf16 or fp16, not " + std::string(name(dtype)); });
   return dtype;
 }
 
@@ -65,8 +65,9 @@ std::vector<TensorType> infer_scaled_matmul(const ShapeContext& context) {
     require(is_float8(codes->dtype) && codes->shape.rank() == 2, "operands 0 and 2 must be matrices of e4m3 or e5m2");
   const TensorType scale{DType::fp32, Shape()};
   require(context.inputs[1] == scale && context.inputs[3] == scale, "scales must be fp32 scalars");
-  require(a.shape[1] == b.shape[1],
-          "the inner sizes " + std::to_string(a.shape[1]) + " and " + std::to_string(b.shape[1]) + " differ");
+  require(a.shape[1] == b.shape[1], [&] {
+    return "the inner sizes " + std::to_string(a.shape[1]) + " and " + std::to_string(b.shape[1]) + " differ";
+  });
   return {{product_dtype(context.attributes), Shape{a.shape.dim(0), b.shape.dim(0)}}};
 }
 

@@ -17,9 +17,10 @@ std::vector<TensorType> infer_rope(const ShapeContext& context) {
   context.attributes.get<bool>("inverse");
   for (int table = 1; table <= 2; ++table) {
     const Shape& shape = context.inputs[static_cast<std::size_t>(table)].shape;
-    require(
-        context.inputs[static_cast<std::size_t>(table)].dtype == accumulator(dtype),
-        "the tables of a " + std::string(name(dtype)) + " operand must be " + std::string(name(accumulator(dtype))));
+    require(context.inputs[static_cast<std::size_t>(table)].dtype == accumulator(dtype), [&] {
+      return "the tables of a " + std::string(name(dtype)) + " operand must be " +
+             std::string(name(accumulator(dtype)));
+    });
     require(shape.rank() == 2 && shape[0] == x[axis] && shape[1] == x[-1] / 2, "the tables must be [S,D/2]");
   }
   return {context.inputs[0]};

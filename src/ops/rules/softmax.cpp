@@ -42,8 +42,9 @@ std::int64_t window_of(const Attributes& attributes) { return attributes.get_or<
 std::vector<TensorType> infer_causal_mask(const ShapeContext& context) {
   const Shape& shape = context.inputs[0].shape;
   require(shape.rank() >= 2, "the operand needs rank 2 or more");
-  require(shape[-2] <= shape[-1],
-          "there are more queries (" + std::to_string(shape[-2]) + ") than keys (" + std::to_string(shape[-1]) + ")");
+  require(shape[-2] <= shape[-1], [&] {
+    return "there are more queries (" + std::to_string(shape[-2]) + ") than keys (" + std::to_string(shape[-1]) + ")";
+  });
   context.attributes.get<double>("fill");
   require(window_of(context.attributes) >= 0, "the window must not be negative");
   return infer_same(context);

@@ -19,8 +19,9 @@ std::vector<TensorType> infer_constant(const ShapeContext& context) {
   const double value = integer ? static_cast<double>(*integer) : context.attributes.get<double>("value");
   if (is_integer(dtype)) {
     const bool is_integral = integer || (std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63);
-    require(is_integral && fits(dtype, integer ? *integer : static_cast<std::int64_t>(value)),
-            "a constant of " + std::string(name(dtype)) + " must be an integer in the range of the dtype");
+    require(is_integral && fits(dtype, integer ? *integer : static_cast<std::int64_t>(value)), [&] {
+      return "a constant of " + std::string(name(dtype)) + " must be an integer in the range of the dtype";
+    });
   }
   return {{dtype, Shape()}};
 }
@@ -33,7 +34,7 @@ extern const OpRule rule_constant{.infer = infer_constant};
 Value input(Graph& graph, std::string name, TensorType type, Role role, const Source& source) {
   if (graph.find_input(name)) throw Error("graph '" + graph.name + "' already has an input called '" + name + "'");
   const TensorType types[] = {std::move(type)};
-  set_source(graph, source);
+  graph.set_source(source.file_name(), source.line());
   const NodeId id =
       graph.add_node(Op::input, {}, types, {{"name", std::move(name)}, {"role", std::string(ridgepoint::name(role))}});
   return graph.node(id).outputs[0];
@@ -44,7 +45,8 @@ Value constant(Graph& graph, double value, DType dtype, const Source& source) {
 }
 
 Value integer_constant(Graph& graph, std::int64_t value, DType dtype, const Source& source) {
-  require(is_integer(dtype), "an integer constant of " + std::string(name(dtype)) + " is not possible; use constant()");
+  require(is_integer(dtype),
+          [&] { return "an integer constant of " + std::string(name(dtype)) + " is not possible; use constant()"; });
   return make_value(graph, Op::constant, {}, {{"value", value}, {"dtype", std::string(name(dtype))}}, source);
 }
 

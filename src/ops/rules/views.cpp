@@ -10,7 +10,7 @@ namespace {
 std::vector<TensorType> infer_reshape(const ShapeContext& context) {
   const Shape shape = shape_attribute(context.attributes);
   require(shape.elements() == context.inputs[0].elements(),
-          "cannot reshape to " + shape.to_string() + ": the element counts differ");
+          [&] { return "cannot reshape to " + shape.to_string() + ": the element counts differ"; });
   return {{context.inputs[0].dtype, shape}};
 }
 
@@ -19,7 +19,8 @@ std::vector<TensorType> infer_transpose(const ShapeContext& context) {
   const auto& permutation = context.attributes.get<std::vector<std::int64_t>>("permutation");
   require(permutation.size() == static_cast<std::size_t>(shape.rank()), "the permutation must name every axis once");
   std::vector<Dim> dims;
-  std::vector<bool> seen(permutation.size());
+  dims.reserve(permutation.size());
+  std::array<bool, kMaxRank> seen{};
   for (const std::int64_t axis : permutation) {
     require(axis >= 0 && axis < shape.rank() && !seen[static_cast<std::size_t>(axis)],
             "the permutation must name every axis once");
@@ -37,7 +38,7 @@ std::vector<TensorType> infer_flip(const ShapeContext& context) {
 std::vector<TensorType> infer_broadcast(const ShapeContext& context) {
   const Shape shape = shape_attribute(context.attributes);
   require(broadcast_shapes(context.inputs[0].shape, shape) == shape,
-          "the operand does not broadcast to " + shape.to_string());
+          [&] { return "the operand does not broadcast to " + shape.to_string(); });
   return {{context.inputs[0].dtype, shape}};
 }
 

@@ -9,13 +9,16 @@
 namespace ridgepoint {
 namespace {
 
-// `phase` is that of the node, or a part of it that shares nothing with the others.
-std::string key_of(const Graph& graph, const Node& node, const std::vector<Value>& representative,
-                   const std::string& phase) {
+// `part` is a part of the node's phase that shares nothing with the others.
+std::string key_of(const Graph& graph, const Node& node, const std::vector<Value>& representative, std::size_t part) {
   std::string key = operation_key(node);
-  if (launches(node.op)) key += '@' + phase;
-  for (const Value value : node.inputs) key += '%' + std::to_string(representative[value.id].id);
-  for (const Value value : node.outputs) key += graph.type(value).to_string();
+  if (launches(node.op)) {
+    append_bits(key, node.phase);
+    append_bits(key, part);
+  }
+  append_bits(key, node.inputs.size());
+  for (const Value value : node.inputs) append_bits(key, representative[value.id].id);
+  for (const Value value : node.outputs) append_labelled_type(key, graph.type(value));
   return key;
 }
 
@@ -38,12 +41,10 @@ bool eliminate_common_subexpressions(Graph& graph, const PassOptions& options) {
   std::size_t backward_nodes = 0;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    std::string phase(name(node.phase));
     if (node.phase == Phase::backward) ++backward_nodes;
-    if (node.phase == Phase::recompute && options.checkpoint == Checkpoint::nested)
-      phase += std::to_string(backward_nodes);
+    const bool is_nested = node.phase == Phase::recompute && options.checkpoint == Checkpoint::nested;
     if (node.op == Op::input || rule(node.op).donations != nullptr) continue;  // its results overwrite its operands
-    const auto [at, is_new] = first.emplace(key_of(graph, node, representative, phase), id);
+    const auto [at, is_new] = first.emplace(key_of(graph, node, representative, is_nested ? backward_nodes : 0), id);
     if (is_new) continue;
     const Node& kept = graph.node(at->second);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) representative[node.outputs[i].id] = kept.outputs[i];

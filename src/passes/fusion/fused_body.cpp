@@ -27,15 +27,15 @@ class BodyBuilder {
       for (const Value value : graph_.node(id).outputs) {
         if (!is_read_outside(value)) continue;
         results_.push_back(value);
-        append(find(value));
+        append_bits(key_, find(value));
       }
     }
   }
 
   // All on which the body depends.
   const std::string& key() const { return key_; }
-  std::vector<Value> inputs() const { return inputs_; }
-  std::vector<Value> results() const { return results_; }
+  const std::vector<Value>& inputs() const { return inputs_; }
+  const std::vector<Value>& results() const { return results_; }
 
   std::shared_ptr<const FusedBody> build() const {
     Graph body;
@@ -97,15 +97,14 @@ class BodyBuilder {
     Item item{id, {}};
     for (const Value value : node.inputs) item.operands.push_back(operand(value));
     key_ += is_member ? 'm' : 'n';
-    append(node.op);
-    append(node.origin.has_value());
-    append(node.origin.value_or(node.op));
-    append(reinterpret_cast<std::uintptr_t>(node.body.get()));
-    append(node.attributes.items().size());
+    append_bits(key_, node.op);
+    append_bits(key_, node.origin.has_value());
+    append_bits(key_, node.origin.value_or(node.op));
+    append_bits(key_, reinterpret_cast<std::uintptr_t>(node.body.get()));
     append_attributes(key_, node.attributes);
-    append(item.operands.size());
-    for (const std::uint32_t number : item.operands) append(number);
-    append(node.outputs.size());
+    append_bits(key_, item.operands.size());
+    for (const std::uint32_t number : item.operands) append_bits(key_, number);
+    append_bits(key_, node.outputs.size());
     for (const Value value : node.outputs) add_value(value);
     items_.push_back(std::move(item));
   }
@@ -133,19 +132,8 @@ class BodyBuilder {
   }
 
   void add_value(Value value) {
-    const TensorType& type = graph_.type(value);
-    append(type.dtype);
-    append(type.shape.rank());
-    for (const Dim& dim : type.shape.dims()) {
-      append(dim.size);
-      key_ += dim.label;
-    }
+    append_labelled_type(key_, graph_.type(value));
     values_.push_back(value);
-  }
-
-  template <typename T>
-  void append(T number) {
-    key_.append(reinterpret_cast<const char*>(&number), sizeof(T));
   }
 
   void decompose(Graph& body) const {
@@ -171,22 +159,36 @@ class BodyBuilder {
   std::vector<Value> inputs_, results_;
 };
 
-}  // namespace
-
-Storage::Storage(const Graph& graph)
-    : roots_(graph.value_count()),
-      readers_(graph.value_count()),
-      views_(graph.value_count()),
-      is_result_(graph.value_count()) {
-  const std::vector<bool> results = results_of(graph);
+std::vector<Value> roots_of(const Graph& graph) {
+  std::vector<Value> roots(graph.value_count());
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     const bool is_view = op_class(node.op) == OpClass::view;
-    for (const Value operand : node.inputs) (is_view ? views_ : readers_)[root(operand).id].push_back(id);
-    for (const Value value : node.outputs) {
-      roots_[value.id] = is_view ? root(node.inputs[0]) : value;
-      if (results[value.id]) is_result_[roots_[value.id].id] = true;
-    }
+    for (const Value value : node.outputs) roots[value.id] = is_view ? roots[node.inputs[0].id] : value;
+  }
+  return roots;
+}
+
+}  // namespace
+
+Storage::Storage(const Graph& graph)
+    : roots_(roots_of(graph)),
+      readers_(graph.value_count(), [&](const auto& add) { visit_reads(graph, false, add); }),
+      views_(graph.value_count(), [&](const auto& add) { visit_reads(graph, true, add); }),
+      is_result_(graph.value_count()) {
+  const std::vector<bool> results = results_of(graph);
+  for (std::size_t id = 0; id < results.size(); ++id) {
+    if (results[id]) is_result_[roots_[id].id] = true;
+  }
+}
+
+// Calls add(root, node) for each operand of the views, or of the other nodes, in the order of execution.
+template <typename Add>
+void Storage::visit_reads(const Graph& graph, bool of_views, const Add& add) const {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if ((op_class(node.op) == OpClass::view) != of_views) continue;
+    for (const Value operand : node.inputs) add(root(operand), id);
   }
 }
 

@@ -30,15 +30,17 @@ class Storage {
 
   Value root(Value value) const { return roots_[value.id]; }
   // Of a root. Readers through views count; views do not.
-  const std::vector<NodeId>& readers(Value of) const { return readers_[of.id]; }
-  const std::vector<NodeId>& views(Value of) const { return views_[of.id]; }
+  std::span<const NodeId> readers(Value of) const { return readers_.of(of); }
+  std::span<const NodeId> views(Value of) const { return views_.of(of); }
   // Whether the root or a view of it is an output or updates an input.
   bool is_result(Value of) const { return is_result_[of.id]; }
 
  private:
+  template <typename Add>
+  void visit_reads(const Graph& graph, bool of_views, const Add& add) const;
+
   std::vector<Value> roots_;
-  std::vector<std::vector<NodeId>> readers_;
-  std::vector<std::vector<NodeId>> views_;
+  NodesByValue readers_, views_;
   std::vector<bool> is_result_;
 };
 

@@ -57,7 +57,7 @@ void divide_parameter(Graph& graph, Value parameter, const ParallelOptions& para
   stored.attributes.set(kPart, parallel.rank);
   graph.set_phase(stored.phase);
   graph.set_scope(graph.scope_name(stored));
-  insert_behind(graph, id);
+  graph.set_insertion_behind(id);
   const Value whole = without_padding(graph, all_gather(graph, {parameter}, parallel.data)[0], type);
   for (const NodeId reader : readers) std::ranges::replace(graph.node(reader).inputs, parameter, whole);
 }

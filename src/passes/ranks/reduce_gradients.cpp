@@ -148,7 +148,7 @@ class GradientReducer {
     if (!options_.overlap) return insert_behind_backward();
     graph_.set_phase(Phase::backward);
     graph_.set_scope("");
-    insert_behind(graph_, id);
+    graph_.set_insertion_behind(id);
   }
 
   // Behind all that was made there before.

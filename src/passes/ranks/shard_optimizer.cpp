@@ -145,7 +145,7 @@ class OptimizerSharder {
 
   // This rank's part of a tensor that all ranks have, directly after `after`.
   Value part_of(Value whole, NodeId after, std::int64_t elements) {
-    insert_behind(graph_, after);
+    graph_.set_insertion_behind(after);
     // What is before and behind it are one part each, however many ranks there are.
     const std::int64_t rank = options_.parallel.rank;
     std::vector<std::int64_t> sizes;
@@ -218,7 +218,7 @@ class OptimizerSharder {
     const NodeId stored = graph_.producer(parameter);
     graph_.set_phase(graph_.node(stored).phase);
     graph_.set_scope(graph_.scope_name(graph_.node(stored)));
-    insert_behind(graph_, stored);
+    graph_.set_insertion_behind(stored);
     return without_padding(graph_, parameter, type);
   }
 
@@ -285,7 +285,7 @@ class OptimizerSharder {
   void gather(const std::vector<Value>& parameters, const std::vector<Value>& parts) {
     graph_.set_phase(Phase::optimizer);
     graph_.set_scope("");
-    insert_behind(graph_, graph_.producer(parts.back()));
+    graph_.set_insertion_behind(graph_.producer(parts.back()));
     const std::vector<Value> whole = all_gather_into(graph_, parameters, parts, ranks_);
     for (std::size_t i = 0; i < whole.size(); ++i) updates_[parameters[i]] = whole[i];
   }
@@ -320,7 +320,7 @@ class OptimizerSharder {
     }
     graph_.set_phase(Phase::optimizer);
     graph_.set_scope(graph_.scope_name(graph_.node(last)));
-    insert_behind(graph_, last);
+    graph_.set_insertion_behind(last);
     const Value sum = all_reduce(graph_, {*found}, ranks_)[0];
     for (const NodeId reader : readers_.of(*found)) std::ranges::replace(graph_.node(reader).inputs, *found, sum);
   }

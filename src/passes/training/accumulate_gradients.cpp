@@ -107,7 +107,7 @@ class Accumulator {
       }
       graph_.set_type(data, {type.dtype, with_size(type.shape, 0, type.shape[0] * count_)});
       insert_like(graph_.node(id));
-      insert_behind(graph_, id);
+      graph_.set_insertion_behind(id);
       const std::vector<std::int64_t> sizes(parts.size(), type.shape[0]);
       const std::vector<Value> made = split(graph_, data, 0, sizes);
       for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -73,7 +73,7 @@ void add_parts(Graph& graph, const Output& gradient, const Node& parameter) {
   const GraphSettings settings(graph);
   graph.set_phase(Phase::backward);
   graph.set_scope(module_of(gradient.of));
-  insert_behind(graph, graph.producer(gradient.value));
+  graph.set_insertion_behind(graph.producer(gradient.value));
   const std::vector<StoredTensor> tensors = stored_tensors(graph, parameter);
   const std::vector<Value> parts = split(graph, gradient.value, 0, part_rows(parameter));
   for (std::size_t i = 0; i < parts.size(); ++i)

@@ -1,7 +1,6 @@
 #include "predict/time/forecast_time.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -156,7 +155,9 @@ class Forecaster {
     const KernelSpec spec = of_step.spec();
     std::string key = typed_key(graph_, spec.node);
     for (const std::span<const TensorLayout> layouts : {spec.inputs, spec.outputs}) {
-      for (const TensorLayout& layout : layouts) key += fmt::format("|{}", fmt::join(layout.strides, ","));
+      for (const TensorLayout& layout : layouts) {
+        for (const std::int64_t stride : layout.strides) append_bits(key, stride);
+      }
     }
     const auto found = known_.find(key);
     if (found != known_.end()) return found->second;

@@ -163,8 +163,8 @@ bool supports_sums(const KernelVariant& variant, const Graph& graph, const Node&
 
 bool supports_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
-  return supports_hopper_form(variant, attention_form(node.attributes), keys) && supports_rotary_tables(graph, node) &&
-         supports_sizes(variant, graph, node) && supports_sums(variant, graph, node);
+  return supports_sizes(variant, graph, node) && supports_sums(variant, graph, node) &&
+         supports_hopper_form(variant, attention_form(node.attributes), keys) && supports_rotary_tables(graph, node);
 }
 
 bool supports_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {

@@ -23,6 +23,7 @@ const std::vector<OptimizerTraits>& rows() {
 template <typename ValueOf>
 std::vector<OptimizerState> states_with(const OptimizerTraits& optimizer, const ValueOf& value) {
   std::vector<OptimizerState> states;
+  states.reserve(optimizer.states.size());
   std::ranges::copy_if(optimizer.states, std::back_inserter(states),
                        [&](const OptimizerState& state) { return state.needs.empty() || value(state.needs) > 0; });
   return states;
@@ -39,8 +40,8 @@ void require_coded_state(const TensorType& found, const OptimizerState& state, c
   require(accumulator(parameter.dtype) == DType::fp32, "parameters must be fp32, bf16 or fp16");
   const std::optional<TensorType> type = state_type(state.type, parameter);
   require(type.has_value(),
-          "the last dimension of a parameter must be a multiple of " + std::to_string(kBlockElements));
-  require(found == *type, "the state '" + std::string(state.name) + "' must be " + type->to_string());
+          [&] { return "the last dimension of a parameter must be a multiple of " + std::to_string(kBlockElements); });
+  require(found == *type, [&] { return "the state '" + std::string(state.name) + "' must be " + type->to_string(); });
 }
 
 // The parameter, its gradient and the states.
@@ -164,8 +165,10 @@ std::vector<TensorType> infer_optimizer(const ShapeContext& context) {
   }
   const std::size_t stride = layout.operands_per_tensor();
   require(context.inputs.size() >= layout.scalars + stride && (context.inputs.size() - layout.scalars) % stride == 0,
-          "operands must be " + std::to_string(layout.scalars) + " scalar(s) and " + std::to_string(stride) +
-              " operands per tensor");
+          [&] {
+            return "operands must be " + std::to_string(layout.scalars) + " scalar(s) and " + std::to_string(stride) +
+                   " operands per tensor";
+          });
   const DType dtype = context.inputs[layout.scalars].dtype;
   require(is_floating(dtype), "operands must be floating");
   require_scalars(context, layout.scalars, accumulator(dtype));
