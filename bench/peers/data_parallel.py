@@ -8,9 +8,9 @@ Prints a line of JSON for each row: model, kind, the slowest rank's median step 
     ddp                     DistributedDataParallel
     fsdp                    fully_shard, a block at a time
     alone_whole, ddp_whole  the model compiled as one; the other kinds compile each block and the loss, as torchtitan does
-    offload                 fully_shard with CPUOffloadPolicy: parameters, gradients and states are in the host's memory, where
-                            the optimizer runs
-    lora                    adapters of q_proj and v_proj by peft, r = 16, beside frozen bf16 weights
+    offload                 fully_shard with CPUOffloadPolicy: parameters, gradients and states are in the host's memory,
+                            where the optimizer runs
+    lora                    adapters of q_proj and v_proj by peft, r = 16, in fp32 beside frozen bf16 weights; of the Llamas
 
 Steps are those of `ridgepoint bench --dtype bf16`: bf16 autocast (fsdp and offload: bf16 parameters, fp32 reduction), fp32
 masters, fused AdamW. The course's models are those of bench/peers/pytorch; gpt2 (without dropout) and the Llamas need
@@ -39,8 +39,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "pytorch"))
 from model import Transformer  # noqa: E402
 
 VOCABULARY = 10000
-# Batch and context are those of measure_ranks.py.
-COURSE = {"small": ((16, 512), (12, 768, 3072, 12)), "large": ((16, 512), (36, 1280, 5120, 20)), "xl": ((8, 512), (48, 1600, 6400, 25))}
+# Batch and context of models that measure_ranks.py has are its own.
+COURSE = {"small": ((16, 512), (12, 768, 3072, 12)), "large": ((16, 512), (36, 1280, 5120, 20)),
+          "xl": ((8, 512), (48, 1600, 6400, 25))}
 class WithLogits(torch.nn.Module):
     """transformers' model as one that returns logits alone."""
 
@@ -87,7 +88,8 @@ def of_transformers(make, home, dtype):
         model, blocks, vocabulary = make()
     model.to(dtype).to_empty(device=home)
     for parameter in model.parameters():
-        parameter.data.copy_(torch.randn(parameter.shape, device="cuda") * 0.02)
+        made = torch.randn(parameter.shape, device="cuda") * 0.02 if parameter.dim() > 1 else torch.ones(parameter.shape)
+        parameter.data.copy_(made)
     model.model.tie_weights()
     body = model.model.model
     body.rotary_emb = type(body.rotary_emb)(body.config).to("cuda")  # its table is no parameter
@@ -162,8 +164,8 @@ def main():
     parser.add_argument("--kinds", default="alone,ddp,fsdp")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warmup", type=int, default=5)
-    parser.add_argument("--batch", type=int, help="default: that of tools/measure_ranks.py")
-    parser.add_argument("--context", type=int, help="default: that of tools/measure_ranks.py")
+    parser.add_argument("--batch", type=int, help="default: that of the model")
+    parser.add_argument("--context", type=int, help="default: that of the model")
     parser.add_argument("--recompute", action="store_true")
     parser.add_argument("--weights", choices=["fp32", "bf16"], default="fp32")
     options = parser.parse_args()

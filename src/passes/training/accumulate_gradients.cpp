@@ -1,10 +1,11 @@
 // Gradient accumulation: a run has several micro-batches, one after another, before the optimizer runs once. The nodes
 // that depend on data are copied for each further micro-batch, after those of the one before; what does not depend on
 // data, such as the casts of weights, is computed once. Data has the batches of all micro-batches along its first
-// dimension. Gradients are added in their own type as soon as each is made, which is fp32 but without master weights;
-// they are means because differentiate_outputs begins with 1 / micro-batches. The loss and other scalars are means too, and results have the rows of all. A state that a
-// forward pass updates from its data is refused: each micro-batch would need that of the one before. With
-// options.keep.micro_gradient_norm, the norm of the gradients of the first micro-batch is an output.
+// dimension. Gradients are added as soon as each is made, in their own type: fp32, except without master weights. They
+// are means because differentiate_outputs begins with 1 / micro-batches. The loss and other scalars are means too, and
+// results have the rows of all. A state that a forward pass updates from its data is refused: each micro-batch would
+// need that of the one before. With options.keep.micro_gradient_norm, the norm of the gradients of the first
+// micro-batch is an output.
 #include <algorithm>
 #include <map>
 #include <optional>

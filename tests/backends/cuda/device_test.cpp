@@ -152,7 +152,7 @@ TEST_F(OnCardDevice, reads_a_number_while_a_large_copy_is_on_its_way_to_the_host
     is_there = true;
   });
   const volatile std::byte& first = back.front();
-  while (first != mark) std::this_thread::yield();  // the first piece has come
+  while (first != mark) std::this_thread::yield();  // the copy is on its way
   constexpr int kReads = 10;
   int beside = 0;
   for (int i = 0; i < kReads; ++i) {

@@ -41,6 +41,7 @@ struct Setting {
   ParallelOptions parallel = {};
   Optimizer optimizer = Optimizer::adamw;
   std::vector<std::string> skip = {};
+  Offload offload = Offload::none;
 };
 
 TransformerConfig model_named(const std::string& name) {
@@ -64,6 +65,7 @@ std::optional<TimeForecast> forecast(const Setting& run, std::string_view card =
   options.parallel = run.parallel;
   options.optimizer.kind = run.optimizer;
   options.skip = run.skip;
+  options.offload = run.offload;
   const std::shared_ptr<Device> device = null_device(card);
   return forecast_time(ProgramPlan(Transformer(model, run.batch).build(), device, {.compile = options}), run.level,
                        sheet(card), network_of_card(sheet(card).link_bytes_per_second))
@@ -94,20 +96,38 @@ TEST(ForecastTime, of_launches_adds_up_to_the_time) {
   }
 }
 
-// The vocabulary of GPT-2 is odd. Without padded rows an H100 took 111.4 ms, to which their rate was fitted.
+// The vocabulary of GPT-2 is odd. An H100 took 65.3 ms, and without padded rows 112.3, to which their rate was fitted.
 TEST(ForecastTime, sees_whether_the_rows_of_logits_are_aligned) {
   Setting step{.model = "gpt2", .batch = 32, .context = 1024, .level = Compile::full};
   const TimeForecast padded = *forecast(step, "h100");
   step.skip = {"pad_rows"};
   const TimeForecast unaligned = *forecast(step, "h100");
-  EXPECT_NEAR(unaligned.ms, 111.4, 0.1 * 111.4);
-  EXPECT_LT(padded.ms, 0.65 * unaligned.ms);
-  for (const TimeForecast& assumed : {padded, unaligned}) {
-    EXPECT_FALSE(assumed.error.has_value());
-    EXPECT_THAT(assumed.warning, HasSubstr("No run like this has been measured"));
+  EXPECT_NEAR(unaligned.ms, 112.3, 0.1 * 112.3);
+  EXPECT_NEAR(padded.ms, 65.3, 0.05 * 65.3);
+  EXPECT_FALSE(unaligned.error.has_value());
+  EXPECT_THAT(unaligned.warning, HasSubstr("No run like this has been measured"));
+  EXPECT_TRUE(padded.error.has_value());
+}
+
+// Steps of an H100 with the states of the optimizer on the host, to which the share of the bus was fitted.
+TEST(ForecastTime, counts_the_copies_of_states_on_the_host) {
+  struct Step {
+    const char* model;
+    std::int64_t batch, context;
+    double ms;
+  };
+  for (const Step& measured : {Step{"llama-3.2-1b", 4, 2048, 391.1}, Step{"xl", 8, 512, 540.2}}) {
+    const Setting step{.model = measured.model,
+                       .batch = measured.batch,
+                       .context = measured.context,
+                       .level = Compile::full,
+                       .offload = Offload::optimizer};
+    const TimeForecast found = *forecast(step, "h100");
+    EXPECT_NEAR(found.ms, measured.ms, 0.1 * measured.ms) << measured.model;
+    EXPECT_TRUE(found.error.has_value());
   }
-  step.model = "small";
-  EXPECT_TRUE(forecast(step, "h100")->error.has_value());
+  EXPECT_FALSE(forecast({.level = Compile::full, .offload = Offload::optimizer}, "h200")->error.has_value());
+  EXPECT_FALSE(forecast({.offload = Offload::optimizer}, "h100")->error.has_value());
 }
 
 // The rows `check` took no part in the choice of the rates.

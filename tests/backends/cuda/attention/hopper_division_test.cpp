@@ -158,7 +158,7 @@ TEST(HopperDivision, takes_heads_that_share_keys_in_parts_where_one_block_would_
 
 // Where dq is finished in the last block of keys, and with a soft cap, registers are too few.
 TEST(HopperDivision, takes_heads_in_parts_where_a_kernel_can) {
-  constexpr HopperBackwardTiling kShort{.width = 128, .rows = 64, .key_stages = 2, .most_causal_keys = 2048};
+  constexpr HopperBackwardTiling kShort{.width = 128, .rows = 64, .key_stages = 2, .most_causal_keys = 1024};
   constexpr HopperBackwardTiling kSoftCap{.width = 128, .rows = 64, .scores = cuda::HopperScores::soft_cap};
   const HopperProblem problem = sharing_problem(16, 7, 1024, true);
   EXPECT_EQ(cuda::wanted_parts(kShort, problem, kH200Multiprocessors), 2);

@@ -37,6 +37,10 @@
 // memory that this order costs. Heads are numbered in sets, whose operands and sums stay in the second-level cache
 // (hopper_division.h).
 //
+// Heads that share k and v follow one another in a thread block, which keeps dk and dv. Where that would take longer
+// than a multiprocessor has work, they come in parts: each adds to the sums of the part before, in memory, when its
+// semaphores say so, and the last one writes dk and dv.
+//
 // Heads of more than 128 columns: blocks of 64 keys. Both warpgroups compute all of s and p and of dp and ds, and have
 // half of the columns of dk, dv and dq each, because all columns need more registers than there are.
 // *_short_*: the last block of keys that adds to a block of queries reads the sums of the others and writes dq.

@@ -1,6 +1,8 @@
 #include "backends/cuda/products/choice/plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,6 +26,10 @@ cudaDataType_t data_type(DType dtype) {
     case DType::e5m2: return CUDA_R_8F_E5M2;
     default: throw Error(fmt::format("there is no matmul for {}", name(dtype)));
   }
+}
+
+bool is_same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
+  return std::ranges::equal(a.data, b.data);
 }
 
 LtObject<cublasLtMatmulDesc_t> make_operation(const LtProblem& problem) {
@@ -115,8 +121,9 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
                                                        int multiprocessors) const {
   constexpr std::uint32_t kNoReduction = CUBLASLT_REDUCTION_SCHEME_NONE;
   constexpr std::uint32_t kReduceInOrder = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  constexpr std::size_t kMostDivisions = 12;                                         // tiles and parts
-  constexpr int kMostOfDivision = 3;                                                 // kernels
+  constexpr int kMostOfDivision = 3;  // kernels
+  // Tiles and parts. The estimate is of products in 16 bits.
+  const std::size_t most_divisions = size_bytes(problem.dtype) == 2 ? 12 : SIZE_MAX;
   std::vector<std::pair<cublasLtMatmulAlgo_t, std::vector<std::uint32_t>>> kernels;  // and their tiles
   std::set<std::pair<std::int32_t, std::uint32_t>> covered;                          // id and stages of seeds
   std::set<std::pair<std::uint32_t, std::int32_t>> divisions;
@@ -133,12 +140,13 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
   }
   std::multimap<double, std::pair<std::uint32_t, std::int32_t>> by_cycles;
   for (const auto& [tile, parts] : divisions) {
-    if (const std::optional<LtTile> size = lt_tile(tile))
-      by_cycles.emplace(expected_cycles(problem, *size, parts, multiprocessors), std::pair(tile, parts));
+    const std::optional<LtTile> size = lt_tile(tile);
+    const double cycles = size ? expected_cycles(problem, *size, parts, multiprocessors) : INFINITY;
+    by_cycles.emplace(cycles, std::pair(tile, parts));
   }
   std::vector<cublasLtMatmulAlgo_t> found;
   std::size_t taken = 0;
-  for (auto at = by_cycles.begin(); at != by_cycles.end() && taken < kMostDivisions; ++at) {
+  for (auto at = by_cycles.begin(); at != by_cycles.end() && taken < most_divisions; ++at) {
     const auto [tile, parts] = at->second;
     int of_division = 0;
     for (const auto& [seed, tiles_of_seed] : kernels) {
@@ -148,6 +156,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
       configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
       configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts);
       configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, parts == 1 ? kNoReduction : kReduceInOrder);
+      if (std::ranges::any_of(seeds, [&](const auto& ranked) { return is_same(ranked, variant); })) continue;
       if (!supports(variant)) continue;
       found.push_back(variant);
       ++of_division;

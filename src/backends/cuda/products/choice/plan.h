@@ -18,9 +18,9 @@ class MatmulPlan {
   // The candidates of the library's heuristic, best first; none needs more than problem.workspace_bytes().
   std::vector<cublasLtMatmulAlgo_t> candidates(int most) const;
   // Algorithms that the heuristic omits: the kernels of seeds with other output tiles and, if `splits`, with split-K by
-  // 2 to 16 (partial sums are added in a fixed order, so results are reproducible), the most promising ones by
-  // expected_cycles(). Small products need them to occupy the GPU. Each may be a kernel that is not loaded yet, which
-  // takes 2 ms.
+  // 2 to 16 (partial sums are added in a fixed order, so results are reproducible), of operands in 16 bits the most
+  // promising ones by expected_cycles(). Small products need them to occupy the GPU. Each may be a kernel that is not
+  // loaded yet, which takes 2 ms.
   std::vector<cublasLtMatmulAlgo_t> variants(std::span<const cublasLtMatmulAlgo_t> seeds, const LtProblem& problem,
                                              bool splits, int multiprocessors) const;
   // Whether an algorithm that was read from disk can run here within the workspace.
