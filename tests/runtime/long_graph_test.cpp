@@ -129,9 +129,12 @@ TEST(LongGraphs, of_many_layers_are_planned_in_time_in_proportion) {
       if (fuses) options.compile.level = Compile::fuse;
       forecast_memory(ProgramPlan(build_transformer(deep_model(layers), 2), device, options));
     };
-    const double few = least_seconds(3, [&] { plan(50); });
-    const double many = least_seconds(2, [&] { plan(50 * kTimesShorter); });
-    EXPECT_LT(many, kMostTimes * few) << few << " s and " << many << " s";
+    // Neither graph fits the caches of a processor, which would make the smaller one faster by more than its length.
+    constexpr std::int64_t kFew = 100, kTimesMore = 4;
+    constexpr double kMost = 12;  // a time by the square of the length is 16 times as long
+    const double few = least_seconds(3, [&] { plan(kFew); });
+    const double many = least_seconds(3, [&] { plan(kFew * kTimesMore); });
+    EXPECT_LT(many, kMost * few) << few << " s and " << many << " s";
   }
 }
 
