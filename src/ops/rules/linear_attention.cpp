@@ -30,7 +30,9 @@ TensorType row_values(const TensorType& rows) {
 
 // q, k, v, g and beta.
 void require_state_operands(std::span<const TensorType> operands, const Attributes& attributes) {
-  const auto& [q, k, v] = std::tie(operands[0], operands[1], operands[2]);
+  const TensorType& q = operands[0];
+  const TensorType& k = operands[1];
+  const TensorType& v = operands[2];
   const int rank = q.shape.rank();
   require(is_floating(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype,
           "q, k and v must be of one floating dtype; cast first");

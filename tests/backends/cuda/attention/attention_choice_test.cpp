@@ -182,15 +182,15 @@ TEST(CudaAttention, of_short_sequences_has_kernels_of_its_own_on_hopper) {
     }
   }
   EXPECT_EQ(kernel_of(DType::fp16, 64, hopper_card(), Op::attention, 2049, causal), "attention_forward_hopper_fp16_64");
-  constexpr std::int64_t longest = 1024;
+  constexpr std::int64_t kLongest = 1024;
   for (const int width : {64, 80, 128}) {
     const int holds = width == 80 ? 96 : width;
     const std::string name = fmt::format("bf16_{}", holds);
-    EXPECT_EQ(kernel_of(DType::bf16, width, hopper_card(), Op::attention_backward, longest, causal),
+    EXPECT_EQ(kernel_of(DType::bf16, width, hopper_card(), Op::attention_backward, kLongest, causal),
               "attention_backward_hopper_short_" + name);
-    EXPECT_EQ(kernel_of(DType::bf16, width, hopper_card(), Op::attention_backward, longest + 1, causal),
+    EXPECT_EQ(kernel_of(DType::bf16, width, hopper_card(), Op::attention_backward, kLongest + 1, causal),
               "attention_backward_hopper_" + name);
-    EXPECT_EQ(kernel_of(DType::bf16, width, hopper_card(), Op::attention_backward, longest),
+    EXPECT_EQ(kernel_of(DType::bf16, width, hopper_card(), Op::attention_backward, kLongest),
               "attention_backward_hopper_" + name);
   }
 }
