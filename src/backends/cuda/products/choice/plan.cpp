@@ -121,9 +121,10 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
                                                        int multiprocessors) const {
   constexpr std::uint32_t kNoReduction = CUBLASLT_REDUCTION_SCHEME_NONE;
   constexpr std::uint32_t kReduceInOrder = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-  constexpr int kMostOfDivision = 3;  // kernels
-  // Tiles and parts. The estimate is of products in 16 bits.
-  const std::size_t most_divisions = size_bytes(problem.dtype) == 2 ? 12 : SIZE_MAX;
+  // Tiles and parts, and kernels of each. The estimate is of products in 16 bits.
+  const bool is_estimated = size_bytes(problem.dtype) == 2;
+  const std::size_t most_divisions = is_estimated ? 12 : SIZE_MAX;
+  const std::size_t most_kernels = is_estimated ? 3 : SIZE_MAX;
   std::vector<std::pair<cublasLtMatmulAlgo_t, std::vector<std::uint32_t>>> kernels;  // and their tiles
   std::set<std::pair<std::int32_t, std::uint32_t>> covered;                          // id and stages of seeds
   std::set<std::pair<std::uint32_t, std::int32_t>> divisions;
@@ -148,9 +149,9 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
   std::size_t taken = 0;
   for (auto at = by_cycles.begin(); at != by_cycles.end() && taken < most_divisions; ++at) {
     const auto [tile, parts] = at->second;
-    int of_division = 0;
+    std::size_t of_division = 0;
     for (const auto& [seed, tiles_of_seed] : kernels) {
-      if (of_division == kMostOfDivision) break;
+      if (of_division == most_kernels) break;
       if (std::ranges::find(tiles_of_seed, tile) == tiles_of_seed.end()) continue;
       cublasLtMatmulAlgo_t variant = seed;
       configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
