@@ -6,8 +6,8 @@
 
 namespace ridgepoint::cuda {
 
-// Eight lanes compute sum(do o) of each query; `semaphores` of each matrix, and
-// `started`, become 0. Needs 8 B S threads or more, and one for each semaphore.
+// Eight lanes compute sum(do o) of each query; `semaphores` of each matrix, and `started`, become 0. Needs 8 B S threads
+// or more, and one for each semaphore.
 template <class Element>
 __device__ __forceinline__ void prepare_backward(const AttentionBackward& attention, int semaphores) {
   constexpr int kCount = kVectorBytes / sizeof(Element);

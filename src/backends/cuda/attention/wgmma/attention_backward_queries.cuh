@@ -12,6 +12,37 @@
 
 namespace ridgepoint::cuda {
 
+// A thread's sums of a tile of 64 rows, in the order of its registers: `at` is the place of its first four.
+template <int kCount>
+__device__ __forceinline__ void store_sums(float* at, const float (&sums)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i) {
+    *reinterpret_cast<float4*>(at + i * (4 * kWarpgroupThreads)) = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2],
+                                                                    sums[4 * i + 3]};
+  }
+}
+template <int kCount>
+__device__ __forceinline__ void add_to_sums(float* at, const float (&sums)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i) {
+    asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(at + i * (4 * kWarpgroupThreads)),
+                 "f"(sums[4 * i]), "f"(sums[4 * i + 1]), "f"(sums[4 * i + 2]), "f"(sums[4 * i + 3])
+                 : "memory");
+  }
+}
+template <int kCount>
+__device__ __forceinline__ void read_sums(const float* at, float (&sums)[kCount], bool exist = true) {
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i) {
+    float4 x = {0, 0, 0, 0};
+    if (exist) x = __ldcg(reinterpret_cast<const float4*>(at + i * (4 * kWarpgroupThreads)));
+    sums[4 * i] = x.x;
+    sums[4 * i + 1] = x.y;
+    sums[4 * i + 2] = x.z;
+    sums[4 * i + 3] = x.w;
+  }
+}
+
 // dq of a step, for 64 queries and 64 columns at a time: with 128 queries those of half number `group_`, otherwise half
 // the columns, panel after panel.
 template <class Element, HopperBackwardTiling kTiling>
@@ -77,21 +108,12 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
   }
 
   // Adds this warpgroup's part of dq after that of the previous block, in the order of its registers.
-  __device__ __forceinline__ void add_to_sums(const float (&dq)[kSumColumns / 2], int panel) const {
+  __device__ __forceinline__ void add_panel(const float (&dq)[kSumColumns / 2], int panel) const {
     float* sums = sums_of_step(panel);
     if (!adds_first()) {
-#pragma unroll
-      for (int i = 0; i < kSumColumns / 8; ++i) {
-        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + i * (4 * kWarpgroupThreads)),
-                     "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
-                     : "memory");
-      }
+      add_to_sums(sums, dq);
     } else {
-#pragma unroll
-      for (int i = 0; i < kSumColumns / 8; ++i) {
-        *reinterpret_cast<float4*>(sums + i * (4 * kWarpgroupThreads)) = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2],
-                                                                          dq[4 * i + 3]};
-      }
+      store_sums(sums, dq);
     }
   }
 
@@ -101,7 +123,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
       leave_query_gradients(dq, ring);
     } else {
       shared_.turn[ring.stage].wait(ring.parity);
-      add_to_sums(dq, 0);
+      add_panel(dq, 0);
     }
   }
 
@@ -142,7 +164,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
       add_sums(dq);
     } else {
       float sums[kSumColumns / 2];
-      read_sums(sums);
+      read_sums(sums_of_step(0), sums, !adds_first());
       wait_for_products<0>();
       read();
 #pragma unroll
@@ -171,20 +193,6 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
       dq[4 * i + 2] += x.z;
       dq[4 * i + 3] += x.w;
       if (i % 4 == 3) asm volatile("" : "+f"(dq[4 * i + 3])::"memory");
-    }
-  }
-
-  __device__ __forceinline__ void read_sums(float (&to)[kSumColumns / 2]) const {
-    const float* sums = sums_of_step(0);
-    const bool has_sums = !adds_first();
-#pragma unroll
-    for (int i = 0; i < kSumColumns / 8; ++i) {
-      float4 x = {0, 0, 0, 0};
-      if (has_sums) x = __ldcg(reinterpret_cast<const float4*>(sums + i * (4 * kWarpgroupThreads)));
-      to[4 * i] = x.x;
-      to[4 * i + 1] = x.y;
-      to[4 * i + 2] = x.z;
-      to[4 * i + 3] = x.w;
     }
   }
 };

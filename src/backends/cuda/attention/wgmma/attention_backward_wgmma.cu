@@ -101,8 +101,8 @@ class KeyGroup : QuerySums<Element, kTiling> {
     if constexpr (kTiling.adds_parts()) {
       end_part();
     } else if (kTiling.divided && work().leaves_sums) {
-      store(0, dv_);
-      store(1, dk_);
+      store_sums(key_sums(0), dv_);
+      store_sums(key_sums(1), dk_);
     } else {
       write_key_gradients();
     }
@@ -244,7 +244,7 @@ class KeyGroup : QuerySums<Element, kTiling> {
       }
       wait_for_products<0>();
       release(shared_.q_free[ring.stage]);
-      if constexpr (kSumPanels > 1) Dq::add_to_sums(dq, 1);
+      if constexpr (kSumPanels > 1) Dq::add_panel(dq, 1);
     }
     if constexpr (!kTiling.copies_sums) {
       __syncwarp();
@@ -279,18 +279,9 @@ class KeyGroup : QuerySums<Element, kTiling> {
   }
 
   // Sums of dv, number 0, or dk, number 1, of a part of the steps or of the heads, in the order of the registers.
-  __device__ __forceinline__ float* key_sums(int part, int number) const {
-    const auto at = static_cast<std::size_t>((2 * part + number) * kGroups + group_) * (64 * kColumns);
+  __device__ __forceinline__ float* key_sums(int number) const {
+    const auto at = static_cast<std::size_t>((2 * work().part + number) * kGroups + group_) * (64 * kColumns);
     return attention_.key_sums + at + 4 * (threadIdx.x % kWarpgroupThreads);
-  }
-
-  __device__ __forceinline__ void store(int number, const float (&sums)[kColumns / 2]) const {
-    float* to = key_sums(work().part, number);
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; ++i) {
-      *reinterpret_cast<float4*>(to + i * (4 * kWarpgroupThreads)) = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2],
-                                                                      sums[4 * i + 3]};
-    }
   }
 
   // The parts of the heads that share k and v add up in memory in their order, each warp its rows. The accumulators of
@@ -299,13 +290,13 @@ class KeyGroup : QuerySums<Element, kTiling> {
     const int parts = work().parts_before;
     if (parts == 0 && !work().leaves_sums) return write_key_gradients();
     if (parts == 0) {
-      store(0, dv_);
-      store(1, dk_);
+      store_sums(key_sums(0), dv_);
+      store_sums(key_sums(1), dk_);
     } else {
       if (threadIdx.x % kWarpLanes == 0) wait_for_semaphore(key_semaphore(), static_cast<unsigned>(parts));
       __syncwarp();
-      add(0, dv_);
-      add(1, dk_);
+      add_to_sums(key_sums(0), dv_);
+      add_to_sums(key_sums(1), dk_);
     }
     if (work().leaves_sums) {
       __syncwarp();
@@ -321,41 +312,20 @@ class KeyGroup : QuerySums<Element, kTiling> {
     return attention_.key_semaphores + (work().part * kGroups + group_) * kWarpsOfGroup + warp;
   }
 
-  __device__ __forceinline__ void add(int number, const float (&sums)[kColumns / 2]) const {
-    float* to = key_sums(work().part, number);
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; ++i) {
-      asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to + i * (4 * kWarpgroupThreads)),
-                   "f"(sums[4 * i]), "f"(sums[4 * i + 1]), "f"(sums[4 * i + 2]), "f"(sums[4 * i + 3])
-                   : "memory");
-    }
-  }
-
   // dv, and then dk, of the sums in memory.
   __device__ __forceinline__ void write_sums() const {
     const int column = kSharesKeys ? group_ * kColumns : 0;
     const int key = work().first_key + key_in_block(static_cast<int>(threadIdx.x));
     float sums[kColumns / 2];
-    read(0, sums);
+    read_sums(key_sums(0), sums);
     write(attention_.dv, sums, 1, 0, key, column);
     write(attention_.dv, sums, 1, 1, key + 8, column);
-    read(1, sums);
+    read_sums(key_sums(1), sums);
     TurnBack<kColumns, Element> turn_back;
     turn_back.load(attention_, key, column, key < attention_.keys);
     write(attention_.dk, sums, attention_.scale, 0, key, column, turn_back);
     turn_back.load(attention_, key + 8, column, key + 8 < attention_.keys);
     write(attention_.dk, sums, attention_.scale, 1, key + 8, column, turn_back);
-  }
-  __device__ __forceinline__ void read(int number, float (&sums)[kColumns / 2]) const {
-    const float* from = key_sums(work().part, number);
-#pragma unroll
-    for (int i = 0; i < kColumns / 8; ++i) {
-      const float4 x = __ldcg(reinterpret_cast<const float4*>(from + i * (4 * kWarpgroupThreads)));
-      sums[4 * i] = x.x;
-      sums[4 * i + 1] = x.y;
-      sums[4 * i + 2] = x.z;
-      sums[4 * i + 3] = x.w;
-    }
   }
 
   // dv, and dk while its cosines and sines are on the way.
