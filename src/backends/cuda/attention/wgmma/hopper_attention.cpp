@@ -175,9 +175,9 @@ struct BackwardWorkspace {
     heads = share_heads(tiling, problem, multiprocessors);
     blocks = ceil_divide(problem.queries, tiling.rows);
     const std::int64_t key_blocks = ceil_divide(problem.keys, tiling.keys);
-    const std::int64_t key_parts = tiling.divided    ? key_blocks * problem.groups * ceil_divide(blocks, division.chunk)
-                                   : heads.parts > 1 ? key_blocks * problem.groups
-                                                     : 0;
+    const std::int64_t undivided = heads.parts > 1 ? 1 : 0;
+    const std::int64_t parts_of_block = tiling.divided ? ceil_divide(blocks, division.chunk) : undivided;
+    const std::int64_t key_parts = key_blocks * problem.groups * parts_of_block;
     sum_bytes = static_cast<std::size_t>(division.slices * problem.matrices * blocks * tiling.rows) *
                 static_cast<std::size_t>(tiling.padded_width()) * sizeof(float);
     key_sum_bytes = static_cast<std::size_t>(key_parts * 2 * tiling.keys * tiling.width) * sizeof(float);
@@ -188,7 +188,7 @@ struct BackwardWorkspace {
   }
   std::size_t bytes() const { return sum_bytes + key_sum_bytes + product_bytes + (semaphores + 1) * sizeof(unsigned); }
 
-  static constexpr std::int64_t kKeyWarps = 8;
+  static constexpr std::int64_t kKeyWarps = std::int64_t{4} * HopperBackwardTiling::kGroups;
   BackwardDivision division;
   SharedHeads heads;
   std::int64_t blocks = 0;                // of queries, in a matrix
@@ -206,7 +206,6 @@ class HopperAttentionGradient : public Kernel {
         workspace_(tiling_, problem_, context.card().multiprocessors) {
     set_operands(spec);
     set_division();
-    semaphores_of_matrix_ = static_cast<int>(workspace_.semaphores_of_matrix);
     constexpr int kRowsToPrepare = 32;  // for each block, as in attention_products.cuh
     const std::int64_t preparing =
         std::max(problem_.queries, ceil_divide(workspace_.semaphores_of_matrix, 8)) * problem_.matrices;
@@ -248,7 +247,7 @@ class HopperAttentionGradient : public Kernel {
       rest.sines = static_cast<const float*>(arguments.inputs[kSinesOfAttention]);
     }
     set_workspace(static_cast<std::byte*>(arguments.workspace));
-    prepare_.launch(rest, semaphores_of_matrix_);
+    prepare_.launch(rest, static_cast<int>(workspace_.semaphores_of_matrix));
     differentiate_.launch(parameters_);
     if (finish_.function != nullptr) finish_.launch(rest);
   }
@@ -315,7 +314,6 @@ class HopperAttentionGradient : public Kernel {
   BackwardWorkspace workspace_;
   HopperAttentionBackward parameters_;
   MappedOperand d_o_, q_, k_, v_;
-  int semaphores_of_matrix_ = 0;
   Launchable prepare_, differentiate_, finish_;
 };
 

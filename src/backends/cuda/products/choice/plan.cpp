@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,10 +26,6 @@ cudaDataType_t data_type(DType dtype) {
     case DType::e5m2: return CUDA_R_8F_E5M2;
     default: throw Error(fmt::format("there is no matmul for {}", name(dtype)));
   }
-}
-
-bool is_same(const cublasLtMatmulAlgo_t& a, const cublasLtMatmulAlgo_t& b) {
-  return std::ranges::equal(a.data, b.data);
 }
 
 LtObject<cublasLtMatmulDesc_t> make_operation(const LtProblem& problem) {
@@ -127,28 +123,25 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
   const std::size_t most_kernels = is_estimated ? 3 : SIZE_MAX;
   std::vector<std::pair<cublasLtMatmulAlgo_t, std::vector<std::uint32_t>>> kernels;  // and their tiles
   std::set<std::pair<std::int32_t, std::uint32_t>> covered;                          // id and stages of seeds
-  std::set<std::pair<std::uint32_t, std::int32_t>> divisions;
+  std::set<std::tuple<double, std::uint32_t, std::int32_t>> divisions;               // expected cycles, tile and parts
   for (const cublasLtMatmulAlgo_t& seed : seeds) {
     const auto id = configured<std::int32_t>(seed, CUBLASLT_ALGO_CONFIG_ID);
     const auto stages = configured<std::uint32_t>(seed, CUBLASLT_ALGO_CONFIG_STAGES_ID);
     if (!covered.emplace(id, stages).second) continue;
     kernels.emplace_back(seed, tiles(seed));
     for (const std::uint32_t tile : kernels.back().second) {
+      const std::optional<LtTile> size = lt_tile(tile);
       for (const std::int32_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
-        if (parts == 1 || splits) divisions.emplace(tile, parts);
+        if (parts > 1 && !splits) break;
+        const double cycles = size ? expected_cycles(problem, *size, parts, multiprocessors) : INFINITY;
+        divisions.emplace(cycles, tile, parts);
       }
     }
   }
-  std::multimap<double, std::pair<std::uint32_t, std::int32_t>> by_cycles;
-  for (const auto& [tile, parts] : divisions) {
-    const std::optional<LtTile> size = lt_tile(tile);
-    const double cycles = size ? expected_cycles(problem, *size, parts, multiprocessors) : INFINITY;
-    by_cycles.emplace(cycles, std::pair(tile, parts));
-  }
   std::vector<cublasLtMatmulAlgo_t> found;
   std::size_t taken = 0;
-  for (auto at = by_cycles.begin(); at != by_cycles.end() && taken < most_divisions; ++at) {
-    const auto [tile, parts] = at->second;
+  for (const auto& [cycles, tile, parts] : divisions) {
+    if (taken == most_divisions) break;
     std::size_t of_division = 0;
     for (const auto& [seed, tiles_of_seed] : kernels) {
       if (of_division == most_kernels) break;
@@ -157,7 +150,8 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
       configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
       configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts);
       configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, parts == 1 ? kNoReduction : kReduceInOrder);
-      if (std::ranges::any_of(seeds, [&](const auto& ranked) { return is_same(ranked, variant); })) continue;
+      if (std::ranges::any_of(seeds, [&](const auto& ranked) { return std::ranges::equal(ranked.data, variant.data); }))
+        continue;
       if (!supports(variant)) continue;
       found.push_back(variant);
       ++of_division;
