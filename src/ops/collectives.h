@@ -12,9 +12,15 @@ namespace ridgepoint {
 // The attribute of an all_gather whose first operands are the tensors that its results overwrite, where it is true.
 inline constexpr std::string_view kInto = "into";
 
-// The attribute of a collective or transfer with the number of later ones that may begin before it must have ended, so
+// The attribute of a launch beside others with the number of later ones that may begin before it must have ended, so
 // that its operands are freed; without it, launches wait for it where they read its results.
 inline constexpr std::string_view kInFlight = "in_flight";
+
+// The attribute of an update that runs beside the launches that follow it, where it is true.
+inline constexpr std::string_view kBeside = "beside";
+
+// Whether the launch of a node runs beside those that follow it, until one reads its results or overwrites its operands.
+inline bool runs_beside(const Node& node) { return runs_beside(node.op) || node.attributes.get_or(kBeside, false); }
 
 // The attribute of a collective that no launch runs beside, where it is true: the next one that is no collective waits.
 inline constexpr std::string_view kExposed = "exposed";

@@ -138,7 +138,7 @@ class Planner {
   void protect_operands_of_collectives() {
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      if (!runs_beside(node.op)) continue;
+      if (!runs_beside(node)) continue;
       for (const Value value : node.inputs) {
         NodeId& reader = last_reader_[layouts_[value.id].root.id];
         if (reader != id) reader = {};
@@ -223,7 +223,7 @@ class Planner {
   // The storage of an operand that the result may take over, as a whole; invalid if there is none.
   Value storage_to_take_over(const Node& node, Value result, NodeId reader) const {
     if (layouts_[result.id].root != result) return {};
-    if (runs_beside(node.op) || optimizer_layout(node)) return storage_of_donated(node, result, reader);
+    if (runs_beside(node) || optimizer_layout(node)) return storage_of_donated(node, result, reader);
     if (!options_.takes_over && !adds_in_place(node.op)) return {};
     for (const Value value : node.inputs) {
       const ValueLayout& operand = layouts_[value.id];
@@ -267,12 +267,14 @@ class Planner {
         wait_for(writes[made.buffer], i);
         wait_for(reads[made.buffer], i);
       }
-      if (!runs_beside(graph_.node(step.node).op)) {
+      if (!runs_beside(graph_.node(step.node))) {
         wait_for_exposed(i);
         continue;
       }
       wait_for_overdue(i);
-      for (const Operand& use : step.inputs) reads[use.buffer].push_back(i);
+      for (const Operand& use : step.inputs) {
+        if (use.buffer != kNoBuffer) reads[use.buffer].push_back(i);
+      }
       for (const Operand& made : step.outputs) writes[made.buffer].push_back(i);
       running_.push_back(i);
     }
@@ -319,7 +321,7 @@ class Planner {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       if (collective_ends_[i] == kNever) continue;
       const auto extend = [&](const Operand& used) {
-        last[used.buffer] = std::max(last[used.buffer], collective_ends_[i]);
+        if (used.buffer != kNoBuffer) last[used.buffer] = std::max(last[used.buffer], collective_ends_[i]);
       };
       std::ranges::for_each(plan_.steps[i].inputs, extend);
       std::ranges::for_each(plan_.steps[i].outputs, extend);

@@ -45,6 +45,10 @@ bool CardChoices::pads_rows(const Graph& graph, const Node& node) const {
   return variant == nullptr ? writes_strided(graph, node) : variant->padded_rows || variant->strided_results;
 }
 
+bool CardChoices::runs_update_beside(const Graph& graph, const Node& node) const {
+  return node.op == Op::adamw && has_hand_written(card_, graph, node);
+}
+
 KernelOutline CardChoices::outline(const KernelSpec& spec) {
   if (is_library_product(card_, spec.graph, spec.node)) return outline_matmul(card_, spec);
   if (has_hand_written(card_, spec.graph, spec.node)) return outline_hand_written(card_, spec);

@@ -23,6 +23,7 @@ class CardChoices final : public KernelChoices {
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   bool writes_strided(const Graph& graph, const Node& node) const override;
   bool pads_rows(const Graph& graph, const Node& node) const override;
+  bool runs_update_beside(const Graph& graph, const Node& node) const override;
   KernelOutline outline(const KernelSpec& spec) override;
 
  private:

@@ -15,6 +15,7 @@
 #include "backends/cuda/driver/cuda_graph.h"
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/driver/stream_branch.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/libraries/nvrtc.h"
@@ -22,6 +23,7 @@
 #include "backends/cuda/products/matmul.h"
 #include "backends/cuda/profiling/observers.h"
 #include "backends/cuda/transfer.h"
+#include "ops/collectives.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -50,7 +52,7 @@ class EventTimer : public DeviceTimer {
 class EngineCopies : public DeviceCopies {
  public:
   explicit EngineCopies(CudaContext& context)
-      : context_(context), stream_(context.copy_stream(CudaContext::CopyStream::checkpoints)), end_(context) {}
+      : context_(context), stream_(context.side_stream(CudaContext::SideStream::checkpoints)), end_(context) {}
   void copy_on_device(void* to, const void* from, std::size_t bytes) override { context_.copy(to, from, bytes); }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
     constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
@@ -172,6 +174,9 @@ class CudaDevice : public Device {
     return choices_.writes_strided(graph, node);
   }
   bool pads_rows(const Graph& graph, const Node& node) const override { return choices_.pads_rows(graph, node); }
+  bool runs_update_beside(const Graph& graph, const Node& node) const override {
+    return choices_.runs_update_beside(graph, node);
+  }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   KernelOutline outline(const KernelSpec& spec) override { return choices_.outline(spec); }
   std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
@@ -237,6 +242,7 @@ DeviceFacts CudaDevice::facts() const {
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
   const CudaContext::Scope scope(context_);
   if (op_class(spec.node.op) == OpClass::transfer) return cuda::make_transfer(context_, spec);
+  if (runs_beside(spec.node)) return cuda::make_kernel_beside(context_, cuda::make_hand_written_kernel(context_, spec));
   if (cuda::is_library_product(context_.card(), spec.graph, spec.node)) return cuda::make_matmul_kernel(context_, spec);
   if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
     return cuda::make_hand_written_kernel(context_, spec);

@@ -1,9 +1,8 @@
 #include "backends/cuda/transfer.h"
 
-#include <utility>
 #include <vector>
 
-#include "backends/cuda/driver/event.h"
+#include "backends/cuda/driver/stream_branch.h"
 #include "runtime/device/host_transfer.h"
 
 namespace ridgepoint::cuda {
@@ -15,38 +14,30 @@ class Transfer : public Kernel {
       : context_(context),
         name_(ridgepoint::name(spec.node.op)),
         to_host_(spec.node.op == Op::copy_to_host),
-        stream_(context.copy_stream(to_host_ ? CudaContext::CopyStream::to_host : CudaContext::CopyStream::from_host)),
-        begin_(context),
-        end_(context),
+        branch_(context, context.side_stream(to_host_ ? CudaContext::SideStream::to_host
+                                                      : CudaContext::SideStream::from_host)),
         copies_(copies_of(spec)) {}
 
   std::string_view name() const override { return name_; }
 
   void launch(const LaunchArguments& arguments) override {
-    const CudaContext::Scope scope(context_);
-    begin_.record(context_.stream());
-    begin_.make_wait(stream_);
-    for (std::size_t i = 0; i < copies_.size(); ++i)
-      copy(arguments.outputs[i], arguments.inputs[copies_[i].operand], copies_[i].bytes);
-    end_.record(stream_);
-    is_running_ = true;
+    branch_.run([&](CUstream stream) {
+      for (std::size_t i = 0; i < copies_.size(); ++i)
+        copy(arguments.outputs[i], arguments.inputs[copies_[i].operand], copies_[i].bytes, stream);
+    });
   }
 
-  void wait() override {
-    if (!std::exchange(is_running_, false)) return;
-    const CudaContext::Scope scope(context_);
-    end_.make_wait(context_.stream());
-  }
+  void wait() override { branch_.join(); }
 
  private:
-  void copy(void* to, const void* from, std::size_t bytes) const {
+  void copy(void* to, const void* from, std::size_t bytes, CUstream stream) const {
     if (bytes == 0) return;
     const Driver& driver = context_.driver();
     if (to_host_) {
-      check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+      check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream),
             "copy states to the host");
     } else {
-      check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_),
+      check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream),
             "copy states from the host");
     }
   }
@@ -54,10 +45,8 @@ class Transfer : public Kernel {
   CudaContext& context_;
   std::string_view name_;
   bool to_host_;
-  CUstream stream_;
-  StreamPoint begin_, end_;
+  StreamBranch branch_;
   std::vector<TransferCopy> copies_;
-  bool is_running_ = false;
 };
 
 }  // namespace

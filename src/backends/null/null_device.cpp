@@ -105,6 +105,9 @@ class NullDevice : public Device {
     return target_->writes_strided(graph, node);
   }
   bool pads_rows(const Graph& graph, const Node& node) const override { return target_->pads_rows(graph, node); }
+  bool runs_update_beside(const Graph& graph, const Node& node) const override {
+    return target_->runs_update_beside(graph, node);
+  }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<NullKernel>(outline(spec));
   }

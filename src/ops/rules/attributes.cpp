@@ -119,7 +119,7 @@ std::vector<Known> attributes_of(Op op) {
   if (runs_beside(op)) found.push_back({kInFlight, integer});
   if (const OptimizerTraits* const optimizer = optimizer_of(op)) {
     for (const Hyperparameter& one : optimizer->hyperparameters) found.push_back({one.name, real});
-    found.insert(found.end(), {{kScheduled, flag}, {kGuarded, flag}, {"copy", text}});
+    found.insert(found.end(), {{kScheduled, flag}, {kGuarded, flag}, {"copy", text}, {kBeside, flag}, {kInFlight, integer}});
   }
   return found;
 }

@@ -37,6 +37,9 @@ constexpr double kMsPerSecond = 1e3;
 // The shares of attention were fitted to calls by themselves. Beside products the GPU's power limit lowers its clock.
 constexpr double kAttentionBesideProducts = 1.4;
 
+// Of that of an update alone: what it lengthens the backward beside which it runs.
+constexpr double kTimeBesideBackward = 0.8;
+
 bool is_product(const Node& node) {
   return traits(node.op).kernel_class == KernelClass::matmul || (node.op == Op::fused && node.origin == Op::matmul);
 }
@@ -104,8 +107,9 @@ class Forecaster {
       const Node& node = graph_.node(step.node);
       const double before = timeline_.seconds();
       for (const std::size_t earlier : step.waits) {
-        const bool is_transfer = op_class(graph_.node(plan_.steps[earlier].node).op) == OpClass::transfer;
-        is_transfer ? timeline_.wait_for_transfer(numbers[earlier]) : timeline_.wait_for(numbers[earlier]);
+        const Op op = graph_.node(plan_.steps[earlier].node).op;
+        if (!runs_beside(op)) continue;  // an update, whose time has been counted
+        op_class(op) == OpClass::transfer ? timeline_.wait_for_transfer(numbers[earlier]) : timeline_.wait_for(numbers[earlier]);
       }
       forecast_.exposed_ms += (timeline_.seconds() - before) * kMsPerSecond;
       if (op_class(node.op) == OpClass::collective) {
@@ -114,7 +118,8 @@ class Forecaster {
       } else if (op_class(node.op) == OpClass::transfer) {
         numbers[i] = begin_transfer(node);
       } else {
-        const std::optional<KernelTime> time = time_of(step);
+        std::optional<KernelTime> time = time_of(step);
+        if (time && runs_beside(node)) *time = {.fixed = 0, .work = kTimeBesideBackward * time->work};
         if (!time) return no_time("for {}: the rate of {} is not known.", card_.card, name(node.op));
         const double begin = timeline_.launch(*time);
         if (launches_ != nullptr)

@@ -133,6 +133,9 @@ class KernelChoices {
   // Whether the kernel of the node can write its results of rank 2 in rows that are further apart than they are long,
   // each at a multiple of 16 bytes.
   virtual bool pads_rows(const Graph& graph, const Node& node) const { return writes_strided(graph, node); }
+  // Whether the kernel of an optimizer's update, which then needs no workspace, can run beside the launches that follow
+  // it: those of a GPU, on a stream of lower priority.
+  virtual bool runs_update_beside(const Graph& /*graph*/, const Node& /*node*/) const { return false; }
   // The workspace and the rate of the kernel for this specification, and its name where it is known without measuring
   // or compiling.
   virtual KernelOutline outline(const KernelSpec& spec) = 0;

@@ -7,6 +7,7 @@
 #include "core/first_call_clock.h"
 #include "core/text/units.h"
 #include "core/warning.h"
+#include "ops/collectives.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "runtime/execution/plan_memory.h"
@@ -102,7 +103,7 @@ void Executor::resolve(const Kernels& kernels) {
     step.first_wait = static_cast<std::uint32_t>(waits_.size());
     for (const std::size_t collective : planned.waits) waits_.push_back(kernels[collective].get());
     step.end_wait = static_cast<std::uint32_t>(waits_.size());
-    if (runs_beside(graph_.node(planned.node).op)) beside_.push_back(step.kernel);
+    if (runs_beside(graph_.node(planned.node))) beside_.push_back(step.kernel);
     steps_.push_back(step);
   }
   arguments_.resize(operands_.size());

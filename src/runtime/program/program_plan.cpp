@@ -59,6 +59,8 @@ PassTarget target_of(const Device& device) {
               [&device, answer](const Graph& graph, const Node& node, int i) {
                 return answer(node, i, [&] { return operand_layout(device, graph, node, i); });
               },
+          .runs_beside = [&device](const Graph& graph,
+                                   const Node& node) { return device.runs_update_beside(graph, node); },
           .writes_strided =
               [&device, answer](const Graph& graph, const Node& node) {
                 return answer(node, KnownBodies::kWritesStrided, [&] { return device.writes_strided(graph, node); });

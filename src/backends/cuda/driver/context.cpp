@@ -169,7 +169,10 @@ CudaContext::CudaContext(int ordinal) : driver_(cuda::driver()), card_(card_fact
     const Scope scope(*this);
     const MemoryInfo info = memory_info();
     used_at_start_bytes_ = info.total_bytes - info.free_bytes;
-    check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "create a stream");
+    int least = 0, greatest = 0;
+    check(driver_.cuCtxGetStreamPriorityRange(&least, &greatest), "read the priorities of streams");
+    stream_priority_ = std::max(least - 1, greatest);  // lower numbers come first; collectives have the greatest
+    check(driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, stream_priority_), "create a stream");
   } catch (...) {
     driver_.cuDevicePrimaryCtxRelease_v2(device_);
     throw;
@@ -201,10 +204,10 @@ void CudaContext::Scope::leave() noexcept {
   entered_ = outer_;
 }
 
-CUstream CudaContext::copy_stream(CopyStream which) {
-  const std::lock_guard lock(copy_stream_mutex_);
+CUstream CudaContext::side_stream(SideStream which) {
+  const std::lock_guard lock(side_stream_mutex_);
   const Scope scope(*this);
-  CUstream& stream = copy_streams_[static_cast<std::size_t>(which)];
+  CUstream& stream = side_streams_[static_cast<std::size_t>(which)];
   if (stream == nullptr) check(driver_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "create a stream");
   return stream;
 }
@@ -243,7 +246,7 @@ void CudaContext::launch_early(CUfunction function, const LaunchShape& shape, vo
   config.blockDimY = shape.block_y;
   config.blockDimZ = shape.block_z;
   config.sharedMemBytes = shape.shared_bytes;
-  config.hStream = stream_;
+  config.hStream = stream();
   config.attrs = &attribute;
   config.numAttrs = 1;
   check(driver_.cuLaunchKernelEx(&config, function, arguments, nullptr), "launch the kernel", name);

@@ -104,11 +104,14 @@ class CudaContext {
   const Driver& driver() const { return driver_; }
   const CardFacts& card() const { return card_; }
   CUdevice device() const { return device_; }
-  CUstream stream() const { return stream_; }
-  // Streams for copies beside the work on the stream: of checkpoints, and of transfers in each direction, which two
-  // engines make at the same time. Each is made at first use and kept.
-  enum class CopyStream : std::uint8_t { checkpoints, from_host, to_host };
-  CUstream copy_stream(CopyStream which);
+  // That on which this thread launches.
+  CUstream stream() const { return OnStream::current_ != nullptr ? OnStream::current_ : stream_; }
+  // Kernels that run beside an update begin first.
+  int stream_priority() const { return stream_priority_; }
+  // Streams of lower priority for work beside that on the stream: copies of checkpoints and of transfers in each
+  // direction, which two engines make at the same time, and updates. Each is made at first use and kept.
+  enum class SideStream : std::uint8_t { checkpoints, from_host, to_host, updates };
+  CUstream side_stream(SideStream which);
 
   // Makes the context current for the calling thread, and restores the previous one at the end. Every method of this
   // folder has its own Scope; an outer Scope around many calls makes theirs free. Code of the calling program must not
@@ -145,13 +148,28 @@ class CudaContext {
     bool has_pushed_ = false;
   };
 
+  // Launches of this thread go to a side stream instead, until the end.
+  class OnStream {
+   public:
+    explicit OnStream(CUstream stream) : outer_(std::exchange(current_, stream)) {}
+    ~OnStream() { current_ = outer_; }
+    OnStream(const OnStream&) = delete;
+    OnStream& operator=(const OnStream&) = delete;
+
+   private:
+    friend class CudaContext;
+    static constinit inline thread_local CUstream current_ = nullptr;
+
+    CUstream outer_;
+  };
+
   // Launches on the stream; an empty grid is an error. `arguments` has one pointer for each kernel parameter.
   // Asynchronous: a later call throws an error of the kernel itself. `name` is for messages.
   void launch(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
     const Scope scope(*this);
     if (shape.waits_by_itself && overlaps_launches_) return launch_early(function, shape, arguments, name);
     check(driver_.cuLaunchKernel(function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y,
-                                 shape.block_z, shape.shared_bytes, stream_, arguments, nullptr),
+                                 shape.block_z, shape.shared_bytes, stream(), arguments, nullptr),
           "launch the kernel", name);
   }
   // The same as a launch that begins before the previous kernel has ended.
@@ -161,7 +179,7 @@ class CudaContext {
   void launch_together(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
     const Scope scope(*this);
     check(driver_.cuLaunchCooperativeKernel(function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x,
-                                            shape.block_y, shape.block_z, shape.shared_bytes, stream_, arguments),
+                                            shape.block_y, shape.block_z, shape.shared_bytes, stream(), arguments),
           "launch the kernel", name);
   }
   // Whether launches of kernels that wait by themselves begin before the previous kernel has ended, where the GPU
@@ -229,8 +247,9 @@ class CudaContext {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
-  std::array<CUstream, 3> copy_streams_{};
-  std::mutex copy_stream_mutex_;
+  std::array<CUstream, 4> side_streams_{};
+  int stream_priority_ = 0;
+  std::mutex side_stream_mutex_;
   std::size_t used_at_start_bytes_ = 0;
   GraphEdits graph_edits_;
   bool overlaps_launches_ = false;

@@ -75,6 +75,11 @@ CUgraphNode replace_by_kernel(CudaContext& context, CUgraph graph, CUgraphNode n
   CUgraphNode made = nullptr;
   check(driver.cuGraphAddKernelNode_v2(&made, graph, before.data(), before.size(), &kernel),
         "add a kernel to a captured run");
+  // Without it, the fill would wait until all blocks of an update beside it have begun.
+  CUlaunchAttributeValue priority{};
+  priority.priority = context.stream_priority();
+  check(driver.cuGraphKernelNodeSetAttribute(made, CU_LAUNCH_ATTRIBUTE_PRIORITY, &priority),
+        "set the priority of a kernel in a captured run");
   for (const CUgraphNode after : neighbours(driver.cuGraphNodeGetDependentNodes_v2, node))
     connect(driver, graph, made, after);
   return made;

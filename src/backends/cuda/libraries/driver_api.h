@@ -68,7 +68,10 @@ enum CUgraphNodeType : int {
   CU_GRAPH_NODE_TYPE_MEMSET = 2,
   CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
 };
-enum CUlaunchAttributeID : int { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+enum CUlaunchAttributeID : int {
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+  CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
+};
 enum CUtensorMapDataType : int {
   CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6,
   CU_TENSOR_MAP_DATA_TYPE_FLOAT32 = 7,
@@ -99,6 +102,7 @@ struct alignas(128) CUtensorMap {
 union CUlaunchAttributeValue {
   char pad[64];
   int programmaticStreamSerializationAllowed;
+  int priority;
 };
 struct CUlaunchAttribute {
   CUlaunchAttributeID id;
@@ -225,6 +229,7 @@ struct CUDA_MEMCPY3D {  // version 2
     const CUgraphEdgeData* edges, std::size_t count) \
   F(cuGraphAddKernelNode_v2, CUgraphNode* node, CUgraph graph, const CUgraphNode* behind, std::size_t count, \
     const CUDA_KERNEL_NODE_PARAMS* parameters) \
+  F(cuGraphKernelNodeSetAttribute, CUgraphNode node, CUlaunchAttributeID which, const CUlaunchAttributeValue* value) \
   F(cuGraphDestroyNode, CUgraphNode node) \
   F(cuGraphMemcpyNodeGetParams, CUgraphNode node, CUDA_MEMCPY3D* parameters) \
   F(cuGraphMemsetNodeGetParams, CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* parameters)

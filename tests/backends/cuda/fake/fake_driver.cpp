@@ -35,7 +35,7 @@ FAKE(cuStreamBeginCapture_v2) FAKE(cuStreamEndCapture) FAKE(cuGraphInstantiateWi
 FAKE(cuGraphDestroy) FAKE(cuGraphExecDestroy) FAKE(cuTensorMapEncodeTiled)
 FAKE(cuGraphGetNodes) FAKE(cuGraphNodeGetType) FAKE(cuGraphNodeGetDependencies_v2)
 FAKE(cuGraphNodeGetDependentNodes_v2) FAKE(cuGraphAddDependencies_v2) FAKE(cuGraphAddKernelNode_v2)
-FAKE(cuGraphDestroyNode) FAKE(cuGraphMemcpyNodeGetParams) FAKE(cuGraphMemsetNodeGetParams)
+FAKE(cuGraphKernelNodeSetAttribute) FAKE(cuGraphDestroyNode) FAKE(cuGraphMemcpyNodeGetParams) FAKE(cuGraphMemsetNodeGetParams)
 FAKE(cuStreamCreate) FAKE(cuStreamCreateWithPriority) FAKE(cuCtxGetStreamPriorityRange) FAKE(cuStreamQuery)
 FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2)
 FAKE(cuEventRecordWithFlags) FAKE(cuStreamIsCapturing)

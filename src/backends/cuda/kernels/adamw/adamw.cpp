@@ -5,10 +5,12 @@
 #include "backends/cuda/hand_written.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/adamw/parameters.h"
+#include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
 
 namespace ridgepoint::cuda {
@@ -45,6 +47,7 @@ class AdamW : public Kernel {
         function_(context.kernel(variant.image, variant.entry)),
         layout_(*optimizer_layout(spec.node)),
         results_(layout_.results_per_tensor()) {
+    if (std::getenv("RP_SHARED")) context.allow_shared(function_, 120000);
     const std::size_t tensors = spec.outputs.size() / results_;
     for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
       elements_.push_back(spec.outputs[results_ * tensor].shape.elements());
@@ -64,7 +67,7 @@ class AdamW : public Kernel {
     for (Group& group : groups_) {
       fill_pointers(group, arguments);
       void* parameters[] = {&group.table};
-      context_.launch(function_, {.grid_x = group.chunks, .block_x = static_cast<unsigned>(variant_.tiling.threads)},
+      context_.launch(function_, {.grid_x = group.chunks, .block_x = static_cast<unsigned>(variant_.tiling.threads), .shared_bytes = static_cast<unsigned>(variant_.tiling.columns == 1024 && std::getenv("RP_SHARED") ? std::atoi(std::getenv("RP_SHARED")) : 0)},
                       parameters, variant_.entry);
     }
   }
@@ -129,8 +132,9 @@ class AdamW : public Kernel {
   std::vector<Group> groups_;
 };
 
-bool supports_adamw(const KernelVariant&, const Graph& graph, const Node& node) {
-  return graph.type(node.inputs[optimizer_layout(node)->scalars]).dtype == DType::fp32;
+bool supports_adamw(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  const bool is_small = variant.tiling.columns == AdamWTable::kSmallChunkElements;
+  return is_small == (node.attributes.get_or(kBeside, false) || std::getenv("RP_ALLSMALL") != nullptr) && graph.type(node.inputs[optimizer_layout(node)->scalars]).dtype == DType::fp32;
 }
 
 // A block updates a chunk of `columns` elements of one tensor.
@@ -141,6 +145,14 @@ constexpr KernelVariant kVariants[] = {
      .tiling = {.columns = AdamWTable::kChunkElements, .threads = 256},
      .image = "adamw",
      .entry = "adamw_forward_chunks",
+     .rate = MemoryRate{.share = 0.81, .fixed_seconds = 8e-6},
+     .make = make_variant<AdamW>},
+    {.op = Op::adamw,
+     .dtype = DType::fp32,
+     .supports_node = supports_adamw,
+     .tiling = {.columns = AdamWTable::kSmallChunkElements, .threads = 256},
+     .image = "adamw",
+     .entry = "adamw_forward_small_chunks",
      .rate = MemoryRate{.share = 0.81, .fixed_seconds = 8e-6},
      .make = make_variant<AdamW>},
 };

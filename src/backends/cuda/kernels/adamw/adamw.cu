@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kBlockThreads = 256;
 constexpr int kWidth = 4;
-constexpr int kVectorsPerThread = AdamWTable::kChunkElements / (kBlockThreads * kWidth);
 
 // Factors that depend on the step and the learning rate only. 1 - beta^step is -expm1(step ln beta), which is accurate
 // at early steps.
@@ -68,11 +67,11 @@ __device__ __forceinline__ void store_copy(void* copy, unsigned at, float4 value
   *reinterpret_cast<Packet<Low, kWidth>*>(static_cast<Low*>(copy) + at) = four;
 }
 
-template <typename Chunk>
+template <int kChunkElements, typename Chunk>
 __device__ __forceinline__ void update_vectors(const AdamWConstants& constants, const StepFactors& factors,
                                                const Chunk& chunk) {
 #pragma unroll 2
-  for (int i = 0; i < kVectorsPerThread; ++i) {
+  for (int i = 0; i < kChunkElements / (kBlockThreads * kWidth); ++i) {
     const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
     const float4 gradient = load_once(chunk.gradient + at);
     float4 parameter = *reinterpret_cast<const float4*>(chunk.parameter + at);
@@ -118,17 +117,18 @@ __device__ __forceinline__ void update_elements(const AdamWConstants& constants,
 }
 
 // The low copy of parameters that keep their values.
+template <int kChunkElements>
 __device__ __forceinline__ void copy_chunk(const AdamWTable& table, int tensor, long long offset) {
   if (table.copies[tensor] == nullptr) return;
   char* copy = static_cast<char*>(table.copies[tensor]) + 2 * offset;
   const float* parameter = table.parameters[tensor] + offset;
-  const long long elements = min(table.elements[tensor] - offset, 0LL + AdamWTable::kChunkElements);
+  const long long elements = min(table.elements[tensor] - offset, 0LL + kChunkElements);
   for (int at = static_cast<int>(threadIdx.x); at < elements; at += kBlockThreads) {
     store_copy_of_one(copy, table.copy_type, at, parameter[at]);
   }
 }
 
-template <typename Gradient>
+template <int kChunkElements, typename Gradient>
 __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor, long long offset) {
   char* copy = static_cast<char*>(table.copies[tensor]);
   const ChunkPointers<Gradient> chunk{table.parameters[tensor] + offset,
@@ -139,11 +139,23 @@ __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor
                                       table.copy_type};
   const long long left = table.elements[tensor] - offset;
   const StepFactors factors = step_factors(table);
-  if (left >= AdamWTable::kChunkElements &&
+  if (left >= kChunkElements &&
       are_vector_aligned(chunk.parameter, chunk.gradient, chunk.first, chunk.second, chunk.copy)) {
-    update_vectors(table.constants, factors, chunk);
+    update_vectors<kChunkElements>(table.constants, factors, chunk);
   } else {
-    update_elements(table.constants, factors, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
+    update_elements(table.constants, factors, chunk, static_cast<int>(min(left, 0LL + kChunkElements)));
+  }
+}
+
+template <int kChunkElements>
+__device__ __forceinline__ void update_chunk_of_block(const AdamWTable& table) {
+  const int tensor = find_tensor(table, blockIdx.x);
+  const long long offset = static_cast<long long>(blockIdx.x - table.first_chunk[tensor]) * kChunkElements;
+  if (table.skip != nullptr && *table.skip != 0.0F) return copy_chunk<kChunkElements>(table, tensor, offset);
+  switch (table.gradient_types[tensor]) {
+    case AdamWElement::fp32: return update_chunk<kChunkElements, float>(table, tensor, offset);
+    case AdamWElement::bf16: return update_chunk<kChunkElements, __nv_bfloat16>(table, tensor, offset);
+    case AdamWElement::fp16: return update_chunk<kChunkElements, __half>(table, tensor, offset);
   }
 }
 
@@ -152,13 +164,11 @@ __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor
 
 extern "C" __global__ void __launch_bounds__(256)
     adamw_forward_chunks(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
-  using namespace ridgepoint::cuda;
-  const int tensor = find_tensor(table, blockIdx.x);
-  const long long offset = static_cast<long long>(blockIdx.x - table.first_chunk[tensor]) * AdamWTable::kChunkElements;
-  if (table.skip != nullptr && *table.skip != 0.0F) return copy_chunk(table, tensor, offset);
-  switch (table.gradient_types[tensor]) {
-    case AdamWElement::fp32: return update_chunk<float>(table, tensor, offset);
-    case AdamWElement::bf16: return update_chunk<__nv_bfloat16>(table, tensor, offset);
-    case AdamWElement::fp16: return update_chunk<__half>(table, tensor, offset);
-  }
+  ridgepoint::cuda::update_chunk_of_block<ridgepoint::cuda::AdamWTable::kChunkElements>(table);
+}
+
+// Beside other kernels: a block of theirs waits for those of an update that are on its multiprocessor, so these are short.
+extern "C" __global__ void __launch_bounds__(256)
+    adamw_forward_small_chunks(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
+  ridgepoint::cuda::update_chunk_of_block<ridgepoint::cuda::AdamWTable::kSmallChunkElements>(table);
 }

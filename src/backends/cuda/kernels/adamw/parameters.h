@@ -21,6 +21,7 @@ enum class AdamWElement : std::uint8_t { fp32, bf16, fp16 };
 struct AdamWTable {
   static constexpr int kCapacity = 448;
   static constexpr int kChunkElements = 4096;  // one block's work
+  static constexpr int kSmallChunkElements = 1024;
 
   const float* step = nullptr;
   const float* learning_rate = nullptr;    // null: that of the constants

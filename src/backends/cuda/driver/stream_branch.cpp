@@ -1,0 +1,31 @@
+#include "backends/cuda/driver/stream_branch.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+class KernelBeside : public Kernel {
+ public:
+  KernelBeside(CudaContext& context, std::unique_ptr<Kernel> kernel)
+      : kernel_(std::move(kernel)), branch_(context, context.side_stream(CudaContext::SideStream::updates)) {}
+
+  std::string_view name() const override { return kernel_->name(); }
+  void launch(const LaunchArguments& arguments) override {
+    branch_.run([&](CUstream stream) {
+      const CudaContext::OnStream on_stream(stream);
+      kernel_->launch(arguments);
+    });
+  }
+  void wait() override { branch_.join(); }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  StreamBranch branch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_kernel_beside(CudaContext& context, std::unique_ptr<Kernel> kernel) {
+  return std::make_unique<KernelBeside>(context, std::move(kernel));
+}
+
+}  // namespace ridgepoint::cuda

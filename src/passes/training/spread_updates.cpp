@@ -1,0 +1,75 @@
+// Puts the updates of an optimizer behind products of backward, as soon as each is ready, where the device runs them
+// beside the launches that follow: an update waits for memory, a product for its tensor cores, and a product of few
+// tiles leaves multiprocessors idle. Gradients are freed earlier too.
+//
+// Updates of small tensors stay behind backward, and so do all where gradients are clipped or scaled. On several ranks,
+// the sums of gradients run beside backward instead; with states on the host, the copies decide about the order.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ops/collectives.h"
+#include "ops/rules/optimizer/optimizer.h"
+#include "passes/pass.h"
+#include "passes/training/update_order.h"
+
+namespace ridgepoint {
+namespace {
+
+// The parameters of one launch: enough that its beginning counts for nothing.
+const std::int64_t kGroupElements = (std::getenv("RP_GROUP") ? std::atoll(std::getenv("RP_GROUP")) : std::int64_t{8}) << 20;
+// A launch of its own would take as long as the update of so many.
+constexpr std::int64_t kLeastElements = std::int64_t{1} << 18;
+// The updates that may begin before one must have ended, so that its gradients are freed.
+constexpr std::int64_t kInFlightUpdates = 8;
+
+struct Move {
+  NodeId update;
+  std::size_t ready = 0;
+  std::int64_t elements = 0;
+};
+
+std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const PassTarget& target) {
+  std::vector<Move> moves;
+  for (const NodeId id : order.nodes()) {
+    const Node& node = graph.node(id);
+    if (!optimizer_layout(node) || updates_several_tensors(node) || !target.runs_beside(graph, node)) continue;
+    const std::int64_t elements = graph.type(node.outputs[0]).shape.elements();
+    if (elements >= kLeastElements) moves.push_back({id, order.ready(id), elements});
+  }
+  std::ranges::stable_sort(moves, {}, &Move::ready);
+  return moves;
+}
+
+}  // namespace
+
+bool spread_updates(Graph& graph, const PassOptions& options) {
+  if (options.target.runs_beside == nullptr) return false;
+  if (has_op_of(graph, OpClass::collective) || has_op_of(graph, OpClass::transfer)) return false;
+  if (std::getenv("RP_OFF")) return false;
+  UpdateOrder order(graph);
+  const std::vector<Move> moves = moves_of(graph, order, options.target);
+  std::map<std::size_t, std::vector<NodeId>> behind;
+  for (auto begin = moves.begin(); begin != moves.end();) {
+    std::int64_t elements = 0;
+    auto end = begin;
+    while (end != moves.end() && elements < kGroupElements) elements += (end++)->elements;
+    const auto product = std::ranges::lower_bound(order.products(), std::prev(end)->ready);
+    // Nothing runs beside what follows the last product.
+    if (product == order.products().end() || std::next(product) == order.products().end()) break;
+    for (; begin != end; ++begin) behind[*product].push_back(begin->update);
+  }
+  if (behind.empty()) return false;
+  for (const auto& [position, updates] : behind) {
+    for (const NodeId id : updates) {
+      graph.node(id).attributes.set(kBeside, true);
+      graph.node(id).attributes.set(kInFlight, kInFlightUpdates);
+    }
+  }
+  order.reorder(behind, {});
+  return true;
+}
+
+}  // namespace ridgepoint
