@@ -23,20 +23,6 @@ namespace {
 constexpr std::size_t kMostMembers = 24;
 constexpr std::size_t kMostTensors = 16;
 
-// Hand-written kernels of the other composites are faster, or read by index.
-bool can_fuse(const Node& node) {
-  if (node.phase == Phase::optimizer) return false;
-  switch (op_class(node.op)) {
-    case OpClass::elementwise: return node.op != Op::iota;
-    case OpClass::reduction: return true;
-    case OpClass::composite: {
-      const KernelClass kind = traits(node.op).kernel_class;
-      return is_elementwise_composite(node) || kind == KernelClass::softmax || kind == KernelClass::norm;
-    }
-    default: return false;
-  }
-}
-
 class ElementwiseFuser : NodeFuser {
  public:
   using NodeFuser::NodeFuser;
