@@ -2,12 +2,15 @@
 // ("current scaling", with one scale a tensor): the largest magnitude gets the largest code. Attributes:
 //   dtype   of the codes: e4m3 or e5m2
 //   layout  rows: codes [M,N]. columns: the same codes as [N,M]. both: first rows, then columns
+// An optional second operand, fp32 of any shape, has the largest magnitudes of parts of x that are all of x together.
 // Results: the codes, and the scale, an fp32 scalar. A matrix of zeros has codes of 0. An infinity or a NaN anywhere in
 // x makes the scale infinite or NaN, so that every product with x is NaN.
 //
 // scaled_matmul: codes a [M,K], scale of a, codes b [N,K], scale of b -> a b^T times both scales, [M,N]: both operands
 // have the inner dimension last, as the tensor cores for 8 bits read them. The attribute `result` is its dtype. bf16
 // represents every code, so the decomposition is a product in bf16 with fp32 sums.
+#include <numeric>
+
 #include "core/checked.h"
 #include "core/types/float8.h"
 #include "ir/permutation.h"
@@ -27,6 +30,9 @@ std::vector<TensorType> infer_quantise(const ShapeContext& context) {
   const TensorType& x = context.inputs[0];
   require(is_floating(x.dtype) && accumulator(x.dtype) == DType::fp32, "the operand must be fp32, bf16 or fp16");
   require(x.shape.rank() == 2 && x.shape.elements() > 0, "the operand must be a matrix with elements");
+  require(
+      context.inputs.size() == 1 || (context.inputs[1].dtype == DType::fp32 && context.inputs[1].shape.elements() > 0),
+      "the magnitudes must be fp32");
   const DType dtype = code_dtype(context.attributes);
   const QuantiseLayout layout = quantise_layout(context.attributes);
   std::vector<TensorType> results;
@@ -36,10 +42,17 @@ std::vector<TensorType> infer_quantise(const ShapeContext& context) {
   return results;
 }
 
+Value largest_magnitude(Graph& graph, const Node& node, Value x) {
+  const Value magnitudes = node.inputs.size() > 1 ? node.inputs[1] : maximum(graph, x, neg(graph, x));
+  std::vector<std::int64_t> axes(static_cast<std::size_t>(graph.type(magnitudes).shape.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  return reduce_max(graph, magnitudes, axes);
+}
+
 std::vector<Value> decompose_quantise(Graph& graph, const Node& node) {
   const DType dtype = code_dtype(node.attributes);
   const Value x = cast_to(graph, node.inputs[0], DType::fp32);
-  const Value largest = reduce_max(graph, maximum(graph, x, neg(graph, x)), {0, 1});
+  const Value largest = largest_magnitude(graph, node, x);
   const Value magnitude = maximum(graph, largest, constant(graph, kLeastFloat8Magnitude, DType::fp32));
   const Value largest_code = constant(graph, static_cast<double>(float8_format(dtype).largest), DType::fp32);
   const Value codes = cast(graph, mul(graph, x, div(graph, largest_code, magnitude)), dtype);

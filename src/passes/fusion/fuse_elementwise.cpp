@@ -23,20 +23,6 @@ namespace {
 constexpr std::size_t kMostMembers = 24;
 constexpr std::size_t kMostTensors = 16;
 
-// Hand-written kernels of the other composites are faster, or read by index.
-bool can_fuse(const Node& node) {
-  if (node.phase == Phase::optimizer) return false;
-  switch (op_class(node.op)) {
-    case OpClass::elementwise: return node.op != Op::iota;
-    case OpClass::reduction: return true;
-    case OpClass::composite: {
-      const KernelClass kind = traits(node.op).kernel_class;
-      return is_elementwise_composite(node) || kind == KernelClass::softmax || kind == KernelClass::norm;
-    }
-    default: return false;
-  }
-}
-
 class ElementwiseFuser : NodeFuser {
  public:
   using NodeFuser::NodeFuser;
@@ -71,7 +57,8 @@ class ElementwiseFuser : NodeFuser {
       groups_.push_back({{id}, id});
       group_of_[id.id] = own;
       for (const Value root : roots) {
-        if (const int making = group_making(root); making != kNoGroup && group(making).open) merge(making, own);
+        const int making = group_making(root);
+        if (making != kNoGroup && group(making).open && !is_of_earlier_micro_batch(node, root)) merge(making, own);
       }
       for (const Value root : roots) {
         if (const int making = group_making(root); making != own && can_move_up(node, making)) merge(making, own);
@@ -88,6 +75,18 @@ class ElementwiseFuser : NodeFuser {
       const int making = group_making(root);
       if (making != kNoGroup && making != own) group(making).open = false;
     }
+  }
+
+  // Whether the node adds a gradient to this one of an earlier micro-batch, which is made of a larger value: that would
+  // wait for the node.
+  bool is_of_earlier_micro_batch(const Node& node, Value root) {
+    const auto reads_larger = [&](NodeId id) {
+      return std::ranges::any_of(graph_.node(id).inputs, [&](Value value) {
+        return graph_.type(value).elements() > graph_.type(root).elements();
+      });
+    };
+    return node.attributes.get_or(kAccumulates, false) && storage_.root(node.inputs[0]) == root &&
+           std::ranges::any_of(group(group_making(root)).members, reads_larger);
   }
 
   // Whether no operand or result of the node is larger, so that reading it once saves much.

@@ -197,6 +197,19 @@ bool is_elementwise_composite(const Node& node) {
          node.op != Op::rope && node.op != Op::quantise && node.op != Op::causal_convolution;
 }
 
+bool can_fuse(const Node& node) {
+  if (node.phase == Phase::optimizer) return false;
+  switch (op_class(node.op)) {
+    case OpClass::elementwise: return node.op != Op::iota;
+    case OpClass::reduction: return true;
+    case OpClass::composite: {
+      const KernelClass kind = traits(node.op).kernel_class;
+      return is_elementwise_composite(node) || kind == KernelClass::softmax || kind == KernelClass::norm;
+    }
+    default: return false;
+  }
+}
+
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
 
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members, Composites composites) {

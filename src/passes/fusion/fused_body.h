@@ -50,6 +50,9 @@ bool is_repeated(const Node& node);
 // Whether the node is a composite that computes each element of its result from the same element of its operands.
 bool is_elementwise_composite(const Node& node);
 
+// Whether the node may be a member of a group. Hand-written kernels of other composites are faster, or read by index.
+bool can_fuse(const Node& node);
+
 enum class Composites { decomposed, kept };
 // The fused node of `members`, which are in the order of execution. Its results are what other nodes read or the graph
 // keeps; fused nodes are decomposed in the body, and composites unless they are kept.

@@ -3,7 +3,8 @@
 // forward pass does not write the value, backward does not read it, and its memory is free in between. SwiGLU keeps
 // both of its operands, and computes silu again. So does what activation checkpointing computes again: backward reads
 // none of its values that it can make itself. The exponentials of a softmax are computed again from the softmax and
-// their sum, which backward reads too.
+// their sum, which backward reads too. What a norm widens, such as a residual stream in bf16, waits for backward in its
+// low dtype, which takes half of the memory.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -43,6 +44,20 @@ class CheapValueRecomputer {
     return node.outputs.size() == 1 && (is_elementwise || is_elementwise_composite(node)) && !is_repeated(node);
   }
 
+  static bool is_norm(const Node& node) {
+    return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::norm;
+  }
+
+  // Whether the value is the cast of a low one whose storage is smaller, so that it is better to keep that one. Weights
+  // are kept anyway, and each has one cast for all micro-batches.
+  bool is_widened(Value value) const {
+    const std::optional<Value> low = low_source(graph_, value);
+    if (!low) return false;
+    const Value root = storage_.root(*low);
+    return op_class(graph_.producer_node(root).op) != OpClass::state &&
+           graph_.type(root).bytes() < graph_.type(value).bytes();
+  }
+
   bool visit(NodeId id) {
     const Node node = graph_.node(id);
     const Value value = node.outputs[0];
@@ -77,7 +92,10 @@ class CheapValueRecomputer {
     if (!is_of_forward(node) || !is_cheap(node)) return false;
     const Value value = node.outputs[0];
     if (storage_.is_result(value) || !storage_.views(value).empty()) return false;
-    return std::ranges::all_of(later_readers(node), [&](NodeId r) { return is_cheap(graph_.node(r)); });
+    const bool is_wide = is_widened(value);
+    return std::ranges::all_of(later_readers(node), [&](NodeId r) {
+      return is_cheap(graph_.node(r)) || (is_wide && is_norm(graph_.node(r)));
+    });
   }
 
   // How to compute a value from what is kept.
@@ -88,7 +106,8 @@ class CheapValueRecomputer {
   };
 
   std::optional<Recipe> recipe_of(const Node& node) const {
-    if (std::ranges::all_of(node.inputs, [&](Value operand) { return is_kept(operand, node.phase); }))
+    if (is_widened(node.outputs[0]) ||
+        std::ranges::all_of(node.inputs, [&](Value operand) { return is_kept(operand, node.phase); }))
       return Recipe{node.op, node.inputs, node.attributes};
     return node.op == Op::exp ? from_quotient(node.outputs[0]) : std::nullopt;
   }

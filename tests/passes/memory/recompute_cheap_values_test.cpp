@@ -176,6 +176,52 @@ TEST(RecomputeCheapValues, keeps_exponentials_in_a_low_dtype_or_over_another_sum
   expect_left(recompute_cheap_values, replaced(kSoftmax, "mul(%7, %6)", "mul(%7, %1)"));
 }
 
+// A residual stream in bf16 and the norm that widens it.
+constexpr const char* kWidened = R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[4,6] = input() {name="y", role="data"}
+%2:fp32[6] = input() {name="w", role="parameter"}
+%3:fp32[4,6] = input() {name="g", role="data"}
+%4:bf16[4,6] = add(%0, %1)
+%5:fp32[4,6] = cast(%4) {dtype="fp32"}
+%6:fp32[4,6], %7:fp32[4,1] = rms_norm(%5, %2) {epsilon=1e-06}
+%8:fp32[4,6], %9:fp32[6] = rms_norm_backward(%3, %5, %2, %7) @backward "" ""
+output "o" %6
+output "dx" %8
+output "dw" %9
+)";
+
+TEST(RecomputeCheapValues, keeps_what_a_norm_widens_in_its_low_dtype) {
+  testing::expect_same_values(recompute_cheap_values, kWidened);
+  expect_rewritten(recompute_cheap_values, kWidened, R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[4,6] = input() {name="y", role="data"}
+%2:fp32[6] = input() {name="w", role="parameter"}
+%3:fp32[4,6] = input() {name="g", role="data"}
+%4:bf16[4,6] = add(%0, %1)
+%5:fp32[4,6] = cast(%4) {dtype="fp32"}
+%6:fp32[4,6], %7:fp32[4,1] = rms_norm(%5, %2) {epsilon=1e-06}
+%8:fp32[4,6] = cast(%4) {dtype="fp32"} @backward "" ""
+%9:fp32[4,6], %10:fp32[6] = rms_norm_backward(%3, %8, %2, %7) @backward "" ""
+output "o" %6
+output "dx" %9
+output "dw" %10
+)");
+}
+
+TEST(RecomputeCheapValues, keeps_a_wide_value_of_a_weight_of_a_slice_or_for_another_kernel) {
+  // A weight has one cast for all micro-batches.
+  expect_left(recompute_cheap_values, replaced(kWidened, "cast(%4)", "cast(%0)"));
+  // The storage of three slices would wait for one of them.
+  expect_left(recompute_cheap_values, replaced(replaced(kWidened, R"(%0:bf16[4,6])", R"(%0:bf16[4,18])"),
+                                               "%4:bf16[4,6] = add(%0, %1)", R"(%10:bf16[4,18] = neg(%0)
+%4:bf16[4,6], %11:bf16[4,12] = split(%10) {axis=1, sizes=[6,12]})"));
+  expect_left(recompute_cheap_values,
+              replaced(replaced(kWidened, R"(%8:fp32[4,6], %9:fp32[6] = rms_norm_backward(%3, %5, %2, %7))",
+                                R"(%8:fp32[4,6] = softmax_backward(%3, %5))"),
+                       "output \"dw\" %9\n", ""));
+}
+
 TEST(RecomputeCheapValues, keeps_results_norms_and_what_only_forward_reads) {
   expect_left(recompute_cheap_values, R"(
 %0:fp32[4,4] = input() {name="g", role="data"}

@@ -127,10 +127,11 @@ class Planner {
     return program_.phases;
   }
 
-  // A load is kept in its memory type.
+  // A load is kept in its memory type, unless the rows of the kernel are summed: then the compiler widens it once.
   int element_bytes(int i) const {
     const int stored = static_cast<int>(size_bytes(at(i).dtype));
-    return at(i).kind == RowKind::load ? stored : std::max(stored, 4);
+    const bool is_narrow = at(i).kind == RowKind::load && std::ranges::none_of(program_.outputs, is_accumulating);
+    return is_narrow ? stored : std::max(stored, 4);
   }
 
   const RowProgram& program_;

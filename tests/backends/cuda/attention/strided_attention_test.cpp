@@ -2,14 +2,20 @@
 // product [B,S,3H,D], seen as [B,H,S,D].
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <span>
 
 #include "backends/cuda/attention/common/parameters.h"
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/rope/parameters.h"
 #include "backends/cuda/node_run.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -382,6 +388,68 @@ TEST_F(OnCardStridedAttention, takes_other_ranks) {
         }
       }
       expect_equal_bits(Op::attention, dense, strided, attributes, {{.storage_order = order}});
+    }
+  }
+}
+
+// The gradients of attention, as results, or side by side as the operand of a product.
+struct Gradients {
+  std::int64_t key_heads;
+  bool rotates;
+
+  Graph graph(bool side_by_side) const {
+    constexpr std::int64_t kBatch = 2, kLength = 200, kHeads = 6, kWidth = 128;
+    Graph graph;
+    const auto operand = [&](const char* name, DType dtype, const Shape& shape) {
+      return input(graph, name, {dtype, shape}, Role::data);
+    };
+    const Value q = operand("q", DType::bf16, {kBatch, kHeads, kLength, kWidth});
+    const Value k = operand("k", DType::bf16, {kBatch, key_heads, kLength, kWidth});
+    const Value v = operand("v", DType::bf16, {kBatch, key_heads, kLength, kWidth});
+    const auto [o, log_sum_exp] = attention(graph, q, k, v, {0.09, true});
+    std::vector<Value> operands = {operand("do", DType::bf16, graph.type(o).shape), q, k, v, o, log_sum_exp};
+    if (rotates) {
+      for (const char* table : {"cosines", "sines"})
+        operands.push_back(operand(table, DType::fp32, {kLength, kWidth / 2}));
+    }
+    Attributes attributes = scores(kWidth, true);
+    if (key_heads != kHeads) attributes.set("sums_key_gradients", true);
+    const NodeId made = make_node(graph, Op::attention_backward, operands, attributes);
+    std::vector<Value> rows;
+    for (const Value gradient : std::vector<Value>(graph.node(made).outputs)) {
+      const Value turned = transpose(graph, gradient, {0, 2, 1, 3});
+      const Shape shape = graph.type(turned).shape;
+      rows.push_back(reshape(graph, turned, {shape[0] * shape[1], shape[2] * shape[3]}));
+    }
+    if (side_by_side) rows = {concat(graph, rows, 1)};
+    for (std::size_t i = 0; i < rows.size(); ++i) graph.add_output(std::to_string(i), neg(graph, rows[i]));
+    return graph;
+  }
+};
+
+std::span<const std::byte> row_of(const HostTensor& tensor, std::size_t row) {
+  const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(tensor.type.shape[0]);
+  return std::span(tensor.data).subspan(row * bytes, bytes);
+}
+
+TEST_F(OnCardStridedAttention, writes_gradients_within_the_operand_of_a_product) {
+  const bool is_hopper = device_->facts().compute_capability == "9.0";
+  for (const Gradients& of : {Gradients{6, false}, Gradients{6, true}, Gradients{2, false}, Gradients{2, true}}) {
+    // Other kernels neither rotate gradients nor add those of keys.
+    if (!is_hopper && (of.rotates || of.key_heads == 2)) continue;
+    Program program(of.graph(true), device_);
+    EXPECT_TRUE(std::ranges::none_of(program.graph().order(),
+                                     [&](NodeId id) { return program.graph().node(id).op == Op::copy; }));
+    const testing::Tensors inputs = testing::random_inputs(program.graph(), testing::OpCase{Op::input, "", nullptr}, 5);
+    for (const auto& [name, tensor] : inputs) program.write_input(name, tensor);
+    program.run();
+    const HostTensor all = program.read_output("0");
+    const testing::Tensors parts = testing::run_graph(of.graph(false), device_, inputs);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(all.type.shape[0]); ++row) {
+      std::vector<std::byte> expected;
+      for (const auto& [name, part] : parts) std::ranges::copy(row_of(part, row), std::back_inserter(expected));
+      ASSERT_TRUE(std::ranges::equal(row_of(all, row), expected))
+          << "row " << row << " heads of keys " << of.key_heads << " rotates " << of.rotates;
     }
   }
 }

@@ -11,21 +11,24 @@
 #include "backends/cuda/needs.h"
 #include "compile/compile.h"
 #include "models/transformer.h"
+#include "ops/rule.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/optimizer.h"
+#include "ridgepoint/program.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr int kMultiprocessors = 132;
 
-// All generated kernels of a set of models as one translation unit.
+// All generated kernels of a set of models, or those whose names end so, as one translation unit.
 class Batch {
  public:
-  explicit Batch(int architecture) : architecture_(architecture) {}
+  explicit Batch(int architecture, std::string_view end = "") : architecture_(architecture), end_(end) {}
 
   void add_model(const TransformerConfig& config, Mode mode) { add_model(config, CompileOptions{.mode = mode}); }
   void add_model(const TransformerConfig& config, const CompileOptions& options) {
@@ -59,7 +62,7 @@ class Batch {
  private:
   void add_step(const Graph& graph, const PlanStep& step) {
     const Node& node = graph.node(step.node);
-    if (!cuda::fits_generated(graph, node)) return;
+    if (!cuda::fits_generated(graph, node) || !operation_name(node).ends_with(end_)) return;
     const auto layouts = [](const std::vector<Operand>& operands) {
       std::vector<TensorLayout> list;
       for (const Operand& operand : operands) list.push_back(operand.layout);
@@ -75,6 +78,7 @@ class Batch {
   }
 
   int architecture_;
+  std::string_view end_;
   std::set<std::string> texts_;
   std::string kernels_;
 };
@@ -110,6 +114,23 @@ TEST_P(GeneratedKernelsOfModel, compile_for_hopper_without_local_memory) {
   }
   expect_compiles(batch, 30);
 }
+
+using GeneratedKernelsOfStreams = testing::WithNvrtc<::testing::TestWithParam<std::int64_t>>;
+
+// Residual streams in bf16 of the widths of Qwen 2.5: norms, SwiGLU and their derivatives.
+TEST_P(GeneratedKernelsOfStreams, with_magnitudes_compile_for_hopper_without_local_memory) {
+  DeviceOptions h100;
+  h100.card = describe_card(*find_datasheet("h100"));
+  const std::int64_t width = GetParam();
+  const Transformer workload({"custom", 512, 1024, width, 5 * width, 2, width / 128}, 8);
+  CompileOptions options{.mode = Mode::step, .precision = Precision::fp8, .level = Compile::full};
+  options.master_weights = false;
+  Batch batch(90, "_magnitudes");
+  batch.add_graph(compile(workload.build(), *open_device("null", h100), options));
+  expect_compiles(batch, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(widths, GeneratedKernelsOfStreams, ::testing::Values(896, 1536, 2048, 3584));
 
 using GeneratedKernelsOfOptimizers = testing::WithNvrtc<>;
 

@@ -39,6 +39,19 @@ Graph quantising(DType dtype, const Shape& shape, DType codes, const QuantiseLay
   return graph;
 }
 
+// What the kernel before it found: the largest magnitude of each row.
+Graph quantising_with_magnitudes(DType dtype, const Shape& shape, const QuantiseLayout& layout) {
+  Graph graph = quantising(dtype, shape, DType::e4m3, layout);
+  const NodeId made = graph.producer(graph.outputs().back().value);
+  graph.set_insertion_before(made);
+  const Value x = graph.node(made).inputs[0];
+  const Value wide = dtype == DType::fp32 ? x : cast(graph, x, DType::fp32);
+  const Value magnitudes = reduce_max(graph, maximum(graph, wide, neg(graph, wide)), {1});
+  graph.node(made).inputs.push_back(magnitudes);
+  graph.set_insertion_at_end();
+  return graph;
+}
+
 class OnCardQuantise : public testing::OnCard {
  protected:
   void expect_bits_of_reference(const Graph& graph, const HostTensor& x) {
@@ -62,6 +75,16 @@ TEST_F(OnCardQuantise, has_the_bits_of_the_reference) {
         for (const DType codes : {DType::e4m3, DType::e5m2})
           expect_bits_of_reference(quantising(dtype, shape, codes, layout), matrix_of(dtype, shape));
       }
+    }
+  }
+}
+
+TEST_F(OnCardQuantise, with_magnitudes_has_the_bits_of_the_reference) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const Shape& shape : {Shape{16, 16}, Shape{144, 80}, Shape{4096, 32}}) {
+      const Graph graph = quantising_with_magnitudes(dtype, shape, {true, true});
+      for (const double special : {1.0, static_cast<double>(INFINITY), std::nan("")})
+        expect_bits_of_reference(graph, matrix_of(dtype, shape, special));
     }
   }
 }

@@ -58,6 +58,22 @@ void add_float8(OpCases& cases) {
           .differentiable = false;
     }
   }
+  // Magnitudes that kernels before it found, of rows and of halves of rows.
+  for (const Shape& magnitudes : {Shape{48}, Shape{48, 2}}) {
+    cases
+        .add_case(
+            Op::quantise, "with_magnitudes_" + OpCases::shape_name(magnitudes),
+            graph_of({Shape{48, 80}, magnitudes},
+                     [=](Graph& g, const Values& x) {
+                       const Value matrix = narrow(g, x[0]);
+                       const Value found = cast(g, x[1], DType::fp32);
+                       const NodeId made = make_node(g, Op::quantise, {matrix, maximum(g, found, neg(g, found))},
+                                                     {{"dtype", "e4m3"}, {"layout", "both"}});
+                       const Values results = g.node(made).outputs;
+                       return Values{cast(g, results[0], DType::fp32), cast(g, results[1], DType::fp32), results[2]};
+                     }))
+        .differentiable = false;
+  }
   cases
       .add_case(Op::quantise, "columns_of_transpose",
                 graph_of({Shape{32, 48}},

@@ -1,5 +1,6 @@
 // quantise (src/ops/rules/quantise.cpp) by the kernels of quantise.cu: dense x in fp32, bf16 or fp16, whose sizes are
-// multiples of 16, as products in 8 bits need them.
+// multiples of 16, as products in 8 bits need them. The first kernel reads magnitudes instead of x where the node has
+// them.
 #include "backends/cuda/hand_written.h"
 
 #include <algorithm>
@@ -17,7 +18,9 @@ constexpr std::int64_t kMultiple = 16;
 class Quantise : public Kernel {
  public:
   Quantise(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : layout_(quantise_layout(spec.node.attributes)), elements_(spec.inputs[0].shape.elements()) {
+      : layout_(quantise_layout(spec.node.attributes)),
+        searched_(spec.inputs.size() - 1),
+        elements_(spec.inputs.back().shape.elements()) {
     const Shape& shape = spec.inputs[0].shape;
     const DType codes = spec.outputs[0].dtype;
     grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
@@ -26,7 +29,7 @@ class Quantise : public Kernel {
     grid_.largest_code = float8_format(codes).largest;
     grid_.least_magnitude = static_cast<float>(kLeastFloat8Magnitude);
     const std::int64_t share =
-        QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype));
+        QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(spec.inputs.back().dtype));
     const unsigned shares = std::min(block_count(elements_, share), unsigned{QuantiseGrid::kMostShares});
     grid_.shares = static_cast<std::int32_t>(shares);
     largest_ = {context,
@@ -52,21 +55,33 @@ class Quantise : public Kernel {
     void* rows = layout_.rows ? *codes++ : nullptr;
     void* columns = layout_.columns ? *codes++ : nullptr;
     void* scale = *codes;
-    largest_.launch(x, elements_, shares);
+    const void* searched = arguments.inputs[searched_];
+    largest_.launch(searched, elements_, shares);
     tiles_.launch(grid_, x, shares, rows, columns, scale);
   }
 
  private:
   QuantiseLayout layout_;
-  std::int64_t elements_;
+  std::size_t searched_;   // the operand whose largest magnitude is that of x
+  std::int64_t elements_;  // of that operand
   QuantiseGrid grid_;
   Launchable largest_;
   Launchable tiles_;
 };
 
-bool has_whole_groups(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+bool has_whole_groups(const Graph& graph, const Node& node) {
   const Shape& shape = graph.type(node.inputs[0]).shape;
   return shape[0] % kMultiple == 0 && shape[1] % kMultiple == 0;
+}
+
+bool searches_matrix(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  return node.inputs.size() == 1 && has_whole_groups(graph, node);
+}
+
+bool reads_magnitudes(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  constexpr std::int64_t kVector = kVectorBytes / sizeof(float);
+  return node.inputs.size() == 2 && has_whole_groups(graph, node) &&
+         graph.type(node.inputs[1]).elements() % kVector == 0;
 }
 
 std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
@@ -77,7 +92,7 @@ std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const CardFa
 constexpr KernelVariant variant(DType dtype, const char* largest, const char* tiles) {
   return {.op = Op::quantise,
           .dtype = dtype,
-          .supports_node = has_whole_groups,
+          .supports_node = searches_matrix,
           .tiling = {.rows = 128, .columns = 64, .threads = 256},
           .image = "quantise",
           .entry = tiles,
@@ -86,11 +101,19 @@ constexpr KernelVariant variant(DType dtype, const char* largest, const char* ti
           .rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds, .reads = 2},
           .make = make_variant<Quantise>};
 }
+
+constexpr KernelVariant with_magnitudes(KernelVariant variant) {
+  variant.supports_node = reads_magnitudes;
+  variant.prepare_entry = "quantise_forward_largest_fp32";
+  variant.rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds};
+  return variant;
+}
+
+constexpr KernelVariant kBf16 = variant(DType::bf16, "quantise_forward_largest_bf16", "quantise_forward_tiles_bf16");
+constexpr KernelVariant kFp16 = variant(DType::fp16, "quantise_forward_largest_fp16", "quantise_forward_tiles_fp16");
+constexpr KernelVariant kFp32 = variant(DType::fp32, "quantise_forward_largest_fp32", "quantise_forward_tiles_fp32");
 constexpr KernelVariant kVariants[] = {
-    variant(DType::bf16, "quantise_forward_largest_bf16", "quantise_forward_tiles_bf16"),
-    variant(DType::fp16, "quantise_forward_largest_fp16", "quantise_forward_tiles_fp16"),
-    variant(DType::fp32, "quantise_forward_largest_fp32", "quantise_forward_tiles_fp32"),
-};
+    kBf16, kFp16, kFp32, with_magnitudes(kBf16), with_magnitudes(kFp16), with_magnitudes(kFp32)};
 
 }  // namespace
 
