@@ -18,7 +18,7 @@ class Transfer : public Kernel {
         stream_(context.copy_stream(to_host_ ? CudaContext::CopyStream::to_host : CudaContext::CopyStream::from_host)),
         begin_(context),
         end_(context),
-        copies_(copies_of(spec)) {}
+        bytes_(bytes_of_copies(spec)) {}
 
   std::string_view name() const override { return name_; }
 
@@ -26,8 +26,7 @@ class Transfer : public Kernel {
     const CudaContext::Scope scope(context_);
     begin_.record(context_.stream());
     begin_.make_wait(stream_);
-    for (std::size_t i = 0; i < copies_.size(); ++i)
-      copy(arguments.outputs[i], arguments.inputs[copies_[i].operand], copies_[i].bytes);
+    for (std::size_t i = 0; i < bytes_.size(); ++i) copy(arguments.outputs[i], arguments.inputs[i], bytes_[i]);
     end_.record(stream_);
     is_running_ = true;
   }
@@ -44,10 +43,10 @@ class Transfer : public Kernel {
     const Driver& driver = context_.driver();
     if (to_host_) {
       check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
-            "copy states to the host");
+            "copy to the host");
     } else {
       check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_),
-            "copy states from the host");
+            "copy from the host");
     }
   }
 
@@ -56,7 +55,7 @@ class Transfer : public Kernel {
   bool to_host_;
   CUstream stream_;
   StreamPoint begin_, end_;
-  std::vector<TransferCopy> copies_;
+  std::vector<std::size_t> bytes_;
   bool is_running_ = false;
 };
 

@@ -64,8 +64,13 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 // on an H100.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
-    return (card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
-           (card.card == kMeasuredCardOfRanks && level == Compile::full);
+    bool has_states = false, has_others = false;  // on the host
+    for (const NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      if (op_class(node.op) == OpClass::transfer) (node.phase == Phase::optimizer ? has_states : has_others) = true;
+    }
+    return !has_others && ((card.card == kMeasuredCard && !has_states) ||
+                           (card.card == kMeasuredCardOfRanks && level == Compile::full));
   }
   if (card.card != kMeasuredCardOfRanks || level != Compile::full) return false;
   const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;
@@ -135,7 +140,7 @@ class Forecaster {
           "or slower links make it longer.",
           card_.card,
           has_op_of(graph_, OpClass::collective) ? " with these ranks"
-          : has_op_of(graph_, OpClass::transfer) ? " with states on the host"
+          : has_op_of(graph_, OpClass::transfer) ? " with these tensors on the host"
                                                  : "");
     }
     return {forecast_, {}};

@@ -381,6 +381,42 @@ TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
   EXPECT_THAT(plan({"--model", "tiny", "--offload", "optimiser"}).error, HasSubstr("did you mean 'optimizer'?"));
 }
 
+TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
+  const std::vector<std::string> model = {"--layers", "12", "--d-model", "512", "--d-ff", "2048", "--heads", "8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), model.begin(), model.end());
+    return more;
+  };
+  const nlohmann::json rows = rows_of(with({"--offload", "none", "--offload", "activations", "--offload", "parameters",
+                                            "--offload", "activations,parameters,optimizer"}));
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[3]["offload"], "optimizer,parameters,activations");
+  for (const std::size_t row : {1, 2, 3}) {
+    EXPECT_GT(rows[row]["memory_bytes"]["host"], 0) << row;
+    EXPECT_LT(rows[row]["memory_bytes"]["peak_allocated"], rows[0]["memory_bytes"]["peak_allocated"]) << row;
+  }
+  const auto chosen = [&](std::size_t row, const std::string& mode, const std::string& host) {
+    const std::string limit = std::to_string(rows[row]["memory_bytes"]["peak_reserved"].get<std::int64_t>() >> 20);
+    return rows_of(with({"--mode", mode, "--offload", "auto", "--memory-limit", limit + "MiB", "--host-memory", host}));
+  };
+  EXPECT_EQ(chosen(3, "step", "4GiB")[0]["status"], "oom");
+  const auto planned = chosen(0, "step", "4GiB")[0];
+  EXPECT_EQ(planned["status"], "ok");
+  EXPECT_NE(planned["offload"], "none");
+  EXPECT_THAT(chosen(0, "step", "1MiB")[0].dump(), HasSubstr("raise --host-memory"));
+  const auto forward = [&](const std::string& offload) {
+    return plan(with({"--mode", "forward", "--offload", offload}));
+  };
+  EXPECT_THAT(forward("parameters,activations").error,
+              HasSubstr("moves what forward saves for backward, and --mode forward has none; use backward or step"));
+  EXPECT_EQ(forward("parameters").exit_code, 0);
+  EXPECT_THAT(plan(with({"--offload", "none,activations"})).error, HasSubstr("'none' stands alone"));
+  EXPECT_THAT(plan(with({"--offload", "optimizer,auto"})).error, HasSubstr("'auto' stands alone"));
+  EXPECT_THAT(plan(with({"--offload", "optimizer,"})).error, HasSubstr("'' is unknown"));
+  EXPECT_THAT(plan(with({"--offload", "weights"})).error, HasSubstr("available: none, optimizer, parameters"));
+  EXPECT_THAT(plan(with({"--offload", "activations", "--parallel", "data=2"})).error, HasSubstr("exclude each other"));
+}
+
 void expect_plan_refused(const std::vector<std::string>& arguments, const std::string& part) {
   const ProgramResult result = plan(arguments);
   EXPECT_EQ(result.exit_code, 2);
