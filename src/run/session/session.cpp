@@ -212,7 +212,6 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
     std::size_t peak_bytes;
   };
   std::vector<Trial> trials;
-  std::exception_ptr refusal;  // of a set for which the host's memory is too small
   const auto plan_of = [&](Offload set) {
     record_.offload = offload_ = set;
     return plan_within(mode, limit);
@@ -233,11 +232,10 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
     try {
       try_set(plan_of(set));
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::unsupported) throw;
-      refusal = std::current_exception();
+      if (error.kind() != ErrorKind::unsupported) throw;  // the memory of the host is too small
     }
   }
-  if (trials.size() == 1 && refusal) std::rethrow_exception(refusal);
+  if (trials.size() == 1) return plan_of(offload_sets(mode).front());  // throws the refusal
   const auto order = [](const Trial& trial) {
     return std::tuple(!trial.fits, trial.fits ? trial.ms : static_cast<double>(trial.peak_bytes));
   };

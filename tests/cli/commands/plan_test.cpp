@@ -395,15 +395,16 @@ TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
     EXPECT_GT(rows[row]["memory_bytes"]["host"], 0) << row;
     EXPECT_LT(rows[row]["memory_bytes"]["peak_allocated"], rows[0]["memory_bytes"]["peak_allocated"]) << row;
   }
-  const auto chosen = [&](std::size_t row, const std::string& mode, const std::string& host) {
-    const std::string limit = std::to_string(rows[row]["memory_bytes"]["peak_reserved"].get<std::int64_t>() >> 20);
-    return rows_of(with({"--mode", mode, "--offload", "auto", "--memory-limit", limit + "MiB", "--host-memory", host}));
+  const auto automatic = [&](std::int64_t mib, const std::string& host) {
+    return with({"--offload", "auto", "--memory-limit", std::to_string(mib) + "MiB", "--host-memory", host});
   };
-  EXPECT_EQ(chosen(3, "step", "4GiB")[0]["status"], "oom");
-  const auto planned = chosen(0, "step", "4GiB")[0];
-  EXPECT_EQ(planned["status"], "ok");
-  EXPECT_NE(planned["offload"], "none");
-  EXPECT_THAT(chosen(0, "step", "1MiB")[0].dump(), HasSubstr("raise --host-memory"));
+  const std::int64_t too_few_mib = (rows[0]["memory_bytes"]["peak_reserved"].get<std::int64_t>() >> 20) - 64;
+  const nlohmann::json chosen = rows_of(automatic(too_few_mib, "4GiB"))[0];
+  EXPECT_EQ(chosen["offload"], "optimizer");
+  EXPECT_EQ(chosen["status"], "ok");
+  EXPECT_EQ(rows_of(automatic(too_few_mib + 64, "4GiB"))[0]["offload"], "none");
+  EXPECT_EQ(rows_of(automatic(64, "4GiB"))[0]["fits"], false);
+  EXPECT_THAT(plan(automatic(too_few_mib, "1MiB")).output, HasSubstr("raise --host-memory"));
   const auto forward = [&](const std::string& offload) {
     return plan(with({"--mode", "forward", "--offload", offload}));
   };

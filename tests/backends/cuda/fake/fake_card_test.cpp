@@ -115,6 +115,74 @@ TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_states_are_on_the_
   EXPECT_THAT(refused.error.message, AllOf(HasSubstr("the system gives no "), HasSubstr("locked for copies")));
 }
 
+TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_activations_and_weights_are_on_the_host) {
+  const auto bench_with = [](const std::string& level, const std::string& allocator, const std::string& checkpoint) {
+    const ProgramResult result = run_program({"bench",
+                                              "--device",
+                                              "cuda",
+                                              "--layers",
+                                              "8",
+                                              "--d-model",
+                                              "64",
+                                              "--d-ff",
+                                              "8192",
+                                              "--heads",
+                                              "2",
+                                              "--context",
+                                              "2048",
+                                              "--batch",
+                                              "4",
+                                              "--vocab",
+                                              "1024",
+                                              "--warmup",
+                                              "3",
+                                              "--steps",
+                                              "2",
+                                              "--dtype",
+                                              "bf16",
+                                              "--mode",
+                                              "step",
+                                              "--compile",
+                                              level,
+                                              "--allocator",
+                                              allocator,
+                                              "--offload",
+                                              "none",
+                                              "--offload",
+                                              "activations",
+                                              "--offload",
+                                              "parameters",
+                                              "--offload",
+                                              "optimizer,parameters,activations",
+                                              "--checkpoint",
+                                              checkpoint,
+                                              "--attention",
+                                              "flash",
+                                              "--accumulate",
+                                              "2",
+                                              "--format",
+                                              "jsonl"});
+    std::istringstream lines(result.output);
+    std::vector<Record> records;
+    for (std::string line; std::getline(lines, line);) records.push_back(record_from_json(line));
+    return records;
+  };
+  for (const std::string level : {"off", "full"}) {
+    for (const std::string allocator : {"arena", "caching"}) {
+      for (const std::string checkpoint : {"none", "block"}) {
+        const std::vector<Record> records = bench_with(level, allocator, checkpoint);
+        ASSERT_EQ(records.size(), 4U);
+        for (const Record& record : records) {
+          EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+          EXPECT_EQ(record.captured, level == "full") << record.capture_problem.value_or("");
+          EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+          EXPECT_EQ(record.memory_bytes.host.value_or(0) > 0, record.offload != Offload::none) << name(record.offload);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(FakeCard, is_the_default_device_and_stands_first_among_devices) {
   const ProgramResult result = run_program(
       {"bench", "--model", "tiny", "--context", "16", "--mode", "forward", "--steps", "1", "--format", "jsonl"});
