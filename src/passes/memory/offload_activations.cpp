@@ -50,9 +50,9 @@ class ActivationOffloader {
   };
   struct Tensor {
     Value storage;
-    std::size_t stored_behind;  // a position
-    std::size_t visit;          // of the block that ends at it
-    std::size_t backward;       // of its micro-batch
+    std::size_t stored_behind = 0;  // a position
+    std::size_t visit = 0;          // of the block that runs there
+    std::size_t backward = 0;       // of its micro-batch
   };
 
   void find_batches() {

@@ -5,8 +5,9 @@
 //
 // A parameter that something outside of blocks reads stays on the device, as do small ones.
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -60,16 +60,15 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 }
 
 // Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
-// H100s of a machine with the links of the card, whose sums run beside backward; with states on the host, of one rank
-// on an H100.
+// H100s of a machine with the links of the card, whose sums run beside backward; with states of the optimizer
+// on the host, of one rank on an H100; with other tensors there, none.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
-    bool has_states = false, has_others = false;  // on the host
-    for (const NodeId id : graph.order()) {
+    const bool has_others = std::ranges::any_of(graph.order(), [&](NodeId id) {
       const Node& node = graph.node(id);
-      if (op_class(node.op) == OpClass::transfer) (node.phase == Phase::optimizer ? has_states : has_others) = true;
-    }
-    return !has_others && ((card.card == kMeasuredCard && !has_states) ||
+      return op_class(node.op) == OpClass::transfer && node.phase != Phase::optimizer;
+    });
+    return !has_others && ((card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
                            (card.card == kMeasuredCardOfRanks && level == Compile::full));
   }
   if (card.card != kMeasuredCardOfRanks || level != Compile::full) return false;

@@ -206,10 +206,10 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
 ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
   const ForecastOptions options{.stop_point = stop_point(Stage::planning)};
   struct Trial {
-    Offload set;
-    bool fits;
-    double ms;
-    std::size_t peak_bytes;
+    Offload set = Offload::none;
+    bool fits = false;
+    double ms = HUGE_VAL;
+    std::size_t peak_bytes = 0;
   };
   std::vector<Trial> trials;
   const auto plan_of = [&](Offload set) {

@@ -27,6 +27,7 @@ struct OffloadCase {
 inline ProgramPlan plan_with(const OffloadCase& of, Offload offload) {
   CompileOptions options = of.options;
   options.offload = offload;
+  options.verify = true;
   return {build_transformer(of.model, 2), open_device(of.device), {.compile = options, .allocator = of.allocator}};
 }
 
