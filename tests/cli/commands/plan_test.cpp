@@ -405,6 +405,14 @@ TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
   EXPECT_EQ(rows_of(automatic(too_few_mib + 64, "4GiB"))[0]["offload"], "none");
   EXPECT_EQ(rows_of(automatic(64, "4GiB"))[0]["fits"], false);
   EXPECT_THAT(plan(automatic(too_few_mib, "1MiB")).output, HasSubstr("raise --host-memory"));
+  // A search that finds nothing with states alone goes on.
+  const auto fitted = [](const std::string& offload) {
+    return rows_of({"--layers", "4", "--d-model", "512", "--d-ff", "2048", "--heads", "8", "--vocab", "512", "--batch",
+                    "1", "--fit-into", "220MiB", "--offload", offload})[0];
+  };
+  EXPECT_EQ(fitted("optimizer")["fits"], false);
+  EXPECT_EQ(fitted("auto")["fits"], true);
+  EXPECT_EQ(fitted("auto")["offload"], "optimizer,parameters");
   const auto forward = [&](const std::string& offload) {
     return plan(with({"--mode", "forward", "--offload", offload}));
   };
