@@ -42,11 +42,9 @@ class Transfer : public Kernel {
     if (bytes == 0) return;
     const Driver& driver = context_.driver();
     if (to_host_) {
-      check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
-            "copy to the host");
+      check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream_), "copy to the host");
     } else {
-      check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_),
-            "copy from the host");
+      check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream_), "copy from the host");
     }
   }
 
