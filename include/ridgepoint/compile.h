@@ -139,7 +139,8 @@ struct CompileOptions {
   BaseWeights base_weights = BaseWeights::as_is;
   // What the files of the model say of weights that are packed; weights that it lacks have this program's order.
   std::vector<PublishedWeight> published_weights = {};
-  // step, of one rank: what lies in the memory of the host. Transfers bring it to the device when an update needs it.
+  // Of one rank: what lies in the memory of the host. Transfers bring it to the device ahead of its use. States need
+  // mode step; activations need a backward phase.
   Offload offload = Offload::none;
   std::optional<std::size_t> host_memory_limit_bytes = {};  // of what lies there; more is an error
   // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the

@@ -234,8 +234,8 @@ std::vector<Value> collective_broadcast(Graph& graph, std::vector<Value> values,
 
 // Tensors that lie in the memory of the host, in that of the device.
 std::vector<Value> copy_from_host(Graph& graph, std::vector<Value> on_host, const Source& source = Source::current());
-// The values, which lie in the memory of the device, in that of the host, where they overwrite `on_host`.
-std::vector<Value> copy_to_host(Graph& graph, std::vector<Value> on_host, const std::vector<Value>& values,
-                                const Source& source = Source::current());
+// The values, which lie in the memory of the device, in that of the host: over the inputs that they update, or in
+// memory of their own.
+std::vector<Value> copy_to_host(Graph& graph, std::vector<Value> values, const Source& source = Source::current());
 
 }  // namespace ridgepoint

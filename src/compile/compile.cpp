@@ -61,10 +61,11 @@ void check_training(const CompileOptions& options) {
   require(!is_packed || options.parallel.shard != Sharding::parameters,
           "weights in nf4 or int8 are not divided among ranks: shard the optimizer or the gradients");
   require(options.offload != Offload::automatic, "what is offloaded is decided before a graph is compiled");
-  const bool offloads = options.offload != Offload::none;
-  require(!offloads || options.mode == Mode::step,
+  require(!includes(options.offload, Offload::optimizer) || options.mode == Mode::step,
           "mode " + std::string(name(options.mode)) + " has no states of an optimizer to offload");
-  require(!offloads || !options.parallel.is_parallel(), "states are offloaded by one rank");
+  require(!includes(options.offload, Offload::activations) || runs_backward(options.mode),
+          "mode " + std::string(name(options.mode)) + " has no backward phase, for which activations are offloaded");
+  require(options.offload == Offload::none || !options.parallel.is_parallel(), "what is offloaded is of one rank");
   const double clip_norm = options.clip_norm.value_or(1);
   require(std::isfinite(clip_norm) && clip_norm > 0, "the norm to which gradients are clipped is greater than 0");
   require(std::isfinite(options.z_loss) && options.z_loss >= 0, "the factor of the z-loss is at least 0");

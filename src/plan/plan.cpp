@@ -13,6 +13,7 @@
 #include "ops/overwrite.h"
 #include "ops/rule.h"
 #include "ops/rules/optimizer/optimizer.h"
+#include "plan/arena.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -110,6 +111,7 @@ class Planner {
     mark_outputs();
     find_waits();
     find_lifetimes();
+    place_on_host();
     categorise();
     record_values();
     return std::move(plan_);
@@ -179,18 +181,23 @@ class Planner {
     }
   }
 
-  // Kernels reach the memory of the device alone; a copy to the host ends in the tensors that it names first.
+  // Kernels reach the memory of the device alone.
   void check_memories(const Node& node, const PlanStep& step) const {
     for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const BufferId buffer = step.inputs[i].buffer;
-      const bool is_on_host = buffer != kNoBuffer && plan_.buffers[buffer].on_host;
-      const bool should_be = node.op == Op::copy_from_host || (node.op == Op::copy_to_host && i < node.outputs.size());
-      if (is_on_host == should_be) continue;
+      const bool is_on_host = step.inputs[i].buffer != kNoBuffer && plan_.buffers[step.inputs[i].buffer].on_host;
+      if (is_on_host == (node.op == Op::copy_from_host)) continue;
       throw Error("operand " + std::to_string(i) + " of '" + std::string(name(node.op)) +
                       "' lies in the memory of the " +
-                      (is_on_host ? "host; copy it from there first" : "device; it must be an input on the host"),
+                      (is_on_host ? "host; copy it from there first" : "device; a copy must bring it to the host"),
                   ErrorKind::usage);
     }
+  }
+
+  void check_memory_of_update(const Node& node, Value input) const {
+    if (plan_.buffers[buffer_of_[input.id]].on_host == (node.op == Op::copy_to_host)) return;
+    throw Error("'" + std::string(name(node.op)) + "' cannot update input '" + input_name(graph_.producer_node(input)) +
+                    "', which lies in the other memory",
+                ErrorKind::usage);
   }
 
   Operand operand(Value value) const {
@@ -206,7 +213,12 @@ class Planner {
   void place_output(const Node& node, Value value, PlanStep& step) {
     const Value root = layouts_[value.id].root;
     if (const Value target = update_target_[value.id]; target.valid()) {
+      check_memory_of_update(node, target);
       buffer_of_[value.id] = buffer_of_[target.id];
+    } else if (node.op == Op::copy_to_host) {
+      Buffer& buffer = plan_.buffers[add_buffer(value)];
+      buffer.persistent = buffer.on_host = true;
+      buffer.category = MemoryCategory::activation;
     } else if (buffer_of_[root.id] == kNoBuffer) {
       if (const Value storage = storage_to_take_over(node, value, step.node); storage.valid()) {
         buffer_of_[root.id] = buffer_of_[storage.id];
@@ -333,6 +345,31 @@ class Planner {
     last_of_buffer_ = std::move(last);
   }
 
+  // An input lies there all the time, anything else from the step that makes it to the last that reads it.
+  void place_on_host() {
+    const auto end = static_cast<std::uint32_t>(plan_.steps.size());
+    std::vector<std::uint32_t> first(plan_.buffers.size());
+    for (std::uint32_t step = 0; step < end; ++step) {
+      if (graph_.node(plan_.steps[step].node).op != Op::copy_to_host) continue;
+      for (const Operand& made : plan_.steps[step].outputs) first[made.buffer] = step;
+    }
+    std::vector<BufferId> on_host;
+    std::vector<Lifetime> lifetimes;
+    for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+      const Buffer& buffer = plan_.buffers[id];
+      if (!buffer.on_host) continue;
+      const bool is_input = graph_.producer_node(buffer.value).op == Op::input;
+      const auto last = static_cast<std::uint32_t>(std::min<std::size_t>(last_of_buffer_[id], end));
+      on_host.push_back(id);
+      lifetimes.push_back({block_bytes(buffer.bytes), is_input ? 0 : first[id], is_input ? end : last});
+    }
+    if (on_host.empty()) return;
+    const Packing packing = pack(lifetimes);
+    plan_.host.bytes = packing.bytes;
+    plan_.host.offset_bytes.resize(plan_.buffers.size());
+    for (std::size_t i = 0; i < on_host.size(); ++i) plan_.host.offset_bytes[on_host[i]] = packing.offsets[i];
+  }
+
   void categorise() {
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       const Phase phase = graph_.node(plan_.steps[i].node).phase;
@@ -343,13 +380,16 @@ class Planner {
         if (saved) plan_.buffers[id].category = MemoryCategory::activation;
       }
     }
-    // Parameters that ranks divide, while a rank has the whole; and states of the host, while the device has them.
+    // Parameters that ranks divide, while a rank has the whole; and what lies on the host, while the device has it.
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (node.op != Op::all_gather && node.op != Op::copy_from_host) continue;
-      const MemoryCategory category =
-          node.op == Op::all_gather ? MemoryCategory::parameter : MemoryCategory::optimizer_state;
-      for (const Value value : node.outputs) plan_.buffers[buffer_of_[value.id]].category = category;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        plan_.buffers[buffer_of_[node.outputs[i].id]].category =
+            node.op == Op::all_gather        ? MemoryCategory::parameter
+            : node.phase == Phase::optimizer ? MemoryCategory::optimizer_state
+                                             : plan_.buffers[buffer_of_[node.inputs[i].id]].category;
+      }
     }
     for (const Output& output : graph_.outputs()) {
       Buffer& buffer = plan_.buffers[buffer_of_[layouts_[output.value.id].root.id]];
@@ -417,16 +457,6 @@ std::vector<Lifetime> lifetimes_of(const ExecutionPlan& plan, std::span<const st
   for (const Lifetime& lifetime : lifetimes)
     sum = checked_sum({sum, static_cast<std::int64_t>(lifetime.bytes)}, "the memory of all buffers");
   return lifetimes;
-}
-
-HostMemory host_memory_of(const ExecutionPlan& plan) {
-  HostMemory memory{.offset_bytes = std::vector<std::size_t>(plan.buffers.size())};
-  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-    if (!plan.buffers[i].on_host) continue;
-    memory.offset_bytes[i] = memory.bytes;
-    memory.bytes += block_bytes(plan.buffers[i].bytes);
-  }
-  return memory;
 }
 
 std::vector<std::size_t> live_bytes_by_step(std::span<const Lifetime> lifetimes) {

@@ -21,9 +21,9 @@ struct Buffer {
   std::size_t bytes = 0;
   MemoryCategory category = MemoryCategory::temporary;
   Value value;              // the first value stored in it
-  bool persistent = false;  // an input: allocated as long as the program exists
+  bool persistent = false;  // an input, or on the host: allocated as long as the program exists
   bool output = false;      // an output: freed when the next run begins
-  bool on_host = false;     // an input in the memory of the host, which needs none of the device
+  bool on_host = false;     // in the memory of the host: an input, or what a transfer leaves there
 };
 
 struct Operand {
@@ -45,6 +45,13 @@ struct PlanStep {
   std::vector<std::size_t> waits;  // earlier steps with one of those that must have ended before this launch
 };
 
+// Where each buffer on the host begins in one range of the host's memory, by id, and the size of the range. What a run
+// leaves there shares it with what the run leaves there at other times.
+struct HostMemory {
+  std::vector<std::size_t> offset_bytes;
+  std::size_t bytes = 0;
+};
+
 struct ExecutionPlan {
   std::vector<Buffer> buffers;
   std::vector<PlanStep> steps;
@@ -52,14 +59,8 @@ struct ExecutionPlan {
   // The first step of the backward phase; nullopt without one.
   std::optional<std::size_t> backward_begin;
   std::vector<std::size_t> waits_at_end;  // steps with a collective or transfer for which no step waits
+  HostMemory host;
 };
-
-// Where each buffer on the host begins in one range of the host's memory, by id, and the size of the range.
-struct HostMemory {
-  std::vector<std::size_t> offset_bytes;
-  std::size_t bytes = 0;
-};
-HostMemory host_memory_of(const ExecutionPlan& plan);
 
 struct PlanOptions {
   // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it:

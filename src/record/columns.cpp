@@ -243,6 +243,8 @@ Names shardings_and_auto() {
   names.emplace_back("auto");
   return names;
 }
+// Of which a value of the option may have several.
+Names offloads_one_by_one() { return {"none", "optimizer", "parameters", "activations", "auto"}; }
 
 // The names of a member's type, which is that of an option's values.
 template <typename T>

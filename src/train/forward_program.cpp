@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "run/session/offload_sets.h"
+
 namespace ridgepoint::train {
 namespace {
 
@@ -36,6 +38,7 @@ class ChangedWorkload final : public Workload {
 RunConfig of_forward(RunConfig config, const Change& change) {
   config.workload = std::make_shared<ChangedWorkload>(config.workload, change);
   config.compile.mode = Mode::forward;
+  config.compile.offload = offload_in(Mode::forward, config.compile.offload);
   config.compile.accumulate = 1;
   config.compile.keep = {};
   return config;

@@ -16,14 +16,13 @@ class Transfer : public Kernel {
         to_host_(spec.node.op == Op::copy_to_host),
         branch_(context, context.side_stream(to_host_ ? CudaContext::SideStream::to_host
                                                       : CudaContext::SideStream::from_host)),
-        copies_(copies_of(spec)) {}
+        bytes_(bytes_of_copies(spec)) {}
 
   std::string_view name() const override { return name_; }
 
   void launch(const LaunchArguments& arguments) override {
     branch_.run([&](CUstream stream) {
-      for (std::size_t i = 0; i < copies_.size(); ++i)
-        copy(arguments.outputs[i], arguments.inputs[copies_[i].operand], copies_[i].bytes, stream);
+      for (std::size_t i = 0; i < bytes_.size(); ++i) copy(arguments.outputs[i], arguments.inputs[i], bytes_[i], stream);
     });
   }
 
@@ -34,11 +33,9 @@ class Transfer : public Kernel {
     if (bytes == 0) return;
     const Driver& driver = context_.driver();
     if (to_host_) {
-      check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream),
-            "copy states to the host");
+      check(driver.cuMemcpyDtoHAsync_v2(to, reinterpret_cast<CUdeviceptr>(from), bytes, stream), "copy to the host");
     } else {
-      check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream),
-            "copy states from the host");
+      check(driver.cuMemcpyHtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), from, bytes, stream), "copy from the host");
     }
   }
 
@@ -46,7 +43,7 @@ class Transfer : public Kernel {
   std::string_view name_;
   bool to_host_;
   StreamBranch branch_;
-  std::vector<TransferCopy> copies_;
+  std::vector<std::size_t> bytes_;
 };
 
 }  // namespace

@@ -214,6 +214,16 @@ Axis::Change lora_of(std::string_view text) {
 
 Changes divisions(std::string_view text, const Setting&, const Option&) { return divisions_of(text); }
 
+// Each time that the option is given, what lies on the host is one value.
+Changes offloads(std::string_view text, const Setting&, const Option&) {
+  Changes changes;
+  for (std::string_view rest = text;; rest.remove_prefix(rest.find(kBetweenRepeated) + 1)) {
+    const std::string_view one = rest.substr(0, rest.find(kBetweenRepeated));
+    changes.emplace_back([set = offload_from_name(one)](D& draft) { draft.config.compile.offload = set; });
+    if (one.size() == rest.size()) return changes;
+  }
+}
+
 Axis::Change network_of(std::string_view text) {
   return [network = network_from_text(text)](D& draft) { draft.config.network = network; };
 }
@@ -269,7 +279,7 @@ const std::vector<Setter>& setters() {
       {"frozen", single(frozen_of), false},
       {"lora", single(lora_of), false},
       {"base-weights", names([](D& d, Text v) { d.config.compile.base_weights = base_weights_from_name(v); })},
-      {"offload", names([](D& d, Text v) { d.config.compile.offload = offload_from_name(v); })},
+      {"offload", offloads, true, true},
       {"host-memory",
        numbers([](D& d, Int v) { d.config.compile.host_memory_limit_bytes = static_cast<std::size_t>(v); })},
       {"parallel", divisions, false, true},

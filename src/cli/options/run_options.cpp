@@ -137,11 +137,15 @@ void settle_training(RunDraft& draft) {
           fmt::format("--base-weights {} and --shard parameters exclude each other; use --shard optimizer or gradients",
                       name(compile.base_weights)));
   const bool offloads = compile.offload != Offload::none;
-  require(compile.offload != Offload::optimizer || compile.mode == Mode::step,
+  require(!includes(compile.offload, Offload::optimizer) || compile.mode == Mode::step,
           fmt::format("--offload {} is for the states of the optimizer, and --mode {} has none; use step",
                       name(compile.offload), name(compile.mode)));
+  require(
+      !includes(compile.offload, Offload::activations) || runs_backward(compile.mode),
+      fmt::format("--offload {} moves what forward saves for backward, and --mode {} has none; use backward or step",
+                  name(compile.offload), name(compile.mode)));
   require(offloads || !compile.host_memory_limit_bytes,
-          "--host-memory limits what --offload keeps on the host; add --offload optimizer");
+          "--host-memory limits what --offload keeps on the host; add --offload optimizer, parameters or activations");
   require(
       !offloads || !compile.parallel.is_parallel(),
       "--offload and --parallel exclude each other; use --shard optimizer, which divides the states among the ranks");

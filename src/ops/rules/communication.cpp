@@ -14,10 +14,11 @@
 // Transfers copy any number of tensors between the memory of the host and that of the device.
 //
 //   copy_from_host        x -> x, of tensors that lie in the memory of the host
-//   copy_to_host          t, x -> x, the tensors t of the host first, then as many of the device with the same types;
-//                         the results lie where the t did, which they overwrite
+//   copy_to_host          x -> x, of tensors that lie in the memory of the device. The results lie in that of the host:
+//                         where an input did that they update, otherwise in memory of their own
 #include "core/checked.h"
 #include "ops/collectives.h"
+#include "ops/layout.h"
 #include "ops/shape_rules.h"
 #include "ridgepoint/ops.h"
 
@@ -86,23 +87,15 @@ std::vector<TensorType> infer_collective_broadcast(const ShapeContext& context) 
   return {context.inputs.begin(), context.inputs.end()};
 }
 
-std::vector<TensorType> infer_copy_from_host(const ShapeContext& context) {
+std::vector<TensorType> infer_transfer(const ShapeContext& context) {
   require(!context.inputs.empty(), "there must be an operand");
   return {context.inputs.begin(), context.inputs.end()};
-}
-
-std::vector<TensorType> infer_copy_to_host(const ShapeContext& context) {
-  const std::size_t count = context.inputs.size() / 2;
-  require(count > 0 && 2 * count == context.inputs.size(), "there must be a tensor on the host for each value");
-  for (std::size_t i = 0; i < count; ++i)
-    require(context.inputs[i] == context.inputs[count + i], "a value must have the type of its tensor on the host");
-  return {context.inputs.begin(), context.inputs.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
 // Read in one memory and written in the other.
 std::int64_t moved_bytes(const Graph& graph, const Node& node) {
   std::int64_t bytes = 0;
-  for (const Value value : node.outputs) bytes += 2 * static_cast<std::int64_t>(graph.type(value).bytes());
+  for (const Value value : node.outputs) bytes += 2 * static_cast<std::int64_t>(storage_type(graph, value).bytes());
   return bytes;
 }
 
@@ -128,9 +121,8 @@ extern const OpRule rule_reduce_scatter{.infer = infer_reduce_scatter};
 extern const OpRule rule_all_gather{.infer = infer_all_gather, .donations = donations_of_all_gather};
 extern const OpRule rule_collective_broadcast{.infer = infer_collective_broadcast,
                                               .donations = each_result_in_its_operand};
-extern const OpRule rule_copy_from_host{.infer = infer_copy_from_host, .bytes = moved_bytes};
-extern const OpRule rule_copy_to_host{
-    .infer = infer_copy_to_host, .bytes = moved_bytes, .donations = each_result_in_its_operand};
+extern const OpRule rule_copy_from_host{.infer = infer_transfer, .bytes = moved_bytes};
+extern const OpRule rule_copy_to_host{.infer = infer_transfer, .bytes = moved_bytes};
 
 std::span<const Value> sent_operands(const Node& node) { return std::span(node.inputs).last(node.outputs.size()); }
 
@@ -178,10 +170,8 @@ std::vector<Value> copy_from_host(Graph& graph, std::vector<Value> on_host, cons
   return graph.node(make_node(graph, Op::copy_from_host, std::move(on_host), {}, source)).outputs;
 }
 
-std::vector<Value> copy_to_host(Graph& graph, std::vector<Value> on_host, const std::vector<Value>& values,
-                                const Source& source) {
-  on_host.insert(on_host.end(), values.begin(), values.end());
-  return graph.node(make_node(graph, Op::copy_to_host, std::move(on_host), {}, source)).outputs;
+std::vector<Value> copy_to_host(Graph& graph, std::vector<Value> values, const Source& source) {
+  return graph.node(make_node(graph, Op::copy_to_host, std::move(values), {}, source)).outputs;
 }
 
 }  // namespace ridgepoint

@@ -15,25 +15,17 @@
 #include "ir/rewriter.h"
 #include "ir/scope.h"
 #include "ir/stored_tensors.h"
-#include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
+#include "passes/memory/transfers.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-// A group is closed when it has so many bytes on the host: 1 ms of copies in each direction, beside which the start of
-// a copy counts for nothing.
-constexpr std::size_t kGroupBytes = std::size_t{48} << 20;
 // A larger group of a tensor outside of blocks, such as the table of embeddings, waits until backward has ended, whose
 // activations need the memory.
 constexpr std::size_t kMostBytesBesideBackward = std::size_t{1} << 30;
-// How many groups ahead of its update a group's copy begins, and the transfers that may begin before its copy back must
-// have ended. Groups differ in size by a factor of ten, so several must be on their way for both directions to be busy:
-// with 1 and 2 the predicted step of an 8B model takes a fifth longer, and needs as much memory.
-constexpr std::size_t kAhead = 3;
-constexpr std::int64_t kInFlightOfGroup = 4;
 
 bool is_product(const Node& node) {
   const KernelClass kind = traits(node.op).kernel_class;
@@ -180,9 +172,8 @@ class StateOffloader {
     for (const Move& move : group.moves) {
       for (const std::size_t operand : move.operands) graph_.node(move.update).inputs[operand] = fetched[next++];
     }
-    const std::vector<Value> kept = copy_to_host(graph_, on_host, results);
+    const std::vector<Value> kept = store_group(graph_, results);
     group.store = graph_.producer(kept[0]);
-    graph_.node(group.store).attributes.set(kInFlight, kInFlightOfGroup);
     for (std::size_t i = 0; i < results.size(); ++i) stored[results[i]] = kept[i];
   }
 
@@ -249,7 +240,7 @@ class StateOffloader {
 }  // namespace
 
 bool offload_states(Graph& graph, const PassOptions& options) {
-  return options.offload == Offload::optimizer && StateOffloader(graph).run();
+  return includes(options.offload, Offload::optimizer) && StateOffloader(graph).run();
 }
 
 }  // namespace ridgepoint

@@ -58,10 +58,13 @@ class WeightPacker : NodeRewriter {
   using NodeRewriter::NodeRewriter;
 
   bool run() {
+    bool changed = false;
     for (const NodeId id : graph_.inputs(Role::parameter)) {
-      if (graph_.node(id).attributes.contains(kPackedAs)) pack(graph_.node(id));
+      if (graph_.node(id).attributes.contains(kPackedAs)) changed = pack(graph_.node(id)) || changed;
     }
-    return rewriter_.finish();
+    // Bytes have no views that the elements had.
+    if (changed) erase_unused(graph_, [](const Node& node) { return op_class(node.op) == OpClass::view; });
+    return changed;
   }
 
  private:
@@ -87,11 +90,11 @@ class WeightPacker : NodeRewriter {
     });
   }
 
-  void pack(Node& parameter) {
+  bool pack(Node& parameter) {
     const Value value = parameter.outputs[0];
     const TensorType type = graph_.type(value);
     std::vector<Use> uses;
-    if (is_divided(parameter) || !find_uses(value, {}, uses)) return;
+    if (is_divided(parameter) || !find_uses(value, {}, uses)) return false;
     const BaseWeights format = base_weights_from_name(parameter.attributes.get<std::string>(kPackedAs));
     std::vector<std::int64_t> rows = part_rows(parameter);
     if (rows.empty()) rows = {type.shape[0]};
@@ -99,6 +102,7 @@ class WeightPacker : NodeRewriter {
     parameter.attributes.set(kDeclaredShape, std::vector<std::int64_t>{type.shape[0], type.shape[1]});
     graph_.set_type(value, {DType::packed, {packed_bytes(packed_parts(format, rows, type.shape[1]))}});
     for (const Use& use : uses) widen(use, value, format, rows, type);
+    return true;
   }
 
   // Each product has elements of its own, so that none are kept from forward to backward.

@@ -3,7 +3,8 @@
 //
 // The nodes of a group have equal attributes, the same step value and the same guard. No kernel may come between them:
 // a delayed update would keep its gradient in memory for longer. A group ends before a node that reads an updated
-// value, and before an update whose storage the group reads or writes.
+// value, and before an update whose storage the group reads or writes. Where weights lie on the host, a group has as
+// many bytes of them as a group of copies.
 //
 // On several ranks a merged node waits for the sums of all its gradients. The updates whose gradients come from the
 // last sum are therefore groups of their own, behind all others, which run while that sum does.
@@ -16,6 +17,7 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ops/rules/optimizer/optimizer.h"
+#include "passes/memory/transfers.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -24,7 +26,11 @@ namespace {
 
 class OptimizerGrouper {
  public:
-  OptimizerGrouper(Graph& graph, const PassTarget& target) : graph_(graph), rewriter_(graph), target_(target) {}
+  OptimizerGrouper(Graph& graph, const PassOptions& options)
+      : graph_(graph),
+        rewriter_(graph),
+        target_(options.target),
+        most_bytes_(includes(options.offload, Offload::parameters) ? kGroupBytes : SIZE_MAX) {}
 
   bool run() {
     for (const NodeId id : graph_.order()) visit(id);
@@ -43,6 +49,7 @@ class OptimizerGrouper {
     std::set<Value> made;     // the members' results
     std::set<Value> read;     // storage the members read
     std::set<Value> written;  // storage their results may overwrite
+    std::size_t bytes = 0;    // of the parameters
   };
 
   void visit(NodeId id) {
@@ -62,7 +69,10 @@ class OptimizerGrouper {
       own.read.insert(storage);
       if (i >= layout.scalars && !layout.is_gradient(i)) own.written.insert(storage);
     }
-    close_if([&](const Group& group) { return meet(group.written, own.read) || meet(group.read, own.written); });
+    own.bytes = graph_.type(node.inputs[layout.scalars]).bytes();
+    close_if([&](const Group& group) {
+      return group.bytes + own.bytes > most_bytes_ || meet(group.written, own.read) || meet(group.read, own.written);
+    });
     const auto joined = std::find_if(open_.begin(), open_.end(), [&](const Group& group) {
       const Node& other = graph_.node(group.members.front());
       return other.op == node.op && other.attributes == node.attributes && other.phase == node.phase &&
@@ -73,6 +83,7 @@ class OptimizerGrouper {
     group.made.insert(node.outputs.begin(), node.outputs.end());
     group.read.merge(own.read);
     group.written.merge(own.written);
+    group.bytes += own.bytes;
   }
 
   static std::ptrdiff_t scalars_of(const Node& node) {
@@ -148,12 +159,13 @@ class OptimizerGrouper {
   Graph& graph_;
   Rewriter rewriter_;
   const PassTarget& target_;
+  const std::size_t most_bytes_;  // of the parameters of a group
   std::vector<Group> open_;
   std::vector<std::vector<NodeId>> closed_;
 };
 
 }  // namespace
 
-bool group_optimizer(Graph& graph, const PassOptions& options) { return OptimizerGrouper(graph, options.target).run(); }
+bool group_optimizer(Graph& graph, const PassOptions& options) { return OptimizerGrouper(graph, options).run(); }
 
 }  // namespace ridgepoint

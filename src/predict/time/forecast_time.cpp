@@ -63,12 +63,16 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 }
 
 // Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
-// H100s of a machine with the links of the card, whose sums run beside backward; with states on the host, of one rank
-// on an H100.
+// H100s of a machine with the links of the card, whose sums run beside backward; with states of the optimizer
+// on the host, of one rank on an H100; with other tensors there, none.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
-    return (card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
-           (card.card == kMeasuredCardOfRanks && level == Compile::full);
+    const bool has_others = std::ranges::any_of(graph.order(), [&](NodeId id) {
+      const Node& node = graph.node(id);
+      return op_class(node.op) == OpClass::transfer && node.phase != Phase::optimizer;
+    });
+    return !has_others && ((card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
+                           (card.card == kMeasuredCardOfRanks && level == Compile::full));
   }
   if (card.card != kMeasuredCardOfRanks || level != Compile::full) return false;
   const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;
@@ -140,7 +144,7 @@ class Forecaster {
           "or slower links make it longer.",
           card_.card,
           has_op_of(graph_, OpClass::collective) ? " with these ranks"
-          : has_op_of(graph_, OpClass::transfer) ? " with states on the host"
+          : has_op_of(graph_, OpClass::transfer) ? " with these tensors on the host"
                                                  : "");
     }
     return {forecast_, {}};

@@ -14,6 +14,7 @@
 #include "interchange/safetensors.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "run/session/offload_sets.h"
 #include "run/session/run_record.h"
 #include "run/session/steps/step_benchmark.h"
 #include "run/timing/timing_quality.h"
@@ -273,6 +274,7 @@ void PeerFiles::write_weights(const RunConfig& config, const StopPoint& stop_poi
 void PeerFiles::write_results(RunConfig config, const StepWatcher& watch) {
   if (config.compile.mode == Mode::step) config.compile.mode = Mode::forward_backward;
   if (config.compile.mode == Mode::training_forward) config.compile.mode = Mode::forward;
+  config.compile.offload = offload_in(config.compile.mode, config.compile.offload);
   config.compile.keep = {.results = true, .gradients = true};
   Record record;  // not read: the results are tensors
   Session session(config, watch, record);

@@ -16,6 +16,7 @@
 #include "predict/schedule/choose_schedule.h"
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/error.h"
+#include "run/session/offload_sets.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {
@@ -62,21 +63,25 @@ class Fitter {
   }
 
  private:
-  // The fastest that fits, with and without the states of the optimizer on the host where that is to be chosen.
+  // The fastest that fits. Where what is offloaded is to be chosen, that is with and without the states of the
+  // optimizer on the host; each other set takes as long a search, and is tried while nothing fits.
   ScheduleChoice choose_of(const ScheduleProblem& problem) {
-    const bool may_offload = config_.compile.mode == Mode::step;
-    offload_ = config_.chooses_offload() ? Offload::none : config_.compile.offload;
-    ScheduleChoice choice = schedule_chooser(problem)(memory_bytes());
-    if (!config_.chooses_offload() || !may_offload) return choice;
-    offload_ = Offload::optimizer;
-    ScheduleChoice offloaded = schedule_chooser(problem)(memory_bytes());
-    const bool is_better = offloaded.fits && (!choice.fits || offloaded.ms < choice.ms);
-    if (!is_better && (choice.fits || choice.peak_bytes <= offloaded.peak_bytes)) {
-      offload_ = Offload::none;
-      return choice;
+    Offload chosen = offload_ = config_.chooses_offload() ? Offload::none : config_.compile.offload;
+    ScheduleChoice best = schedule_chooser(problem)(memory_bytes());
+    if (!config_.chooses_offload()) return best;
+    for (const Offload set : offload_sets(config_.compile.mode)) {
+      if (best.fits && set != Offload::optimizer) continue;
+      offload_ = set;
+      ScheduleChoice other = schedule_chooser(problem)(memory_bytes());
+      const bool is_better =
+          other.fits ? !best.fits || other.ms < best.ms : !best.fits && other.peak_bytes < best.peak_bytes;
+      if (!is_better) continue;
+      if (best.fits) other.bound_ms = std::min(other.bound_ms, best.bound_ms);
+      best = std::move(other);
+      chosen = set;
     }
-    if (choice.fits) offloaded.bound_ms = std::min(offloaded.bound_ms, choice.bound_ms);
-    return offloaded;
+    offload_ = chosen;
+    return best;
   }
 
   std::int64_t batch() const { return config_.workload->describe().batch; }

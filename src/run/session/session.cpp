@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "core/first_call_clock.h"
 #include "core/seconds_since.h"
@@ -19,6 +22,7 @@
 #include "predict/choose_checkpoints.h"
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/error.h"
+#include "run/session/offload_sets.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "run/timing/machine_state.h"
@@ -196,15 +200,46 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
   if (record_.training_step) describe_choice(choice, limit.capacity_bytes, record_.training_step->parallel);
 }
 
-// Nothing where the run fits so, and where nothing can be offloaded.
+// Nothing where the run fits so. Otherwise the fastest set that fits, by predicted time, or the first where none is
+// predicted; where none fits, that with the least peak. A set that contains one that fits copies more, and is not
+// tried.
 ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
-  record_.offload = offload_ = Offload::none;
-  ProgramPlan plan = plan_within(mode, limit);
-  if (mode != Mode::step) return plan;
   const ForecastOptions options{.stop_point = stop_point(Stage::planning)};
-  if (forecast_within(forecaster_of(plan, options), forecast_memory(plan, options), limit.bytes())) return plan;
-  record_.offload = offload_ = Offload::optimizer;
-  return plan_within(mode, limit);
+  struct Trial {
+    Offload set = Offload::none;
+    bool fits = false;
+    double ms = HUGE_VAL;
+    std::size_t peak_bytes = 0;
+  };
+  std::vector<Trial> trials;
+  const auto plan_of = [&](Offload set) {
+    record_.offload = offload_ = set;
+    return plan_within(mode, limit);
+  };
+  const auto try_set = [&](const ProgramPlan& plan) {
+    const MemoryForecast memory = forecast_memory(plan, options);
+    const bool fits = forecast_within(forecaster_of(plan, options), memory, limit.bytes()).has_value();
+    const std::optional<TimeForecast> time = fits ? forecast_time(plan, config_, limit.card).forecast : std::nullopt;
+    trials.push_back({offload_, fits, time ? time->ms : HUGE_VAL, memory.use.peak_reserved_bytes});
+    return fits;
+  };
+  ProgramPlan plan = plan_of(Offload::none);
+  if (try_set(plan)) return plan;
+  for (const Offload set : offload_sets(mode)) {
+    const bool contains_fitting =
+        std::ranges::any_of(trials, [&](const Trial& trial) { return trial.fits && (trial.set | set) == set; });
+    if (contains_fitting) continue;
+    try {
+      try_set(plan_of(set));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unsupported) throw;  // the memory of the host is too small
+    }
+  }
+  if (trials.size() == 1) return plan_of(offload_sets(mode).front());  // throws the refusal
+  const auto order = [](const Trial& trial) {
+    return std::tuple(!trial.fits, trial.fits ? trial.ms : static_cast<double>(trial.peak_bytes));
+  };
+  return plan_of(std::ranges::min_element(trials, {}, order)->set);
 }
 
 ProgramPlan Session::plan_within(Mode mode, const MemoryLimit& limit) {

@@ -2,32 +2,31 @@
 
 #include <cstring>
 
+#include "ops/layout.h"
+
 namespace ridgepoint {
 namespace {
 
 class HostTransfer : public Kernel {
  public:
-  explicit HostTransfer(const KernelSpec& spec) : name_(ridgepoint::name(spec.node.op)), copies_(copies_of(spec)) {}
+  explicit HostTransfer(const KernelSpec& spec) : name_(ridgepoint::name(spec.node.op)), bytes_(bytes_of_copies(spec)) {}
 
   std::string_view name() const override { return name_; }
   void launch(const LaunchArguments& arguments) override {
-    for (std::size_t i = 0; i < copies_.size(); ++i)
-      std::memcpy(arguments.outputs[i], arguments.inputs[copies_[i].operand], copies_[i].bytes);
+    for (std::size_t i = 0; i < bytes_.size(); ++i) std::memcpy(arguments.outputs[i], arguments.inputs[i], bytes_[i]);
   }
 
  private:
   std::string_view name_;
-  std::vector<TransferCopy> copies_;
+  std::vector<std::size_t> bytes_;
 };
 
 }  // namespace
 
-std::vector<TransferCopy> copies_of(const KernelSpec& transfer) {
-  const std::vector<Value>& results = transfer.node.outputs;
-  const std::size_t first = transfer.node.op == Op::copy_to_host ? results.size() : 0;
-  std::vector<TransferCopy> copies;
-  for (const Value result : results) copies.push_back({first + copies.size(), transfer.graph.type(result).bytes()});
-  return copies;
+std::vector<std::size_t> bytes_of_copies(const KernelSpec& transfer) {
+  std::vector<std::size_t> bytes;
+  for (const Value result : transfer.node.outputs) bytes.push_back(storage_type(transfer.graph, result).bytes());
+  return bytes;
 }
 
 std::unique_ptr<Kernel> make_host_transfer(const KernelSpec& spec) { return std::make_unique<HostTransfer>(spec); }

@@ -113,13 +113,13 @@ void Executor::resolve(const Kernels& kernels) {
 }
 
 void Executor::allocate_on_host() {
-  const HostMemory host = host_memory_of(plan_);
+  const HostMemory& host = plan_.host;
   if (host.bytes == 0) return;
   host_memory_ = device_.allocate_host(host.bytes);
   if (host_memory_ == nullptr) {
     throw Error("the system gives no " + format_bytes(host.bytes) +
-                    " of the host's memory for the states of the optimizer, which stay there, locked for copies to " +
-                    device_.name() + "; free some, or choose an optimizer with fewer states",
+                    " of the host's memory for what --offload keeps there, locked for copies to " + device_.name() +
+                    "; free some, or offload less",
                 ErrorKind::unsupported);
   }
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {

@@ -43,7 +43,7 @@ const std::string& Program::capture_problem() const { return implementation_->ex
 const std::vector<std::string>& Program::unfused_bodies() const { return implementation_->executor.unfused(); }
 
 MemoryUse Program::memory_use() const { return implementation_->allocator->use(); }
-std::size_t Program::host_memory_bytes() const { return host_memory_of(implementation_->plan).bytes; }
+std::size_t Program::host_memory_bytes() const { return implementation_->plan.host.bytes; }
 std::uint64_t Program::memory_layout_hash() const { return implementation_->allocator->layout_hash(); }
 void Program::reset_peak_memory() {
   implementation_->allocator->reset_peak();

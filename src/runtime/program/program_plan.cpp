@@ -83,12 +83,13 @@ ExecutionPlan planned(const Graph& graph, Compile level) {
   return make_plan(graph, {.takes_over = level != Compile::off});
 }
 
-void require_host_memory(const ExecutionPlan& plan, const std::optional<std::size_t>& limit_bytes) {
-  const std::size_t bytes = host_memory_of(plan).bytes;
-  if (!limit_bytes || bytes <= *limit_bytes) return;
-  throw Error("the states of the optimizer need " + format_bytes(bytes) + " of the host's memory, and may take " +
-                  format_bytes(*limit_bytes) +
-                  "; raise --host-memory, choose an optimizer with fewer states, or leave --offload out",
+void require_host_memory(const ExecutionPlan& plan, const CompileOptions& options) {
+  const std::optional<std::size_t>& limit_bytes = options.host_memory_limit_bytes;
+  if (!limit_bytes || plan.host.bytes <= *limit_bytes) return;
+  throw Error("--offload " + std::string(name(options.offload)) + " needs " + format_bytes(plan.host.bytes) +
+                  " of the host's memory, and may take " + format_bytes(*limit_bytes) +
+                  "; raise --host-memory, offload less" +
+                  (includes(options.offload, Offload::optimizer) ? ", or choose an optimizer with fewer states" : ""),
               ErrorKind::unsupported);
 }
 
@@ -127,7 +128,7 @@ ProgramPlan::Implementation::Implementation(Graph source, std::shared_ptr<Device
       graph(compiled(std::move(source), *device, options)),
       inputs(input_slots(graph, bounds)),
       plan(planned(graph, options.compile.level)) {
-  require_host_memory(plan, options.compile.host_memory_limit_bytes);
+  require_host_memory(plan, options.compile);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     input_index.emplace(inputs[i].tensor.name, i);
     const Value value = inputs[i].value;

@@ -152,13 +152,13 @@ void Program::Implementation::write_packed(const InputSlot& slot, const HostTens
   } else {
     pack(matrix, convert(tensor, DType::fp32).as<float>(), bytes);
   }
-  device->copy_to_device(element(slot.value, slot.tensor.first_element), bytes.data(), bytes.size());
+  copy_in(slot.value, element(slot.value, slot.tensor.first_element), bytes.data(), bytes.size());
 }
 
 HostTensor Program::Implementation::read_packed(const InputSlot& slot) const {
   const PackedMatrix& matrix = *slot.tensor.packed;
   const TensorType bytes{DType::packed, {matrix.bytes()}};
-  const HostTensor packed = read_tensor(*device, dense_layout(bytes), element(slot.value, slot.tensor.first_element));
+  const HostTensor packed = read_dense(slot.value, bytes, element(slot.value, slot.tensor.first_element));
   HostTensor tensor({DType::fp32, slot.tensor.type.shape});
   unpack(matrix, packed.data.data(), 0, matrix.elements(), tensor.as<float>().data());
   return tensor.type.dtype == slot.tensor.type.dtype ? tensor : convert(tensor, slot.tensor.type.dtype);

@@ -58,6 +58,29 @@ TEST(Bench, measures_every_row_of_a_sweep) {
   EXPECT_GT(records[2].memory_bytes.before_backward.value_or(0), 0);
 }
 
+TEST(Bench, takes_what_is_planned_of_both_memories) {
+  // Weights and saved tensors of 1 MiB.
+  const std::vector<std::string> wide = {"--layers",     "3",
+                                         "--d-ff",       "16384",
+                                         "--mode",       "step",
+                                         "--accumulate", "2",
+                                         "--steps",      "1",
+                                         "--compile",    "off,full",
+                                         "--allocator",  "arena,caching",
+                                         "--offload",    "none",
+                                         "--offload",    "activations",
+                                         "--offload",    "parameters",
+                                         "--offload",    "optimizer,parameters,activations",
+                                         "--format",     "jsonl"};
+  const std::vector<Record> records = parse_records(run_program(toy_bench(wide)).output);
+  ASSERT_THAT(records, SizeIs(16));
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << name(record.offload);
+    EXPECT_EQ(record.memory_bytes.host.value_or(0) > 0, record.offload != Offload::none);
+  }
+}
+
 TEST(Bench, times_the_phases_unless_they_are_left_out) {
   const std::vector<std::string> step = {"--mode", "step", "--compile", "off,full"};
   const auto bench = [&](const std::vector<std::string>& more) {

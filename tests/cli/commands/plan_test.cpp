@@ -381,6 +381,51 @@ TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
   EXPECT_THAT(plan({"--model", "tiny", "--offload", "optimiser"}).error, HasSubstr("did you mean 'optimizer'?"));
 }
 
+TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
+  const std::vector<std::string> model = {"--layers", "12", "--d-model", "512", "--d-ff", "2048", "--heads", "8"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), model.begin(), model.end());
+    return more;
+  };
+  const nlohmann::json rows = rows_of(with({"--offload", "none", "--offload", "activations", "--offload", "parameters",
+                                            "--offload", "activations,parameters,optimizer"}));
+  ASSERT_EQ(rows.size(), 4U);
+  EXPECT_EQ(rows[3]["offload"], "optimizer,parameters,activations");
+  for (const std::size_t row : {1, 2, 3}) {
+    EXPECT_GT(rows[row]["memory_bytes"]["host"], 0) << row;
+    EXPECT_LT(rows[row]["memory_bytes"]["peak_allocated"], rows[0]["memory_bytes"]["peak_allocated"]) << row;
+  }
+  const auto automatic = [&](std::int64_t mib, const std::string& host) {
+    return with({"--offload", "auto", "--memory-limit", std::to_string(mib) + "MiB", "--host-memory", host});
+  };
+  const std::int64_t too_few_mib = (rows[0]["memory_bytes"]["peak_reserved"].get<std::int64_t>() >> 20) - 64;
+  const nlohmann::json chosen = rows_of(automatic(too_few_mib, "4GiB"))[0];
+  EXPECT_EQ(chosen["offload"], "optimizer");
+  EXPECT_EQ(chosen["status"], "ok");
+  EXPECT_EQ(rows_of(automatic(too_few_mib + 64, "4GiB"))[0]["offload"], "none");
+  EXPECT_EQ(rows_of(automatic(64, "4GiB"))[0]["fits"], false);
+  EXPECT_THAT(plan(automatic(too_few_mib, "1MiB")).output, HasSubstr("raise --host-memory"));
+  // A search that finds nothing with states alone goes on.
+  const auto fitted = [](const std::string& offload) {
+    return rows_of({"--layers", "4", "--d-model", "512", "--d-ff", "2048", "--heads", "8", "--vocab", "512", "--batch",
+                    "1", "--fit-into", "220MiB", "--offload", offload})[0];
+  };
+  EXPECT_EQ(fitted("optimizer")["fits"], false);
+  EXPECT_EQ(fitted("auto")["fits"], true);
+  EXPECT_EQ(fitted("auto")["offload"], "optimizer,parameters");
+  const auto forward = [&](const std::string& offload) {
+    return plan(with({"--mode", "forward", "--offload", offload}));
+  };
+  EXPECT_THAT(forward("parameters,activations").error,
+              HasSubstr("moves what forward saves for backward, and --mode forward has none; use backward or step"));
+  EXPECT_EQ(forward("parameters").exit_code, 0);
+  EXPECT_THAT(plan(with({"--offload", "none,activations"})).error, HasSubstr("'none' stands alone"));
+  EXPECT_THAT(plan(with({"--offload", "optimizer,auto"})).error, HasSubstr("'auto' stands alone"));
+  EXPECT_THAT(plan(with({"--offload", "optimizer,"})).error, HasSubstr("'' is unknown"));
+  EXPECT_THAT(plan(with({"--offload", "weights"})).error, HasSubstr("available: none, optimizer, parameters"));
+  EXPECT_THAT(plan(with({"--offload", "activations", "--parallel", "data=2"})).error, HasSubstr("exclude each other"));
+}
+
 void expect_plan_refused(const std::vector<std::string>& arguments, const std::string& part) {
   const ProgramResult result = plan(arguments);
   EXPECT_EQ(result.exit_code, 2);

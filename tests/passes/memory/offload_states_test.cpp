@@ -228,16 +228,16 @@ TEST(OffloadStates, need_a_step_of_one_rank_and_enough_memory) {
   EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(HasSubstr("one rank")));
 }
 
-TEST(Transfers, need_a_tensor_of_the_type_on_the_host) {
+TEST(Transfers, have_results_of_the_types_of_their_operands) {
   Graph graph;
   const Value x = input(graph, "x", {DType::fp32, {4}}, Role::state);
   const Value y = input(graph, "y", {DType::bf16, {4}}, Role::state);
   EXPECT_EQ(graph.type(copy_from_host(graph, {x, y})[1]), graph.type(y));
   EXPECT_THAT([&] { copy_from_host(graph, {}); }, ThrowsMessage<Error>(HasSubstr("an operand")));
-  EXPECT_THAT([&] { copy_to_host(graph, {x}, {y}); }, ThrowsMessage<Error>(HasSubstr("the type of its tensor")));
-  EXPECT_THAT([&] { copy_to_host(graph, {x, y}, {x}); }, ThrowsMessage<Error>(HasSubstr("a tensor on the host")));
+  EXPECT_EQ(graph.type(copy_to_host(graph, {x, y})[1]), graph.type(y));
+  EXPECT_THAT([&] { copy_to_host(graph, {}); }, ThrowsMessage<Error>(HasSubstr("an operand")));
   EXPECT_EQ(cost(graph, graph.producer_node(copy_from_host(graph, {x})[0])).bytes, 2 * 4 * 4);
-  EXPECT_EQ(cost(graph, graph.producer_node(copy_to_host(graph, {x}, {x})[0])).bytes, 2 * 4 * 4);
+  EXPECT_EQ(cost(graph, graph.producer_node(copy_to_host(graph, {x})[0])).bytes, 2 * 4 * 4);
 }
 
 TEST(Transfers, alone_reach_the_memory_of_the_host) {
@@ -250,7 +250,22 @@ TEST(Transfers, alone_reach_the_memory_of_the_host) {
   };
   EXPECT_NO_THROW(plan_of_copy(true, true));
   EXPECT_THAT([&] { plan_of_copy(false, true); }, ThrowsMessage<Error>(HasSubstr("copy it from there first")));
-  EXPECT_THAT([&] { plan_of_copy(true, false); }, ThrowsMessage<Error>(HasSubstr("must be an input on the host")));
+  EXPECT_THAT([&] { plan_of_copy(true, false); }, ThrowsMessage<Error>(HasSubstr("a copy must bring it to the host")));
+}
+
+TEST(Transfers, alone_update_inputs_on_the_host) {
+  const auto plan_of_update = [](bool to_host, bool is_on_host) {
+    Graph graph;
+    const Value x = input(graph, "x", {DType::fp32, {4}}, Role::state);
+    const Value y = input(graph, "y", {DType::fp32, {4}}, Role::data);
+    if (is_on_host) graph.node(graph.producer(x)).attributes.set(kOnHost, true);
+    graph.add_update(x, to_host ? copy_to_host(graph, {y})[0] : exp(graph, y));
+    return make_plan(graph);
+  };
+  EXPECT_EQ(plan_of_update(true, true).host.bytes, 512U);
+  EXPECT_EQ(plan_of_update(false, false).host.bytes, 0U);
+  EXPECT_THAT([&] { plan_of_update(true, false); }, ThrowsMessage<Error>(HasSubstr("cannot update input 'x'")));
+  EXPECT_THAT([&] { plan_of_update(false, true); }, ThrowsMessage<Error>(HasSubstr("cannot update input 'x'")));
 }
 
 }  // namespace

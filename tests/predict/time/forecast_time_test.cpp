@@ -130,6 +130,27 @@ TEST(ForecastTime, counts_the_copies_of_states_on_the_host) {
   EXPECT_FALSE(forecast({.offload = Offload::optimizer}, "h100")->error.has_value());
 }
 
+TEST(ForecastTime, counts_the_copies_of_activations_and_weights_on_the_host) {
+  const Setting plain{.model = "medium", .batch = 8, .context = 512, .level = Compile::full};
+  const double without = forecast(plain, "h100")->ms;
+  for (const Offload offload : {Offload::activations, Offload::parameters}) {
+    Setting offloaded = plain;
+    offloaded.offload = offload;
+    const TimeForecast found = *forecast(offloaded, "h100");
+    EXPECT_GT(found.ms, without) << name(offload);
+    EXPECT_FALSE(found.error.has_value()) << "no such run was measured";
+    EXPECT_THAT(found.warning, HasSubstr("with these tensors on the host"));
+  }
+  // The kernels of a block of long contexts take longer than the copy of its input.
+  Setting checkpointed = plain;
+  checkpointed.batch = 1;
+  checkpointed.context = 16384;
+  checkpointed.checkpoint = Checkpoint::block;
+  const double recomputed = forecast(checkpointed, "h100")->ms;
+  checkpointed.offload = Offload::activations;
+  EXPECT_LT(forecast(checkpointed, "h100")->ms, 1.01 * recomputed);
+}
+
 // The rows `check` took no part in the choice of the rates.
 TEST(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
   const std::vector<CsvRow> rows = measured("h200_times.csv");

@@ -68,8 +68,11 @@ class Sections {
         level_table(report_, run_ != nullptr));
     Table& table = tables_.back();
     table.remark = viewer_sentence(report_);
-    const std::string more = run_ != nullptr ? device_sentence(run_->run) : fragmentation_sentence(report_);
-    if (!more.empty()) table.remark += '\n' + more;
+    const auto add_sentence = [&](const std::string& more) {
+      if (!more.empty()) table.remark += '\n' + more;
+    };
+    add_sentence(run_ != nullptr ? device_sentence(run_->run) : fragmentation_sentence(report_));
+    if (run_ != nullptr) add_sentence(host_sentence(run_->run));
     if (run_ == nullptr) return;
     table.caption = records_caption(std::span(&run_->run, 1));
     table.note = parallel_choice_notes(std::span(&run_->run, 1)) + schedule_notes(std::span(&run_->run, 1));

@@ -37,6 +37,7 @@ Table replay_rows(const SnapshotFileView& file);
 
 // Sentences; empty where there is nothing to say.
 std::string device_sentence(const Record& record);
+std::string host_sentence(const Record& record);
 std::string viewer_sentence(const MemoryReport& report);
 std::string residual_sentence(const MemoryRun& run);
 std::string block_sentence(const BlockContents& block);

@@ -95,6 +95,12 @@ std::string device_sentence(const Record& record) {
       text(memory.device_used), text(memory.device_at_start), text(memory.device_libraries));
 }
 
+std::string host_sentence(const Record& record) {
+  if (!record.memory_bytes.host) return "";
+  return fmt::format("{} lie in the memory of the host (--offload {}).",
+                     format_bytes(static_cast<std::uint64_t>(*record.memory_bytes.host)), name(record.offload));
+}
+
 std::string viewer_sentence(const MemoryReport& report) {
   return fmt::format("The viewer at pytorch.org/memory_viz draws requested bytes; its peak is {}.",
                      format_bytes(report.peak.requested_bytes));

@@ -2,9 +2,11 @@
 // cannot be written. Kernels are compiled by NVRTC.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -113,6 +115,35 @@ TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_states_are_on_the_
   const Record refused = bench_offloaded("full");
   EXPECT_EQ(refused.status, RunStatus::unsupported);
   EXPECT_THAT(refused.error.message, AllOf(HasSubstr("the system gives no "), HasSubstr("locked for copies")));
+}
+
+TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_activations_and_weights_are_on_the_host) {
+  const auto bench_with = [](const std::string& level, const std::string& allocator, const std::string& checkpoint) {
+    std::istringstream words(
+        "bench --device cuda --layers 8 --d-model 64 --d-ff 8192 --heads 2 --context 2048 --batch 4 --vocab 1024 "
+        "--warmup 3 --steps 2 --dtype bf16 --mode step --attention flash --accumulate 2 --format jsonl "
+        "--offload none --offload activations --offload parameters --offload optimizer,parameters,activations "
+        "--compile " +
+        level + " --allocator " + allocator + " --checkpoint " + checkpoint);
+    std::istringstream lines(run_program({std::istream_iterator<std::string>(words), {}}).output);
+    std::vector<Record> records;
+    for (std::string line; std::getline(lines, line);) records.push_back(record_from_json(line));
+    return records;
+  };
+  for (const auto& [level, allocator, checkpoint] :
+       std::vector<std::array<std::string, 3>>{{"off", "caching", "none"},
+                                               {"off", "arena", "block"},
+                                               {"full", "caching", "block"},
+                                               {"full", "arena", "none"}}) {
+    const std::vector<Record> records = bench_with(level, allocator, checkpoint);
+    ASSERT_EQ(records.size(), 4U);
+    for (const Record& record : records) {
+      EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+      if (level == "full" && allocator == "arena") EXPECT_EQ(record.captured, true);
+      EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+      EXPECT_EQ(record.memory_bytes.host.value_or(0) > 0, record.offload != Offload::none) << name(record.offload);
+    }
+  }
 }
 
 TEST_F(FakeCard, is_the_default_device_and_stands_first_among_devices) {

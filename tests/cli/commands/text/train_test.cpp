@@ -92,6 +92,28 @@ TEST_F(TrainTest, verifies_that_a_resumed_run_is_equal) {
               HasSubstr("A run that goes on from step 6 is equal to the bit: the losses of all 12 steps"));
 }
 
+TEST_F(TrainTest, evaluates_and_goes_on_with_tensors_on_the_host) {
+  const auto with = [](std::vector<std::string> more) {
+    // Weights of blocks, and what they save, of 1 MiB.
+    more.insert(more.end(), {"--layers", "3", "--d-model", "16", "--d-ff", "16384", "--iterations", "4"});
+    return more;
+  };
+  const std::vector<std::string> evaluates = {"--validation-share", "0.2", "--evaluate-every", "2", "--batch", "1"};
+  const std::vector<Json> plain = train(with(evaluates));
+  for (const std::string offload : {"optimizer", "optimizer,parameters,activations"}) {
+    std::vector<std::string> more = with(evaluates);
+    more.insert(more.end(), {"--offload", offload});
+    const std::vector<Json> offloaded = train(more);
+    EXPECT_EQ(losses_of(offloaded), losses_of(plain));
+    EXPECT_EQ(offloaded[3].at("validation_loss"), plain[3].at("validation_loss"));
+    EXPECT_LT(offloaded[3].at("peak_allocated"), plain[3].at("peak_allocated"));
+  }
+  const ProgramResult verified = run_program(with_options(
+      arguments_, with({"--verify-resume", "--format", "table", "--offload", "optimizer,parameters,activations"})));
+  EXPECT_EQ(verified.exit_code, 0) << verified.error;
+  EXPECT_THAT(verified.output, HasSubstr("is equal to the bit"));
+}
+
 TEST_F(TrainTest, ends_with_a_checkpoint_where_a_scheduler_asks) {
   ChildProgram child(with_options(arguments_, {"--iterations", "1000000", "--save", folder("run")}));
   while (child.output_so_far().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(5));

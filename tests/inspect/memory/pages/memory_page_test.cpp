@@ -56,6 +56,14 @@ TEST(MemoryPage, has_every_part_of_a_run) {
   }
 }
 
+TEST(MemoryPage, says_what_lies_on_the_host) {
+  MemoryRun run = run_on("null");
+  EXPECT_THAT(shown(run), Not(HasSubstr("memory of the host")));
+  run.run.memory_bytes.host = 3 << 20;
+  run.run.offload = Offload::optimizer | Offload::activations;
+  EXPECT_THAT(shown(run), HasSubstr("3.00 MiB lie in the memory of the host (--offload optimizer,activations)."));
+}
+
 TEST(MemoryPage, tells_the_ranks_of_several_runs_apart_by_what_varies) {
   std::vector<MemoryRun> runs;
   for (const std::int64_t bucket_bytes : {kEachGradient, kAllGradients}) {

@@ -1,0 +1,52 @@
+// What the passes share that keep tensors in the memory of the host: groups of tensors, copied ahead of their use and
+// behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/layout.h"
+#include "ridgepoint/graph.h"
+
+namespace ridgepoint {
+
+// A group is closed when it has so many bytes: 1 ms of copies in each direction, beside which the start of a copy
+// counts for nothing.
+inline constexpr std::size_t kGroupBytes = std::size_t{48} << 20;
+// How many groups ahead of its use a group's copy begins. Groups differ in size by a factor of ten, so several must be
+// on their way for both directions to be busy: with 1 (and 2 for kInFlightOfGroup) the predicted step of an 8B model
+// with its states on the host takes a fifth longer, and needs as much memory.
+inline constexpr std::size_t kAhead = 3;
+// A smaller tensor of a block stays on the device: its copy takes 20 us at 50 GB/s, about as long as the launches
+// around it.
+inline constexpr std::size_t kLeastBytesOfCopy = std::size_t{1} << 20;
+
+// Copies tensors to the host, at the insertion point. Few such copies are on their way at the same time, so that the
+// memory of the tensors becomes free.
+std::vector<Value> store_group(Graph& graph, const std::vector<Value>& values);
+
+// Which block runs at each launch. Blocks that run one after another have consecutive numbers, from 1; a block has
+// another number in backward, recomputation included, than in forward.
+struct BlockVisits {
+  explicit BlockVisits(const Graph& graph);
+  static bool is_backward(const Node& node) { return node.phase == Phase::recompute || node.phase == Phase::backward; }
+
+  std::vector<std::size_t> numbers;  // by position in the schedule; 0 outside of blocks and in the optimizer
+};
+
+// Launches that read one storage, which a copy from the host then makes for them.
+struct HostRead {
+  Value on_host;
+  Value storage;                // what the launches read before
+  std::vector<NodeId> readers;  // in order
+  std::size_t visit = 0;        // a group has reads of one
+  std::size_t first = 0;        // the position of the first reader
+  std::size_t earliest = 0;     // the position of the node before which the copy may begin
+};
+
+// Lets each reader read a copy from the host. `order` and `layouts` are those of the graph when positions were found.
+void fetch_ahead(Graph& graph, const std::vector<NodeId>& order, const std::vector<ValueLayout>& layouts,
+                 std::vector<HostRead> reads);
+
+}  // namespace ridgepoint
