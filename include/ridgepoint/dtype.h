@@ -19,6 +19,7 @@ enum class DType : std::uint8_t {
   udynamic8,
   e4m3,
   e5m2,
+  low_half,
   packed
 };
 
@@ -29,8 +30,9 @@ inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16, 
 // (core/types/float8.h). Only `cast`, `quantise` and `scaled_matmul` read and write them; views and copies move them.
 inline constexpr DType kCodeDTypes[] = {DType::dynamic8, DType::udynamic8, DType::e4m3, DType::e5m2};
 
-// `packed` is a byte of a matrix that is stored as a whole (src/core/packed/packed_matrix.h): only `dequantise` reads
-// it.
+// `low_half` is the low 16 bits of an fp32 number (src/core/types/halves.h): `cast` from fp32 takes them, and to fp32
+// makes the number that has no other bits. `packed` is a byte of a matrix that is stored as a whole
+// (src/core/packed/packed_matrix.h): only `dequantise` reads it.
 enum class DTypeKind : std::uint8_t { floating, integer, boolean, code, bytes };
 
 struct DTypeTraits {
@@ -47,7 +49,7 @@ const DTypeTraits& traits(DType dtype);
 // Bytes of one element.
 std::size_t size_bytes(DType dtype);
 
-// fp64 fp32 bf16 fp16 int64 int32 bool dynamic8 udynamic8 e4m3 e5m2 packed
+// fp64 fp32 bf16 fp16 int64 int32 bool dynamic8 udynamic8 e4m3 e5m2 low_half packed
 std::string_view name(DType dtype);
 
 // The inverse of name(). Throws Error naming the nearest known dtype.

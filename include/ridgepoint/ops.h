@@ -60,6 +60,10 @@ Value concat(Graph& graph, std::vector<Value> operands, int axis, const Source& 
 Value copy(Graph& graph, Value x, const Source& source = Source::current());  // dense copy
 Value cast(Graph& graph, Value x, DType dtype, const Source& source = Source::current());
 Value detach(Graph& graph, Value x, const Source& source = Source::current());  // identity with zero derivative
+// The bf16 number nearest to an fp32 number, of two the one further from zero; and the fp32 number, to the bit, from
+// that and its cast to low_half.
+Value round_away(Graph& graph, Value x, const Source& source = Source::current());
+Value join_halves(Graph& graph, Value rounded, Value low, const Source& source = Source::current());
 Value neg(Graph& graph, Value x, const Source& source = Source::current());
 Value exp(Graph& graph, Value x, const Source& source = Source::current());
 Value expm1(Graph& graph, Value x, const Source& source = Source::current());

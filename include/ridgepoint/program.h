@@ -93,11 +93,15 @@ struct StatePart {
   bool is_parameter = false;        // else a state of the optimizer, or the bytes of a packed weight
   bool is_packed = false;           // bytes, as udynamic8, which files have as U8
   bool is_divided = false;          // else every rank stores the whole
-  bool is_on_host = false;          // in the memory of the host
+  bool is_split = false;            // stored as bf16 numbers and their low halves (src/core/types/halves.h)
+  bool is_on_host = false;          // in the memory of the host, or its low halves are
   std::int64_t begin = 0, end = 0;  // the elements that this rank stores
 
   std::size_t bytes() const { return static_cast<std::size_t>(end - begin) * size_bytes(stored); }
 };
+
+// Makes a part of what Program::copy_part() copied to device memory, and a copy of that brought to the host.
+void join_copied(const StatePart& part, std::span<std::byte> bytes);
 
 struct ProgramOptions {
   CompileOptions compile = {};                  // how the passes rewrite the graph
@@ -158,7 +162,7 @@ class Program {
   void read_part(const StatePart& part, std::span<std::byte> into) const;
   // Their inverse for a part of which this rank stores the whole.
   void write_part(const StatePart& part, std::span<const std::byte> from);
-  // Copies them to device memory, in the order of the device's work (src/runtime/device/device.h).
+  // Copies them to device memory, in the order of the device's work (src/runtime/device/device.h), for join_copied().
   void copy_part(const StatePart& part, DeviceCopies& copies, void* device_address) const;
   // The number of rows of the table that an integer input indexes; empty for other inputs.
   std::optional<std::int64_t> index_bound(std::string_view name) const;

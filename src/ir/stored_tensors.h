@@ -16,6 +16,9 @@ namespace ridgepoint {
 
 // The attribute of a state that holds a low copy of a parameter: the name of the parameter.
 inline constexpr std::string_view kCopyOf = "copy_of";
+// The attribute of a state that holds the low halves of a parameter that is stored in bf16 (core/types/halves.h): the
+// name of the parameter.
+inline constexpr std::string_view kLowHalfOf = "low_half_of";
 // The attribute of a parameter that is stored in a low type: the dtype of the tensors that are written to it.
 inline constexpr std::string_view kDeclaredDType = "declared_dtype";
 

@@ -11,6 +11,7 @@
 #include "core/integers.h"
 #include "core/threads/parallel.h"
 #include "core/types/float8.h"
+#include "core/types/halves.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -22,8 +23,7 @@ bool stores(DType dtype) {
   if constexpr (std::is_same_v<T, float>) return dtype == DType::fp32;
   if constexpr (std::is_same_v<T, std::int64_t>) return dtype == DType::int64;
   if constexpr (std::is_same_v<T, std::int32_t>) return dtype == DType::int32;
-  if constexpr (std::is_same_v<T, std::uint16_t>) return is_low(dtype) && size_bytes(dtype) == sizeof(T);
-  return dtype == DType::boolean || is_code(dtype) || dtype == DType::packed;
+  return size_bytes(dtype) == sizeof(T);  // bits
 }
 
 template <typename T>
@@ -131,6 +131,7 @@ double load_element(DType dtype, const void* element) {
     case DType::udynamic8: return dynamic_levels(dtype)[read<std::uint8_t>(element)];
     case DType::e4m3:
     case DType::e5m2: return float8_values(dtype)[read<std::uint8_t>(element)];
+    case DType::low_half: return std::bit_cast<float>(std::uint32_t{read<std::uint16_t>(element)});
     case DType::packed: break;  // a byte alone is no number
   }
   return 0.0;
@@ -149,6 +150,7 @@ void store_element(DType dtype, void* element, double value) {
     case DType::udynamic8: return write(element, dynamic_code(dtype, static_cast<float>(value)));
     case DType::e4m3:
     case DType::e5m2: return write(element, float8_code(dtype, value));
+    case DType::low_half: return write(element, low_half_of(std::bit_cast<std::uint32_t>(static_cast<float>(value))));
     case DType::packed: return;
   }
 }

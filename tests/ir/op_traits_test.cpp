@@ -43,7 +43,8 @@ std::set<Op> without(std::set<Op> ops, const std::set<Op>& others) {
 }
 
 const std::set<Op> kExponentials = {Op::exp, Op::expm1, Op::log, Op::rsqrt};
-const std::set<Op> kMoves = {Op::copy, Op::cast, Op::detach, Op::iota};  // elementwise, without arithmetic
+// Elementwise, without arithmetic.
+const std::set<Op> kMoves = {Op::copy, Op::cast, Op::detach, Op::round_away, Op::join_halves, Op::iota};
 const std::set<Op> kActivations = {Op::relu,          Op::silu,     Op::silu_backward,     Op::gelu,
                                    Op::gelu_backward, Op::soft_cap, Op::soft_cap_backward, Op::causal_mask};
 const std::set<Op> kAttention = {Op::attention, Op::attention_backward};

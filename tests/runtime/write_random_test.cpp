@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/random/random_values.h"
+#include "ir/stored_halves.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
@@ -16,7 +17,9 @@ constexpr TruncatedNormal kDistribution{.mean = 0.25, .deviation = 2};
 HostTensor host_values(std::int64_t count, const char* name, DType dtype) {
   HostTensor values({DType::fp32, {count}});
   fill_random(values.as<float>(), kDistribution, random_stream(name, 7));
-  return convert(values, dtype);
+  HostTensor stored({dtype, {count}});
+  convert_to_stored(values, stored);
+  return stored;
 }
 
 class WriteRandomOn : public ::testing::TestWithParam<const char*> {

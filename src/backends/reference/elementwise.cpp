@@ -2,12 +2,14 @@
 // doubles, or 64-bit integers where the op moves, compares or converts integers. An output may share memory with an
 // input of the same layout: a whole run is loaded before it is stored.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/reference_device.h"
+#include "core/types/halves.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::reference {
@@ -68,6 +70,16 @@ double sigmoid(double x) {
   return e / (1.0 + e);
 }
 
+std::uint32_t fp32_bits(double x) { return std::bit_cast<std::uint32_t>(static_cast<float>(x)); }
+double of_fp32_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+
+double round_away(double x) {
+  return of_fp32_bits(static_cast<std::uint32_t>(round_away_to_bf16(fp32_bits(x))) << 16U);
+}
+double join(double rounded, double low) {
+  return of_fp32_bits(join_halves(static_cast<std::uint16_t>(fp32_bits(rounded) >> 16U), low_half_of(fp32_bits(low))));
+}
+
 RunFunction<double> double_function(Op op) {
   return find(op, Functions<double>{
                       {Op::neg, unary([](double x) { return -x; })},
@@ -79,6 +91,8 @@ RunFunction<double> double_function(Op op) {
                       {Op::sigmoid, unary([](double x) { return sigmoid(x); })},
                       {Op::tanh, unary([](double x) { return std::tanh(x); })},
                       {Op::erf, unary([](double x) { return std::erf(x); })},
+                      {Op::round_away, unary([](double x) { return round_away(x); })},
+                      {Op::join_halves, binary([](double a, double b) { return join(a, b); })},
                       {Op::add, binary([](double a, double b) { return a + b; })},
                       {Op::sub, binary([](double a, double b) { return a - b; })},
                       {Op::mul, binary([](double a, double b) { return a * b; })},

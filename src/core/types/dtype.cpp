@@ -11,7 +11,7 @@ namespace {
 using enum DTypeKind;
 
 // In the order of the enum.
-constexpr std::array<DTypeTraits, std::size(kAllDTypes) + std::size(kCodeDTypes) + 1> kTraits = {{
+constexpr std::array<DTypeTraits, std::size(kAllDTypes) + std::size(kCodeDTypes) + 2> kTraits = {{
     {"fp64", floating, 64, 53, 11, DType::fp64},
     {"fp32", floating, 32, 24, 8, DType::fp32},
     {"bf16", floating, 16, 8, 8, DType::fp32},
@@ -23,6 +23,7 @@ constexpr std::array<DTypeTraits, std::size(kAllDTypes) + std::size(kCodeDTypes)
     {"udynamic8", code, 8, 0, 0, DType::fp32},
     {"e4m3", code, 8, 4, 4, DType::fp32},
     {"e5m2", code, 8, 3, 5, DType::fp32},
+    {"low_half", bytes, 16, 0, 0, DType::fp32},
     {"packed", bytes, 8, 0, 0, DType::fp32},
 }};
 

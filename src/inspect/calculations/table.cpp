@@ -29,6 +29,11 @@ bool stores_low_copies(const StepFacts& facts) {
   return !is_eager(facts) && operand_bytes(facts) < stored_bytes(facts);
 }
 
+// Whether the copies are halves of the parameters where no rank stores a part.
+bool stores_halves(const StepFacts& facts) {
+  return stores_low_copies(facts) && matmul_dtype(facts.config.compile.precision) == DType::bf16;
+}
+
 // What --parallel reduce= says, else what backward makes.
 double reduced_bytes(const StepFacts& facts, double made) {
   const std::optional<DType> dtype = facts.config.compile.parallel.reduce_dtype;
@@ -170,6 +175,8 @@ std::span<const SymbolRow> symbol_rows() {
       {"c", "bytes of the copy of a weight that products read, beside the parameter", "bytes",
        [](const Facts& f) { return stores_low_copies(f) ? operand_bytes(f) : 0; },
        [](const Facts& f) { return fmt::format("--compile {}", name(f.config.compile.level)); }},
+      {"d", "of c, what one rank saves that stores all of the parameter: the copy is half of it", "bytes",
+       [](const Facts& f) { return stores_halves(f) ? operand_bytes(f) : 0; }},
       {"u", "bytes of the weight that products, or their casts, read", "bytes",
        [](const Facts& f) { return stores_low_copies(f) ? operand_bytes(f) : stored_bytes(f); }},
       {"g", "bytes of a gradient that is summed, of parameters of E", "bytes",
@@ -287,7 +294,7 @@ std::span<const Calculation> calculations() {
        [](const StepFacts& f) { return std::optional(f.planned.gradient_bytes); }},
       {"memory.layer_gradients", "", "of them, those of one layer", "(q E_L + w (P_L-E_L))/L", "bytes",
        [](const StepFacts& f) { return f.planned.layer_gradient_bytes; }},
-      {"memory.none", "", "peak: activations are freed while gradients are made", "Z + max(A, K)", "bytes",
+      {"memory.none", "", "peak: activations are freed while gradients are made", "Z - d E + max(A, K)", "bytes",
        peak<Sharding::none>},
       {"memory.optimizer", "", "peak, optimizer states sharded", "R_1 + (Z - R_1)/N + max(A, K)", "bytes",
        peak<Sharding::optimizer>},

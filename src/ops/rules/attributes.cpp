@@ -57,6 +57,7 @@ const std::vector<Row>& rows() {
       {kIndexedRows, integer, {Op::input}},
       {kIgnoredIndex, integer, {Op::input}},
       {kCopyOf, text, {Op::input}},
+      {kLowHalfOf, text, {Op::input}},
       {kDeclaredDType, text, {Op::input}},
       {kDeclaredShape, integers, {Op::input}},
       {kPart, integer, {Op::input}},
@@ -119,7 +120,12 @@ std::vector<Known> attributes_of(Op op) {
   if (runs_beside(op)) found.push_back({kInFlight, integer});
   if (const OptimizerTraits* const optimizer = optimizer_of(op)) {
     for (const Hyperparameter& one : optimizer->hyperparameters) found.push_back({one.name, real});
-    found.insert(found.end(), {{kScheduled, flag}, {kGuarded, flag}, {"copy", text}, {kBeside, flag}, {kInFlight, integer}});
+    found.insert(found.end(), {{kScheduled, flag},
+                               {kGuarded, flag},
+                               {kLowCopy, text},
+                               {kSplit, flag},
+                               {kBeside, flag},
+                               {kInFlight, integer}});
   }
   return found;
 }

@@ -17,6 +17,17 @@ std::vector<TensorType> infer_cast(const ShapeContext& context) {
   return {{dtype_from_name(context.attributes.get<std::string>("dtype")), context.inputs[0].shape}};
 }
 
+std::vector<TensorType> infer_round_away(const ShapeContext& context) {
+  require(context.inputs[0].dtype == DType::fp32, "the operand must be fp32");
+  return {{DType::bf16, context.inputs[0].shape}};
+}
+
+std::vector<TensorType> infer_join_halves(const ShapeContext& context) {
+  require(context.inputs[0].dtype == DType::bf16 && context.inputs[1].dtype == DType::low_half,
+          "the operands must be bf16 and low_half");
+  return {{DType::fp32, broadcast_shapes(context.inputs[0].shape, context.inputs[1].shape)}};
+}
+
 std::vector<Value> vjp_copy(Graph&, const Node&, Gradients g) { return {g[0]}; }
 
 std::vector<Value> vjp_cast(Graph& graph, const Node& node, Gradients g) {
@@ -143,6 +154,8 @@ std::vector<Value> vjp_where(Graph& graph, const Node& node, std::span<const Val
 extern const OpRule rule_copy{.infer = infer_copy, .vjp = vjp_copy};
 extern const OpRule rule_cast{.infer = infer_cast, .vjp = vjp_cast};
 extern const OpRule rule_detach{.infer = infer_copy, .vjp = vjp_detach};
+extern const OpRule rule_round_away{.infer = infer_round_away};
+extern const OpRule rule_join_halves{.infer = infer_join_halves};
 extern const OpRule rule_neg{.infer = infer_same, .vjp = vjp_neg};
 extern const OpRule rule_exp{.infer = infer_same, .vjp = vjp_exp};
 extern const OpRule rule_expm1{.infer = infer_same, .vjp = vjp_expm1};
@@ -155,6 +168,7 @@ extern const OpRule rule_erf{.infer = infer_same, .vjp = vjp_erf};
 
 Value copy(Graph& graph, Value x, const Source& source) { return unary(graph, Op::copy, x, source); }
 Value detach(Graph& graph, Value x, const Source& source) { return unary(graph, Op::detach, x, source); }
+Value round_away(Graph& graph, Value x, const Source& source) { return unary(graph, Op::round_away, x, source); }
 Value neg(Graph& graph, Value x, const Source& source) { return unary(graph, Op::neg, x, source); }
 Value exp(Graph& graph, Value x, const Source& source) { return unary(graph, Op::exp, x, source); }
 Value expm1(Graph& graph, Value x, const Source& source) { return unary(graph, Op::expm1, x, source); }
@@ -176,6 +190,9 @@ extern const OpRule rule_div{.infer = infer_binary, .vjp = vjp_div};
 extern const OpRule rule_maximum{.infer = infer_binary, .vjp = vjp_extremum};
 extern const OpRule rule_minimum{.infer = infer_binary, .vjp = vjp_extremum};
 
+Value join_halves(Graph& graph, Value rounded, Value low, const Source& source) {
+  return binary(graph, Op::join_halves, rounded, low, source);
+}
 Value add(Graph& graph, Value a, Value b, const Source& source) { return binary(graph, Op::add, a, b, source); }
 Value sub(Graph& graph, Value a, Value b, const Source& source) { return binary(graph, Op::sub, a, b, source); }
 Value mul(Graph& graph, Value a, Value b, const Source& source) { return binary(graph, Op::mul, a, b, source); }

@@ -1,4 +1,4 @@
-// Keeps the states of the optimizer, and fp32 master weights that only it reads, in the memory of the host
+// Keeps the states of the optimizer, and of master weights what only it reads, in the memory of the host
 // (options.offload). A group of updates has its states copied to the device ahead of it (copy_from_host), while earlier
 // launches run, and its new states copied back behind it (copy_to_host), while later ones do, as ZeRO-Offload does
 // (Ren et al. 2021), but with the update on the device.
@@ -91,7 +91,7 @@ class StateOffloader {
     const std::optional<OptimizerLayout> layout = optimizer_layout(node);
     if (!layout || updates_several_tensors(node)) return std::nullopt;
     Move move{.update = id};
-    for (std::size_t result = 0; result <= layout->states.size(); ++result) {
+    for (std::size_t result = 0; result <= layout->kept_per_tensor(); ++result) {
       // Behind the parameter is its gradient, which is no result.
       const std::size_t operand = layout->scalars + (result == 0 ? 0 : result + 1);
       if (!may_lie_on_host(node, operand, result)) continue;

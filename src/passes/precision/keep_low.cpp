@@ -32,8 +32,8 @@ class WeightKeeper : NodeRewriter {
     const auto update = std::ranges::find(graph_.updates(), value, &Update::input);
     if (update == graph_.updates().end()) {
       if (casts.size() == readers_.of(value).size() && !readers_.is_result(value)) store_low(parameter, casts);
-    } else if (const Node& optimizer = graph_.producer_node(update->value); optimizer_layout(optimizer)) {
-      add_copy(parameter, casts, graph_.producer(update->value));
+    } else if (const NodeId optimizer = graph_.producer(update->value); optimizer_layout(graph_.node(optimizer))) {
+      may_split(parameter, casts, *update) ? split(parameter, casts, optimizer) : add_copy(parameter, casts, optimizer);
     }
   }
 
@@ -49,6 +49,17 @@ class WeightKeeper : NodeRewriter {
   }
   TensorType low_type(NodeId cast) const { return graph_.type(graph_.node(cast).outputs[0]); }
 
+  // Whether nothing but the optimizer and the casts, to bf16, reads the parameter, of which this rank stores the whole.
+  bool may_split(const Node& parameter, const std::vector<NodeId>& casts, const Update& update) const {
+    const Value value = update.input;
+    const Node& optimizer = graph_.producer_node(update.value);
+    return low_type(casts.front()).dtype == DType::bf16 && !parameter.attributes.contains(kPart) &&
+           optimizer.inputs[optimizer_layout(optimizer)->scalars] == value &&
+           readers_.of(value).size() == casts.size() + 1 && !readers_.is_result(value) &&
+           readers_.of(update.value).empty() &&
+           std::ranges::find(graph_.outputs(), update.value, &Output::value) == graph_.outputs().end();
+  }
+
   void store_low(Node& parameter, const std::vector<NodeId>& casts) {
     const Value value = parameter.outputs[0];
     parameter.attributes.set(kDeclaredDType, std::string(name(graph_.type(value).dtype)));
@@ -56,21 +67,41 @@ class WeightKeeper : NodeRewriter {
     replace(casts, value);
   }
 
-  void add_copy(const Node& parameter, const std::vector<NodeId>& casts, NodeId optimizer) {
-    const TensorType type = low_type(casts.front());
-    rewriter_.insert_before(graph_.producer(parameter.outputs[0]));
-    const Value copy = input(graph_, "low." + input_name(parameter), type, Role::state);
-    Node& made = graph_.node(graph_.producer(copy));
-    made.attributes.set(kCopyOf, input_name(parameter));
-    replace(casts, copy);
+  // A state that belongs to the parameter, which the attribute `of` names.
+  Value add_state(NodeId parameter, std::string_view prefix, DType dtype, std::string_view of) {
+    const std::string name = input_name(graph_.node(parameter));
+    const Shape shape = graph_.type(graph_.node(parameter).outputs[0]).shape;
+    rewriter_.insert_before(parameter);
+    const Value state = input(graph_, std::string(prefix) + name, {dtype, shape}, Role::state);
+    graph_.node(graph_.producer(state)).attributes.set(of, name);
+    return state;
+  }
 
-    const Node before = graph_.node(optimizer);
-    Attributes attributes = before.attributes;
-    attributes.set("copy", std::string(name(type.dtype)));
+  void split(Node& parameter, const std::vector<NodeId>& casts, NodeId optimizer) {
+    const NodeId id = graph_.producer(parameter.outputs[0]);
+    store_low(parameter, casts);
+    const Value rest = add_state(id, "rest.", DType::low_half, kLowHalfOf);
+    Node before = graph_.node(optimizer);
+    before.inputs.push_back(rest);
+    before.attributes.set(kSplit, true);
+    replace_optimizer(optimizer, before, rest);
+  }
+
+  void add_copy(const Node& parameter, const std::vector<NodeId>& casts, NodeId optimizer) {
+    const DType low = low_type(casts.front()).dtype;
+    const Value copy = add_state(graph_.producer(parameter.outputs[0]), "low.", low, kCopyOf);
+    replace(casts, copy);
+    Node before = graph_.node(optimizer);
+    before.attributes.set(kLowCopy, std::string(name(low)));
+    replace_optimizer(optimizer, before, copy);
+  }
+
+  // Inserts `changed` in its place, whose last result, which the optimizer does not have, is the new value of `state`.
+  void replace_optimizer(NodeId optimizer, const Node& changed, Value state) {
     rewriter_.insert_before(optimizer);
-    const Node& after = graph_.node(make_node(graph_, before.op, before.inputs, attributes));
-    rewriter_.replace(optimizer, std::span(after.outputs).first(before.outputs.size()));
-    graph_.add_update(copy, after.outputs.back());
+    const Node& made = graph_.node(make_node(graph_, changed.op, changed.inputs, changed.attributes));
+    rewriter_.replace(optimizer, std::span(made.outputs).first(changed.outputs.size()));
+    graph_.add_update(state, made.outputs.back());
   }
 
   void replace(const std::vector<NodeId>& casts, Value low) {
@@ -183,10 +214,11 @@ bool keep_frozen_low(Graph& graph, const PassOptions& options) {
   return is_low(matmul_dtype(options.precision)) && FrozenKeeper(graph, options).run();
 }
 
-// Stores bf16 and fp16 weights, so that no run casts them. A parameter that the run updates keeps its fp32 values, and
-// gets a low copy beside them: the state "low.NAME", which the optimizer writes with the parameter and
-// Program::write_input with its first value. A parameter that the run only reads, always in the same low type, is
-// stored in that type alone.
+// Stores bf16 and fp16 weights, so that no run casts them. A parameter that the run updates and else reads in bf16
+// alone is stored in two halves: the bf16 weight, and the state "rest.NAME" with the other 16 bits of its fp32 value.
+// Other parameters that the run updates keep their fp32 values, and get a low copy beside them: the state "low.NAME".
+// The optimizer writes either state with the parameter, and Program::write_input with its first value. A parameter that
+// the run only reads, always in the same low type, is stored in that type alone.
 bool keep_weights_low(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && WeightKeeper(graph, options.target).run();
 }

@@ -175,7 +175,7 @@ class OptimizerSharder {
     for (std::size_t j = 0; j < layout.states.size(); ++j)
       operands.push_back(shard_state(node.inputs[layout.scalars + 2 + j], type.elements(), part));
     Attributes attributes = node.attributes;
-    if (low) attributes.set("copy", std::string(name(graph_.type(parameter).dtype)));
+    if (low) attributes.set(kLowCopy, std::string(name(graph_.type(parameter).dtype)));
     const std::vector<Value> results = graph_.node(make_node(graph_, node.op, operands, std::move(attributes))).outputs;
     for (std::size_t j = 0; j < layout.states.size(); ++j)
       updates_[node.inputs[layout.scalars + 2 + j]] = results[1 + j];

@@ -8,6 +8,7 @@
 #include "core/random/random_values.h"
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
+#include "ir/stored_halves.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/tensor.h"
 #include "runtime/device/host_activity.h"
@@ -53,7 +54,7 @@ void Device::fill_random(void* device_address, DType dtype, std::int64_t count, 
     if (dtype != DType::fp32) {
       cast.type.shape = {length};
       cast.data.resize(cast.type.bytes());
-      convert(values, cast);
+      convert_to_stored(values, cast);
     }
     const HostTensor& written = dtype == DType::fp32 ? values : cast;
     copy_to_device(address, written.data.data(), written.data.size());

@@ -160,8 +160,9 @@ class Device : public DeviceMemory, public KernelChoices {
   // Null where the processor that computes makes the copies, so that nothing is gained.
   virtual std::unique_ptr<DeviceCopies> make_copies() { return nullptr; }
   virtual void fill_zero(void* device_address, std::size_t bytes) = 0;
-  // Sets `count` elements of a floating dtype to the values of a random stream (core/random/random_values.h), rounded
-  // from fp32: the same values on every device. By default, the host makes and copies them.
+  // Sets `count` elements of a floating dtype, or low_half, to the values of a random stream
+  // (core/random/random_values.h), which convert_to_stored() makes of fp32: the same values on every device. By
+  // default, the host makes and copies them.
   virtual void fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
                            std::uint64_t stream, const StopPoint& stop_point);
   virtual void synchronize() = 0;

@@ -159,12 +159,12 @@ ProgramPlan::Implementation::Store ProgramPlan::Implementation::store_of(Value v
 
 void ProgramPlan::Implementation::add_store(const Node& state) {
   const Value value = state.outputs[0];
-  for (const std::string_view key : {kCopyOf, kPartOf}) {
+  for (const std::string_view key : {kCopyOf, kLowHalfOf, kPartOf}) {
     if (!state.attributes.contains(key)) continue;
     const std::optional<Value> parameter = graph.find_input(state.attributes.get<std::string>(key));
     if (!parameter) continue;
     Store store = store_of(value);
-    if (key == kCopyOf) store.first_element = stores.at(*parameter)[0].first_element;
+    if (key != kPartOf) store.first_element = stores.at(*parameter)[0].first_element;
     stores[*parameter].push_back(store);
   }
 }

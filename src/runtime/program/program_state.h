@@ -29,7 +29,7 @@ struct ProgramPlan::Implementation {
     std::int64_t ignored_index = 0;        // an index that is allowed whatever the bound; 0: none
   };
 
-  // Storage of consecutive elements of an input: all of them, a low copy, or the part of a rank.
+  // Storage of consecutive elements of an input: all of them, a low copy, low halves, or the part of a rank.
   struct Store {
     Value value;
     std::int64_t first_element = 0;
@@ -85,8 +85,9 @@ struct Program::Implementation {
     std::int64_t first_in_store = 0;
   };
   std::vector<Overlap> overlaps(const InputSlot& slot) const;
-  // Of a slot's stores: the one in the type of the tensor, else the first.
+  // Of a slot's stores: the one in the type of the tensor, else the first, beside which low halves may be stored.
   const Store& exact_store(const InputSlot& slot) const;
+  std::optional<Value> low_halves(const InputSlot& slot) const;
   // The tensor of a slot that is packed, of a floating dtype.
   void write_packed(const InputSlot& slot, const HostTensor& tensor);
   HostTensor read_packed(const InputSlot& slot) const;
@@ -106,12 +107,12 @@ struct Program::Implementation {
   void copy_out(Value value, void* to, const void* from, std::size_t bytes) const;
   HostTensor read_dense(Value value, const TensorType& type, const std::byte* from) const;
 
-  // Where this rank stores the part.
+  // Where this rank stores the part: in one place, or the bf16 and then the low halves of its elements.
   struct PlaceOfPart {
     Value value;
     std::byte* address = nullptr;
   };
-  PlaceOfPart place_of(const StatePart& part) const;
+  std::vector<PlaceOfPart> places_of(const StatePart& part) const;
 
   // Null where the value has no memory.
   std::byte* element(Value value, std::int64_t index) const;

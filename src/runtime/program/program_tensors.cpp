@@ -1,5 +1,6 @@
 // How the tensors of a program come in and out: from the host, from random values, and from the parts of all ranks.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "core/random/random_values.h"
 #include "core/text/nearest.h"
 #include "core/threads/parallel.h"
+#include "ir/stored_halves.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/program/program_state.h"
@@ -95,7 +97,7 @@ void Program::Implementation::write(Value value, const HostTensor& tensor, std::
   if (tensor.type.dtype != dtype) {
     cast.type = {dtype, tensor.type.shape};
     cast.data.resize(cast.type.bytes());
-    convert(tensor, cast);
+    convert_to_stored(tensor, cast);
     return write(value, cast, first_element);
   }
   copy_in(value, element(value, first_element), tensor.data.data(), tensor.data.size());
@@ -142,6 +144,13 @@ const Program::Implementation::Store& Program::Implementation::exact_store(const
   const auto exact = std::ranges::find_if(
       stores, [&](const Store& store) { return graph.type(store.value).dtype == slot.tensor.type.dtype; });
   return exact != stores.end() ? *exact : stores.front();
+}
+
+std::optional<Value> Program::Implementation::low_halves(const InputSlot& slot) const {
+  for (const Store& store : source->stores.at(slot.value)) {
+    if (graph.type(store.value).dtype == DType::low_half) return store.value;
+  }
+  return std::nullopt;
 }
 
 void Program::Implementation::write_packed(const InputSlot& slot, const HostTensor& tensor) {
@@ -291,16 +300,19 @@ std::vector<StatePart> Program::state_parts() const {
   for (const Implementation::InputSlot& slot : self.source->inputs) {
     const Node& node = self.graph.producer_node(slot.value);
     const bool is_parameter = input_role(node) == Role::parameter;
-    const bool is_copy = node.attributes.contains(kCopyOf) || node.attributes.contains(kPartOf);
+    const bool is_copy = std::ranges::any_of(std::array{kCopyOf, kLowHalfOf, kPartOf},
+                                             [&](auto key) { return node.attributes.contains(key); });
     if (!is_parameter && (input_role(node) != Role::state || is_copy)) continue;
     const Implementation::Store& store = self.exact_store(slot);
+    const std::optional<Value> low = self.low_halves(slot);
     const std::int64_t first = slot.tensor.first_element, count = slot.tensor.type.elements();
     StatePart part{.name = slot.tensor.name,
                    .type = slot.tensor.type,
-                   .stored = self.graph.type(store.value).dtype,
+                   .stored = low ? DType::fp32 : self.graph.type(store.value).dtype,
                    .is_parameter = is_parameter,
                    .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart),
-                   .is_on_host = self.is_on_host(store.value)};
+                   .is_split = low.has_value(),
+                   .is_on_host = self.is_on_host(low.value_or(store.value))};
     if (slot.tensor.packed) {
       part.name.insert(0, kPackedPrefix);
       part.type = {DType::udynamic8, {slot.tensor.packed->bytes()}};
@@ -318,12 +330,17 @@ std::vector<StatePart> Program::state_parts() const {
   return parts;
 }
 
-Program::Implementation::PlaceOfPart Program::Implementation::place_of(const StatePart& part) const {
+std::vector<Program::Implementation::PlaceOfPart> Program::Implementation::places_of(const StatePart& part) const {
   std::string_view name = part.name;
   if (part.is_packed) name.remove_prefix(kPackedPrefix.size());
   const InputSlot& slot = find_input(name);
   const Store& store = exact_store(slot);
-  return {store.value, element(store.value, slot.tensor.first_element + part.begin - store.first_element)};
+  std::vector<Value> values = {store.value};
+  if (part.is_split) values.push_back(*low_halves(slot));
+  std::vector<PlaceOfPart> places;
+  for (const Value value : values)
+    places.push_back({value, element(value, slot.tensor.first_element + part.begin - store.first_element)});
+  return places;
 }
 
 void Program::read_part(const StatePart& part, std::span<std::byte> into) const {
@@ -331,21 +348,44 @@ void Program::read_part(const StatePart& part, std::span<std::byte> into) const 
   if (part.begin == part.end) return;
   if (into.size() != part.bytes())
     throw Error("the memory for '" + part.name + "' has not the size of its part", ErrorKind::usage);
-  const Implementation::PlaceOfPart place = self.place_of(part);
-  self.copy_out(place.value, into.data(), place.address, into.size());
+  std::byte* to = into.data();
+  const std::vector<Implementation::PlaceOfPart> places = self.places_of(part);
+  for (const Implementation::PlaceOfPart& place : places) {
+    self.copy_out(place.value, to, place.address, into.size() / places.size());
+    to += into.size() / places.size();
+  }
+  join_copied(part, into);
+}
+
+void join_copied(const StatePart& part, std::span<std::byte> bytes) {
+  if (!part.is_split) return;
+  const std::vector<std::byte> halves(bytes.begin(), bytes.end());
+  join_halves(std::span(halves).first(halves.size() / 2), std::span(halves).subspan(halves.size() / 2), bytes);
 }
 
 void Program::write_part(const StatePart& part, std::span<const std::byte> from) {
   Implementation& self = *implementation_;
   if (from.size() != part.bytes())
     throw Error("the bytes for '" + part.name + "' have not the size of its part", ErrorKind::usage);
-  const Implementation::PlaceOfPart place = self.place_of(part);
-  self.copy_in(place.value, place.address, from.data(), from.size());
+  const std::vector<Implementation::PlaceOfPart> places = self.places_of(part);
+  if (!part.is_split) return self.copy_in(places[0].value, places[0].address, from.data(), from.size());
+  HostTensor numbers({part.stored, Shape{part.end - part.begin}});
+  std::ranges::copy(from, numbers.data.begin());
+  for (const Implementation::PlaceOfPart& place : places) {
+    HostTensor half({self.graph.type(place.value).dtype, numbers.type.shape});
+    convert_to_stored(numbers, half);
+    self.copy_in(place.value, place.address, half.data.data(), half.data.size());
+  }
 }
 
 void Program::copy_part(const StatePart& part, DeviceCopies& copies, void* device_address) const {
   if (part.begin == part.end) return;
-  copies.copy_on_device(device_address, implementation_->place_of(part).address, part.bytes());
+  auto* to = static_cast<std::byte*>(device_address);
+  const std::vector<Implementation::PlaceOfPart> places = implementation_->places_of(part);
+  for (const Implementation::PlaceOfPart& place : places) {
+    copies.copy_on_device(to, place.address, part.bytes() / places.size());
+    to += part.bytes() / places.size();
+  }
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
@@ -366,6 +406,13 @@ HostTensor Program::read_input(std::string_view name) const {
     std::copy_n(whole.data.begin() + first, tensor.data.size(), tensor.data.begin());
   } else {
     tensor = self.read_dense(slot.value, tensor.type, self.element(slot.value, stored.first_element));
+  }
+  if (const std::optional<Value> low = self.low_halves(slot)) {
+    const TensorType type{DType::low_half, stored.type.shape};
+    const HostTensor rest = self.read_dense(*low, type, self.element(*low, stored.first_element));
+    HostTensor numbers({DType::fp32, stored.type.shape});
+    join_halves(tensor.data, rest.data, numbers.data);
+    return numbers;
   }
   return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
 }

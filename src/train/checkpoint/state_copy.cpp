@@ -101,7 +101,12 @@ void StateCopy::take() {
 }
 
 void StateCopy::bring() {
-  if (on_device_ != nullptr) copies_->copy_to_host(memory_.get(), on_device_, bytes_of_device_);
+  if (on_device_ == nullptr) return;
+  copies_->copy_to_host(memory_.get(), on_device_, bytes_of_device_);
+  for (const Place& place : places_) {
+    const StatePart& part = parts_[place.part];
+    if (!part.is_on_host) join_copied(part, {memory_.get() + place.offset, place.bytes});
+  }
 }
 
 std::span<const std::byte> StateCopy::bytes(const std::string& name) const {

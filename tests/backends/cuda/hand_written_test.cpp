@@ -15,6 +15,7 @@
 #include "backends/cuda/kernels/rope/parameters.h"
 #include "backends/cuda/kernels/sum_of_squares/parameters.h"
 #include "backends/cuda/node_run.h"
+#include "ir/stored_halves.h"
 
 namespace ridgepoint {
 namespace {
@@ -334,6 +335,16 @@ class OnCardAdamW : public OnCardHandWritten {
     }
     return made;
   }
+  // The bf16 numbers or the low halves of an fp32 operand.
+  static Operand half_of(const Operand& numbers, DType dtype) {
+    HostTensor whole({DType::fp32, numbers.layout.shape});
+    std::ranges::copy(numbers.storage, whole.data.begin());
+    HostTensor half({dtype, numbers.layout.shape});
+    convert_to_stored(whole, half);
+    Operand made = testing::make_operand(dtype, numbers.layout.shape);
+    std::ranges::copy(half.data, made.storage.begin());
+    return made;
+  }
   const Attributes attributes_ = {
       {"learning_rate", 1e-2}, {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.1}};
 };
@@ -369,6 +380,40 @@ TEST_F(OnCardAdamW, takes_low_gradients_and_writes_low_copies) {
       tensors.insert(tensors.begin() + 1, {scalar(0.5), scalar(skip)});
       expect_agrees(Op::adamw, tensors, attributes, true);
       expect_agrees(Op::adamw, tensors, attributes, false);
+    }
+  }
+}
+
+// As fp32 parameters, which the reference back end updates in double; a skipped update keeps every bit.
+TEST_F(OnCardAdamW, updates_parameters_in_two_halves) {
+  const std::vector<std::int64_t> sizes = {8192, 5, 4097, 100003};
+  Attributes guarded = attributes_;
+  guarded.set("guarded", true);
+  Attributes attributes = guarded;
+  attributes.set("split", true);
+  for (const double skip : {0.0, 1.0}) {
+    std::vector<Operand> whole = operands(4, sizes);
+    whole[2] = random(DType::bf16, {sizes[0]});
+    whole.insert(whole.begin() + 1, {scalar(0.5), scalar(skip)});
+    std::vector<Operand> split(whole.begin(), whole.begin() + 3);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const Operand* const tensor = &whole[3 + 4 * i];
+      split.insert(split.end(), {half_of(tensor[0], DType::bf16), tensor[1], tensor[2], tensor[3],
+                                 half_of(tensor[0], DType::low_half)});
+    }
+    const std::vector<HostTensor> expected = testing::reference_outputs(Op::adamw, whole, guarded);
+    for (const bool in_place : {true, false}) {
+      NodeRun run(*device_, Op::adamw, split, attributes, in_place);
+      const std::vector<HostTensor> found = run.launch();
+      EXPECT_EQ(run.kernel().name(), "adamw_forward_halves");
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        HostTensor parameter({DType::fp32, {sizes[i]}});
+        join_halves(found[4 * i].data, found[4 * i + 3].data, parameter.data);
+        EXPECT_LE(testing::relative_error(parameter, expected[3 * i]), 1e-6) << sizes[i];
+        EXPECT_LE(testing::relative_error(found[4 * i + 1], expected[3 * i + 1]), 1e-6) << sizes[i];
+        EXPECT_LE(testing::relative_error(found[4 * i + 2], expected[3 * i + 2]), 1e-6) << sizes[i];
+        if (skip != 0) EXPECT_TRUE(std::ranges::equal(parameter.data, whole[3 + 4 * i].storage)) << sizes[i];
+      }
     }
   }
 }

@@ -31,7 +31,7 @@ nlohmann::json fitted_rows(std::vector<std::string> arguments) {
 }
 
 TEST(FitInto, plans_the_fastest_schedule_within_each_memory) {
-  const nlohmann::json rows = fitted_rows(small_plan({"--card", "h100", "--fit-into", "420MiB,480MiB,40GiB"}));
+  const nlohmann::json rows = fitted_rows(small_plan({"--card", "h100", "--fit-into", "390MiB,480MiB,40GiB"}));
   ASSERT_EQ(rows.size(), 3U);
   double before = 1e30;
   for (const nlohmann::json& row : rows) {
@@ -52,15 +52,15 @@ TEST(FitInto, plans_the_fastest_schedule_within_each_memory) {
 }
 
 TEST(FitInto, says_what_was_chosen_and_what_the_next_gib_would_save) {
-  const ProgramResult result = run_program(small_plan({"--card", "h100", "--fit-into", "420MiB"}));
+  const ProgramResult result = run_program(small_plan({"--card", "h100", "--fit-into", "390MiB"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("Fit into 420.0 MiB: "), HasSubstr("no schedule takes less than"),
+  EXPECT_THAT(result.output, AllOf(HasSubstr("Fit into 390.0 MiB: "), HasSubstr("no schedule takes less than"),
                                    HasSubstr("The next GiB"), HasSubstr("What was chosen"), HasSubstr("layers.0"),
                                    HasSubstr("costs ms")));
 }
 
 TEST(FitInto, of_a_processor_without_predicted_times_minimises_floors_and_says_so) {
-  const ProgramResult result = run_program(small_plan({"--fit-into", "420MiB"}));
+  const ProgramResult result = run_program(small_plan({"--fit-into", "390MiB"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.output, AllOf(HasSubstr("No time is predicted for this processor"), HasSubstr("H100")));
 }

@@ -55,36 +55,70 @@ output "p" %3
 )");
 }
 
-TEST(KeepWeightsLow, lets_adamw_write_the_low_copy_of_a_weight_that_it_updates) {
-  expect_rewritten(keep_weights_low, R"(
+// A step of AdamW over a weight that a product reads in `low`, and `more`.
+std::string step_over(const std::string& low, const std::string& more = "") {
+  return R"(
 %0:fp32[2,2] = input() {name="w", role="parameter"}
 %1:fp32[2,2] = input() {name="m", role="state"}
 %2:fp32[2,2] = input() {name="v", role="state"}
 %3:fp32[] = input() {name="step", role="state"}
 %4:fp32[2,2] = input() {name="g", role="data"}
-%5:bf16[2,2] = cast(%0) {dtype="bf16"}
-%6:bf16[2,2] = matmul(%5, %5)
+%5:)" + low +
+         "[2,2] = cast(%0) {dtype=\"" + low + "\"}\n%6:" + low + R"([2,2] = matmul(%5, %5)
 %7:fp32[2,2], %8:fp32[2,2], %9:fp32[2,2] = adamw(%3, %0, %4, %1, %2) {beta1=0.5, beta2=0.5, epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
 output "o" %6
-update %0 %7
+)" + more +
+         R"(update %0 %7
 update %1 %8
 update %2 %9
-)",
-                   R"(
-%0:bf16[2,2] = input() {copy_of="w", name="low.w", role="state"}
+)";
+}
+
+std::string step_with_copy(const std::string& low, const std::string& more = "") {
+  return "\n%0:" + low + R"([2,2] = input() {copy_of="w", name="low.w", role="state"}
 %1:fp32[2,2] = input() {name="w", role="parameter"}
 %2:fp32[2,2] = input() {name="m", role="state"}
 %3:fp32[2,2] = input() {name="v", role="state"}
 %4:fp32[] = input() {name="step", role="state"}
 %5:fp32[2,2] = input() {name="g", role="data"}
-%6:bf16[2,2] = matmul(%0, %0)
-%7:fp32[2,2], %8:fp32[2,2], %9:fp32[2,2], %10:bf16[2,2] = adamw(%4, %1, %5, %2, %3) {beta1=0.5, beta2=0.5, copy="bf16", epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
+%6:)" + low +
+         R"([2,2] = matmul(%0, %0)
+%7:fp32[2,2], %8:fp32[2,2], %9:fp32[2,2], %10:)" +
+         low + "[2,2] = adamw(%4, %1, %5, %2, %3) {beta1=0.5, beta2=0.5, copy=\"" + low +
+         R"(", epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
+output "o" %6
+)" + more +
+         R"(update %1 %7
+update %2 %8
+update %3 %9
+update %0 %10
+)";
+}
+
+TEST(KeepWeightsLow, stores_a_weight_that_adamw_updates_in_two_halves) {
+  expect_rewritten(keep_weights_low, step_over("bf16"), R"(
+%0:low_half[2,2] = input() {low_half_of="w", name="rest.w", role="state"}
+%1:bf16[2,2] = input() {declared_dtype="fp32", name="w", role="parameter"}
+%2:fp32[2,2] = input() {name="m", role="state"}
+%3:fp32[2,2] = input() {name="v", role="state"}
+%4:fp32[] = input() {name="step", role="state"}
+%5:fp32[2,2] = input() {name="g", role="data"}
+%6:bf16[2,2] = matmul(%1, %1)
+%7:bf16[2,2], %8:fp32[2,2], %9:fp32[2,2], %10:low_half[2,2] = adamw(%4, %1, %5, %2, %3, %0) {beta1=0.5, beta2=0.5, epsilon=0.5, learning_rate=0.5, split=true, weight_decay=0.5}
 output "o" %6
 update %1 %7
 update %2 %8
 update %3 %9
 update %0 %10
 )");
+}
+
+TEST(KeepWeightsLow, lets_adamw_write_a_copy_in_fp16_and_where_the_weight_is_read_in_fp32) {
+  expect_rewritten(keep_weights_low, step_over("fp16"), step_with_copy("fp16"));
+  expect_rewritten(keep_weights_low, step_over("bf16", "output \"w\" %0\n"),
+                   step_with_copy("bf16", "output \"w\" %1\n"));
+  expect_rewritten(keep_weights_low, step_over("bf16", "output \"new\" %7\n"),
+                   step_with_copy("bf16", "output \"new\" %7\n"));
 }
 
 void keep_frozen_low_in_bf16(Graph& graph) {
@@ -148,9 +182,9 @@ TEST(KeepFrozenLow, changes_no_result_where_the_values_are_in_the_low_type) {
                                  .frozen = {"token_embeddings", "layers.0.ffn", "lm_head"},
                                  .skip = std::move(skip)}});
     initialise(program, workload, 3);
-    for (const std::string name : {"token_embeddings", "layers.0.ffn.w1", "layers.0.ffn.w2", "lm_head"}) {
-      const HostTensor value = program.read_input(name + ".weight");
-      program.write_input(name + ".weight", convert(convert(value, DType::bf16), DType::fp32));
+    for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
+      const HostTensor value = workload.initial_value(parameter, 3);
+      program.write_input(parameter.name, convert(convert(value, DType::bf16), DType::fp32));
     }
     program.run();
     program.run();

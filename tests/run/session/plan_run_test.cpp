@@ -86,8 +86,9 @@ TEST(PlanRun, the_norm_of_the_first_micro_batch_takes_next_to_no_memory) {
       large.device_options.card = describe_card(*find_datasheet("H100 SXM"));
       const std::int64_t with_norm = *plan_run(large, {}).value().memory_bytes.peak_allocated;
       large.compile.keep.micro_gradient_norm = false;
+      // At most 3.5 MB of 2.6 GB.
       EXPECT_LE(static_cast<double>(with_norm),
-                1.0004 * static_cast<double>(*plan_run(large, {}).value().memory_bytes.peak_allocated));
+                1.0014 * static_cast<double>(*plan_run(large, {}).value().memory_bytes.peak_allocated));
     }
   }
 }
@@ -213,6 +214,11 @@ std::int64_t state_bytes(const TransformerConfig& model, CompileOptions options)
   return *plan_run(run_of(model, 1, std::move(options)), {})->peaks->peak_by_category.optimizer_state;
 }
 
+std::int64_t parameter_bytes(const TransformerConfig& model, CompileOptions options) {
+  options.mode = Mode::step;
+  return *plan_run(run_of(model, 1, std::move(options)), {})->peaks->peak_by_category.parameter;
+}
+
 // What is kept from step to step, for parameters whose blocks have no rounding.
 TEST(PlanRun, has_the_optimizer_states_that_each_way_to_train_keeps) {
   const TransformerConfig model{"custom", 512, 8, 256, 512, 2, 2};
@@ -224,6 +230,13 @@ TEST(PlanRun, has_the_optimizer_states_that_each_way_to_train_keeps) {
             4 * parameters);
   EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::lion}}), 4 * parameters);
   EXPECT_EQ(state_bytes(model, {.precision = Precision::bf16, .master_weights = false}), 4 * parameters + scalars);
+  // The weights of products as halves, 2 bytes of which are parameters; as copies in fp16, beside the fp32 ones.
+  const std::int64_t of_products = parameters - (512 + 5) * 256;
+  EXPECT_EQ(state_bytes(model, {.precision = Precision::bf16, .level = Compile::full}),
+            8 * parameters + 2 * of_products + scalars);
+  EXPECT_EQ(parameter_bytes(model, {.precision = Precision::bf16, .level = Compile::full}),
+            4 * parameters - 2 * of_products);
+  EXPECT_EQ(parameter_bytes(model, {.precision = Precision::fp16, .level = Compile::full}), 4 * parameters);
   // 2 bytes of codes, and 8 bytes of scales for 256 elements; the scales of a norm's weight fill a block.
   const std::int64_t norms = 5;
   EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::adamw_8bit}}),

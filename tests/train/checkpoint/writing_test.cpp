@@ -102,6 +102,14 @@ TEST(Checkpoint, steps_go_on_while_the_copy_to_the_host_has_not_begun) {
   expect_same_bits_of_steps_beside_the_copy(device, plain(), [&] { device->let_copies_begin(); });
 }
 
+TEST(Checkpoint, has_parameters_whose_halves_were_copied_on_the_device) {
+  const Training bf16 = trainings()[2];
+  TrainedProgram run(bf16, 3);
+  ASSERT_TRUE(std::ranges::any_of(run.program().state_parts(), &StatePart::is_split));
+  const auto device = std::make_shared<testing::LateDevice>();
+  expect_same_bits_of_steps_beside_the_copy(device, bf16, [&] { device->let_copies_begin(); });
+}
+
 TEST(Checkpoint, holds_the_step_up_where_the_device_has_no_room_for_a_copy) {
   const RunFolder folder;
   const auto device = std::make_shared<testing::LateDevice>();  // whose copies beside steps never begin

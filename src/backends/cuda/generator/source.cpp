@@ -79,6 +79,7 @@ __device__ inline float minimum(float a, float b) {
   return result;
 }
 __device__ inline unsigned bits_of(float x) { return __float_as_uint(x); }
+__device__ inline float number_of(unsigned bits) { return __uint_as_float(bits); }
 __device__ inline float positive_infinity(float) { return __int_as_float(0x7f800000); }
 __device__ inline double positive_infinity(double) { return __longlong_as_double(0x7ff0000000000000LL); }
 __device__ inline float not_a_number(float) { return __int_as_float(0x7fffffff); }
@@ -93,6 +94,18 @@ __device__ inline double widen(double x) { return x; }
 __device__ inline long long widen(long long x) { return x; }
 __device__ inline int widen(int x) { return x; }
 __device__ inline bool widen(boolean x) { return x.bits != 0; }
+
+// As src/core/types/halves.h: the halves of an fp32 number, the low one as a number that has no other bits.
+struct low_half { unsigned short bits; };
+__device__ inline float widen(low_half x) { return number_of(x.bits); }
+__device__ inline float round_away(float x) {
+  const unsigned bits = bits_of(x);
+  return number_of((x != x ? bits | 0x400000 : bits + 0x8000) & 0xffff0000);
+}
+__device__ inline float join_halves(float rounded, float low) {
+  const unsigned carry = rounded != rounded ? 0 : (bits_of(low) & 0x8000) << 1;
+  return number_of((bits_of(rounded) - carry) | bits_of(low));
+}
 
 // Bits that a double cannot represent are rounded to odd too.
 __device__ inline float to_odd(long long x) {
@@ -124,6 +137,9 @@ template <> struct Narrow<long long> {
   __device__ static long long of(float x) { return to_int64(x); }
   __device__ static long long of(double x) { return to_int64(x); }
   template <typename S> __device__ static long long of(S x) { return static_cast<long long>(x); }
+};
+template <> struct Narrow<low_half> {
+  __device__ static low_half of(float x) { return low_half{static_cast<unsigned short>(bits_of(x))}; }
 };
 template <> struct Narrow<boolean> {
   template <typename S> __device__ static boolean of(S x) { return boolean{static_cast<unsigned char>(x != S(0))}; }

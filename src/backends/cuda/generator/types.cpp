@@ -17,7 +17,7 @@ struct TypeNames {
 };
 
 const TypeNames& names(DType dtype) {
-  static constexpr std::array<TypeNames, std::size(kAllDTypes) + std::size(kCodeDTypes)> kNames = {{
+  static constexpr std::array<TypeNames, std::size(kAllDTypes) + std::size(kCodeDTypes) + 1> kNames = {{
       {"double", "double"},
       {"float", "float"},
       {"bf16", "float"},
@@ -29,6 +29,7 @@ const TypeNames& names(DType dtype) {
       {"udynamic8", "float"},
       {"e4m3", "float"},
       {"e5m2", "float"},
+      {"low_half", "float"},
   }};
   return kNames[static_cast<std::size_t>(dtype)];
 }
@@ -86,6 +87,8 @@ std::string formula(Op op, DType dtype, const std::string& a, const std::string&
     case Op::erf: return call("erf", dtype, a);
     case Op::rsqrt: return fmt::format("reciprocal_root({})", a);
     case Op::sigmoid: return fmt::format("sigmoid({})", a);
+    case Op::round_away: return fmt::format("round_away({})", a);
+    case Op::join_halves: return fmt::format("join_halves({}, {})", a, b);
     case Op::add: return fmt::format("{} + {}", a, b);
     case Op::sub: return fmt::format("{} - {}", a, b);
     case Op::mul: return fmt::format("{} * {}", a, b);

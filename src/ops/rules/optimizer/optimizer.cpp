@@ -44,11 +44,15 @@ void require_coded_state(const TensorType& found, const OptimizerState& state, c
   require(found == *type, [&] { return "the state '" + std::string(state.name) + "' must be " + type->to_string(); });
 }
 
-// The parameter, its gradient and the states.
+// The parameter, its gradient and the states; `parameter_dtype` is that of both halves, where it is split.
 void require_tensor(std::span<const TensorType> operands, DType parameter_dtype, const OptimizerLayout& layout) {
   const DType computed = accumulator(parameter_dtype);
   const TensorType& parameter = operands[0];
-  for (std::size_t j = 0; j < operands.size(); ++j) {
+  if (layout.is_split) {
+    require(parameter.dtype == DType::bf16 && operands.back() == TensorType{DType::low_half, parameter.shape},
+            "the halves of a parameter must be bf16 and low_half, of one shape");
+  }
+  for (std::size_t j = layout.is_split ? 1 : 0; j < layout.states.size() + 2; ++j) {
     const StateType type = j < 2 ? StateType::of_parameter : layout.states[j - 2].type;
     if (type != StateType::of_parameter) {
       require_coded_state(operands[j], layout.states[j - 2], parameter);
@@ -63,6 +67,13 @@ void require_tensor(std::span<const TensorType> operands, DType parameter_dtype,
 
 UpdateGuard guard_of(const Node& node, const OptimizerLayout& layout) {
   return {node.inputs[*layout.guard], node.inputs[*layout.guard + 1]};
+}
+
+// Rounded as the half of a split parameter is, so that the products of a run do not depend on how parameters are
+// stored.
+Value low_copy(Graph& graph, Value parameter, DType dtype) {
+  const bool rounds_away = graph.type(parameter).dtype == DType::fp32 && dtype == DType::bf16;
+  return rounds_away ? round_away(graph, parameter) : cast_to(graph, parameter, dtype);
 }
 
 void keep_where_skipped(Graph& graph, Value skip, std::span<const Value> before, std::span<Value> after) {
@@ -141,7 +152,8 @@ std::optional<OptimizerLayout> optimizer_layout(Op op, const Attributes& attribu
   const auto value = [&](std::string_view key) { return attributes.get_or(key, 0.0); };
   OptimizerLayout layout{.scalars = optimizer->counts_steps ? std::size_t{1} : 0,
                          .states = states_with(*optimizer, value),
-                         .has_copy = attributes.contains("copy")};
+                         .has_copy = attributes.contains(kLowCopy),
+                         .is_split = attributes.get_or(kSplit, false)};
   if (attributes.get_or(kScheduled, false)) layout.learning_rate = layout.scalars++;
   if (attributes.get_or(kGuarded, false)) layout.guard = std::exchange(layout.scalars, layout.scalars + 2);
   return layout;
@@ -169,16 +181,17 @@ std::vector<TensorType> infer_optimizer(const ShapeContext& context) {
             return "operands must be " + std::to_string(layout.scalars) + " scalar(s) and " + std::to_string(stride) +
                    " operands per tensor";
           });
-  const DType dtype = context.inputs[layout.scalars].dtype;
+  DType dtype = context.inputs[layout.scalars].dtype;
   require(is_floating(dtype), "operands must be floating");
+  if (layout.is_split) dtype = accumulator(dtype);
   require_scalars(context, layout.scalars, accumulator(dtype));
   std::optional<DType> copy;
-  if (layout.has_copy) copy = dtype_from_name(context.attributes.get<std::string>("copy"));
+  if (layout.has_copy) copy = dtype_from_name(context.attributes.get<std::string>(kLowCopy));
   std::vector<TensorType> outputs;
   for (std::size_t i = layout.scalars; i < context.inputs.size(); i += stride) {
     require_tensor(context.inputs.subspan(i, stride), dtype, layout);
     outputs.push_back(context.inputs[i]);
-    for (std::size_t j = 0; j < layout.states.size(); ++j) outputs.push_back(context.inputs[i + 2 + j]);
+    for (std::size_t j = 0; j < layout.kept_per_tensor(); ++j) outputs.push_back(context.inputs[i + 2 + j]);
     if (copy) outputs.push_back({*copy, context.inputs[i].shape});
   }
   return outputs;
@@ -191,7 +204,7 @@ std::vector<std::pair<int, int>> donations_of_optimizer(const Node& node) {
   int result = 0;
   for (int i = static_cast<int>(layout.scalars); i < static_cast<int>(node.inputs.size()); i += stride) {
     pairs.emplace_back(result, i);
-    for (int j = 1; j <= static_cast<int>(layout.states.size()); ++j) pairs.emplace_back(result + j, i + 1 + j);
+    for (int j = 1; j <= static_cast<int>(layout.kept_per_tensor()); ++j) pairs.emplace_back(result + j, i + 1 + j);
     result += static_cast<int>(layout.results_per_tensor());
   }
   return pairs;
@@ -202,10 +215,11 @@ std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFor
   const DType computed = accumulator(graph.type(node.inputs[layout.scalars]).dtype);
   std::vector<Value> results;
   for (std::size_t i = layout.scalars; i < node.inputs.size(); i += layout.operands_per_tensor()) {
-    std::vector<Value> before = {node.inputs[i]};
-    before.insert(before.end(), node.inputs.begin() + static_cast<std::ptrdiff_t>(i) + 2,
-                  node.inputs.begin() + static_cast<std::ptrdiff_t>(i + layout.operands_per_tensor()));
-    TensorUpdate tensor{cast_to(graph, before[0], computed), cast_to(graph, node.inputs[i + 1], computed), {}};
+    const std::span<const Value> operands = std::span(node.inputs).subspan(i, layout.operands_per_tensor());
+    std::vector<Value> before = {layout.is_split ? join_halves(graph, operands[0], operands.back()) : operands[0]};
+    before.insert(before.end(), operands.begin() + 2,
+                  operands.begin() + 2 + static_cast<std::ptrdiff_t>(layout.states.size()));
+    TensorUpdate tensor{cast_to(graph, before[0], computed), cast_to(graph, operands[1], computed), {}};
     if (layout.guard) tensor.gradient = mul(graph, tensor.gradient, guard_of(node, layout).gradient_factor);
     for (std::size_t j = 0; j < layout.states.size(); ++j) {
       const bool is_number = layout.states[j].type == StateType::of_parameter;
@@ -215,7 +229,11 @@ std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFor
     for (std::size_t j = 0; j < after.size(); ++j) after[j] = cast_to(graph, after[j], graph.type(before[j]).dtype);
     if (layout.guard) keep_where_skipped(graph, guard_of(node, layout).skip, before, after);
     if (layout.has_copy)
-      after.push_back(cast_to(graph, after[0], dtype_from_name(node.attributes.get<std::string>("copy"))));
+      after.push_back(low_copy(graph, after[0], dtype_from_name(node.attributes.get<std::string>(kLowCopy))));
+    if (layout.is_split) {
+      after.push_back(cast(graph, after[0], DType::low_half));
+      after[0] = round_away(graph, after[0]);
+    }
     results.insert(results.end(), after.begin(), after.end());
   }
   return results;

@@ -2,7 +2,10 @@
 //
 // Operands: scalars, then for each tensor the parameter, its gradient and the states of the optimizer. Results: for
 // each tensor the new parameter and states, which may overwrite the old ones, then, with the attribute `copy` (a
-// dtype), the new parameter cast to it.
+// dtype), the new parameter rounded to it.
+//
+// With the attribute `split`, the parameter is bf16, and its low_half is one operand more behind the states, and one
+// result more: the fp32 parameter in two halves (core/types/halves.h). The scalars and the states are as for that one.
 #pragma once
 
 #include <algorithm>
@@ -23,9 +26,12 @@ struct OptimizerLayout {
   std::optional<std::size_t> guard = {};          // the first scalar of the guard
   std::vector<OptimizerState> states;             // of each tensor
   bool has_copy = false;
+  bool is_split = false;
 
-  std::size_t operands_per_tensor() const { return 2 + states.size(); }
-  std::size_t results_per_tensor() const { return 1 + states.size() + (has_copy ? 1 : 0); }
+  // What follows the gradient among the operands, and the parameter among the results, and may be overwritten.
+  std::size_t kept_per_tensor() const { return states.size() + (is_split ? 1 : 0); }
+  std::size_t operands_per_tensor() const { return 2 + kept_per_tensor(); }
+  std::size_t results_per_tensor() const { return 1 + kept_per_tensor() + (has_copy ? 1 : 0); }
   // Whether a part of a parameter must be whole blocks, because states are codes.
   bool has_blocks() const {
     return std::ranges::any_of(states, [](const auto& state) { return state.type != StateType::of_parameter; });
@@ -51,6 +57,9 @@ inline constexpr const char* kScheduled = "scheduled";
 inline constexpr const char* kLearningRate = "learning_rate";
 // The attribute of an optimizer whose step may be skipped: two scalars (UpdateGuard) follow its other scalars.
 inline constexpr const char* kGuarded = "guarded";
+// The attributes of an optimizer that also writes a low copy, and of one whose parameter is in two halves.
+inline constexpr const char* kLowCopy = "copy";
+inline constexpr const char* kSplit = "split";
 
 // Whether the node reads the operand as a gradient: element by element, so in low precision or in parts as well.
 bool reads_gradient(const Node& node, std::size_t operand);

@@ -15,10 +15,12 @@ using Axes = std::vector<std::int64_t>;
 
 Attributes over(Axes axes) { return {{"axes", std::move(axes)}, {"keep_dims", false}}; }
 
+// Of operands of one type.
 std::vector<Op> elementwise_ops(int operands) {
   std::vector<Op> ops;
   for (const Op op : kAllOps) {
-    const bool plain = op != Op::cast && op != Op::where && op != Op::iota;
+    const bool plain =
+        op != Op::cast && op != Op::where && op != Op::iota && op != Op::round_away && op != Op::join_halves;
     if (op_class(op) == OpClass::elementwise && input_count(op) == operands && plain) ops.push_back(op);
   }
   return ops;

@@ -231,6 +231,11 @@ inline unsigned bits_of(float x) {
   std::memcpy(&bits, &x, sizeof bits);
   return bits;
 }
+inline float number_of(unsigned bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
 inline float positive_infinity(float) { return std::numeric_limits<float>::infinity(); }
 inline double positive_infinity(double) { return std::numeric_limits<double>::infinity(); }
 inline float not_a_number(float) { return std::numeric_limits<float>::quiet_NaN(); }

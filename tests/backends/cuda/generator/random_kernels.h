@@ -142,6 +142,7 @@ class RandomKernels {
     }
     if (op == Op::cast) return make(op, {viewed(dtype, shape)}, {{"dtype", std::string(name(any_dtype()))}});
     if (op == Op::where) return make(op, {operand(DType::boolean, shape), viewed(dtype, shape), operand(dtype, shape)});
+    if (op == Op::join_halves) return make(op, {viewed(DType::bf16, shape), viewed(DType::low_half, shape)});
     if (count == 1) return make(op, {viewed(dtype, shape)});
     std::vector<Value> both = {viewed(dtype, shape), operand(dtype, shape)};
     if (once_in(2)) std::swap(both[0], both[1]);

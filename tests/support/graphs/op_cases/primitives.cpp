@@ -70,6 +70,22 @@ void add_elementwise(OpCases& cases) {
                    const DType dtype = g.type(x[0]).dtype;
                    return Values{cast(g, cast(g, x[0], dtype == DType::fp64 ? DType::fp64 : DType::fp32), dtype)};
                  }));
+  const auto fp32 = [](Graph& g, Value x) { return g.type(x).dtype == DType::fp32 ? x : cast(g, x, DType::fp32); };
+  for (const Shape& shape : {Shape{3, 5}, Shape{1000}}) {
+    cases
+        .add_case(Op::round_away, OpCases::shape_name(shape),
+                  graph_of({shape}, [=](Graph& g, const Values& x) { return Values{round_away(g, fp32(g, x[0]))}; }))
+        .differentiable = false;
+    cases
+        .add_case(Op::join_halves, OpCases::shape_name(shape),
+                  graph_of({shape},
+                           [=](Graph& g, const Values& x) {
+                             const Value whole = scale(g, fp32(g, x[0]), 1.0 / 3);
+                             const Value low = cast(g, whole, DType::low_half);
+                             return Values{join_halves(g, round_away(g, whole), low)};
+                           }))
+        .differentiable = false;
+  }
   for (const Op op : {Op::add, Op::sub, Op::mul, Op::maximum, Op::minimum}) cases.binary(op, -2.0, 2.0);
   cases.binary(Op::div, 0.5, 3.0);
   for (const Op op : {Op::equal, Op::less, Op::less_equal}) cases.binary(op, -2.0, 2.0, false);

@@ -126,6 +126,19 @@ struct Float8 {
 using E4m3 = Float8<3, 7, 0x7E>;
 using E5m2 = Float8<2, 15, 0x7B>;
 
+// As an fp32 number that has no other bits.
+struct LowHalf {
+  using Element = std::uint16_t;
+  static HWY_INLINE V widen(const Element* address) {
+    const hn::RebindToUnsigned<D> du;
+    return hn::BitCast(D(), hn::PromoteTo(du, hn::LoadU(Halves(), address)));
+  }
+  static HWY_INLINE void narrow(V x, Element* address) {
+    const hn::RebindToSigned<D> di;
+    hn::StoreU(hn::DemoteTo(Halves(), hn::And(hn::BitCast(di, x), hn::Set(di, 0xFFFF))), Halves(), address);
+  }
+};
+
 template <class Type>
 void load_simd(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
   auto* to = static_cast<float*>(result);
@@ -291,6 +304,7 @@ Conversions conversions(DType dtype) {
     case DType::udynamic8: return kPlain<Code<DType::udynamic8>>;
     case DType::e4m3: return kSimd<E4m3>;
     case DType::e5m2: return kSimd<E5m2>;
+    case DType::low_half: return kSimd<LowHalf>;
     default: return {};
   }
 }

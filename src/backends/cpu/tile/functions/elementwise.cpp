@@ -50,6 +50,24 @@ class Operand<true> {
     static HWY_INLINE V apply(V a, V b) { return formula; } \
   };
 
+// core/types/halves.h
+HWY_INLINE V round_away(V x) {
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::BitCast(du, x);
+  const auto quiet = hn::Or(bits, hn::Set(du, 0x400000));
+  const auto rounded = hn::Add(bits, hn::Set(du, 0x8000));
+  const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
+  return hn::BitCast(D(), hn::And(chosen, hn::Set(du, 0xFFFF0000)));
+}
+HWY_INLINE V join_halves(V rounded, V low) {
+  const hn::RebindToUnsigned<D> du;
+  const auto high = hn::BitCast(du, rounded);
+  const auto bits = hn::BitCast(du, low);
+  const auto carry = hn::ShiftLeft<1>(hn::And(bits, hn::Set(du, 0x8000)));
+  const auto carried = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(rounded)), high, hn::Sub(high, carry));
+  return hn::BitCast(D(), hn::Or(carried, bits));
+}
+
 HWY_INLINE V truth(Mask mask) { return hn::IfThenElseZero(mask, hn::Set(D(), 1.0f)); }
 
 RIDGEPOINT_UNARY(Copy, a)
@@ -62,6 +80,8 @@ RIDGEPOINT_UNARY(Rsqrt, hn::Div(hn::Set(D(), 1.0f), hn::Sqrt(a)))
 RIDGEPOINT_UNARY(Sigmoid, sigmoid(D(), a))
 RIDGEPOINT_UNARY(Tanh, tanh(D(), a))
 RIDGEPOINT_UNARY(Erf, erf(D(), a))
+RIDGEPOINT_UNARY(RoundAway, round_away(a))
+RIDGEPOINT_BINARY(JoinHalves, join_halves(a, b))
 RIDGEPOINT_BINARY(Add, hn::Add(a, b))
 RIDGEPOINT_BINARY(Sub, hn::Sub(a, b))
 RIDGEPOINT_BINARY(Mul, hn::Mul(a, b))
@@ -207,6 +227,7 @@ Function get_unary(Op op) {
     case Op::sigmoid: return unary<Sigmoid, false>;
     case Op::tanh: return unary<Tanh, false>;
     case Op::erf: return unary<Erf, false>;
+    case Op::round_away: return unary<RoundAway, false>;
     default: return nullptr;
   }
 }
@@ -219,6 +240,7 @@ Function choose_binary(bool a_scalar, bool b_scalar) {
 
 Function get_binary(Op op, bool a_scalar, bool b_scalar) {
   switch (op) {
+    case Op::join_halves: return choose_binary<JoinHalves>(a_scalar, b_scalar);
     case Op::add: return choose_binary<Add>(a_scalar, b_scalar);
     case Op::sub: return choose_binary<Sub>(a_scalar, b_scalar);
     case Op::mul: return choose_binary<Mul>(a_scalar, b_scalar);

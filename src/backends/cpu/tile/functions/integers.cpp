@@ -148,6 +148,7 @@ Function cast_from_integer(DType to) {
     case DType::udynamic8:
     case DType::e4m3:
     case DType::e5m2:
+    case DType::low_half:
     case DType::packed: return nullptr;
   }
   return nullptr;

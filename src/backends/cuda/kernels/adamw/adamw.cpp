@@ -1,16 +1,14 @@
 // AdamW over any number of tensors (the formula is in src/ops/rules/optimizer/updates.cpp); the kernel of adamw.cu.
 //
-// fp32, but bf16 and fp16 gradients and copies; operands dense. One launch for every 448 tensors. An operand with other
-// storage than its output is copied first.
+// fp32, but bf16 and fp16 gradients and copies, or parameters in two halves; operands dense. One launch for every 448
+// tensors. An operand with other storage than its output is copied first.
 #include "backends/cuda/hand_written.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <vector>
 
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/adamw/parameters.h"
-#include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
 
 namespace ridgepoint::cuda {
@@ -39,6 +37,8 @@ AdamWElement element_of(DType dtype) {
   return dtype == DType::fp16 ? AdamWElement::fp16 : AdamWElement::fp32;
 }
 
+constexpr std::size_t kHalfBytes = 2;
+
 class AdamW : public Kernel {
  public:
   AdamW(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
@@ -47,7 +47,6 @@ class AdamW : public Kernel {
         function_(context.kernel(variant.image, variant.entry)),
         layout_(*optimizer_layout(spec.node)),
         results_(layout_.results_per_tensor()) {
-    if (std::getenv("RP_SHARED")) context.allow_shared(function_, 120000);
     const std::size_t tensors = spec.outputs.size() / results_;
     for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
       elements_.push_back(spec.outputs[results_ * tensor].shape.elements());
@@ -67,7 +66,7 @@ class AdamW : public Kernel {
     for (Group& group : groups_) {
       fill_pointers(group, arguments);
       void* parameters[] = {&group.table};
-      context_.launch(function_, {.grid_x = group.chunks, .block_x = static_cast<unsigned>(variant_.tiling.threads), .shared_bytes = static_cast<unsigned>(variant_.tiling.columns == 1024 && std::getenv("RP_SHARED") ? std::atoi(std::getenv("RP_SHARED")) : 0)},
+      context_.launch(function_, {.grid_x = group.chunks, .block_x = static_cast<unsigned>(variant_.tiling.threads)},
                       parameters, variant_.entry);
     }
   }
@@ -103,24 +102,25 @@ class AdamW : public Kernel {
       const std::size_t tensor = group.tensors[slot];
       void* const* inputs = arguments.inputs + layout_.scalars + layout_.operands_per_tensor() * tensor;
       void* const* outputs = arguments.outputs + results_ * tensor;
-      table.parameters[slot] = in_place(outputs[0], inputs[0], tensor);
+      table.parameters[slot] = in_place(outputs[0], inputs[0], tensor, layout_.is_split ? kHalfBytes : sizeof(float));
       table.gradients[slot] = inputs[1];
       if (layout_.has_copy) table.copies[slot] = outputs[3];
-      table.first_moments[slot] = in_place(outputs[1], inputs[2], tensor);
-      table.second_moments[slot] = in_place(outputs[2], inputs[3], tensor);
+      if (layout_.is_split) table.copies[slot] = in_place(outputs[3], inputs[4], tensor, kHalfBytes);
+      table.first_moments[slot] = static_cast<float*>(in_place(outputs[1], inputs[2], tensor, sizeof(float)));
+      table.second_moments[slot] = static_cast<float*>(in_place(outputs[2], inputs[3], tensor, sizeof(float)));
     }
   }
 
   // The kernel works in place, so an operand with other storage than its output is copied to the output first.
-  float* in_place(void* output, const void* input, std::size_t tensor) const {
+  void* in_place(void* output, const void* input, std::size_t tensor, std::size_t element_bytes) const {
     if (output != input) {
       const CudaContext::Scope scope(context_);
       check(context_.driver().cuMemcpyDtoDAsync_v2(
                 reinterpret_cast<CUdeviceptr>(output), reinterpret_cast<CUdeviceptr>(input),
-                static_cast<std::size_t>(elements_[tensor]) * sizeof(float), context_.stream()),
+                static_cast<std::size_t>(elements_[tensor]) * element_bytes, context_.stream()),
             "copy an operand of", variant_.entry);
     }
-    return static_cast<float*>(output);
+    return output;
   }
 
   CudaContext& context_;
@@ -132,28 +132,32 @@ class AdamW : public Kernel {
   std::vector<Group> groups_;
 };
 
-bool supports_adamw(const KernelVariant& variant, const Graph& graph, const Node& node) {
-  const bool is_small = variant.tiling.columns == AdamWTable::kSmallChunkElements;
-  return is_small == (node.attributes.get_or(kBeside, false) || std::getenv("RP_ALLSMALL") != nullptr) && graph.type(node.inputs[optimizer_layout(node)->scalars]).dtype == DType::fp32;
+bool supports_adamw(const KernelVariant&, const Graph& graph, const Node& node) {
+  return graph.type(node.inputs[optimizer_layout(node)->scalars]).dtype == DType::fp32;
 }
+
+bool supports_halves(const KernelVariant&, const Graph&, const Node& node) { return optimizer_layout(node)->is_split; }
+
+constexpr KernelTiling kChunks = {.columns = AdamWTable::kChunkElements, .threads = 256};
+constexpr MemoryRate kAdamWRate = {.share = 0.81, .fixed_seconds = 8e-6};
 
 // A block updates a chunk of `columns` elements of one tensor.
 constexpr KernelVariant kVariants[] = {
     {.op = Op::adamw,
      .dtype = DType::fp32,
      .supports_node = supports_adamw,
-     .tiling = {.columns = AdamWTable::kChunkElements, .threads = 256},
+     .tiling = kChunks,
      .image = "adamw",
      .entry = "adamw_forward_chunks",
-     .rate = MemoryRate{.share = 0.81, .fixed_seconds = 8e-6},
+     .rate = kAdamWRate,
      .make = make_variant<AdamW>},
     {.op = Op::adamw,
      .dtype = DType::fp32,
-     .supports_node = supports_adamw,
-     .tiling = {.columns = AdamWTable::kSmallChunkElements, .threads = 256},
+     .supports_node = supports_halves,
+     .tiling = kChunks,
      .image = "adamw",
-     .entry = "adamw_forward_small_chunks",
-     .rate = MemoryRate{.share = 0.81, .fixed_seconds = 8e-6},
+     .entry = "adamw_forward_halves",
+     .rate = kAdamWRate,
      .make = make_variant<AdamW>},
 };
 

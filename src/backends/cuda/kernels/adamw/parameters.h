@@ -21,7 +21,6 @@ enum class AdamWElement : std::uint8_t { fp32, bf16, fp16 };
 struct AdamWTable {
   static constexpr int kCapacity = 448;
   static constexpr int kChunkElements = 4096;  // one block's work
-  static constexpr int kSmallChunkElements = 1024;
 
   const float* step = nullptr;
   const float* learning_rate = nullptr;    // null: that of the constants
@@ -31,10 +30,10 @@ struct AdamWTable {
   std::int32_t tensors = 0;
   std::uint32_t first_chunk[kCapacity] = {};
   std::int64_t elements[kCapacity] = {};
-  float* parameters[kCapacity] = {};
+  void* parameters[kCapacity] = {};  // fp32, or bf16 beside low halves (core/types/halves.h)
   const void* gradients[kCapacity] = {};
   AdamWElement gradient_types[kCapacity] = {};
-  void* copies[kCapacity] = {};  // null: none
+  void* copies[kCapacity] = {};  // null: none; or the low halves
   AdamWElement copy_type = AdamWElement::fp32;
   float* first_moments[kCapacity] = {};
   float* second_moments[kCapacity] = {};
