@@ -19,7 +19,8 @@ inline constexpr std::string_view kInFlight = "in_flight";
 // The attribute of an update that runs beside the launches that follow it, where it is true.
 inline constexpr std::string_view kBeside = "beside";
 
-// Whether the launch of a node runs beside those that follow it, until one reads its results or overwrites its operands.
+// Whether the launch of a node runs beside those that follow it, until one reads its results or overwrites its
+// operands.
 inline bool runs_beside(const Node& node) { return runs_beside(node.op) || node.attributes.get_or(kBeside, false); }
 
 // The attribute of a collective that no launch runs beside, where it is true: the next one that is no collective waits.

@@ -14,15 +14,16 @@ class Transfer : public Kernel {
       : context_(context),
         name_(ridgepoint::name(spec.node.op)),
         to_host_(spec.node.op == Op::copy_to_host),
-        branch_(context, context.side_stream(to_host_ ? CudaContext::SideStream::to_host
-                                                      : CudaContext::SideStream::from_host)),
+        branch_(context,
+                context.side_stream(to_host_ ? CudaContext::SideStream::to_host : CudaContext::SideStream::from_host)),
         bytes_(bytes_of_copies(spec)) {}
 
   std::string_view name() const override { return name_; }
 
   void launch(const LaunchArguments& arguments) override {
     branch_.run([&](CUstream stream) {
-      for (std::size_t i = 0; i < bytes_.size(); ++i) copy(arguments.outputs[i], arguments.inputs[i], bytes_[i], stream);
+      for (std::size_t i = 0; i < bytes_.size(); ++i)
+        copy(arguments.outputs[i], arguments.inputs[i], bytes_[i], stream);
     });
   }
 

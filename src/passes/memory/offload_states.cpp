@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "ir/queries.h"
@@ -18,6 +19,7 @@
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/memory/transfers.h"
 #include "passes/pass.h"
+#include "passes/training/update_order.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -27,20 +29,13 @@ namespace {
 // activations need the memory.
 constexpr std::size_t kMostBytesBesideBackward = std::size_t{1} << 30;
 
-bool is_product(const Node& node) {
-  const KernelClass kind = traits(node.op).kernel_class;
-  return kind == KernelClass::matmul || kind == KernelClass::attention;
-}
-
 class StateOffloader {
  public:
-  explicit StateOffloader(Graph& graph) : graph_(graph), settings_(graph), readers_(graph), original_(nodes_of(graph)) {
-    find_positions();
-  }
+  explicit StateOffloader(Graph& graph) : graph_(graph), settings_(graph), readers_(graph), order_(graph) {}
 
   bool run() {
     std::vector<Move> moves;
-    for (const NodeId id : original_) {
+    for (const NodeId id : order_.nodes()) {
       if (std::optional<Move> move = move_of(id)) moves.push_back(std::move(*move));
     }
     if (moves.empty()) return false;
@@ -67,25 +62,6 @@ class StateOffloader {
     NodeId fetch, store;
   };
 
-  void find_positions() {
-    position_ = positions(graph_);
-    last_read_.resize(graph_.value_count());
-    ready_.resize(graph_.value_count());
-    for (const NodeId id : original_) {
-      const Node& node = graph_.node(id);
-      const bool counts = launches(node.op) && node.phase != Phase::optimizer;
-      std::size_t ready = counts ? position_[id.id] : 0;
-      for (const Value value : node.inputs) {
-        ready = std::max(ready, ready_[value.id]);
-        if (launches(node.op) && !optimizer_layout(node)) last_read_[view_root(graph_, value).id] = position_[id.id];
-      }
-      for (const Value value : node.outputs) ready_[value.id] = ready;
-      if (counts && is_product(node) && node.phase != Phase::forward && node.phase != Phase::loss)
-        products_.push_back(position_[id.id]);
-    }
-    for (const Update& update : graph_.updates()) updated_by_[update.value] = update.input;
-  }
-
   std::optional<Move> move_of(NodeId id) const {
     const Node& node = graph_.node(id);
     const std::optional<OptimizerLayout> layout = optimizer_layout(node);
@@ -100,11 +76,7 @@ class StateOffloader {
       move.bytes += graph_.type(node.inputs[operand]).bytes();
     }
     if (move.operands.empty()) return std::nullopt;
-    for (const Value value : node.inputs) move.ready = std::max(move.ready, ready_[value.id]);
-    for (const Value value : node.outputs) {
-      const auto input = updated_by_.find(value);
-      if (input != updated_by_.end()) move.ready = std::max(move.ready, last_read_[input->second.id]);
-    }
+    move.ready = order_.ready(id);
     return move;
   }
 
@@ -112,8 +84,7 @@ class StateOffloader {
   bool may_lie_on_host(const Node& update, std::size_t operand, std::size_t result) const {
     const Value value = update.inputs[operand];
     if (graph_.producer_node(value).op != Op::input || readers_.of(value).size() != 1) return false;
-    const auto input = updated_by_.find(update.outputs[result]);
-    return input != updated_by_.end() && input->second == value && readers_.of(update.outputs[result]).empty() &&
+    return order_.input_updated_by(update.outputs[result]) == value && readers_.of(update.outputs[result]).empty() &&
            !readers_.is_result(value);
   }
 
@@ -138,7 +109,7 @@ class StateOffloader {
 
   void choose_slots() {
     auto group = groups_.begin();
-    for (const std::size_t product : products_) {
+    for (const std::size_t product : order_.products()) {
       if (group == groups_.end() || group->is_delayed) return;
       if (group->ready <= product) (group++)->slot = product;
     }
@@ -177,13 +148,10 @@ class StateOffloader {
     for (std::size_t i = 0; i < results.size(); ++i) stored[results[i]] = kept[i];
   }
 
-  // Lays the nodes in their new order: the updates and transfers of the groups at their slots, with what they need and
-  // does not stand before, such as the step count, and all other nodes as they were.
+  // The updates and transfers of the groups stand at their slots.
   void reorder() {
-    is_placed_.resize(graph_.node_capacity());
     std::map<std::size_t, std::vector<NodeId>> at_slot;
     std::vector<NodeId> at_end;
-    std::vector<bool> is_moved(graph_.node_capacity());
     const auto place_of = [&](const std::optional<std::size_t>& slot) -> std::vector<NodeId>& {
       return slot ? at_slot[*slot] : at_end;
     };
@@ -194,47 +162,24 @@ class StateOffloader {
       // The states of later groups are on their way during this update; delayed ones need too much memory for that.
       if (i > 0 && groups_[i].is_delayed) nodes.push_back(groups_[i].fetch);
       if (i + kAhead < groups_.size() && !groups_[i + kAhead].is_delayed) nodes.push_back(groups_[i + kAhead].fetch);
-      for (const Move& move : groups_[i].moves) {
-        nodes.push_back(move.update);
-        is_moved[move.update.id] = true;
-      }
+      for (const Move& move : groups_[i].moves) nodes.push_back(move.update);
       nodes.push_back(groups_[i].store);
     }
-    for (const NodeId id : original_) {
-      if (!is_moved[id.id]) place(id);
-      if (const auto moved = at_slot.find(position_[id.id]); moved != at_slot.end()) {
-        for (const NodeId node : moved->second) place(node);
-      }
-    }
-    for (const NodeId node : at_end) place(node);
-    for (std::size_t i = order_.size() - 1; i > 0; --i) graph_.move_before(order_[i - 1], order_[i]);
+    order_.reorder(at_slot, at_end);
   }
 
   // The product before that which the group follows.
   std::optional<std::size_t> slot_before(const Group& group) const {
-    const auto own = group.slot ? std::ranges::find(products_, *group.slot) : products_.end();
-    return own == products_.begin() ? group.slot : std::optional(own[-1]);
-  }
-
-  void place(NodeId id) {
-    if (is_placed_[id.id]) return;
-    is_placed_[id.id] = true;
-    for (const Value value : graph_.node(id).inputs) place(graph_.producer(value));
-    order_.push_back(id);
+    const std::span<const std::size_t> products = order_.products();
+    const auto own = group.slot ? std::ranges::find(products, *group.slot) : products.end();
+    return own == products.begin() ? group.slot : std::optional(own[-1]);
   }
 
   Graph& graph_;
   const GraphSettings settings_;
   const Readers readers_;
-  const std::vector<NodeId> original_;
-  std::vector<std::size_t> position_;   // by node
-  std::vector<std::size_t> last_read_;  // by the value whose storage is read: by nodes that are no updates
-  std::vector<std::size_t> ready_;      // by value: the position of the last node before the optimizer that leads to it
-  std::vector<std::size_t> products_;   // positions of those of backward
-  std::map<Value, Value> updated_by_;   // the input, by its new value
+  UpdateOrder order_;
   std::vector<Group> groups_;
-  std::vector<bool> is_placed_;  // by node
-  std::vector<NodeId> order_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 // Updates of small tensors stay behind backward, and so do all where gradients are clipped or scaled. On several ranks,
 // the sums of gradients run beside backward instead; with states on the host, the copies decide about the order.
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <vector>
 
@@ -19,7 +18,7 @@ namespace ridgepoint {
 namespace {
 
 // The parameters of one launch: enough that its beginning counts for nothing.
-const std::int64_t kGroupElements = (std::getenv("RP_GROUP") ? std::atoll(std::getenv("RP_GROUP")) : std::int64_t{8}) << 20;
+constexpr std::int64_t kGroupElements = std::int64_t{16} << 20;
 // A launch of its own would take as long as the update of so many.
 constexpr std::int64_t kLeastElements = std::int64_t{1} << 18;
 // The updates that may begin before one must have ended, so that its gradients are freed.
@@ -48,7 +47,6 @@ std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const P
 bool spread_updates(Graph& graph, const PassOptions& options) {
   if (options.target.runs_beside == nullptr) return false;
   if (has_op_of(graph, OpClass::collective) || has_op_of(graph, OpClass::transfer)) return false;
-  if (std::getenv("RP_OFF")) return false;
   UpdateOrder order(graph);
   const std::vector<Move> moves = moves_of(graph, order, options.target);
   std::map<std::size_t, std::vector<NodeId>> behind;

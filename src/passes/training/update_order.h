@@ -26,8 +26,8 @@ class UpdateOrder {
   // The input that is replaced by this value after a step.
   std::optional<Value> input_updated_by(Value value) const;
 
-  // Lays the nodes in their new order: each list behind the node at its position, `at_end` behind all, each with what it
-  // needs and does not stand before, such as the step count, and all other nodes as they were.
+  // Lays the nodes in their new order: each list behind the node at its position, `at_end` behind all, each with what
+  // it needs and does not stand before, such as the step count, and all other nodes as they were.
   void reorder(const std::map<std::size_t, std::vector<NodeId>>& behind, const std::vector<NodeId>& at_end);
 
  private:

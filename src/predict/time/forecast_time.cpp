@@ -113,7 +113,8 @@ class Forecaster {
       for (const std::size_t earlier : step.waits) {
         const Op op = graph_.node(plan_.steps[earlier].node).op;
         if (!runs_beside(op)) continue;  // an update, whose time has been counted
-        op_class(op) == OpClass::transfer ? timeline_.wait_for_transfer(numbers[earlier]) : timeline_.wait_for(numbers[earlier]);
+        op_class(op) == OpClass::transfer ? timeline_.wait_for_transfer(numbers[earlier])
+                                          : timeline_.wait_for(numbers[earlier]);
       }
       forecast_.exposed_ms += (timeline_.seconds() - before) * kMsPerSecond;
       if (op_class(node.op) == OpClass::collective) {

@@ -483,7 +483,9 @@ CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraph
   *node = reinterpret_cast<CUgraphNode>(&insert_node(captured, place, {.work = work}));
   return state();
 }
-CUresult cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID, const CUlaunchAttributeValue*) { return state(); }
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode, CUlaunchAttributeID, const CUlaunchAttributeValue*) {
+  return state();
+}
 CUresult cuGraphDestroyNode(CUgraphNode node) {
   static_cast<Captured*>(fake_node(node).graph)->erase(place_of(node));
   return state();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBlockThreads = 256;
 constexpr int kWidth = 4;
-constexpr int kVectorsPerThread = AdamWTable::kChunkElements / (kBlockThreads * kWidth);
+static_assert(AdamWTable::kChunkElements == kBlockThreads * kWidth);
 
 // Factors that depend on the step and the learning rate only. 1 - beta^step is -expm1(step ln beta), which is accurate
 // at early steps.
@@ -159,21 +159,18 @@ struct ChunkPointers {
 template <typename Chunk>
 __device__ __forceinline__ void update_vectors(const AdamWConstants& constants, const StepFactors& factors,
                                                const Chunk& chunk) {
-#pragma unroll 2
-  for (int i = 0; i < kVectorsPerThread; ++i) {
-    const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
-    const float4 gradient = load_once(chunk.gradient + at);
-    float4 parameter = chunk.parameters.load_four(at);
-    float4 first = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
-    float4 second = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
-    update(constants, factors, gradient.x, parameter.x, first.x, second.x);
-    update(constants, factors, gradient.y, parameter.y, first.y, second.y);
-    update(constants, factors, gradient.z, parameter.z, first.z, second.z);
-    update(constants, factors, gradient.w, parameter.w, first.w, second.w);
-    chunk.parameters.store_four(at, parameter);
-    __stcs(reinterpret_cast<float4*>(chunk.first + at), first);
-    __stcs(reinterpret_cast<float4*>(chunk.second + at), second);
-  }
+  const unsigned at = threadIdx.x * kWidth;
+  const float4 gradient = load_once(chunk.gradient + at);
+  float4 parameter = chunk.parameters.load_four(at);
+  float4 first = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
+  float4 second = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
+  update(constants, factors, gradient.x, parameter.x, first.x, second.x);
+  update(constants, factors, gradient.y, parameter.y, first.y, second.y);
+  update(constants, factors, gradient.z, parameter.z, first.z, second.z);
+  update(constants, factors, gradient.w, parameter.w, first.w, second.w);
+  chunk.parameters.store_four(at, parameter);
+  __stcs(reinterpret_cast<float4*>(chunk.first + at), first);
+  __stcs(reinterpret_cast<float4*>(chunk.second + at), second);
 }
 
 template <typename Chunk>
