@@ -38,7 +38,7 @@ constexpr double kMsPerSecond = 1e3;
 constexpr double kAttentionBesideProducts = 1.4;
 
 // Of that of an update alone: what it lengthens the backward beside which it runs.
-constexpr double kTimeBesideBackward = 0.8;
+constexpr double kTimeBesideBackward = 0.85;
 
 bool is_product(const Node& node) {
   return traits(node.op).kernel_class == KernelClass::matmul || (node.op == Op::fused && node.origin == Op::matmul);
