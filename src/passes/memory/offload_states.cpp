@@ -50,7 +50,7 @@ class StateOffloader {
   // An update, with the operands and results that lie on the host.
   struct Move {
     NodeId update;
-    std::vector<std::size_t> operands, results;
+    std::vector<std::size_t> operands = {}, results = {};
     std::size_t bytes = 0;
     std::size_t ready = 0;  // the position of the last node that must come before it
   };

@@ -3,7 +3,8 @@
 // tiles leaves multiprocessors idle. Gradients are freed earlier too.
 //
 // Updates of small tensors stay behind backward, and so do all where gradients are clipped or scaled. On several ranks,
-// the sums of gradients run beside backward instead; with states on the host, the copies decide about the order.
+// the sums of gradients run beside backward instead; with states or weights on the host, the copies decide about the
+// order.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -46,7 +47,8 @@ std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const P
 
 bool spread_updates(Graph& graph, const PassOptions& options) {
   if (options.target.runs_beside == nullptr) return false;
-  if (has_op_of(graph, OpClass::collective) || has_op_of(graph, OpClass::transfer)) return false;
+  const bool copies_decide = includes(options.offload, Offload::optimizer | Offload::parameters);
+  if (copies_decide || has_op_of(graph, OpClass::collective)) return false;
   UpdateOrder order(graph);
   const std::vector<Move> moves = moves_of(graph, order, options.target);
   std::map<std::size_t, std::vector<NodeId>> behind;

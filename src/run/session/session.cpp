@@ -267,6 +267,8 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   options.compile.parallel = parallel_;
   options.compile.offload = offload_;
   options.compile.block_checkpoints = blocks;
+  // The detector reads results as they are made, those of an update beside other launches too early.
+  if (config_.detect_anomaly) options.compile.skip.emplace_back("spread_updates");
   options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
     if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);
     if (pass.name == "chunk_loss" && pass.changed) record_.loss_chunk_rows = rows_of_losses(graph);

@@ -412,7 +412,8 @@ TEST_F(OnCardAdamW, updates_parameters_in_two_halves) {
         EXPECT_LE(testing::relative_error(parameter, expected[3 * i]), 1e-6) << sizes[i];
         EXPECT_LE(testing::relative_error(found[4 * i + 1], expected[3 * i + 1]), 1e-6) << sizes[i];
         EXPECT_LE(testing::relative_error(found[4 * i + 2], expected[3 * i + 2]), 1e-6) << sizes[i];
-        if (skip != 0) EXPECT_TRUE(std::ranges::equal(parameter.data, whole[3 + 4 * i].storage)) << sizes[i];
+        if (skip == 0) continue;
+        EXPECT_TRUE(std::ranges::equal(parameter.data, whole[3 + 4 * i].storage)) << sizes[i];
       }
     }
   }

@@ -195,7 +195,9 @@ TEST(KeepFrozenLow, changes_no_result_where_the_values_are_in_the_low_type) {
     const auto [low, low_dtype] = run(level, {});
     const auto [wide, wide_dtype] = run(level, {"keep_frozen_low"});
     EXPECT_EQ(low_dtype, DType::bf16);
-    if (level == Compile::off) EXPECT_EQ(wide_dtype, DType::fp32);
+    if (level == Compile::off) {
+      EXPECT_EQ(wide_dtype, DType::fp32);
+    }
     EXPECT_EQ(testing::relative_error(low, wide), 0) << name(level);
   }
 }

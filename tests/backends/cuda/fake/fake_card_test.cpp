@@ -139,7 +139,9 @@ TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_activations_and_we
     ASSERT_EQ(records.size(), 4U);
     for (const Record& record : records) {
       EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-      if (level == "full" && allocator == "arena") EXPECT_EQ(record.captured, true);
+      if (level == "full" && allocator == "arena") {
+        EXPECT_EQ(record.captured, true);
+      }
       EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
       EXPECT_EQ(record.memory_bytes.host.value_or(0) > 0, record.offload != Offload::none) << name(record.offload);
     }
