@@ -1,4 +1,4 @@
-// What collectives send, and what that costs on the network.
+// What runs beside other launches; what collectives send, and what that costs on the network.
 #pragma once
 
 #include <cstddef>

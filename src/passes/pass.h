@@ -17,7 +17,7 @@ struct PassTarget {
   std::function<bool(const Graph&, const Node&)> has_kernel;
   std::function<OperandLayout(const Graph&, const Node&, int operand)> operand_layout;
   // Whether the kernel of an update can run beside others, as Device::runs_update_beside() says; null: none can.
-  std::function<bool(const Graph&, const Node&)> runs_beside = nullptr;
+  std::function<bool(const Graph&, const Node&)> runs_update_beside = nullptr;
   // Whether the kernel of the node can write strided results, as Device::writes_strided() says; null: none can.
   std::function<bool(const Graph&, const Node&)> writes_strided = nullptr;
   // Whether the kernel of the node can write padded rows, as Device::pads_rows() says; null: none can.

@@ -174,6 +174,8 @@ class Planner {
       if (is_backward && !plan_.backward_begin) plan_.backward_begin = plan_.steps.size();
       PlanStep step;
       step.node = id;
+      const bool goes_on = !runs_beside(node.op) && runs_beside(node) && !plan_.steps.empty();
+      step.phase = goes_on ? plan_.steps.back().phase : node.phase;
       for (const Value value : node.inputs) step.inputs.push_back(operand(value));
       check_memories(node, step);
       for (const Value value : node.outputs) place_output(node, value, step);

@@ -43,6 +43,8 @@ struct PlanStep {
   std::vector<BufferId> allocate;
   std::vector<BufferId> release;
   std::vector<std::size_t> waits;  // earlier steps with one of those that must have ended before this launch
+  // To which its time and its memory count: that of the node; of an update beside others, that of the step before it.
+  Phase phase = Phase::forward;
 };
 
 // Where each buffer on the host begins in one range of the host's memory, by id, and the size of the range. What a run
@@ -58,7 +60,7 @@ struct ExecutionPlan {
   std::vector<Operand> values;  // the location of each value, by value id (views included)
   // The first step of the backward phase; nullopt without one.
   std::optional<std::size_t> backward_begin;
-  std::vector<std::size_t> waits_at_end;  // steps with a collective or transfer for which no step waits
+  std::vector<std::size_t> waits_at_end;  // steps beside others for which no step waits
   HostMemory host;
 };
 

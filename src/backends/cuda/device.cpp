@@ -242,7 +242,8 @@ DeviceFacts CudaDevice::facts() const {
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
   const CudaContext::Scope scope(context_);
   if (op_class(spec.node.op) == OpClass::transfer) return cuda::make_transfer(context_, spec);
-  if (runs_beside(spec.node)) return cuda::make_kernel_beside(context_, cuda::make_hand_written_kernel(context_, spec));
+  if (runs_beside(spec.node) && runs_update_beside(spec.graph, spec.node))
+    return cuda::make_kernel_beside(context_, cuda::make_hand_written_kernel(context_, spec));
   if (cuda::is_library_product(context_.card(), spec.graph, spec.node)) return cuda::make_matmul_kernel(context_, spec);
   if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
     return cuda::make_hand_written_kernel(context_, spec);

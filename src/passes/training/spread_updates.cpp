@@ -2,9 +2,9 @@
 // beside the launches that follow: an update waits for memory, a product for its tensor cores, and a product of few
 // tiles leaves multiprocessors idle. Gradients are freed earlier too.
 //
-// Updates of small tensors stay behind backward, and so do all where gradients are clipped or scaled. On several ranks,
-// the sums of gradients run beside backward instead; with states or weights on the host, the copies decide about the
-// order.
+// Updates of small tensors stay behind backward, and so do all of runs that are not captured, and all where gradients
+// are clipped or scaled. On several ranks, the sums of gradients run beside backward instead; with states or weights on
+// the host, the copies decide about the order.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -18,7 +18,7 @@
 namespace ridgepoint {
 namespace {
 
-// The parameters of one launch: enough that its beginning counts for nothing.
+// The parameters of one launch, at least: enough that its beginning counts for nothing.
 constexpr std::int64_t kGroupElements = std::int64_t{16} << 20;
 // A launch of its own would take as long as the update of so many.
 constexpr std::int64_t kLeastElements = std::int64_t{1} << 18;
@@ -33,11 +33,14 @@ struct Move {
 
 std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const PassTarget& target) {
   std::vector<Move> moves;
+  // Nothing runs beside what follows the last product.
+  const std::size_t last = order.products()[order.products().size() - 2];
   for (const NodeId id : order.nodes()) {
     const Node& node = graph.node(id);
-    if (!optimizer_layout(node) || updates_several_tensors(node) || !target.runs_beside(graph, node)) continue;
-    const std::int64_t elements = graph.type(node.outputs[0]).shape.elements();
-    if (elements >= kLeastElements) moves.push_back({id, order.ready(id), elements});
+    if (!optimizer_layout(node) || updates_several_tensors(node)) continue;
+    if (!target.runs_update_beside(graph, node) || !target.has_kernel(graph, node)) continue;
+    const Move move{id, order.ready(id), graph.type(node.outputs[0]).shape.elements()};
+    if (move.elements >= kLeastElements && move.ready <= last) moves.push_back(move);
   }
   std::ranges::stable_sort(moves, {}, &Move::ready);
   return moves;
@@ -46,20 +49,19 @@ std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const P
 }  // namespace
 
 bool spread_updates(Graph& graph, const PassOptions& options) {
-  if (options.target.runs_beside == nullptr) return false;
+  if (options.target.runs_update_beside == nullptr || options.level != Compile::full) return false;
   const bool copies_decide = includes(options.offload, Offload::optimizer | Offload::parameters);
   if (copies_decide || has_op_of(graph, OpClass::collective)) return false;
   UpdateOrder order(graph);
+  if (order.products().size() < 2) return false;
   const std::vector<Move> moves = moves_of(graph, order, options.target);
   std::map<std::size_t, std::vector<NodeId>> behind;
   for (auto begin = moves.begin(); begin != moves.end();) {
     std::int64_t elements = 0;
     auto end = begin;
     while (end != moves.end() && elements < kGroupElements) elements += (end++)->elements;
-    const auto product = std::ranges::lower_bound(order.products(), std::prev(end)->ready);
-    // Nothing runs beside what follows the last product.
-    if (product == order.products().end() || std::next(product) == order.products().end()) break;
-    for (; begin != end; ++begin) behind[*product].push_back(begin->update);
+    const std::size_t product = *std::ranges::lower_bound(order.products(), std::prev(end)->ready);
+    for (; begin != end; ++begin) behind[product].push_back(begin->update);
   }
   if (behind.empty()) return false;
   for (const auto& [position, updates] : behind) {

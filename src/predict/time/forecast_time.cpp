@@ -37,7 +37,8 @@ constexpr double kMsPerSecond = 1e3;
 // The shares of attention were fitted to calls by themselves. Beside products the GPU's power limit lowers its clock.
 constexpr double kAttentionBesideProducts = 1.4;
 
-// Of that of an update alone: what it lengthens the backward beside which it runs.
+// The time by which an update lengthens the backward beside which it runs, of its time alone: measured on an H100 with
+// `small` and `large`, 4 x 256 tokens.
 constexpr double kTimeBesideBackward = 0.85;
 
 bool is_product(const Node& node) {
@@ -130,7 +131,7 @@ class Forecaster {
         if (launches_ != nullptr)
           launches_->push_back({step.node, begin * kMsPerSecond, (timeline_.seconds() - begin) * kMsPerSecond});
       }
-      count(node.phase, before);
+      count(step.phase, before);
     }
     wait_at_end();
     forecast_.communication_ms = timeline_.communication_seconds() * kMsPerSecond;
@@ -196,7 +197,7 @@ class Forecaster {
     timeline_.wait_for_all_transfers();
     if (timeline_.seconds() <= last) return;
     forecast_.exposed_ms += (timeline_.seconds() - last) * kMsPerSecond;
-    count(graph_.node(plan_.steps.back().node).phase, last);
+    count(plan_.steps.back().phase, last);
   }
 
   void count(Phase phase, double before) {

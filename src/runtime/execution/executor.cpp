@@ -88,7 +88,7 @@ void Executor::resolve(const Kernels& kernels) {
     Step step{};
     step.kernel = kernels[i].get();
     step.node = planned.node.id;
-    step.phase = graph_.node(planned.node).phase;
+    step.phase = planned.phase;
     step.workspace_bytes = step.kernel->workspace_bytes();
     step.first_operand = static_cast<std::uint32_t>(operands_.size());
     step.input_count = static_cast<std::uint32_t>(planned.inputs.size());
@@ -323,7 +323,7 @@ void Executor::wait_for_all() {
 void Executor::time_phases() {
   if (phase_timer_ != nullptr) return;
   std::vector<Phase> phases;
-  for (const Step& step : steps_) phases.push_back(graph_.node(NodeId{step.node}).phase);
+  for (const Step& step : steps_) phases.push_back(step.phase);
   phase_timer_ = std::make_unique<PhaseTimer>(device_, phases);
   captured_.reset();  // it has no marks
 }

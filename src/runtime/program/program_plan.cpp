@@ -51,23 +51,24 @@ PassTarget target_of(const Device& device) {
   const auto answer = [known](const Node& node, int question, const auto& ask) {
     return known->answer(node, question, ask);
   };
-  return {
-      .has_kernel =
-          [&device, answer](const Graph& graph, const Node& node) {
-            return answer(node, KnownBodies::kHasKernel, [&] { return device.has_kernel(graph, node); });
-          },
-      .operand_layout = [&device, answer](
-                            const Graph& graph, const Node& node,
-                            int i) { return answer(node, i, [&] { return operand_layout(device, graph, node, i); }); },
-      .runs_beside = [&device](const Graph& graph, const Node& node) { return device.runs_update_beside(graph, node); },
-      .writes_strided =
-          [&device, answer](const Graph& graph, const Node& node) {
-            return answer(node, KnownBodies::kWritesStrided, [&] { return device.writes_strided(graph, node); });
-          },
-      .pads_rows =
-          [&device, answer](const Graph& graph, const Node& node) {
-            return answer(node, KnownBodies::kPadsRows, [&] { return device.pads_rows(graph, node); });
-          }};
+  return {.has_kernel =
+              [&device, answer](const Graph& graph, const Node& node) {
+                return answer(node, KnownBodies::kHasKernel, [&] { return device.has_kernel(graph, node); });
+              },
+          .operand_layout =
+              [&device, answer](const Graph& graph, const Node& node, int i) {
+                return answer(node, i, [&] { return operand_layout(device, graph, node, i); });
+              },
+          .runs_update_beside = [&device](const Graph& graph,
+                                          const Node& node) { return device.runs_update_beside(graph, node); },
+          .writes_strided =
+              [&device, answer](const Graph& graph, const Node& node) {
+                return answer(node, KnownBodies::kWritesStrided, [&] { return device.writes_strided(graph, node); });
+              },
+          .pads_rows =
+              [&device, answer](const Graph& graph, const Node& node) {
+                return answer(node, KnownBodies::kPadsRows, [&] { return device.pads_rows(graph, node); });
+              }};
 }
 
 Graph compiled(Graph graph, const Device& device, const ProgramOptions& options) {

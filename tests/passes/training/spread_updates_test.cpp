@@ -87,19 +87,23 @@ TEST_P(SpreadUpdates, computes_the_same_bits_however_late_the_updates_are) {
     EXPECT_EQ(testing::relative_error(spread.read_input(part.name), plain.read_input(part.name)), 0) << part.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(all, SpreadUpdates,
-                         ::testing::Values(CompileOptions{.precision = Precision::bf16, .level = Compile::full},
-                                           CompileOptions{.precision = Precision::bf16, .level = Compile::fuse},
-                                           CompileOptions{.level = Compile::full, .accumulate = 2},
-                                           CompileOptions{.precision = Precision::bf16,
-                                                          .level = Compile::full,
-                                                          .optimizer = {.kind = Optimizer::lion}}));
+INSTANTIATE_TEST_SUITE_P(
+    all, SpreadUpdates,
+    ::testing::Values(
+        CompileOptions{.precision = Precision::bf16, .level = Compile::full},
+        CompileOptions{.precision = Precision::bf16, .level = Compile::full, .checkpoint = Checkpoint::block},
+        CompileOptions{.level = Compile::full, .accumulate = 2},
+        CompileOptions{.precision = Precision::bf16, .level = Compile::full, .optimizer = {.kind = Optimizer::lion}}));
 
 TEST(UpdatesBeside, stand_behind_what_they_need_and_before_the_last_products) {
   const ProgramPlan plan = plan_of(std::make_shared<LateUpdates>(), {.level = Compile::full});
   Graph graph = plan.graph();
   const UpdateOrder order(graph);
   ASSERT_FALSE(order.products().empty());
+  for (const PlanStep& step : plan.execution().steps) {
+    const Node& node = graph.node(step.node);
+    EXPECT_EQ(step.phase, runs_beside(node) ? Phase::backward : node.phase);
+  }
   std::size_t beside = 0, behind = 0;
   for (const NodeId id : order.nodes()) {
     const Node& node = graph.node(id);
@@ -120,12 +124,14 @@ TEST(UpdatesBeside, stand_behind_what_they_need_and_before_the_last_products) {
 
 TEST(UpdatesBeside, are_those_of_a_device_that_runs_them_beside_and_of_gradients_that_nothing_scales) {
   const auto late = std::make_shared<LateUpdates>();
-  EXPECT_GT(count_beside(plan_of(late).graph()), 0U);
-  EXPECT_EQ(count_beside(plan_of(open_device("cpu")).graph()), 0U);
-  EXPECT_EQ(count_beside(plan_of(late, {.clip_norm = 1.0}).graph()), 0U);
-  EXPECT_EQ(count_beside(plan_of(late, {.precision = Precision::fp16}).graph()), 0U);
+  EXPECT_GT(count_beside(plan_of(late, {.level = Compile::full}).graph()), 0U);
+  EXPECT_EQ(count_beside(plan_of(open_device("cpu"), {.level = Compile::full}).graph()), 0U);
+  EXPECT_EQ(count_beside(plan_of(late, {.level = Compile::fuse}).graph()), 0U) << "it is not captured";
+  EXPECT_EQ(count_beside(plan_of(late, {.level = Compile::full, .decompose = {Op::adamw}}).graph()), 0U);
+  EXPECT_EQ(count_beside(plan_of(late, {.level = Compile::full, .clip_norm = 1.0}).graph()), 0U);
+  EXPECT_EQ(count_beside(plan_of(late, {.precision = Precision::fp16, .level = Compile::full}).graph()), 0U);
   const auto is_beside = [&](Offload offload) {
-    const ProgramPlan plan = plan_of(late, {.offload = offload});
+    const ProgramPlan plan = plan_of(late, {.level = Compile::full, .offload = offload});
     return std::ranges::any_of(plan.graph().order(),
                                [&](NodeId id) { return plan.graph().node(id).attributes.get_or(kBeside, false); });
   };

@@ -222,14 +222,14 @@ bool CudaContext::is_capturing() const {
 void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
   if (bytes == 0) return;
   const Scope scope(*this);
-  check(driver_.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(device_address), 0, bytes, stream_), "clear memory");
+  check(driver_.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(device_address), 0, bytes, stream()), "clear memory");
 }
 
 void CudaContext::copy(void* to, const void* from, std::size_t bytes) const {
   if (bytes == 0) return;
   const Scope scope(*this);
   check(driver_.cuMemcpyDtoDAsync_v2(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes,
-                                     stream_),
+                                     stream()),
         "copy memory");
 }
 

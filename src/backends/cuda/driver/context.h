@@ -1,8 +1,9 @@
 // One GPU with its context, its stream and its modules, which all kernels of the CUDA back end share.
 //
 // A process has one CudaContext for each GPU, made at first use and kept until the process ends: creating one takes a
-// third of a second, and destroying one at exit races with the driver's own shutdown. All kernels go to its one stream,
-// in order. Any thread may call the methods; launches from two threads interleave in some order.
+// third of a second, and destroying one at exit races with the driver's own shutdown. All kernels but updates beside
+// backward go to its one stream, in order. Any thread may call the methods; launches from two threads interleave in
+// some order.
 //
 // The calling program may use CUDA too (PyTorch's current device is the thread's current context), so every method
 // restores the context that was current before.
@@ -106,7 +107,7 @@ class CudaContext {
   CUdevice device() const { return device_; }
   // That on which this thread launches.
   CUstream stream() const { return OnStream::current_ != nullptr ? OnStream::current_ : stream_; }
-  // Kernels that run beside an update begin first.
+  // The priority of the stream: above that of the side streams, where the GPU has priorities.
   int stream_priority() const { return stream_priority_; }
   // Streams of lower priority for work beside that on the stream: copies of checkpoints and of transfers in each
   // direction, which two engines make at the same time, and updates. Each is made at first use and kept.

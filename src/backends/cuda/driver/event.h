@@ -65,6 +65,10 @@ class StreamPoint {
     check(event_.context().driver().cuEventRecordWithFlags(event_.get(), stream, CU_EVENT_RECORD_DEFAULT),
           "record an event");
   }
+  // Does nothing where the driver refuses.
+  void try_record(CUstream stream) noexcept {
+    event_.context().driver().cuEventRecordWithFlags(event_.get(), stream, CU_EVENT_RECORD_DEFAULT);
+  }
   void make_wait(CUstream stream) {
     check(event_.context().driver().cuStreamWaitEvent(stream, event_.get(), CU_EVENT_WAIT_DEFAULT),
           "wait for an event");

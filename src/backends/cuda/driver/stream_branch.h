@@ -20,9 +20,14 @@ class StreamBranch {
     const CudaContext::Scope scope(context_);
     begin_.record(context_.stream());
     begin_.make_wait(stream_);
-    work(stream_);
-    end_.record(stream_);
     is_running_ = true;
+    try {
+      work(stream_);
+    } catch (...) {  // what it has put on the stream before runs all the same
+      end_.try_record(stream_);
+      throw;
+    }
+    end_.record(stream_);
   }
   // Later launches wait for the end of the work. Does nothing where none runs.
   void join() {

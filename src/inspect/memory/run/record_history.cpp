@@ -37,7 +37,7 @@ class HistoryRecorder::Marker : public LaunchObserver {
   };
 
   Marker(const ProgramPlan& plan, const MemoryTrace& trace) : trace_(trace) {
-    for (const PlanStep& step : plan.execution().steps) phases_.push_back(plan.graph().node(step.node).phase);
+    for (const PlanStep& step : plan.execution().steps) phases_.push_back(step.phase);
   }
 
   void run_begins() override { runs_.push_back({.begin = trace_.size(), .begin_ns = trace_.now_ns()}); }

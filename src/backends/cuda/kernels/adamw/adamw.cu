@@ -1,8 +1,9 @@
 // AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/optimizer/updates.cpp), fp32. A
 // block updates one chunk of one tensor, which it finds in the table that is the kernel's parameter. Gradients may be
 // bf16 or fp16. A low copy of the new parameter is written where the table asks for it, or parameters are read and
-// written in two halves. grid (chunks of all tensors), block (256) Bound by memory: 28 bytes for each element in fp32,
-// also in halves. Gradients, moments and low halves are not read again before the next step, so they use streaming
+// written in two halves (core/types/halves.h). grid (chunks of all tensors), block (256).
+//
+// Bound by memory: 28 bytes for each element in fp32, also in halves. Gradients, moments and low halves are not read again before the next step, so they use streaming
 // loads and stores; parameters may stay in the cache for the next forward.
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/device/tensor_table.cuh"
