@@ -167,6 +167,7 @@ class Planner {
   }
 
   void make_steps() {
+    Phase before_optimizer = Phase::optimizer;  // of the last step before it
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (!launches(node.op)) continue;
@@ -174,8 +175,8 @@ class Planner {
       if (is_backward && !plan_.backward_begin) plan_.backward_begin = plan_.steps.size();
       PlanStep step;
       step.node = id;
-      const bool goes_on = !runs_beside(node.op) && runs_beside(node) && !plan_.steps.empty();
-      step.phase = goes_on ? plan_.steps.back().phase : node.phase;
+      step.phase = runs_beside(node) && !runs_beside(node.op) ? before_optimizer : node.phase;
+      if (step.phase != Phase::optimizer) before_optimizer = step.phase;
       for (const Value value : node.inputs) step.inputs.push_back(operand(value));
       check_memories(node, step);
       for (const Value value : node.outputs) place_output(node, value, step);

@@ -43,7 +43,8 @@ struct PlanStep {
   std::vector<BufferId> allocate;
   std::vector<BufferId> release;
   std::vector<std::size_t> waits;  // earlier steps with one of those that must have ended before this launch
-  // To which its time and its memory count: that of the node; of an update beside others, that of the step before it.
+  // To which its time and its memory count: that of the node; of an update beside others, that of the last
+  // step before it that is not of the optimizer.
   Phase phase = Phase::forward;
 };
 

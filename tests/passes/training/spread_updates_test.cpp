@@ -127,7 +127,7 @@ TEST(UpdatesBeside, are_those_of_a_device_that_runs_them_beside_and_of_gradients
   EXPECT_GT(count_beside(plan_of(late, {.level = Compile::full}).graph()), 0U);
   EXPECT_EQ(count_beside(plan_of(open_device("cpu"), {.level = Compile::full}).graph()), 0U);
   EXPECT_EQ(count_beside(plan_of(late, {.level = Compile::fuse}).graph()), 0U) << "it is not captured";
-  EXPECT_EQ(count_beside(plan_of(late, {.level = Compile::full, .decompose = {Op::adamw}}).graph()), 0U);
+  EXPECT_EQ(count_beside(plan_of(late, {.decompose = {Op::adamw}, .level = Compile::full}).graph()), 0U);
   EXPECT_EQ(count_beside(plan_of(late, {.level = Compile::full, .clip_norm = 1.0}).graph()), 0U);
   EXPECT_EQ(count_beside(plan_of(late, {.precision = Precision::fp16, .level = Compile::full}).graph()), 0U);
   const auto is_beside = [&](Offload offload) {
