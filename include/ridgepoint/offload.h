@@ -8,7 +8,7 @@
 namespace ridgepoint {
 
 // A set, of which the values are:
-//   optimizer    the states of the optimizer, and fp32 master weights that only the optimizer reads
+//   optimizer    the states, and what the optimizer alone reads of master weights
 //   parameters   the weights of blocks, in the type in which products read them
 //   activations  what the forward phase of blocks saves for backward
 // automatic: the fastest of the sets with which the run fits the device; a session decides that before it compiles.
@@ -35,7 +35,7 @@ inline constexpr std::array kAllOffloads = {
 
 // none, auto, or names separated by commas: optimizer,activations
 std::string_view name(Offload offload);
-// The inverse of name(), in any order. Throws Error (usage) naming the nearest.
+// The inverse of name(), in any order. Throws Error (usage): for an unknown name with the nearest.
 Offload offload_from_name(std::string_view text);
 
 }  // namespace ridgepoint

@@ -94,7 +94,7 @@ struct StatePart {
   bool is_packed = false;           // bytes, as udynamic8, which files have as U8
   bool is_divided = false;          // else every rank stores the whole
   bool is_split = false;            // stored as bf16 numbers and their low halves (src/core/types/halves.h)
-  bool is_on_host = false;          // in the memory of the host, or its low halves are
+  bool is_on_host = false;          // in the memory of the host; of two halves, one or both
   std::int64_t begin = 0, end = 0;  // the elements that this rank stores
 
   std::size_t bytes() const { return static_cast<std::size_t>(end - begin) * size_bytes(stored); }

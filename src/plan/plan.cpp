@@ -389,9 +389,8 @@ class Planner {
       if (node.op != Op::all_gather && node.op != Op::copy_from_host) continue;
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
         plan_.buffers[buffer_of_[node.outputs[i].id]].category =
-            node.op == Op::all_gather        ? MemoryCategory::parameter
-            : node.phase == Phase::optimizer ? MemoryCategory::optimizer_state
-                                             : plan_.buffers[buffer_of_[node.inputs[i].id]].category;
+            node.op == Op::all_gather ? MemoryCategory::parameter
+                                      : plan_.buffers[buffer_of_[node.inputs[i].id]].category;
       }
     }
     for (const Output& output : graph_.outputs()) {

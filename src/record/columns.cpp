@@ -10,6 +10,7 @@
 
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
+#include "core/types/single_offloads.h"
 #include "interchange/huggingface/named_model.h"
 #include "record/fields.h"
 #include "ridgepoint/plan_as.h"
@@ -244,7 +245,7 @@ Names shardings_and_auto() {
   return names;
 }
 // Of which a value of the option may have several.
-Names offloads_one_by_one() { return {"none", "optimizer", "parameters", "activations", "auto"}; }
+Names offloads_one_by_one() { return names_of(kSingleOffloads); }
 
 // The names of a member's type, which is that of an option's values.
 template <typename T>

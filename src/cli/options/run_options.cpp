@@ -60,6 +60,8 @@ bool divides_the_batch(const RunDraft& draft) {
   return draft.config.compile.parallel.is_parallel() || draft.config.compile.accumulate > 1;
 }
 
+bool has_tensors_on_host(const RunDraft& draft) { return draft.config.compile.offload != Offload::none; }
+
 // It is no mean over tokens, so that the losses of parts do not add up to that of the whole.
 constexpr std::string_view kBalancedApart =
     "the load-balancing loss is that of the tokens of each rank and micro-batch, as in PyTorch, so the gradients are "
@@ -136,7 +138,6 @@ void settle_training(RunDraft& draft) {
   require(!is_packed || compile.parallel.shard != Sharding::parameters,
           fmt::format("--base-weights {} and --shard parameters exclude each other; use --shard optimizer or gradients",
                       name(compile.base_weights)));
-  const bool offloads = compile.offload != Offload::none;
   require(!includes(compile.offload, Offload::optimizer) || compile.mode == Mode::step,
           fmt::format("--offload {} is for the states of the optimizer, and --mode {} has none; use step",
                       name(compile.offload), name(compile.mode)));
@@ -144,10 +145,8 @@ void settle_training(RunDraft& draft) {
       !includes(compile.offload, Offload::activations) || runs_backward(compile.mode),
       fmt::format("--offload {} moves what forward saves for backward, and --mode {} has none; use backward or step",
                   name(compile.offload), name(compile.mode)));
-  require(offloads || !compile.host_memory_limit_bytes,
-          "--host-memory limits what --offload keeps on the host; add --offload optimizer, parameters or activations");
   require(
-      !offloads || !compile.parallel.is_parallel(),
+      !has_tensors_on_host(draft) || !compile.parallel.is_parallel(),
       "--offload and --parallel exclude each other; use --shard optimizer, which divides the states among the ranks");
   require(compile.accumulate == 1 || runs_backward(compile.mode),
           fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
@@ -362,6 +361,8 @@ std::vector<RunDraft> RunOptions::drafts() const {
   settle_workloads(drafts);
   take_defaults_of_configs(drafts);
   for (RunDraft& draft : drafts) settle_card(draft, given("--device"));
+  require(!given("--host-memory") || std::ranges::any_of(drafts, has_tensors_on_host),
+          "--host-memory limits what --offload keeps on the host; add --offload optimizer, parameters or activations");
   const auto rows = static_cast<std::int64_t>(drafts.size());
   if (skip_ < 0 || skip_ >= rows) {
     throw Error(fmt::format("--skip: {} is out of range; the sweep has {} row{}", skip_, rows, rows == 1 ? "" : "s"),

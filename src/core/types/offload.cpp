@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/types/enum_names.h"
+#include "core/types/single_offloads.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -14,10 +15,17 @@ constexpr auto kOffloadNames =
                         "optimizer,activations", "parameters,activations", "optimizer,parameters,activations", "auto");
 
 Offload parse_one(std::string_view text) {
-  constexpr std::string_view kNames[] = {"none", "optimizer", "parameters", "activations", "auto"};
-  const std::optional<Offload> one = kOffloadNames.find(text);
-  if (!one || text.find(',') != std::string_view::npos) refuse_name(text, "'{}' is unknown", kNames);
-  return *one;
+  for (const Offload one : kSingleOffloads) {
+    if (name(one) == text) return one;
+  }
+  refuse_name(text, "'{}' is unknown", names_of(kSingleOffloads));
+}
+
+// Of a list, the options that give its names one by one: " --offload none --offload optimizer".
+std::string runs_of_each(std::string_view list) {
+  std::string options = " --offload ";
+  for (const char c : list) options += c == ',' ? std::string(" --offload ") : std::string(1, c);
+  return options;
 }
 
 }  // namespace
@@ -31,9 +39,12 @@ Offload offload_from_name(std::string_view text) {
     const bool is_last = rest.find(',') == std::string_view::npos;
     const bool stands_alone = one == Offload::none || one == Offload::automatic;
     if (stands_alone && (set != Offload::none || !is_last)) {
-      throw Error("'" + std::string(name(one)) + "' stands alone, not in a list as in '" + std::string(text) + "'",
+      throw Error("'" + std::string(name(one)) + "' stands alone, not in a list as in '" + std::string(text) +
+                      "'; for runs of each give" + runs_of_each(text),
                   ErrorKind::usage);
     }
+    if (includes(set, one))
+      throw Error("'" + std::string(name(one)) + "' stands twice in '" + std::string(text) + "'", ErrorKind::usage);
     set = set | one;
     if (is_last) return set;
   }

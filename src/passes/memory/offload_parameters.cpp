@@ -112,12 +112,7 @@ class ParameterOffloader {
       const std::vector<Value> kept = store_group(graph_, values);
       for (std::size_t i = 0; i < values.size(); ++i) stored[values[i]] = kept[i];
     }
-    const std::vector<Update> updates(graph_.updates().begin(), graph_.updates().end());
-    graph_.clear_updates();
-    for (const Update& update : updates) {
-      const auto found = weights_.contains(update.input) ? stored.find(update.value) : stored.end();
-      graph_.add_update(update.input, found == stored.end() ? update.value : found->second);
-    }
+    redirect_updates(graph_, stored);
   }
 
   Graph& graph_;

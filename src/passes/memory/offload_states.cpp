@@ -121,12 +121,7 @@ class StateOffloader {
     graph_.set_scope("optimizer");
     std::map<Value, Value> stored;  // by the result of an update
     for (Group& group : groups_) make_transfers_of(group, stored);
-    const std::vector<Update> updates(graph_.updates().begin(), graph_.updates().end());
-    graph_.clear_updates();
-    for (const Update& update : updates) {
-      const auto found = stored.find(update.value);
-      graph_.add_update(update.input, found == stored.end() ? update.value : found->second);
-    }
+    redirect_updates(graph_, stored);
   }
 
   void make_transfers_of(Group& group, std::map<Value, Value>& stored) {

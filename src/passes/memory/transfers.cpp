@@ -103,6 +103,15 @@ std::vector<Value> store_group(Graph& graph, const std::vector<Value>& values) {
   return stored;
 }
 
+void redirect_updates(Graph& graph, const std::map<Value, Value>& stored) {
+  const std::vector<Update> updates(graph.updates().begin(), graph.updates().end());
+  graph.clear_updates();
+  for (const Update& update : updates) {
+    const auto found = stored.find(update.value);
+    graph.add_update(update.input, found == stored.end() ? update.value : found->second);
+  }
+}
+
 BlockVisits::BlockVisits(const Graph& graph) {
   std::string block;
   bool was_backward = false;
@@ -111,7 +120,8 @@ BlockVisits::BlockVisits(const Graph& graph) {
     const Node& node = graph.node(id);
     const std::string_view own = block_of(graph.scope_name(node));
     numbers.push_back(0);
-    if (!launches(node.op) || node.phase == Phase::optimizer || own.empty()) continue;
+    if (!launches(node.op) || op_class(node.op) == OpClass::transfer) continue;
+    if (node.phase == Phase::optimizer || own.empty()) continue;
     if (number == 0 || own != block || is_backward(node) != was_backward) ++number;
     block = own;
     was_backward = is_backward(node);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "ops/layout.h"
@@ -26,23 +27,27 @@ inline constexpr std::size_t kLeastBytesOfCopy = std::size_t{1} << 20;
 // memory of the tensors becomes free.
 std::vector<Value> store_group(Graph& graph, const std::vector<Value>& values);
 
-// Which block runs at each launch. Blocks that run one after another have consecutive numbers, from 1; a block has
-// another number in backward, recomputation included, than in forward.
+// Lets what is `stored` on the host, by the value that was copied there, update inputs in place of that value.
+void redirect_updates(Graph& graph, const std::map<Value, Value>& stored);
+
+// Which block runs at each launch but transfers. Blocks that run one after another have consecutive numbers, from 1; a
+// block has another number in backward, recomputation included, than in forward.
 struct BlockVisits {
   explicit BlockVisits(const Graph& graph);
   static bool is_backward(const Node& node) { return node.phase == Phase::recompute || node.phase == Phase::backward; }
 
-  std::vector<std::size_t> numbers;  // by position in the schedule; 0 outside of blocks and in the optimizer
+  std::vector<std::size_t>
+      numbers;  // by position in the schedule; 0 outside of blocks, in the optimizer and at transfers
 };
 
 // Launches that read one storage, which a copy from the host then makes for them.
 struct HostRead {
-  Value on_host;
-  Value storage;                // what the launches read before
-  std::vector<NodeId> readers;  // in order
-  std::size_t visit = 0;        // a group has reads of one
-  std::size_t first = 0;        // the position of the first reader
-  std::size_t earliest = 0;     // the position of the node before which the copy may begin
+  Value on_host = {};
+  Value storage = {};                // what the launches read before
+  std::vector<NodeId> readers = {};  // in order
+  std::size_t visit = 0;             // a group has reads of one
+  std::size_t first = 0;             // the position of the first reader
+  std::size_t earliest = 0;          // the position of the node before which the copy may begin
 };
 
 // Lets each reader read a copy from the host. `order` and `layouts` are those of the graph when positions were found.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -64,22 +65,32 @@ class Fitter {
 
  private:
   // The fastest that fits. Where what is offloaded is to be chosen, that is with and without the states of the
-  // optimizer on the host; each other set takes as long a search, and is tried while nothing fits.
+  // optimizer on the host; each other set takes as long a search, and is tried while nothing fits. A set that needs too
+  // much of the host's memory is left out; where every one does, and nothing else fits, that is the error.
   ScheduleChoice choose_of(const ScheduleProblem& problem) {
     Offload chosen = offload_ = config_.chooses_offload() ? Offload::none : config_.compile.offload;
     ScheduleChoice best = schedule_chooser(problem)(memory_bytes());
     if (!config_.chooses_offload()) return best;
+    bool is_any_planned = false;
+    std::exception_ptr refusal;
     for (const Offload set : offload_sets(config_.compile.mode)) {
       if (best.fits && set != Offload::optimizer) continue;
       offload_ = set;
-      ScheduleChoice other = schedule_chooser(problem)(memory_bytes());
-      const bool is_better =
-          other.fits ? !best.fits || other.ms < best.ms : !best.fits && other.peak_bytes < best.peak_bytes;
-      if (!is_better) continue;
-      if (best.fits) other.bound_ms = std::min(other.bound_ms, best.bound_ms);
-      best = std::move(other);
-      chosen = set;
+      try {
+        ScheduleChoice other = schedule_chooser(problem)(memory_bytes());
+        is_any_planned = true;
+        const bool is_better =
+            other.fits ? !best.fits || other.ms < best.ms : !best.fits && other.peak_bytes < best.peak_bytes;
+        if (!is_better) continue;
+        if (best.fits) other.bound_ms = std::min(other.bound_ms, best.bound_ms);
+        best = std::move(other);
+        chosen = set;
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::unsupported) throw;  // the memory of the host is too small
+        refusal = std::current_exception();
+      }
     }
+    if (refusal && !is_any_planned && !best.fits) std::rethrow_exception(refusal);
     offload_ = chosen;
     return best;
   }

@@ -226,8 +226,8 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   const Implementation::InputSlot& slot = self.find_input(name);
   const StoredTensor& stored = slot.tensor;
   if (stored.packed && tensor.type == TensorType{DType::packed, {stored.packed->bytes()}}) {
-    self.device->copy_to_device(self.element(slot.value, stored.first_element), tensor.data.data(), tensor.data.size());
-    return;
+    return self.copy_in(slot.value, self.element(slot.value, stored.first_element), tensor.data.data(),
+                        tensor.data.size());
   }
   if (!(tensor.type == stored.type)) {
     throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; the given tensor is " +
@@ -312,7 +312,7 @@ std::vector<StatePart> Program::state_parts() const {
                    .is_parameter = is_parameter,
                    .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart),
                    .is_split = low.has_value(),
-                   .is_on_host = self.is_on_host(low.value_or(store.value))};
+                   .is_on_host = self.is_on_host(store.value) || (low && self.is_on_host(*low))};
     if (slot.tensor.packed) {
       part.name.insert(0, kPackedPrefix);
       part.type = {DType::udynamic8, {slot.tensor.packed->bytes()}};

@@ -373,6 +373,7 @@ TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
   EXPECT_THAT(plan({"--model", "tiny", "--offload", "auto"}).error,
               HasSubstr("--offload auto needs a memory to fit in"));
   EXPECT_THAT(plan({"--model", "tiny", "--host-memory", "1MiB"}).error, HasSubstr("add --offload optimizer"));
+  EXPECT_EQ(rows_of(with({"--offload", "none", "--host-memory", "1GiB"})).size(), 2U);
   EXPECT_THAT(plan(with({"--as", "torch", "--compile", "off"})).output, HasSubstr("--offload and --z-loss"));
   EXPECT_THAT(plan(with({"--host-memory", "1MiB"})).output,
               AllOf(HasSubstr("of the host's memory, and may take 1.00 MiB"), HasSubstr("raise --host-memory")));
@@ -413,13 +414,29 @@ TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
   EXPECT_EQ(fitted("optimizer")["fits"], false);
   EXPECT_EQ(fitted("auto")["fits"], true);
   EXPECT_EQ(fitted("auto")["offload"], "optimizer,parameters");
+  const auto within_host = [](const std::string& memory, const std::string& host) {
+    return std::vector<std::string>{"--layers",   "4",    "--d-model", "512",  "--d-ff",        "2048",
+                                    "--heads",    "8",    "--vocab",   "512",  "--batch",       "1",
+                                    "--fit-into", memory, "--offload", "auto", "--host-memory", host};
+  };
+  EXPECT_EQ(rows_of(within_host("900MiB", "1MiB"))[0]["offload"], "none");
+  // Nothing fits; of two sets that the host has memory for, the one with the least peak.
+  const nlohmann::json nearest = rows_of(within_host("240MiB", "100MiB"))[0];
+  EXPECT_EQ(nearest["fits"], false);
+  EXPECT_EQ(nearest["offload"], "parameters");
+  EXPECT_THAT(plan(within_host("240MiB", "1MiB")).output, HasSubstr("raise --host-memory"));
   const auto forward = [&](const std::string& offload) {
     return plan(with({"--mode", "forward", "--offload", offload}));
   };
   EXPECT_THAT(forward("parameters,activations").error,
               HasSubstr("moves what forward saves for backward, and --mode forward has none; use backward or step"));
   EXPECT_EQ(forward("parameters").exit_code, 0);
-  EXPECT_THAT(plan(with({"--offload", "none,activations"})).error, HasSubstr("'none' stands alone"));
+  EXPECT_THAT(
+      plan(with({"--offload", "none,activations"})).error,
+      HasSubstr("'none' stands alone, not in a list as in 'none,activations'; for runs of each give --offload none "
+                "--offload activations"));
+  EXPECT_THAT(plan(with({"--offload", "optimizer,optimizer"})).error,
+              HasSubstr("'optimizer' stands twice in 'optimizer,optimizer'"));
   EXPECT_THAT(plan(with({"--offload", "optimizer,auto"})).error, HasSubstr("'auto' stands alone"));
   EXPECT_THAT(plan(with({"--offload", "optimizer,"})).error, HasSubstr("'' is unknown"));
   EXPECT_THAT(plan(with({"--offload", "weights"})).error, HasSubstr("available: none, optimizer, parameters"));

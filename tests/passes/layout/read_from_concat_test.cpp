@@ -40,7 +40,6 @@ output "second" %7
 const std::string kTwoSums = replaced(kSums, "%5:fp32[2,4,4] = transpose(%2) {permutation=[1,0,2]}\n", "");
 
 TEST(ReadFromConcat, reads_operands_where_they_lie_within_the_result) {
-  Graph graph = testing::graph_of(kTwoSums);
   expect_rewritten(read_from_concat, kTwoSums, R"(
 %0:fp32[4,2,4] = input() {name="x", role="data"}
 %1:fp32[4,2,4] = exp(%0)

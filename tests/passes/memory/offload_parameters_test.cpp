@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/rounding.h"
 #include "ir/stored_tensors.h"
 #include "passes/memory/offload_case.h"
+#include "train/checkpoint/late_device.h"
 
 namespace ridgepoint {
 namespace {
@@ -21,6 +24,7 @@ using testing::plan_with;
 const TransformerConfig kWideWeights{"custom", 512, 16, 64, 8192, 6, 2};
 const TransformerConfig kWiderWeights{"custom", 512, 16, 64, 32768, 8, 2};
 
+constexpr std::string_view kLayers = "layers.";  // with which the names of weights of blocks begin
 constexpr Offload kWithStates = Offload::optimizer | Offload::parameters;
 constexpr Offload kAll = kWithStates | Offload::activations;
 
@@ -70,7 +74,10 @@ std::map<std::string, std::vector<Phase>> copies_of_inputs(const ProgramPlan& pl
   for (const PlanStep& step : plan.execution().steps) {
     const Node& node = plan.graph().node(step.node);
     if (node.op != Op::copy_from_host) continue;
-    for (const Value value : node.inputs) copies[input_name(plan.graph().producer_node(value))].push_back(node.phase);
+    for (const Value value : node.inputs) {
+      const Node& stored = plan.graph().producer_node(value);
+      if (stored.op == Op::input) copies[input_name(stored)].push_back(node.phase);
+    }
   }
   return copies;
 }
@@ -111,7 +118,7 @@ TEST(OffloadParameters, copies_new_weights_back_a_group_at_a_time) {
     std::size_t bytes = 0;
     for (const Value value : node.outputs) {
       const Buffer& buffer = plan.execution().buffers[plan.execution().values[value.id].buffer];
-      if (buffer.category == MemoryCategory::optimizer_state && !buffer.persistent) bytes += buffer.bytes;
+      if (buffer.category == MemoryCategory::parameter && !buffer.persistent) bytes += buffer.bytes;
     }
     most_on_device = std::max(most_on_device, bytes);
   }
@@ -128,6 +135,79 @@ TEST(OffloadParameters, copies_no_frozen_weights_back) {
   const ProgramPlan plan = plan_with(weights("", options), Offload::parameters);
   EXPECT_FALSE(copies_of_inputs(plan).empty());
   EXPECT_TRUE(testing::launches_of(plan, Op::copy_to_host).empty());
+}
+
+TEST(OffloadParameters, copies_weights_as_often_beside_activations) {
+  OffloadCase deep = weights("", {.mode = Mode::step, .level = Compile::full});
+  deep.model = {"custom", 512, 128, 256, 4096, 4, 2};
+  deep.device = "null";
+  const ProgramPlan both = plan_with(deep, Offload::parameters | Offload::activations);
+  ASSERT_FALSE(testing::launches_of(both, Op::copy_to_host).empty());
+  const auto alone = copies_of_inputs(plan_with(deep, Offload::parameters));
+  const auto beside = copies_of_inputs(both);
+  ASSERT_FALSE(alone.empty());
+  for (const auto& [name, phases] : alone) EXPECT_EQ(beside.at(name), phases) << name;
+}
+
+TEST(OffloadParameters, have_the_category_of_weights_on_the_device) {
+  for (const Offload set : {Offload::parameters, kWithStates}) {
+    const OffloadCase low = weights("", {.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full});
+    const ProgramPlan plan = plan_with(low, set);
+    const ExecutionPlan& execution = plan.execution();
+    const auto category = [&](Value value) { return execution.buffers[execution.values[value.id].buffer].category; };
+    std::size_t weights_of_updates = 0;
+    for (const std::size_t step : testing::launches_of(plan, Op::copy_from_host)) {
+      const Node& fetch = plan.graph().node(execution.steps[step].node);
+      for (std::size_t i = 0; i < fetch.inputs.size(); ++i) {
+        EXPECT_EQ(category(fetch.outputs[i]), category(fetch.inputs[i]));
+        const bool is_weight = category(fetch.inputs[i]) == MemoryCategory::parameter;
+        if (is_weight && fetch.phase == Phase::optimizer) ++weights_of_updates;
+      }
+    }
+    EXPECT_GT(weights_of_updates, 0U) << name(set);
+  }
+}
+
+TEST(OffloadParameters, are_parts_of_the_state_on_the_host) {
+  const OffloadCase low = weights("", {.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full});
+  const Program program(plan_with(low, Offload::parameters), nullptr, {});
+  std::size_t split = 0;
+  for (const StatePart& part : program.state_parts()) {
+    const bool is_weight = part.is_parameter && part.name.find(".ffn.w") != std::string::npos;
+    EXPECT_EQ(part.is_on_host, is_weight) << part.name;
+    if (is_weight && part.is_split) ++split;  // whose low halves are on the device
+  }
+  EXPECT_GT(split, 0U);
+}
+
+class CountingDevice : public testing::LateDevice {
+ public:
+  void copy_to_device(void* to, const void* from, std::size_t bytes) override {
+    copied_bytes += bytes;
+    LateDevice::copy_to_device(to, from, bytes);
+  }
+  std::size_t copied_bytes = 0;
+};
+
+TEST(OffloadParameters, take_packed_bytes_to_the_memory_of_the_host) {
+  const auto device = std::make_shared<CountingDevice>();
+  Program program(build_transformer(kWiderWeights, 2), device,
+                  {.compile = {.precision = Precision::bf16,
+                               .level = Compile::full,
+                               .base_weights = BaseWeights::nf4,
+                               .offload = Offload::parameters}});
+  const std::vector<StatePart> parts = program.state_parts();
+  const auto packed =
+      std::ranges::find_if(parts, [](const StatePart& part) { return part.is_packed && part.is_on_host; });
+  ASSERT_NE(packed, parts.end());
+  HostTensor bytes({DType::packed, packed->type.shape});
+  for (std::size_t i = 0; i < bytes.data.size(); ++i) bytes.data[i] = static_cast<std::byte>(i % 113);
+  const std::size_t before = device->copied_bytes;
+  program.write_input(packed->name.substr(packed->name.find(kLayers)), bytes);
+  EXPECT_EQ(device->copied_bytes, before);
+  std::vector<std::byte> written(packed->bytes());
+  program.read_part(*packed, written);
+  EXPECT_TRUE(std::ranges::equal(written, bytes.data));
 }
 
 TEST(OffloadParameters, leaves_small_weights) {

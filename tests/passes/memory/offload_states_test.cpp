@@ -175,9 +175,13 @@ TEST(OffloadStates, copies_a_group_ahead_of_its_update_and_while_backward_runs) 
     const std::size_t update = first_waiting(fetches[i]);
     ASSERT_LT(update, stores[i]);
     EXPECT_EQ(plan.graph().node(steps[update].node).op, Op::adamw);
-    if (i + 3 < fetches.size()) EXPECT_LT(fetches[i + 3], update);
+    if (i + 3 < fetches.size()) {
+      EXPECT_LT(fetches[i + 3], update);
+    }
     // Few are on their way back at the same time.
-    if (i + 4 < stores.size()) EXPECT_LE(first_waiting(stores[i]), stores[i + 4]);
+    if (i + 4 < stores.size()) {
+      EXPECT_LE(first_waiting(stores[i]), stores[i + 4]);
+    }
   }
   EXPECT_LT(stores[stores.size() / 2], products.back());
 }

@@ -112,6 +112,12 @@ TEST_F(TrainTest, evaluates_and_goes_on_with_tensors_on_the_host) {
       arguments_, with({"--verify-resume", "--format", "table", "--offload", "optimizer,parameters,activations"})));
   EXPECT_EQ(verified.exit_code, 0) << verified.error;
   EXPECT_THAT(verified.output, HasSubstr("is equal to the bit"));
+  // The bf16 halves of weights are on the host, the low ones on the device.
+  const auto saved = [&](const std::string& name, const std::string& offload) {
+    train(with({"--dtype", "bf16", "--compile", "full", "--offload", offload, "--save", folder(name)}));
+    return read_file(fs::path(folder(name)) / "step-000000004" / "model.safetensors", 1 << 28);
+  };
+  EXPECT_EQ(saved("halves", "parameters"), saved("plain", "none"));
 }
 
 TEST_F(TrainTest, ends_with_a_checkpoint_where_a_scheduler_asks) {
