@@ -18,8 +18,8 @@
 #include "ir/stored_tensors.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/memory/transfers.h"
+#include "passes/memory/update_order.h"
 #include "passes/pass.h"
-#include "passes/training/update_order.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {

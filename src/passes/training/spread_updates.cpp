@@ -12,8 +12,8 @@
 #include "ir/queries.h"
 #include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
+#include "passes/memory/update_order.h"
 #include "passes/pass.h"
-#include "passes/training/update_order.h"
 
 namespace ridgepoint {
 namespace {

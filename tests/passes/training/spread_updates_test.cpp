@@ -11,7 +11,7 @@
 #include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/graph_lines.h"
-#include "passes/training/update_order.h"
+#include "passes/memory/update_order.h"
 #include "plan/plan.h"
 #include "ridgepoint/program.h"
 #include "support/graphs/run_graph.h"

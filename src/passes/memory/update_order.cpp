@@ -1,4 +1,4 @@
-#include "passes/training/update_order.h"
+#include "passes/memory/update_order.h"
 
 #include <algorithm>
 
