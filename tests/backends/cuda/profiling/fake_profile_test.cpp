@@ -123,17 +123,17 @@ TEST_F(FakeProfile, places_kernels_by_the_time_of_their_calls_where_links_are_mi
 }
 
 TEST_F(FakeProfile, names_node_scope_and_phase_of_every_kernel_of_a_captured_run) {
-  const Json captured = launches("step", "full");
+  const Json captured = launches("forward_backward", "full");  // a captured step has its updates beside backward
   EXPECT_EQ(captured["captured"], true);
   EXPECT_EQ(captured["capture_note"], nullptr);
   EXPECT_EQ(captured["silent_launches"], 0);
   EXPECT_EQ(count(captured["launches"], "class", "unknown"), 0);
-  const Json fused = launches("step", "fuse");
+  const Json fused = launches("forward_backward", "fuse");
   EXPECT_EQ(fused["captured"], false);
   EXPECT_EQ(identities(captured), identities(fused)) << "the same kernels, launched one by one";
   std::set<double> calls;
   for (const Json& launch : captured["launches"]) calls.insert(launch["call_start_us"].get<double>());
-  EXPECT_EQ(calls.size(), 1U) << "one call launches the step";
+  EXPECT_EQ(calls.size(), 1U) << "one call launches all";
 }
 
 TEST_F(FakeProfile, has_the_idle_time_of_the_captured_run) {
