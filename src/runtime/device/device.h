@@ -53,8 +53,8 @@ class Kernel {
   // After prepare(): why the node runs op by op; empty if it runs as one kernel.
   virtual std::string_view unfused_because() const { return {}; }
   virtual void launch(const LaunchArguments& arguments) = 0;
-  // Of a collective, a transfer or an update beside others, which may still run when the launches after it begin: those after this call find its
-  // results and may write over its operands. Does nothing where none runs.
+  // Of a collective, a transfer or an update beside others, which may still run when the launches after it begin: those
+  // after this call find its results and may write over its operands. Does nothing where none runs.
   virtual void wait() {}
 };
 

@@ -9,7 +9,8 @@ namespace {
 
 class HostTransfer : public Kernel {
  public:
-  explicit HostTransfer(const KernelSpec& spec) : name_(ridgepoint::name(spec.node.op)), bytes_(bytes_of_copies(spec)) {}
+  explicit HostTransfer(const KernelSpec& spec)
+      : name_(ridgepoint::name(spec.node.op)), bytes_(bytes_of_copies(spec)) {}
 
   std::string_view name() const override { return name_; }
   void launch(const LaunchArguments& arguments) override {
