@@ -175,7 +175,7 @@ class Planner {
       if (is_backward && !plan_.backward_begin) plan_.backward_begin = plan_.steps.size();
       PlanStep step;
       step.node = id;
-      step.phase = runs_beside(node) && !runs_beside(node.op) ? before_optimizer : node.phase;
+      step.phase = node.attributes.get_or(kBeside, false) ? before_optimizer : node.phase;
       if (step.phase != Phase::optimizer) before_optimizer = step.phase;
       for (const Value value : node.inputs) step.inputs.push_back(operand(value));
       check_memories(node, step);

@@ -217,11 +217,9 @@ Changes divisions(std::string_view text, const Setting&, const Option&) { return
 // Each time that the option is given, what lies on the host is one value.
 Changes offloads(std::string_view text, const Setting&, const Option&) {
   Changes changes;
-  for (std::string_view rest = text;; rest.remove_prefix(rest.find(kBetweenRepeated) + 1)) {
-    const std::string_view one = rest.substr(0, rest.find(kBetweenRepeated));
+  for (const std::string_view one : repeated_values(text))
     changes.emplace_back([set = offload_from_name(one)](D& draft) { draft.config.compile.offload = set; });
-    if (one.size() == rest.size()) return changes;
-  }
+  return changes;
 }
 
 Axis::Change network_of(std::string_view text) {

@@ -149,16 +149,15 @@ Divisions divisions_from(std::string_view text) {
 
 std::vector<Axis::Change> divisions_of(std::string_view text) {
   std::vector<Axis::Change> changes;
-  for (std::string_view rest = text;; rest.remove_prefix(rest.find(kBetweenRepeated) + 1)) {
-    const std::string_view one = rest.substr(0, rest.find(kBetweenRepeated));
+  for (const std::string_view one : repeated_values(text)) {
     for (const Division& division : divisions_from(one)) {
       changes.emplace_back([division](RunDraft& draft) {
         draft.config.compile.parallel = division.options;
         draft.config.choose_bucket = division.choose_bucket;
       });
     }
-    if (one.size() == rest.size()) return changes;
   }
+  return changes;
 }
 
 void RankOptions::add_to(CLI::App& app) {

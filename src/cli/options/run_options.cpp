@@ -230,6 +230,14 @@ std::int64_t usual_context(std::int64_t tokens, const Architecture& a, bool is_o
 
 }  // namespace
 
+std::vector<std::string_view> repeated_values(std::string_view given) {
+  std::vector<std::string_view> values;
+  for (std::string_view rest = given;; rest.remove_prefix(values.back().size() + 1)) {
+    values.push_back(rest.substr(0, rest.find(kBetweenRepeated)));
+    if (values.back().size() == rest.size()) return values;
+  }
+}
+
 std::vector<std::string> notes_of(std::span<const RunDraft> drafts) {
   std::vector<std::string> notes;
   std::string_view last;

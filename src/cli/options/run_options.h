@@ -63,6 +63,8 @@ struct Axis {
   bool is_repeated = false;  // it may be given several times: `given` has what each says, with kBetweenRepeated between
 };
 inline constexpr char kBetweenRepeated = ';';
+// What each of them says.
+std::vector<std::string_view> repeated_values(std::string_view given);
 Axis axis_of(std::string_view name, Rows rows);
 
 // What the commands that run a model take, in the order of the help: the last varies fastest.

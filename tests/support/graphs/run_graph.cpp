@@ -35,15 +35,17 @@ Tensors converted_inputs(const Tensors& tensors, const Graph& graph) {
   return result;
 }
 
-Tensors run_graph(Graph graph, std::shared_ptr<Device> device, const Tensors& inputs) {
-  std::vector<std::string> names;
-  for (const Output& output : graph.outputs()) names.push_back(output.name);
-  Program program(std::move(graph), std::move(device), {.compile = {.verify = true}});
+Tensors run(Program& program, const Tensors& inputs) {
   for (const auto& [name, tensor] : inputs) program.write_input(name, tensor);
   program.run();
   Tensors outputs;
-  for (const std::string& name : names) outputs.emplace(name, program.read_output(name));
+  for (const Output& output : program.graph().outputs()) outputs.emplace(output.name, program.read_output(output.name));
   return outputs;
+}
+
+Tensors run_graph(Graph graph, std::shared_ptr<Device> device, const Tensors& inputs) {
+  Program program(std::move(graph), std::move(device), {.compile = {.verify = true}});
+  return run(program, inputs);
 }
 
 double relative_error(const HostTensor& a, const HostTensor& b) {

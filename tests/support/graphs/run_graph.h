@@ -19,6 +19,9 @@ Tensors random_inputs(const Graph& graph, const OpCase& op_case, unsigned seed);
 // `inputs` converted to the types of `graph`'s inputs.
 Tensors converted_inputs(const Tensors& tensors, const Graph& graph);
 
+// Runs the program once with these inputs, and returns all outputs.
+Tensors run(Program& program, const Tensors& inputs);
+
 // Runs the graph once, with verify() after every pass, and returns all outputs.
 Tensors run_graph(Graph graph, std::shared_ptr<Device> device, const Tensors& inputs);
 

@@ -60,11 +60,7 @@ std::vector<Tensors> results_on(const std::shared_ptr<Device>& device, Compile l
         placed += result_order(node, i, program.graph().type(node.outputs[i]).shape.rank()).has_value() ? 1 : 0;
     }
     EXPECT_GE(placed, device->kind() == "emulated" ? 4U : 0U) << print_graph(program.graph());
-    for (const auto& [name, tensor] : inputs) program.write_input(name, tensor);
-    program.run();
-    results.emplace_back();
-    for (const Output& output : program.graph().outputs())
-      results.back().emplace(output.name, program.read_output(output.name));
+    results.push_back(testing::run(program, inputs));
   }
   return results;
 }

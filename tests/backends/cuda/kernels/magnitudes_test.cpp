@@ -68,11 +68,7 @@ std::vector<Tensors> results_on(const std::shared_ptr<Device>& device, const std
       return node.body != nullptr && node.body->graph.name.ends_with("_magnitudes");
     };
     EXPECT_EQ(std::ranges::count_if(program.graph().order(), finds_magnitudes), skip.empty() ? 3 : 0);
-    for (const auto& [name, tensor] : inputs) program.write_input(name, tensor);
-    program.run();
-    results.emplace_back();
-    for (const Output& output : program.graph().outputs())
-      results.back().emplace(output.name, program.read_output(output.name));
+    results.push_back(testing::run(program, inputs));
   }
   return results;
 }
