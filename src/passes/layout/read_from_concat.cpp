@@ -58,7 +58,8 @@ class ConcatReader {
       if (!readers_.is_read_once(graph_, value)) return false;
     }
     const Node& maker = graph_.producer_node(value);
-    return launches(maker.op) && position_of(graph_.producer(value)) < position_of(place) && target_.writes_strided &&
+    const std::size_t made_at = position_of(graph_.producer(value));
+    return launches(maker.op) && made_at < position_of(place) && target_.writes_strided &&
            target_.writes_strided(graph_, maker);
   }
 
