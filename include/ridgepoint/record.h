@@ -91,6 +91,7 @@ struct TimingSection {
   std::optional<std::vector<double>> power_watts;
   std::optional<std::vector<double>> temperature_celsius;
   std::optional<std::vector<std::string>> throttle_reasons;  // in any of the readings, by NVML's names
+  std::optional<double> joules;                              // of an iteration, what the GPU uses between two included
 };
 
 struct LossScalingState {                     // fp16 steps only

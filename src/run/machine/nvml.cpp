@@ -30,9 +30,9 @@ void load(void* library, Function& function, const char* symbol) {
 }
 
 // What `read(&value)` stores, times `unit`, if it succeeds.
-template <typename Read>
+template <typename Value = unsigned, typename Read>
 std::optional<double> value_of(bool has_function, double unit, const Read& read) {
-  unsigned value = 0;
+  Value value = 0;
   if (!has_function || read(&value) != 0) return std::nullopt;
   return static_cast<double>(value) * unit;
 }
@@ -48,6 +48,7 @@ Nvml::Nvml(const std::string& file) {
   load(library, clock_, "nvmlDeviceGetClockInfo");
   load(library, power_, "nvmlDeviceGetPowerUsage");
   load(library, temperature_, "nvmlDeviceGetTemperature");
+  load(library, energy_, "nvmlDeviceGetTotalEnergyConsumption");
   // The second is the name before driver 535.
   load(library, throttle_reasons_, "nvmlDeviceGetCurrentClocksEventReasons");
   load(library, throttle_reasons_, "nvmlDeviceGetCurrentClocksThrottleReasons");
@@ -75,6 +76,8 @@ GpuReading Nvml::read(Gpu gpu) const {
       value_of(power_ != nullptr, 1e-3, [&](unsigned* milliwatts) { return power_(gpu, milliwatts); });
   reading.temperature_celsius = value_of(
       temperature_ != nullptr, 1, [&](unsigned* celsius) { return temperature_(gpu, kTemperatureOfGpu, celsius); });
+  reading.energy_joules = value_of<unsigned long long>(
+      energy_ != nullptr, 1e-3, [&](unsigned long long* millijoules) { return energy_(gpu, millijoules); });
   unsigned long long reasons = 0;
   if (throttle_reasons_ == nullptr || throttle_reasons_(gpu, &reasons) != 0) return reading;
   reading.throttle_reasons.emplace();

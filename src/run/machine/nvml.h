@@ -13,6 +13,7 @@ struct GpuReading {
   std::optional<double> memory_clock_mhz = {};
   std::optional<double> power_watts = {};
   std::optional<double> temperature_celsius = {};
+  std::optional<double> energy_joules = {};  // since the driver was loaded; its counter goes on some times a second
   // Why the clocks are not higher, by NVML's names in lower case: sw_power_cap, hw_thermal_slowdown, ...
   std::optional<std::vector<std::string>> throttle_reasons = {};
 };
@@ -39,6 +40,7 @@ class Nvml {
   Result (*clock_)(Gpu gpu, int type, unsigned* mhz) = nullptr;
   Result (*power_)(Gpu gpu, unsigned* milliwatts) = nullptr;
   Result (*temperature_)(Gpu gpu, int sensor, unsigned* celsius) = nullptr;
+  Result (*energy_)(Gpu gpu, unsigned long long* millijoules) = nullptr;
   Result (*throttle_reasons_)(Gpu gpu, unsigned long long* reasons) = nullptr;
 };
 

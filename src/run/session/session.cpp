@@ -398,7 +398,7 @@ Session::Times Session::iterate(const Iteration& iteration) {
     times.host_ms.push_back(elapsed.host_ms);
     times.device_ms.push_back(elapsed.device_ms);
   }
-  machine.stop();
+  machine.stop(static_cast<std::int64_t>(times.host_ms.size()));
   describe_wait(record_, machine.wait());
   times.timing = machine.timing();
   times.timing.ended_by = sampling.ended_by();

@@ -68,7 +68,8 @@ MachineState::MachineState(const std::optional<std::string>& pci_bus_id, const N
 
 void MachineState::start() {
   read_processor();
-  read_gpu();
+  energy_at_start_ = read_gpu();
+  started_ = last_read_;
   wait_.start();
 }
 
@@ -76,9 +77,11 @@ void MachineState::between() {
   if (gpu_ != nullptr && std::chrono::steady_clock::now() - last_read_ >= kBetween) read_gpu();
 }
 
-void MachineState::stop() {
+void MachineState::stop(std::int64_t iterations) {
   wait_.stop();
-  read_gpu();
+  const std::optional<double> energy = read_gpu();
+  if (energy && energy_at_start_ && iterations > 0 && last_read_ - started_ >= kLeastOfEnergy)
+    timing_.joules = (*energy - *energy_at_start_) / static_cast<double>(iterations);
   read_processor();
   timing_.stolen_share = wait_.stolen_share();
 }
@@ -88,7 +91,7 @@ void MachineState::read_processor() {
   if (!runs_on_gpu_) append(timing_.cpu_mhz, fastest_processor_mhz());
 }
 
-void MachineState::read_gpu() {
+std::optional<double> MachineState::read_gpu() {
   const GpuReading reading = nvml_.read(gpu_);
   append(timing_.sm_clock_mhz, reading.sm_clock_mhz);
   append(timing_.memory_clock_mhz, reading.memory_clock_mhz);
@@ -102,6 +105,7 @@ void MachineState::read_gpu() {
     }
   }
   last_read_ = std::chrono::steady_clock::now();
+  return reading.energy_joules;
 }
 
 ProcessorWait::Counts ProcessorWait::read_counts() {

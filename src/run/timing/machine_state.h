@@ -54,6 +54,8 @@ void warn_if_busy(std::optional<double> threads_waiting, std::int64_t threads);
 class MachineState {
  public:
   static constexpr std::chrono::milliseconds kBetween{200};
+  // The energy of a shorter time is not known well: a GPU counts it some ten times a second.
+  static constexpr std::chrono::milliseconds kLeastOfEnergy{1000};
 
   // `pci_bus_id`: of the GPU that runs; empty for other devices, of which the processor's clock is read. `nvml` must
   // outlive the object.
@@ -61,20 +63,23 @@ class MachineState {
 
   void start();
   void between();
-  void stop();
+  void stop(std::int64_t iterations);
 
   const ProcessorWait& wait() const { return wait_; }
   // The fields of the machine's state; others are empty.
   const TimingSection& timing() const { return timing_; }
 
  private:
-  void read_gpu();
+  // What it has used until then.
+  std::optional<double> read_gpu();
   void read_processor();
 
   const Nvml& nvml_;
   bool runs_on_gpu_;
   Nvml::Gpu gpu_;  // null if NVML does not know it
   std::chrono::steady_clock::time_point last_read_;
+  std::chrono::steady_clock::time_point started_;
+  std::optional<double> energy_at_start_;
   ProcessorWait wait_;
   TimingSection timing_;
 };

@@ -1,5 +1,5 @@
-// An NVML that knows one GPU. Its clock falls by 100 MHz at each reading, and its second reading reports heat. With
-// FAKE_WITHOUT_POWER it lacks the functions of power and throttling.
+// An NVML that knows one GPU. Its clock falls by 100 MHz at each reading, its second reading reports heat, and it uses
+// 100 J between two readings. With FAKE_WITHOUT_POWER it lacks the functions of power, energy and throttling.
 #include <cstring>
 
 namespace {
@@ -32,6 +32,11 @@ int nvmlDeviceGetTemperature(void* gpu, int sensor, unsigned* celsius) {
 }
 
 #ifndef FAKE_WITHOUT_POWER
+int nvmlDeviceGetTotalEnergyConsumption(void* gpu, unsigned long long* millijoules) {
+  *millijoules = 900000 + 100000 * static_cast<unsigned long long>(*static_cast<int*>(gpu));
+  return 0;
+}
+
 int nvmlDeviceGetPowerUsage(void* gpu, unsigned* milliwatts) {
   (void)gpu;
   *milliwatts = 350500;

@@ -19,6 +19,7 @@ TEST(Nvml, reads_the_state_of_a_gpu) {
   EXPECT_THAT(reading.memory_clock_mhz, Optional(2619));
   EXPECT_THAT(reading.power_watts, Optional(350.5));
   EXPECT_THAT(reading.temperature_celsius, Optional(45));
+  EXPECT_THAT(reading.energy_joules, Optional(1000.0));
   EXPECT_THAT(reading.throttle_reasons, Optional(ElementsAre("gpu_idle")));
   EXPECT_THAT(nvml.read(nvml.find(kGpu)).throttle_reasons, Optional(ElementsAre("gpu_idle", "hw_thermal_slowdown")));
 }
@@ -28,6 +29,7 @@ TEST(Nvml, leaves_empty_what_the_library_does_not_have) {
   const GpuReading reading = nvml.read(nvml.find(kGpu));
   EXPECT_TRUE(reading.sm_clock_mhz);
   EXPECT_FALSE(reading.power_watts);
+  EXPECT_FALSE(reading.energy_joules);
   EXPECT_FALSE(reading.throttle_reasons);
 }
 

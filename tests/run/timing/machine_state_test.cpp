@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 #include "run/timing/timing_quality.h"
@@ -20,7 +21,7 @@ TEST(MachineState, keeps_the_readings_of_a_gpu_in_their_order) {
   const Nvml nvml(built_for_tests("libfake_nvml.so"));
   MachineState machine(kGpu, nvml);
   machine.start();
-  machine.stop();
+  machine.stop(1);
   EXPECT_THAT(machine.timing().sm_clock_mhz, Optional(ElementsAre(1980, 1880)));
   EXPECT_THAT(machine.timing().memory_clock_mhz, Optional(ElementsAre(2619, 2619)));
   EXPECT_THAT(machine.timing().power_watts, Optional(ElementsAre(350.5, 350.5)));
@@ -46,16 +47,31 @@ TEST(MachineState, knows_nothing_of_a_gpu_without_nvml) {
   MachineState machine(kGpu, missing);
   machine.start();
   machine.between();
-  machine.stop();
+  machine.stop(1);
   EXPECT_EQ(machine.timing().sm_clock_mhz, std::nullopt);
   EXPECT_EQ(machine.timing().throttle_reasons, std::nullopt);
+}
+
+TEST(MachineState, divides_the_energy_of_a_second_or_more_among_the_iterations) {
+  const Nvml nvml(built_for_tests("libfake_nvml.so"));
+  MachineState machine(kGpu, nvml);
+  const auto begin = std::chrono::steady_clock::now();
+  machine.start();
+  machine.stop(4);
+  if (std::chrono::steady_clock::now() - begin < MachineState::kLeastOfEnergy) {
+    EXPECT_EQ(machine.timing().joules, std::nullopt);
+  }
+  machine.start();
+  std::this_thread::sleep_for(MachineState::kLeastOfEnergy);
+  machine.stop(4);
+  EXPECT_THAT(machine.timing().joules, Optional(25.0));
 }
 
 TEST(MachineState, reads_no_gpu_for_another_device) {
   const Nvml nvml(built_for_tests("libfake_nvml.so"));
   MachineState machine(std::nullopt, nvml);
   machine.start();
-  machine.stop();
+  machine.stop(1);
   EXPECT_EQ(machine.timing().power_watts, std::nullopt);
 }
 
