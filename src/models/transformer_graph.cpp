@@ -8,7 +8,6 @@
 #include "models/attention_layers.h"
 #include "models/experts.h"
 #include "models/mixers.h"
-#include "models/transformer.h"
 
 namespace ridgepoint {
 namespace {
