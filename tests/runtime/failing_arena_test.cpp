@@ -9,7 +9,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
-#include "runtime/device/device.h"
+#include "support/graphs/forwarding_device.h"
 
 namespace ridgepoint {
 namespace {
@@ -25,25 +25,14 @@ Program exponentials(const std::shared_ptr<Device>& device) {
 }
 
 // A device whose kernels throw while `fails` is set.
-class FailingDevice : public Device {
+class FailingDevice : public testing::ForwardingDevice {
  public:
+  FailingDevice() : ForwardingDevice(make_reference_device()) {}
+
   std::string_view kind() const override { return "failing"; }
-  std::string name() const override { return "failing device"; }
-  std::size_t total_memory_bytes() const override { return inner_->total_memory_bytes(); }
-  void* allocate_memory(std::size_t bytes) override { return inner_->allocate_memory(bytes); }
-  void release_memory(void* address, std::size_t bytes) override { inner_->release_memory(address, bytes); }
-  void copy_to_device(void* to, const void* from, std::size_t n) override { inner_->copy_to_device(to, from, n); }
-  void copy_to_host(void* to, const void* from, std::size_t n) override { inner_->copy_to_host(to, from, n); }
-  void fill_zero(void* address, std::size_t bytes) override { inner_->fill_zero(address, bytes); }
-  void synchronize() override {}
-  bool has_kernel(const Graph& graph, const Node& node) const override { return inner_->has_kernel(graph, node); }
-  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
-    return inner_->operand_layout(graph, node, index);
-  }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<FailingKernel>(inner_->make_kernel(spec), fails);
   }
-  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override { return inner_->make_timer(points); }
 
   bool fails = false;
 
@@ -61,8 +50,6 @@ class FailingDevice : public Device {
     std::unique_ptr<Kernel> inner_;
     const bool& fails_;
   };
-
-  std::shared_ptr<Device> inner_ = make_reference_device();
 };
 
 TEST(FailingArena, stays_usable_after_a_kernel_failed_in_any_run) {

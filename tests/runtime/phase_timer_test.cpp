@@ -10,6 +10,7 @@
 
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
+#include "support/graphs/forwarding_device.h"
 
 namespace ridgepoint {
 namespace {
@@ -26,22 +27,10 @@ class CountingTimer : public DeviceTimer {
 };
 
 // Of the null device, with timers that say what was marked.
-class CountingDevice : public Device {
+class CountingDevice : public testing::ForwardingDevice {
  public:
-  std::string_view kind() const override { return null_->kind(); }
-  std::string name() const override { return null_->name(); }
-  std::size_t total_memory_bytes() const override { return null_->total_memory_bytes(); }
-  void* allocate_memory(std::size_t bytes) override { return null_->allocate_memory(bytes); }
-  void release_memory(void* address, std::size_t bytes) override { null_->release_memory(address, bytes); }
-  void copy_to_device(void*, const void*, std::size_t) override {}
-  void copy_to_host(void*, const void*, std::size_t) override {}
-  void fill_zero(void*, std::size_t) override {}
-  void synchronize() override {}
-  bool has_kernel(const Graph& graph, const Node& node) const override { return null_->has_kernel(graph, node); }
-  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
-    return null_->operand_layout(graph, node, index);
-  }
-  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override { return null_->make_kernel(spec); }
+  CountingDevice() : ForwardingDevice(open_device("null")) {}
+
   std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
     requested_points = points;
     return std::make_unique<CountingTimer>(marks);
@@ -49,9 +38,6 @@ class CountingDevice : public Device {
 
   std::size_t requested_points = 0;
   std::vector<std::size_t> marks;
-
- private:
-  std::shared_ptr<Device> null_ = open_device("null");
 };
 
 void run(PhaseTimer& timer, std::size_t launches) {

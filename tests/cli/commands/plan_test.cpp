@@ -53,8 +53,7 @@ TEST(PlanCommand, says_what_the_chunks_of_the_loss_save) {
   const std::vector<std::string> wide = {"--vocab", "128256", "--context", "1024", "--batch", "5", "--dtype", "bf16"};
   EXPECT_THAT(plan(wide).output, AllOf(HasSubstr("loss in chunks of 1792 tokens"),
                                        HasSubstr("The loss is computed for some tokens at a time, which lowers")));
-  std::vector<std::string> whole = wide;
-  whole.insert(whole.end(), {"--loss-chunk", "off"});
+  const std::vector<std::string> whole = with_options(wide, {"--loss-chunk", "off"});
   EXPECT_THAT(plan(whole).output, Not(HasSubstr("The loss is computed")));
   const nlohmann::json chunked = rows_of(wide)[0];
   EXPECT_EQ(chunked["loss_chunk_rows"], 1792);
@@ -84,9 +83,7 @@ TEST(PlanCommand, predicts_the_time_of_an_iteration_on_a_card) {
 
 TEST(PlanCommand, keeps_memory_of_a_card_free) {
   const auto capacity = [](const std::vector<std::string>& options) {
-    std::vector<std::string> arguments = {"--card", "t4"};
-    arguments.insert(arguments.end(), options.begin(), options.end());
-    return rows_of(arguments)[0]["capacity_bytes"].get<std::int64_t>();
+    return rows_of(with_options({"--card", "t4"}, options))[0]["capacity_bytes"].get<std::int64_t>();
   };
   EXPECT_EQ(capacity({}) - capacity({"--keep-free", "3GiB"}), std::int64_t{2} << 30);
   EXPECT_EQ(capacity({"--keep-free", "1TiB"}), 0);
@@ -113,18 +110,17 @@ TEST(PlanCommand, fits_the_largest_batch) {
 
 // Of large vocabularies; not where the chunks would raise the peak.
 TEST(PlanCommand, chunks_the_loss_where_that_lowers_the_peak) {
-  const auto chunks = [](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"--card", "h200", "--loss-chunk", "auto,off", "--model"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const nlohmann::json rows = rows_of(arguments);
+  const auto chunks = [](const std::string& model, const std::string& context, const std::string& accumulated = "1") {
+    const nlohmann::json rows = rows_of({"--card", "h200", "--loss-chunk", "auto,off", "--model", model, "--context",
+                                         context, "--accumulate", accumulated});
     const bool is_lower = rows[0]["memory_bytes"]["peak_allocated"] < rows[1]["memory_bytes"]["peak_allocated"];
     EXPECT_EQ(is_lower, !rows[0]["loss_chunk_rows"].is_null()) << rows;
     return is_lower;
   };
-  EXPECT_TRUE(chunks({"gemma-3-4b", "--context", "16384", "--accumulate", "2"}));
-  EXPECT_TRUE(chunks({"gemma-3-4b", "--context", "8192", "--accumulate", "4"}));
-  EXPECT_TRUE(chunks({"llama-3.2-1b", "--context", "4096"}));
-  EXPECT_FALSE(chunks({"llama-3.1-8b", "--context", "4096"}));
+  EXPECT_TRUE(chunks("gemma-3-4b", "16384", "2"));
+  EXPECT_TRUE(chunks("gemma-3-4b", "8192", "4"));
+  EXPECT_TRUE(chunks("llama-3.2-1b", "4096"));
+  EXPECT_FALSE(chunks("llama-3.1-8b", "4096"));
 }
 
 // A step of small reserves 2.9 GiB with all activations saved, and 2.2 GiB with those of blocks recomputed.
@@ -170,8 +166,7 @@ TEST(PlanCommand, plans_for_the_threads_that_it_names) {
       "--compile", "full", "--attention", "softmax"};
   std::vector<std::int64_t> planned;
   for (const char* threads : {"1", "2"}) {
-    std::vector<std::string> options = toy;
-    options.insert(options.end(), {"--threads", threads});
+    std::vector<std::string> options = with_options(toy, {"--threads", threads});
     planned.push_back(rows_of(options)[0]["memory_bytes"]["peak_allocated"]);
     options.insert(options.begin(), "bench");
     options.insert(options.end(), {"--device", "cpu", "--warmup", "0", "--steps", "1", "--format", "json"});
@@ -189,9 +184,7 @@ TEST(PlanCommand, fits_the_largest_multiple_of_128_tokens_beside_the_memory_that
                                             "full",    "--dtype", "bf16",        "--attention", "flash",
                                             "--batch", "1",       "--keep-free", kept};
     const auto planned = [&](const std::string& option, const std::string& value) {
-      std::vector<std::string> all = words;
-      all.insert(all.end(), {option, value});
-      return rows_of(all)[0];
+      return rows_of(with_options(words, {option, value}))[0];
     };
     const nlohmann::json fitted = planned("--fit", "context");
     EXPECT_EQ(fitted["fitted"], "context");
@@ -231,36 +224,27 @@ TEST(PlanCommand, counts_what_a_training_forward_saves_as_activations) {
   }
 }
 
-const std::vector<std::string> kRanksOfH200 = {"--model", "medium",    "--batch",   "8",           "--dtype",
-                                               "bf16",    "--compile", "full",      "--attention", "flash",
-                                               "--card",  "h200",      "--parallel"};
-
-std::vector<std::string> on_ranks_of_h200(const std::vector<std::string>& options) {
-  std::vector<std::string> arguments = kRanksOfH200;
-  arguments.insert(arguments.end(), options.begin(), options.end());
-  return arguments;
-}
-
 TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) {
-  const std::vector<std::string> slow = {"data=8", "--network", "8x PCIe 20 GB/s", "--shard"};
-  const auto row_of = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), slow.begin(), slow.end());
-    return rows_of(on_ranks_of_h200(more))[0];
+  const std::vector<std::string> slow = {
+      "--model",     "medium", "--batch", "8",    "--dtype",    "bf16",   "--compile", "full",
+      "--attention", "flash",  "--card",  "h200", "--parallel", "data=8", "--network", "8x PCIe 20 GB/s"};
+  const auto row_of = [&](const std::string& shard, const std::vector<std::string>& more = {}) {
+    return rows_of(with_options(with_options(slow, {"--shard", shard}), more))[0];
   };
-  const nlohmann::json chosen = row_of({"auto"});
+  const nlohmann::json chosen = row_of("auto");
   const auto shard = chosen["parallel"]["shard"].get<std::string>();
   for (const char* other : {"none", "optimizer", "gradients", "parameters"})
-    EXPECT_GE(row_of({other})["predicted_ms"], chosen["predicted_ms"]) << other;
+    EXPECT_GE(row_of(other)["predicted_ms"], chosen["predicted_ms"]) << other;
   EXPECT_EQ(chosen["parallel"]["tried_capacity_bytes"], chosen["capacity_bytes"]);
-  const nlohmann::json given = row_of({shard});
+  const nlohmann::json given = row_of(shard);
   EXPECT_EQ(chosen["predicted_ms"], given["predicted_ms"]);
   EXPECT_EQ(chosen["memory_bytes"], given["memory_bytes"]);
   EXPECT_TRUE(given["parallel"]["choice"].is_null());
   EXPECT_TRUE(given["parallel"]["tried_shard"].empty());
-  const nlohmann::json little = row_of({"auto", "--keep-free", "136.3GiB"});  // of 139.8 GiB
+  const nlohmann::json little = row_of("auto", {"--keep-free", "136.3GiB"});  // of 139.8 GiB
   EXPECT_EQ(little["parallel"]["shard"], "parameters");
   EXPECT_EQ(little["fits"], true);
-  const nlohmann::json least = row_of({"auto", "--keep-free", "139GiB"});
+  const nlohmann::json least = row_of("auto", {"--keep-free", "139GiB"});
   EXPECT_EQ(least["fits"], false);
   EXPECT_EQ(least["parallel"]["shard"], "parameters");
   EXPECT_THAT(least["parallel"]["choice"].get<std::string>(), HasSubstr("nothing fits"));
@@ -349,10 +333,10 @@ TEST(PlanCommand, refuses_choices_that_nothing_decides) {
 }
 
 TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
-  const std::vector<std::string> offloaded = {"--model", "tiny", "--offload", "optimizer"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), offloaded.begin(), offloaded.end());
-    return more;
+  const auto with = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--model", "tiny", "--offload", "optimizer"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
   };
   const nlohmann::json on_host = rows_of(with({}))[0], on_device = rows_of({"--model", "tiny"})[0];
   const auto moments = 2 * 4 * on_device["model"]["parameters"].get<std::int64_t>();
@@ -383,10 +367,8 @@ TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
 }
 
 TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
-  const std::vector<std::string> model = {"--layers", "12", "--d-model", "512", "--d-ff", "2048", "--heads", "8"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), model.begin(), model.end());
-    return more;
+  const auto with = [](const std::vector<std::string>& more) {
+    return with_options({"--layers", "12", "--d-model", "512", "--d-ff", "2048", "--heads", "8"}, more);
   };
   const nlohmann::json rows = rows_of(with({"--offload", "none", "--offload", "activations", "--offload", "parameters",
                                             "--offload", "activations,parameters,optimizer"}));
@@ -407,17 +389,15 @@ TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
   EXPECT_EQ(rows_of(automatic(64, "4GiB"))[0]["fits"], false);
   EXPECT_THAT(plan(automatic(too_few_mib, "1MiB")).output, HasSubstr("raise --host-memory"));
   // A search that finds nothing with states alone goes on.
-  const auto fitted = [](const std::string& offload) {
-    return rows_of({"--layers", "4", "--d-model", "512", "--d-ff", "2048", "--heads", "8", "--vocab", "512", "--batch",
-                    "1", "--fit-into", "220MiB", "--offload", offload})[0];
+  const auto into = [&](const std::string& memory, const std::string& offload) {
+    return with({"--layers", "4", "--vocab", "512", "--batch", "1", "--fit-into", memory, "--offload", offload});
   };
+  const auto fitted = [&](const std::string& offload) { return rows_of(into("220MiB", offload))[0]; };
   EXPECT_EQ(fitted("optimizer")["fits"], false);
   EXPECT_EQ(fitted("auto")["fits"], true);
   EXPECT_EQ(fitted("auto")["offload"], "optimizer,parameters");
-  const auto within_host = [](const std::string& memory, const std::string& host) {
-    return std::vector<std::string>{"--layers",   "4",    "--d-model", "512",  "--d-ff",        "2048",
-                                    "--heads",    "8",    "--vocab",   "512",  "--batch",       "1",
-                                    "--fit-into", memory, "--offload", "auto", "--host-memory", host};
+  const auto within_host = [&](const std::string& memory, const std::string& host) {
+    return with_options(into(memory, "auto"), {"--host-memory", host});
   };
   EXPECT_EQ(rows_of(within_host("900MiB", "1MiB"))[0]["offload"], "none");
   // Nothing fits; of two sets that the host has memory for, the one with the least peak.
@@ -485,9 +465,8 @@ TEST(PlanCommand, explains_a_step_on_several_ranks) {
 }
 
 TEST(PlanCommand, refuses_what_it_does_not_explain) {
-  const auto explain = [](std::vector<std::string> arguments, const std::string& part) {
-    arguments.insert(arguments.end(), {"--model", "tiny", "--explain"});
-    expect_plan_refused(arguments, part);
+  const auto explain = [](const std::vector<std::string>& arguments, const std::string& part) {
+    expect_plan_refused(with_options({"--model", "tiny", "--explain"}, arguments), part);
   };
   explain({}, "--explain divides by the rates of a card; name one, as --card h100");
   explain({"--card", "h100", "--fit", "batch"}, "leave --fit out");

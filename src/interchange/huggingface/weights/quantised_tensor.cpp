@@ -70,6 +70,11 @@ struct Fields {
   Field codes, scales, outer;
 };
 
+// A part of a matrix begins at a multiple of so many elements, so that it has scales of its own.
+std::int64_t scale_step(const PackedMatrix& m) {
+  return m.format == BaseWeights::nf4 ? kNf4PartStep : is_of_4_bits(m.format) ? kNf4Block : m.columns;
+}
+
 float mean_of(const PackedBytes& part) {
   float mean = 0;
   std::memcpy(&mean, slice(part.bytes, part.matrix.mean(), sizeof mean).data(), sizeof mean);
@@ -243,7 +248,7 @@ std::vector<std::byte> QuantisedTensor::packed(const PackedMatrix& matrix, std::
         block_ == 0 || block_ == kNf4Block ? "" : fmt::format(", in blocks of {}, but of {}", kNf4Block, block_)));
   const std::int64_t first = first_row * columns_;
   const bool is_nested = format_ == BaseWeights::nf4;
-  const std::int64_t step = is_nested ? kNf4PartStep : is_of_4_bits(format_) ? kNf4Block : columns_;
+  const std::int64_t step = scale_step(matrix);
   if (first % step != 0) fail("one of the layers that it packs begins within a block of its scales");
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
   const auto put = [&](const Fields::Field& field, std::span<const std::byte> from, std::int64_t skipped) {
@@ -265,7 +270,7 @@ std::vector<std::byte> QuantisedTensor::packed(const PackedMatrix& matrix, std::
 bool QuantisedParts::are_one(std::span<const PackedBytes> parts) {
   const PackedBytes& first = parts.front();
   const BaseWeights format = first.matrix.format;
-  const std::int64_t step = format == BaseWeights::nf4 ? kNf4PartStep : is_of_4_bits(format) ? kNf4Block : 1;
+  const std::int64_t step = scale_step(first.matrix);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const PackedMatrix& matrix = parts[i].matrix;
     if (matrix.format != format || matrix.columns != first.matrix.columns) return false;

@@ -84,7 +84,7 @@ class WeightList {
 
   // A linear layer: the weight, and the bias if it has one.
   void linear(const std::string& module, std::string_view name, std::int64_t in, const std::vector<WeightPart>& layers,
-              bool has_bias) {
+              bool has_bias = false) {
     const auto with = [&](const char* what) {
       std::vector<WeightPart> parts = layers;
       for (WeightPart& part : parts) part.parameter += what;
@@ -139,8 +139,8 @@ class WeightList {
       norm(file + "post_feedforward_layernorm_2", layer + "ln2_experts_after");
     }
     if (const std::int64_t width = a.per_layer.width; width > 0) {
-      linear(file, "per_layer_input_gate", c_.d_model, {{layer + "per_layer_gate", width}}, false);
-      linear(file, "per_layer_projection", width, {{layer + "per_layer_output", c_.d_model}}, false);
+      linear(file, "per_layer_input_gate", c_.d_model, {{layer + "per_layer_gate", width}});
+      linear(file, "per_layer_projection", width, {{layer + "per_layer_output", c_.d_model}});
       norm(file + "post_per_layer_input_norm", layer + "ln_per_layer");
     }
     if (a.updates.streams > 0) add_updates(file, layer);
@@ -153,22 +153,22 @@ class WeightList {
   void add_updates(const std::string& file, const std::string& layer) {
     const std::int64_t n = c_.architecture.updates.streams;
     const std::int64_t rank = c_.architecture.low_rank;
-    linear(file, "altup.prediction_coefs", n, {{layer + "altup.prediction", n * n}}, false);
-    linear(file, "altup.correction_coefs", n, {{layer + "altup.correction", n}}, false);
-    linear(file, "altup.modality_router", c_.d_model, {{layer + "altup.router", n}}, false);
+    linear(file, "altup.prediction_coefs", n, {{layer + "altup.prediction", n * n}});
+    linear(file, "altup.correction_coefs", n, {{layer + "altup.correction", n}});
+    linear(file, "altup.modality_router", c_.d_model, {{layer + "altup.router", n}});
     norm(file + "altup.router_norm", layer + "altup.router_norm");
     vector(file + "altup.correct_output_scale", {{layer + "altup.output_scale", c_.d_model}});
-    linear(file, "laurel.linear_left", c_.d_model, {{layer + "low_rank.left", rank}}, false);
-    linear(file, "laurel.linear_right", rank, {{layer + "low_rank.right", c_.d_model}}, false);
+    linear(file, "laurel.linear_left", c_.d_model, {{layer + "low_rank.left", rank}});
+    linear(file, "laurel.linear_right", rank, {{layer + "low_rank.right", c_.d_model}});
     norm(file + "laurel.post_laurel_norm", layer + "low_rank.ln");
   }
 
   void add_stream_projections(const std::string& model) {
     for (std::int64_t i = 0; i + 1 < c_.architecture.updates.streams; ++i) {
       const std::string number = std::to_string(i);
-      linear(model, "altup_projections." + number, c_.d_model, {{"altup.projections." + number, c_.d_model}}, false);
+      linear(model, "altup_projections." + number, c_.d_model, {{"altup.projections." + number, c_.d_model}});
       linear(model, "altup_unembed_projections." + number, c_.d_model,
-             {{"altup.last_projections." + number, c_.d_model}}, false);
+             {{"altup.last_projections." + number, c_.d_model}});
     }
   }
 
@@ -176,15 +176,15 @@ class WeightList {
   void add_patches(const std::string& model) {
     const Images& images = c_.architecture.images;
     const std::int64_t tokens = images.patches() + 1;
+    const auto stored_as = [&](const Shape& shape) {
+      weights_.back().matrix = std::exchange(weights_.back().shape, shape);
+    };
     matrix(model + "embeddings.cls_token", c_.d_model, {{"class_token.weight", 1}});
-    weights_.back().matrix = weights_.back().shape;
-    weights_.back().shape = {1, 1, c_.d_model};
+    stored_as({1, 1, c_.d_model});
     matrix(model + "embeddings.position_embeddings", c_.d_model, {{"position_embeddings.weight", tokens}});
-    weights_.back().matrix = weights_.back().shape;
-    weights_.back().shape = {1, tokens, c_.d_model};
-    linear(model, names_.embedding, images.values(), {{"patch_embeddings", c_.d_model}}, false);
-    weights_.back().matrix = weights_.back().shape;
-    weights_.back().shape = {c_.d_model, images.channels, images.patch, images.patch};
+    stored_as({1, tokens, c_.d_model});
+    linear(model, names_.embedding, images.values(), {{"patch_embeddings", c_.d_model}});
+    stored_as({c_.d_model, images.channels, images.patch, images.patch});
     vector(fmt::format("{}{}.bias", model, names_.embedding), {{"patch_embeddings.bias", c_.d_model}});
   }
 
@@ -298,17 +298,17 @@ class WeightList {
       return of_heads(layer + name, c_.heads * size, size, kept, latent.rotated);
     };
     if (latent.q_rank == 0) {
-      linear(file, "q_proj", c_.d_model, {q(".q_proj")}, false);
+      linear(file, "q_proj", c_.d_model, {q(".q_proj")});
     } else {
       linear(file, "q_a_proj", c_.d_model, {{layer + ".q_a_proj", latent.q_rank}}, a.projection_bias);
       vector(file + ".q_a_layernorm.weight", {{layer + ".q_norm.weight", latent.q_rank}});
-      linear(file, "q_b_proj", latent.q_rank, {q(".q_b_proj")}, false);
+      linear(file, "q_b_proj", latent.q_rank, {q(".q_b_proj")});
     }
     const std::int64_t joint = latent.kv_rank + latent.rotated;
     linear(file, "kv_a_proj_with_mqa", c_.d_model,
            {of_heads(layer + ".kv_a_proj", joint, joint, latent.kv_rank, latent.rotated)}, a.projection_bias);
     vector(file + ".kv_a_layernorm.weight", {{layer + ".kv_norm.weight", latent.kv_rank}});
-    linear(file, "kv_b_proj", latent.kv_rank, {{layer + ".kv_b_proj", c_.heads * (kept + latent.value_size)}}, false);
+    linear(file, "kv_b_proj", latent.kv_rank, {{layer + ".kv_b_proj", c_.heads * (kept + latent.value_size)}});
     linear(file, names_.output, c_.heads * latent.value_size, {{layer + ".output_proj", c_.d_model}}, a.output_bias);
   }
 
@@ -322,28 +322,26 @@ class WeightList {
     const CompressedAttention& a = c_.architecture.compressed;
     const std::int64_t size = c_.head_size();
     const std::int64_t queries = c_.heads * size;
-    linear(file, "wq_a", c_.d_model, {{layer + ".q_a_proj", a.q_rank}}, false);
+    linear(file, "wq_a", c_.d_model, {{layer + ".q_a_proj", a.q_rank}});
     vector(file + ".q_norm.weight", {{layer + ".q_a_norm.weight", a.q_rank}});
-    linear(file, "wq_b", a.q_rank, {{layer + ".q_b_proj", queries}}, false);
-    linear(file, "wkv", c_.d_model, {{layer + ".kv_proj", size}}, false);
+    linear(file, "wq_b", a.q_rank, {{layer + ".q_b_proj", queries}});
+    linear(file, "wkv", c_.d_model, {{layer + ".kv_proj", size}});
     vector(file + ".kv_norm.weight", {{layer + ".kv_norm.weight", size}});
-    linear(file, "wo_a", queries / a.groups, {{layer + ".output_a_proj", a.groups * a.group_rank}}, false);
-    linear(file, "wo_b", a.groups * a.group_rank, {{layer + ".output_b_proj", c_.d_model}}, false);
+    linear(file, "wo_a", queries / a.groups, {{layer + ".output_a_proj", a.groups * a.group_rank}});
+    linear(file, "wo_b", a.groups * a.group_rank, {{layer + ".output_b_proj", c_.d_model}});
     vector(file + ".attn_sink", {{layer + ".sinks", c_.heads}});
     if (kind == Compression::none) return;
     add_compressor(file + ".compressor", layer + ".compressor", kind, size);
     if (kind == Compression::heavy) return;
     add_compressor(file + ".indexer.compressor", layer + ".compressor.indexer", kind, a.index_size);
-    linear(file, "indexer.wq_b", a.q_rank, {{layer + ".compressor.indexer.queries", a.index_heads * a.index_size}},
-           false);
-    linear(file, "indexer.weights_proj", c_.d_model, {{layer + ".compressor.indexer.head_weights", a.index_heads}},
-           false);
+    linear(file, "indexer.wq_b", a.q_rank, {{layer + ".compressor.indexer.queries", a.index_heads * a.index_size}});
+    linear(file, "indexer.weights_proj", c_.d_model, {{layer + ".compressor.indexer.head_weights", a.index_heads}});
   }
 
   void add_compressor(const std::string& file, const std::string& layer, Compression kind, std::int64_t size) {
     const std::int64_t wide = (kind == Compression::overlapping ? 2 : 1) * size;
-    linear(file, "wkv", c_.d_model, {{layer + ".values", wide}}, false);
-    linear(file, "wgate", c_.d_model, {{layer + ".gates", wide}}, false);
+    linear(file, "wkv", c_.d_model, {{layer + ".values", wide}});
+    linear(file, "wgate", c_.d_model, {{layer + ".gates", wide}});
     matrix(file + ".ape", wide, {{layer + ".position_bias", c_.architecture.compressed.rate(kind)}});
     vector(file + ".norm.weight", {{layer + ".norm.weight", size}});
   }
@@ -358,13 +356,13 @@ class WeightList {
                         .head_size = s.head_size};
     };
     const bool has_blocks = s.block > 0;
-    linear(file, has_blocks ? "q_proj" : "wq_b", rank > 0 ? rank : c_.d_model, {heads(".queries", s.heads)}, false);
-    linear(file, has_blocks ? "k_proj" : "wk", c_.d_model, {heads(".keys", 1)}, false);
+    linear(file, has_blocks ? "q_proj" : "wq_b", rank > 0 ? rank : c_.d_model, {heads(".queries", s.heads)});
+    linear(file, has_blocks ? "k_proj" : "wk", c_.d_model, {heads(".keys", 1)});
     if (has_blocks) vector(file + ".q_norm.weight", {heads(".queries_norm.weight", 1)});
     vector(file + ".k_norm.weight", {heads(".keys_norm.weight", 1)});
     if (has_blocks) return;
     vector(file + ".k_norm.bias", {heads(".keys_norm.bias", 1)});
-    linear(file, "weights_proj", c_.d_model, {{layer + ".head_weights", s.heads}}, false);
+    linear(file, "weights_proj", c_.d_model, {{layer + ".head_weights", s.heads}});
   }
 
   void add_mixer(const std::string& file, const std::string& layer, Mixer mixer) {

@@ -71,31 +71,29 @@ CUresult state() {
   return CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// Whether the image is a cubin, a fatbin or PTX.
-bool is_image(const void* image) {
-  const auto begins_with = [&](const char* text) {
-    return std::strncmp(static_cast<const char*>(image), text, std::strlen(text)) == 0;
-  };
-  return begins_with(
-             "\x7f"
-             "ELF") ||
-         begins_with("\x50\xed\x55\xba") || begins_with("//");
-}
-
 template <typename Body>
 CUresult on_card(const Body& body) {
   if (const CUresult failed = state(); failed != CUDA_SUCCESS) return failed;
   return body();
 }
 
+template <typename T>
+CUresult say(T* to, std::type_identity_t<T> answer) {
+  *to = answer;
+  return CUDA_SUCCESS;
+}
+
+template <typename T, typename Handle>
+CUresult destroy(Handle handle) {
+  delete reinterpret_cast<T*>(handle);
+  return state();
+}
+
 // Any distinct non-null handle.
 template <typename Handle>
 CUresult give(Handle* handle) {
-  return on_card([&] {
-    static char object;
-    *handle = reinterpret_cast<Handle>(&object);
-    return CUDA_SUCCESS;
-  });
+  static char object;
+  return on_card([&] { return say(handle, reinterpret_cast<Handle>(&object)); });
 }
 
 constexpr std::int64_t kWorkNs = 2000;
@@ -172,15 +170,12 @@ CUresult run_on_host(const FakeWork& work, unsigned shared_bytes) {
   return CUDA_SUCCESS;
 }
 
-void change_memory(const FakeWork& work) {
-  if (work.kind == FakeWork::Kind::fill && work.to != nullptr)
-    std::memset(work.to, static_cast<int>(work.value), work.bytes);
-  if (work.kind == FakeWork::Kind::copy) std::memmove(work.to, work.from, work.bytes);
-}
-
 // Queues work behind earlier work.
 void queue_work(FakeWork work) {
-  if (host_kernels() != nullptr) change_memory(work);
+  const bool computes = host_kernels() != nullptr;
+  if (computes && work.kind == FakeWork::Kind::fill && work.to != nullptr)
+    std::memset(work.to, static_cast<int>(work.value), work.bytes);
+  if (computes && work.kind == FakeWork::Kind::copy) std::memmove(work.to, work.from, work.bytes);
   if (work.call_back != nullptr) return work.call_back();
   if (work.word != nullptr && !hangs) std::atomic_ref(*work.word) = work.value;
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
@@ -201,12 +196,6 @@ void do_work(FakeWork work) {
 // The GPU reaches the event behind earlier work, however late the host comes to the event within the call.
 void record(EventTime& event, std::int64_t call_begin_ns) {
   event = std::max(call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
-}
-
-bool refuses_capture() {
-  const std::size_t refused = from_environment("FAKE_CARD_REFUSES_CAPTURE", 0);
-  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  return refused != 0 && (rank == nullptr || refused == std::strtoull(rank, nullptr, 10) + 1);
 }
 
 // A factor from 1 to 2.
@@ -241,60 +230,38 @@ CUresult cuInit(unsigned) {
   static std::atomic<int> calls{0};
   return calls++ == 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
-CUresult cuDriverGetVersion(int* version) {
-  *version = 13000;
-  return CUDA_SUCCESS;
-}
+CUresult cuDriverGetVersion(int* version) { return say(version, 13000); }
 CUresult cuGetErrorName(CUresult error, const char** name) {
-  *name = error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_A_TEST";
-  return CUDA_SUCCESS;
+  return say(name, error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_A_TEST");
 }
-CUresult cuGetErrorString(CUresult, const char** text) {
-  *text = "the driver's own words";
-  return CUDA_SUCCESS;
-}
-CUresult cuDeviceGetCount(int* count) {
-  *count = 1;
-  return CUDA_SUCCESS;
-}
-CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  *device = ordinal;
-  return CUDA_SUCCESS;
-}
+CUresult cuGetErrorString(CUresult, const char** text) { return say(text, "the driver's own words"); }
+CUresult cuDeviceGetCount(int* count) { return say(count, 1); }
+CUresult cuDeviceGet(CUdevice* device, int ordinal) { return say(device, ordinal); }
 CUresult cuDeviceGetName(char* name, int, CUdevice) {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   const char* other = rank != nullptr && std::strcmp(rank, "1") == 0 ? std::getenv("FAKE_CARD_OF_RANK_1") : nullptr;
   std::strcpy(name, other != nullptr ? other : "NVIDIA H200");
   return CUDA_SUCCESS;
 }
-CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) {
-  *bytes = kTotalBytes;
-  return CUDA_SUCCESS;
-}
+CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice) { return say(bytes, kTotalBytes); }
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  const auto capability = static_cast<int>(from_environment("FAKE_CARD_CAPABILITY", 90));
   switch (which) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      *value = static_cast<int>(from_environment("FAKE_CARD_CAPABILITY", 90) / 10);
-      break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      *value = static_cast<int>(from_environment("FAKE_CARD_CAPABILITY", 90) % 10);
-      break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *value = 132; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: *value = 2048; break;
-    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 * 1024; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: return say(value, capability / 10);
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: return say(value, capability % 10);
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: return say(value, 132);
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return say(value, 2048);
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: return say(value, 227 * 1024);
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-      *value = from_environment("FAKE_CARD_FOR_EACH_RANK", 0) == 0
-                   ? 1 << 16
-                   : static_cast<int>(from_environment("OMPI_COMM_WORLD_RANK", 0));
-      break;
-    default: *value = 1 << 16;
+      if (from_environment("FAKE_CARD_FOR_EACH_RANK", 0) == 0) break;
+      return say(value, static_cast<int>(from_environment("OMPI_COMM_WORLD_RANK", 0)));
+    default: break;
   }
-  return CUDA_SUCCESS;
+  return say(value, 1 << 16);
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
   ++retained;
-  *context = primary();
-  return CUDA_SUCCESS;
+  return say(context, primary());
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
   --retained;
@@ -302,8 +269,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) {
 }
 CUresult cuCtxGetCurrent(CUcontext* context) {
   ++context_calls;
-  *context = current();
-  return CUDA_SUCCESS;
+  return say(context, current());
 }
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
   ++context_calls;
@@ -400,8 +366,7 @@ CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdevicep
   if (which != CU_POINTER_ATTRIBUTE_MEMORY_TYPE || after == blocks.begin()) return CUDA_ERROR_INVALID_VALUE;
   const auto [begin, bytes] = *std::prev(after);
   if (address >= begin + bytes) return CUDA_ERROR_INVALID_VALUE;
-  *static_cast<CUmemorytype*>(value) = CU_MEMORYTYPE_DEVICE;
-  return CUDA_SUCCESS;
+  return say(static_cast<CUmemorytype*>(value), CU_MEMORYTYPE_DEVICE);
 }
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
@@ -422,7 +387,9 @@ CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
 }
 CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
   *graph = reinterpret_cast<CUgraph>(std::exchange(capturing, nullptr));
-  return refuses_capture() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : state();
+  const std::size_t refused = from_environment("FAKE_CARD_REFUSES_CAPTURE", 0);
+  const bool refuses = refused != 0 && refused == from_environment("OMPI_COMM_WORLD_RANK", refused - 1) + 1;
+  return refuses ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : state();
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* runnable, CUgraph graph, unsigned long long) {
   auto* const copy = new Captured;
@@ -509,14 +476,8 @@ CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* f
       .height = 1};
   return state();
 }
-CUresult cuGraphDestroy(CUgraph graph) {
-  delete reinterpret_cast<Captured*>(graph);
-  return state();
-}
-CUresult cuGraphExecDestroy(CUgraphExec runnable) {
-  delete reinterpret_cast<Captured*>(runnable);
-  return state();
-}
+CUresult cuGraphDestroy(CUgraph graph) { return destroy<Captured>(graph); }
+CUresult cuGraphExecDestroy(CUgraphExec runnable) { return destroy<Captured>(runnable); }
 // A map of rank R has the address, R sizes and R - 1 strides in bytes.
 CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, std::uint32_t rank, void* data,
                                 const std::uint64_t* sizes, const std::uint64_t* strides, const std::uint32_t*,
@@ -538,10 +499,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent, unsigned) {
 CUresult cuEventCreate(CUevent* event, unsigned) {
   return on_card([&] { return *event = reinterpret_cast<CUevent>(new EventTime(0)), CUDA_SUCCESS; });
 }
-CUresult cuEventDestroy_v2(CUevent event) {
-  delete reinterpret_cast<EventTime*>(event);
-  return state();
-}
+CUresult cuEventDestroy_v2(CUevent event) { return destroy<EventTime>(event); }
 // As the driver does, it refuses an external record outside of a capture, and a plain one within a capture does not set
 // the time of the event.
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
@@ -569,8 +527,12 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
 }
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  const bool refuses = from_environment("FAKE_CARD_REFUSES_IMAGES", 0) != 0 || !is_image(image);
-  if (refuses) return CUDA_ERROR_INVALID_IMAGE;
+  const auto begins_with = [&](const char* text) {
+    return std::strncmp(static_cast<const char*>(image), text, std::strlen(text)) == 0;
+  };
+  // A cubin, a fatbin or PTX.
+  const bool is_image = begins_with("\177ELF") || begins_with("\x50\xed\x55\xba") || begins_with("//");
+  if (!is_image || from_environment("FAKE_CARD_REFUSES_IMAGES", 0) != 0) return CUDA_ERROR_INVALID_IMAGE;
   const std::lock_guard lock(mutex);
   used_bytes += kModuleBytes;
   return give(module);

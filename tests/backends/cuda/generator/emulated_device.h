@@ -20,7 +20,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
-#include "runtime/device/device.h"
+#include "support/graphs/forwarding_device.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::testing {
@@ -175,41 +175,28 @@ class EmulatedSequence : public Kernel {
   std::vector<std::vector<EmulatedKernel>> functions_;
 };
 
-class EmulatedDevice : public Device {
+class EmulatedDevice : public ForwardingDevice {
  public:
-  explicit EmulatedDevice(Emulator& emulator) : emulator_(emulator), host_(make_reference_device()) {}
+  explicit EmulatedDevice(Emulator& emulator) : ForwardingDevice(make_reference_device()), emulator_(emulator) {}
 
   std::string_view kind() const override { return "emulated"; }
   std::string name() const override { return "generated kernels on the host"; }
-  std::size_t total_memory_bytes() const override { return host_->total_memory_bytes(); }
   void* allocate_memory(std::size_t bytes) override {
-    void* memory = host_->allocate_memory(bytes);
+    void* memory = inner_->allocate_memory(bytes);
     if (memory != nullptr) std::memset(memory, 0x7f, bytes);  // as a float 3e38: a stale element is far from any result
     return memory;
   }
-  void release_memory(void* address, std::size_t bytes) override { host_->release_memory(address, bytes); }
-  void copy_to_device(void* to, const void* from, std::size_t bytes) override {
-    host_->copy_to_device(to, from, bytes);
-  }
-  void copy_to_host(void* to, const void* from, std::size_t bytes) override { host_->copy_to_host(to, from, bytes); }
-  void fill_zero(void* address, std::size_t bytes) override { host_->fill_zero(address, bytes); }
-  void synchronize() override {}
   bool has_kernel(const Graph& graph, const Node& node) const override {
-    return host_->has_kernel(graph, node) || cuda::fits_generated(graph, node);
-  }
-  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
-    return host_->operand_layout(graph, node, index);
+    return inner_->has_kernel(graph, node) || cuda::fits_generated(graph, node);
   }
   bool writes_strided(const Graph& graph, const Node& node) const override { return cuda::fits_generated(graph, node); }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     if (cuda::fits_generated(spec.graph, spec.node)) return std::make_unique<EmulatedSequence>(emulator_, spec);
-    return host_->make_kernel(spec);
+    return inner_->make_kernel(spec);
   }
-  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override { return host_->make_timer(points); }
 
  private:
   Emulator& emulator_;
-  std::shared_ptr<Device> host_;
 };
 
 }  // namespace ridgepoint::testing

@@ -11,26 +11,19 @@
 #include "backends/cuda/hand_written.h"
 #include "backends/reference/reference_device.h"
 #include "ridgepoint/program.h"
+#include "support/graphs/forwarding_device.h"
 
 namespace ridgepoint::testing {
 
-class EmulatedCard : public Device {
+class EmulatedCard : public ForwardingDevice {
  public:
+  EmulatedCard() : ForwardingDevice(make_cuda_device(0)) {}
+
   std::string_view kind() const override { return "emulated"; }
-  std::string name() const override { return card_->name(); }
-  std::size_t total_memory_bytes() const override { return card_->total_memory_bytes(); }
-  void* allocate_memory(std::size_t bytes) override { return card_->allocate_memory(bytes); }
-  void release_memory(void* address, std::size_t bytes) override { card_->release_memory(address, bytes); }
-  void copy_to_device(void* to, const void* from, std::size_t bytes) override {
-    card_->copy_to_device(to, from, bytes);
-  }
-  void copy_to_host(void* to, const void* from, std::size_t bytes) override { card_->copy_to_host(to, from, bytes); }
-  void fill_zero(void* address, std::size_t bytes) override { card_->fill_zero(address, bytes); }
   void fill_random(void* address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
                    std::uint64_t stream, const StopPoint& stop_point) override {
-    card_->fill_random(address, dtype, count, distribution, stream, stop_point);
+    inner_->fill_random(address, dtype, count, distribution, stream, stop_point);
   }
-  void synchronize() override { card_->synchronize(); }
   bool has_kernel(const Graph& graph, const Node& node) const override {
     return is_hand_written(graph, node) || primitives_->has_kernel(graph, node);
   }
@@ -53,10 +46,9 @@ class EmulatedCard : public Device {
     return cuda::has_hand_written(cuda::CudaContext::of_card(0).card(), graph, node);
   }
   Device& device_of(const Graph& graph, const Node& node) const {
-    return is_hand_written(graph, node) ? *card_ : *host_;
+    return is_hand_written(graph, node) ? *inner_ : *host_;
   }
 
-  std::shared_ptr<Device> card_ = make_cuda_device(0);
   std::shared_ptr<Device> host_ = open_device("cpu");
   std::shared_ptr<Device> primitives_ = make_reference_device();  // composites are decomposed
 };
