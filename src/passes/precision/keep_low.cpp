@@ -33,7 +33,7 @@ class WeightKeeper : NodeRewriter {
     if (update == graph_.updates().end()) {
       if (casts.size() == readers_.of(value).size() && !readers_.is_result(value)) store_low(parameter, casts);
     } else if (const NodeId optimizer = graph_.producer(update->value); optimizer_layout(graph_.node(optimizer))) {
-      may_split(parameter, casts, *update) ? split(parameter, casts, optimizer) : add_copy(parameter, casts, optimizer);
+      may_split(casts, *update) ? split(parameter, casts, optimizer) : add_copy(parameter, casts, optimizer);
     }
   }
 
@@ -49,11 +49,11 @@ class WeightKeeper : NodeRewriter {
   }
   TensorType low_type(NodeId cast) const { return graph_.type(graph_.node(cast).outputs[0]); }
 
-  // Whether nothing but the optimizer and the casts, to bf16, reads the parameter, of which this rank stores the whole.
-  bool may_split(const Node& parameter, const std::vector<NodeId>& casts, const Update& update) const {
+  // Whether nothing but the optimizer and the casts, to bf16, reads the parameter.
+  bool may_split(const std::vector<NodeId>& casts, const Update& update) const {
     const Value value = update.input;
     const Node& optimizer = graph_.producer_node(update.value);
-    return low_type(casts.front()).dtype == DType::bf16 && !parameter.attributes.contains(kPart) &&
+    return low_type(casts.front()).dtype == DType::bf16 &&
            optimizer.inputs[optimizer_layout(optimizer)->scalars] == value &&
            readers_.of(value).size() == casts.size() + 1 && !readers_.is_result(value) &&
            readers_.of(update.value).empty() &&

@@ -1,6 +1,6 @@
-// Tensors in equal parts of their elements, one for each rank, and parameters of which each rank stores one part
-// (Sharding::parameters). Where the ranks do not divide the elements into whole vectors, zeros follow the last element,
-// in the last parts: collectives send equal parts.
+// Tensors in equal parts of their elements, one for each rank, and parameters of which each rank stores one part. Where
+// the ranks do not divide the elements into whole vectors, zeros follow the last element, in the last parts:
+// collectives send equal parts.
 #pragma once
 
 #include <cstdint>

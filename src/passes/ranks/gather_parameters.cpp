@@ -4,7 +4,11 @@
 // separately, as do micro-batches. Where every reader casts a parameter to the same 16-bit type, the cast comes before
 // the gather, which sends half as much.
 //
-// The pass shard_optimizer has divided the parameters that are updated; this one also divides those that are not.
+// With the other shardings a step gathers each divided parameter once, for all readers. The gathers stand in front of
+// the first reader of any, in the order in which they are read, and run beside forward.
+//
+// The pass shard_optimizer has divided the parameters that are updated; with Sharding::parameters this one also divides
+// those that are not.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -37,15 +41,21 @@ void divide_constant_parameters(Graph& graph, const ParallelOptions& parallel) {
 
 class ParameterGatherer {
  public:
-  ParameterGatherer(Graph& graph, std::int64_t ranks)
-      : graph_(graph), settings_(graph), readers_(graph), ranks_(ranks), source_of_(graph.value_count()) {}
+  ParameterGatherer(Graph& graph, const ParallelOptions& parallel)
+      : graph_(graph),
+        settings_(graph),
+        readers_(graph),
+        ranks_(parallel.data),
+        frees_(parallel.shard == Sharding::parameters),
+        source_of_(graph.value_count()) {}
 
   bool run() {
     const std::vector<NodeId> order = nodes_of(graph_);
     for (const NodeId id : order) visit(id);
     // A gather may stand before the place where the model declared the parameter.
     for (const Source& source : sources_) graph_.move_before(graph_.producer(source.part), order.front());
-    for (std::size_t i = 0; i < segments_.size(); ++i) gather(segments_[i], segments_[i == 0 ? 0 : i - 1].nodes[0]);
+    for (std::size_t i = 0; i < segments_.size(); ++i)
+      gather(segments_[i], segments_[i == 0 || !frees_ ? 0 : i - 1].nodes[0]);
     for (Segment& segment : segments_) {
       for (const NodeId id : segment.nodes) read_gathered(segment, id);
     }
@@ -59,6 +69,7 @@ class ParameterGatherer {
     Value part;
     Value whole;
     std::optional<DType> low = {};  // to which every reader casts it
+    Value gathered = {};            // by the last segment that has gathered it
   };
   // Nodes of one block that read parameters, without such nodes of other blocks between them.
   struct Segment {
@@ -123,14 +134,19 @@ class ParameterGatherer {
     graph_.set_phase(graph_.node(before).phase);
     graph_.set_scope(segment.block);
     std::vector<Value> parts;
+    std::vector<Source*> gathered;
     for (const auto& [source, whole] : segment.gathered) {
-      const Source& of = sources_[source];
+      Source& of = sources_[source];
+      if (of.gathered.valid() && !frees_) continue;
       parts.push_back(of.low ? cast(graph_, of.part, *of.low) : of.part);
+      gathered.push_back(&of);
     }
-    const std::vector<Value> all = all_gather(graph_, parts, ranks_);
-    std::size_t i = 0;
-    for (auto& [source, whole] : segment.gathered)
-      whole = without_padding(graph_, all[i++], graph_.type(sources_[source].whole));
+    if (!parts.empty()) {
+      const std::vector<Value> all = all_gather(graph_, parts, ranks_);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        gathered[i]->gathered = without_padding(graph_, all[i], graph_.type(gathered[i]->whole));
+    }
+    for (auto& [source, whole] : segment.gathered) whole = sources_[source].gathered;
   }
 
   void read_gathered(Segment& segment, NodeId reader) {
@@ -166,6 +182,7 @@ class ParameterGatherer {
   const GraphSettings settings_;
   const Readers readers_;
   const std::int64_t ranks_;
+  const bool frees_;  // parameters behind their last reader in a block
   std::vector<Source> sources_;
   std::vector<std::optional<std::size_t>>
       source_of_;  // by value of the graph before: parameters, their casts and views
@@ -176,9 +193,9 @@ class ParameterGatherer {
 }  // namespace
 
 bool gather_parameters(Graph& graph, const PassOptions& options) {
-  if (!options.parallel.is_parallel() || options.parallel.shard != Sharding::parameters) return false;
-  divide_constant_parameters(graph, options.parallel);
-  return ParameterGatherer(graph, options.parallel.data).run();
+  if (!options.parallel.is_parallel() || options.parallel.shard == Sharding::none) return false;
+  if (options.parallel.shard == Sharding::parameters) divide_constant_parameters(graph, options.parallel);
+  return ParameterGatherer(graph, options.parallel).run();
 }
 
 }  // namespace ridgepoint

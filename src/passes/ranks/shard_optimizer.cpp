@@ -1,10 +1,13 @@
 // Sharded optimizer states (ZeRO stage 1, Rajbhandari et al. 2020): each rank keeps the states of its part of every
 // parameter, updates that part, and gathers the new parameter from all ranks. A part is every rank's share of the
 // elements in their order. With Sharding::gradients (stage 2), gradients are freed during backward. The all_reduce of a
-// gradient becomes a reduce_scatter, which sends half as much; the gather sends the other half, in bf16 or fp16 where
-// every reader of the parameter casts to that: then only the part of a rank is kept in fp32, as the state
-// "master.NAME". With Sharding::parameters (stage 3), a rank stores only its part of a parameter, and updates that;
-// the pass gather_parameters decides when the others are gathered.
+// gradient becomes a reduce_scatter, which sends half as much; the gather sends the other half.
+//
+// A parameter that compiled runs read in bf16 alone is divided: a rank stores only its part, and updates that. So is,
+// with Sharding::parameters (stage 3), every other. The pass gather_parameters decides when the other parts are
+// gathered, which is in the next step. A parameter that compiled runs read in fp16 alone is stored in fp16, and the
+// fp32 values of the rank's part are the state "master.NAME". The new values of such a parameter and of those that are
+// read in fp32 are gathered at the end of the step.
 //
 // A part is whole vectors of elements; where the ranks do not divide a parameter so, zeros follow its last element, in
 // the parameter, in its states and in its gradient. Parameters with less than a vector for each rank stay as they are
@@ -159,8 +162,10 @@ class OptimizerSharder {
     const Node node = graph_.node(id);
     const OptimizerLayout layout = *optimizer_layout(node);
     const Value parameter = node.inputs[layout.scalars];
-    const bool divided = options_.parallel.shard == Sharding::parameters && !is_output(graph_, parameter);
-    const std::optional<DType> low = divided ? std::nullopt : low_type_of_readers(parameter, id);
+    std::optional<DType> low = low_type_of_readers(parameter, id);
+    const bool divided =
+        !is_output(graph_, parameter) && (options_.parallel.shard == Sharding::parameters || low == DType::bf16);
+    if (divided) low.reset();
     const TensorType type = graph_.type(parameter);
     const std::int64_t part = part_of_elements(type.elements(), node);
     const Value mine = divided ? divided_parameter(parameter, id)

@@ -98,8 +98,8 @@ struct Program::Implementation {
   void write_random(const Overlap& overlap, const StoredTensor& tensor, const TruncatedNormal& distribution,
                     std::uint64_t seed, const StopPoint& stop_point);
 
-  // An input of which each rank stores a part, as one dimension. All ranks must call this, in the same order.
-  HostTensor read_from_all_ranks(Value part) const;
+  // The parts of all ranks, of one dimension. All ranks must call this, in the same order.
+  HostTensor gathered(const HostTensor& part) const;
 
   bool is_on_host(Value value) const;
   // Copies bytes into the memory of a value, on the host or on the device, and out of it.

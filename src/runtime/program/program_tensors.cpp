@@ -198,12 +198,12 @@ void Program::Implementation::write_random(const Overlap& overlap, const StoredT
   write(overlap.value, elements, overlap.first_in_store);
 }
 
-HostTensor Program::Implementation::read_from_all_ranks(Value part) const {
+HostTensor Program::Implementation::gathered(const HostTensor& part) const {
   Graph gather;
-  const Value mine = input(gather, "part", graph.type(part), Role::data);
+  const Value mine = input(gather, "part", part.type, Role::data);
   gather.add_output({"whole", all_gather(gather, {mine}, source->parallel.data)[0]});
   Program program(std::move(gather), device, {.communicator = communicator});
-  program.write_input("part", read_dense(part, graph.type(part), element(part, 0)));
+  program.write_input("part", part);
   program.run();
   program.synchronize();
   return program.read_output("whole");
@@ -398,21 +398,23 @@ HostTensor Program::read_input(std::string_view name) const {
   const Implementation::InputSlot& slot = self.find_input(name);
   const StoredTensor& stored = slot.tensor;
   if (stored.packed) return self.read_packed(slot);
-  const DType dtype = self.graph.type(slot.value).dtype;
-  HostTensor tensor({dtype, stored.type.shape});
-  if (is_divided(self.graph.producer_node(slot.value))) {
-    const HostTensor whole = self.read_from_all_ranks(slot.value);
-    const auto first = stored.first_element * static_cast<std::int64_t>(size_bytes(dtype));
-    std::copy_n(whole.data.begin() + first, tensor.data.size(), tensor.data.begin());
-  } else {
-    tensor = self.read_dense(slot.value, tensor.type, self.element(slot.value, stored.first_element));
-  }
+  const bool is_part = is_divided(self.graph.producer_node(slot.value));
+  const std::int64_t first = is_part ? 0 : stored.first_element;
+  const Shape shape = is_part ? self.graph.type(slot.value).shape : stored.type.shape;
+  const auto read = [&](Value value) {
+    return self.read_dense(value, {self.graph.type(value).dtype, shape}, self.element(value, first));
+  };
+  HostTensor tensor = read(slot.value);
   if (const std::optional<Value> low = self.low_halves(slot)) {
-    const TensorType type{DType::low_half, stored.type.shape};
-    const HostTensor rest = self.read_dense(*low, type, self.element(*low, stored.first_element));
-    HostTensor numbers({DType::fp32, stored.type.shape});
-    join_halves(tensor.data, rest.data, numbers.data);
-    return numbers;
+    HostTensor numbers({DType::fp32, shape});
+    join_halves(tensor.data, read(*low).data, numbers.data);
+    tensor = std::move(numbers);
+  }
+  if (is_part) {
+    const HostTensor whole = self.gathered(tensor);
+    const auto begin = stored.first_element * static_cast<std::int64_t>(size_bytes(whole.type.dtype));
+    tensor = HostTensor({whole.type.dtype, stored.type.shape});
+    std::copy_n(whole.data.begin() + begin, tensor.data.size(), tensor.data.begin());
   }
   return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
 }

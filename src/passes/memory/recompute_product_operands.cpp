@@ -1,0 +1,120 @@
+// Computes operands of backward's products again, where a kernel that reads and writes memory once can: elementwise
+// values and norms of what backward keeps anyway, such as the operand of a projection, which is the norm of the
+// residual stream, or that of the second product of SwiGLU. A rank then keeps neither from forward to backward.
+// torch.compile computes such values again too. The copies are of the phase recompute, and stand before the first
+// reader in backward.
+//
+// Each copy costs the time to read and write what it computes. So only runs do so whose ranks divide all that they
+// store, parameters too: these have the least memory.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "ir/rewriter.h"
+#include "passes/fusion/fused_body.h"
+#include "passes/pass.h"
+
+namespace ridgepoint {
+namespace {
+
+bool is_product(const Node& node) { return op_class(node.op) == OpClass::contraction; }
+
+class ProductOperandRecomputer {
+ public:
+  explicit ProductOperandRecomputer(Graph& graph) : graph_(graph), storage_(graph), rewriter_(graph) {}
+
+  bool run() {
+    bool changed = false;
+    for (const NodeId id : nodes_of(graph_)) changed = visit(id) || changed;
+    return changed;
+  }
+
+ private:
+  bool is_in_backward(NodeId id) const { return graph_.node(id).phase == Phase::backward; }
+
+  // Of forward, by one kernel that reads its operands once.
+  bool may_be_copied(const Node& node) const {
+    if (node.phase != Phase::forward || is_repeated(node)) return false;
+    const OpClass kind = op_class(node.op);
+    const KernelClass kernel = traits(node.op).kernel_class;
+    if (kind == OpClass::elementwise) return kernel == KernelClass::elementwise;
+    return is_elementwise_composite(node) || (kind == OpClass::composite && kernel == KernelClass::norm);
+  }
+
+  bool is_kept(Value value) const {
+    const Value root = storage_.root(value);
+    const Node& producer = graph_.producer_node(root);
+    return op_class(producer.op) == OpClass::state || is_repeated(producer) ||
+           std::ranges::any_of(storage_.readers(root), [&](NodeId id) { return is_in_backward(id); });
+  }
+
+  // What a copy reads of an operand: a copy of that too, where this needs nothing that backward does not read.
+  bool is_copied_too(Value operand) const {
+    const Node& producer = graph_.producer_node(operand);
+    if (!may_be_copied(producer)) return false;
+    if (is_kept(operand)) return std::ranges::all_of(producer.inputs, [&](Value of) { return is_kept(of); });
+    return can_copy(producer);
+  }
+
+  bool can_copy(const Node& node) const {
+    return may_be_copied(node) &&
+           std::ranges::all_of(node.inputs, [&](Value operand) { return is_copied_too(operand) || is_kept(operand); });
+  }
+
+  Value copy(Value value) {
+    const Node node = graph_.producer_node(value);
+    std::vector<Value> operands;
+    for (const Value operand : node.inputs) operands.push_back(is_copied_too(operand) ? copy(operand) : operand);
+    Node& made = copy_node(graph_, graph_, node, operands);
+    made.phase = Phase::recompute;
+    made.scope = node.scope;
+    return made.outputs[0];
+  }
+
+  bool visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    const Value value = node.outputs[0];
+    if (storage_.root(value) != value || storage_.is_result(value) || !can_copy(node)) return false;
+    std::vector<NodeId> readers;
+    std::ranges::copy_if(storage_.readers(value), std::back_inserter(readers),
+                         [&](NodeId reader) { return is_in_backward(reader); });
+    if (readers.empty() ||
+        !std::ranges::all_of(readers, [&](NodeId reader) { return is_product(graph_.node(reader)); }))
+      return false;
+    rewriter_.insert_before(readers.front());
+    const Value again = copy(value);
+    for (const NodeId reader : readers) {
+      for (std::size_t i = 0; i < graph_.node(reader).inputs.size(); ++i) {
+        const Value operand = graph_.node(reader).inputs[i];
+        if (storage_.root(operand) != value) continue;
+        const Value read = view_of(again, operand, value);
+        graph_.node(reader).inputs[i] = read;
+      }
+    }
+    return true;
+  }
+
+  // The views through which `operand` is the value, of its copy.
+  Value view_of(Value again, Value operand, Value value) {
+    if (operand == value) return again;
+    const Value below = graph_.producer_node(operand).inputs[0];
+    const Value copied = view_of(again, below, value);
+    const Value view = rewriter_.rebuild_view(operand, copied);
+    graph_.node(graph_.producer(view)).phase = Phase::recompute;
+    return view;
+  }
+
+  Graph& graph_;
+  const Storage storage_;  // before any copy
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+bool recompute_product_operands(Graph& graph, const PassOptions& options) {
+  const bool is_divided = options.parallel.is_parallel() && options.parallel.shard == Sharding::parameters;
+  if (!is_divided || options.level == Compile::off || options.mode == Mode::forward) return false;
+  return ProductOperandRecomputer(graph).run();
+}
+
+}  // namespace ridgepoint
