@@ -65,7 +65,6 @@ void check_training(const CompileOptions& options) {
           "mode " + std::string(name(options.mode)) + " has no states of an optimizer to offload");
   require(!includes(options.offload, Offload::activations) || runs_backward(options.mode),
           "mode " + std::string(name(options.mode)) + " has no backward phase, for which activations are offloaded");
-  require(options.offload == Offload::none || !options.parallel.is_parallel(), "what is offloaded is of one rank");
   const double clip_norm = options.clip_norm.value_or(1);
   require(std::isfinite(clip_norm) && clip_norm > 0, "the norm to which gradients are clipped is greater than 0");
   require(std::isfinite(options.z_loss) && options.z_loss >= 0, "the factor of the z-loss is at least 0");

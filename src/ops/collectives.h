@@ -12,8 +12,8 @@ namespace ridgepoint {
 // The attribute of an all_gather whose first operands are the tensors that its results overwrite, where it is true.
 inline constexpr std::string_view kInto = "into";
 
-// The attribute of a launch beside others with the number of later ones that may begin before it must have ended, so
-// that its operands are freed; without it, launches wait for it where they read its results.
+// The attribute of a launch beside others with the number of later ones of its class that may begin before it must have
+// ended, so that its operands are freed; without it, launches wait for it where they read its results.
 inline constexpr std::string_view kInFlight = "in_flight";
 
 // The attribute of an update that runs beside the launches that follow it, where it is true.

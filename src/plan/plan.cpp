@@ -297,14 +297,17 @@ class Planner {
     plan_.waits_at_end = running_;
   }
 
-  // The collective of step `next` begins after those have ended that may not have so many behind them.
+  // The launch of step `next` begins after those of its class have ended that may not have so many behind them.
   void wait_for_overdue(std::size_t next) {
+    const auto class_of = [&](std::size_t step) { return op_class(graph_.node(plan_.steps[step].node).op); };
     std::vector<std::size_t> overdue;
-    for (std::size_t i = 0; i < running_.size(); ++i) {
+    std::int64_t behind = 1;
+    for (std::size_t i = running_.size(); i-- > 0;) {
+      if (class_of(running_[i]) != class_of(next)) continue;
       const Node& node = graph_.node(plan_.steps[running_[i]].node);
-      const auto behind = static_cast<std::int64_t>(running_.size() - i);
-      if (behind >= node.attributes.get_or<std::int64_t>(kInFlight, INT64_MAX)) overdue.push_back(running_[i]);
+      if (behind++ >= node.attributes.get_or<std::int64_t>(kInFlight, INT64_MAX)) overdue.push_back(running_[i]);
     }
+    std::ranges::reverse(overdue);
     wait_for(overdue, next);
   }
 

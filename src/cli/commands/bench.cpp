@@ -303,7 +303,7 @@ class Bench : public Command {
         if (!fitted) return std::vector<Record>();
         if (fitted->failure) return std::vector{std::move(*fitted->failure)};
         std::optional<Record> record = config.group == nullptr ? measure_step(fitted->config, ceilings, watch)
-                                                               : measure_step_on_rank(config, ceilings, watch);
+                                                               : measure_step_on_rank(fitted->config, ceilings, watch);
         return record ? std::vector{std::move(*record)} : std::vector<Record>();
       });
     }

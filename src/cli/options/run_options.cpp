@@ -145,9 +145,6 @@ void settle_training(RunDraft& draft) {
       !includes(compile.offload, Offload::activations) || runs_backward(compile.mode),
       fmt::format("--offload {} moves what forward saves for backward, and --mode {} has none; use backward or step",
                   name(compile.offload), name(compile.mode)));
-  require(
-      !has_tensors_on_host(draft) || !compile.parallel.is_parallel(),
-      "--offload and --parallel exclude each other; use --shard optimizer, which divides the states among the ranks");
   require(compile.accumulate == 1 || runs_backward(compile.mode),
           fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
   require(
@@ -168,6 +165,9 @@ void settle_training(RunDraft& draft) {
                       name(compile.parallel.shard)));
   require(!draft.config.choose_bucket || compile.checkpoint != Checkpoint::automatic,
           "--checkpoint auto and bucket=auto would plan for minutes together; give the size of a bucket, or a policy");
+  require(
+      !draft.config.choose_bucket || !draft.config.chooses_offload(),
+      "--offload auto and bucket=auto would plan for minutes together; give the size of a bucket, or what to offload");
   const std::vector<std::string>& no_decay = compile.optimizer.no_decay;
   if (compile.frozen.empty() && no_decay.empty() && !compile.lora) return;
   const TransformerConfig* model = draft.config.workload->transformer();
@@ -186,8 +186,8 @@ void settle_fit_into(const RunDraft& draft, RunConfig& config) {
   require(runs_backward(config.compile.mode),
           fmt::format("--fit-into decides what backward keeps, and --mode {} has none; use backward or step",
                       name(config.compile.mode)));
-  require(!config.compile.parallel.is_parallel(),
-          "--fit-into chooses for one rank; leave --parallel out, or give --shard and --checkpoint auto");
+  require(!config.choose_sharding && !config.choose_bucket,
+          "--fit-into searches with one sharding; give --shard and the size of a bucket instead of auto");
   require(config.plan_as == PlanAs::ridgepoint, "--fit-into schedules this engine; leave --as out");
   config.device_options.memory_limit_bytes = config.fit_into_bytes;
   if (!has_setting(workload_kind(draft.workload), "batch")) return;

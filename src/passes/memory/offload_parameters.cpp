@@ -1,22 +1,28 @@
 // Keeps the weights of blocks in the memory of the host (options.offload): parameters, frozen ones among them, and the
 // low copies that products read. The weights of a block are copied to the device ahead of their use in forward, and
 // again ahead of that in backward (copy_from_host); the last block keeps its own in between. A weight that the
-// optimizer updates on the device is copied back behind its update (copy_to_host).
+// optimizer updates on the device is copied back behind its update (copy_to_host). Where ranks gather new weights, a
+// gather has memory of its own for them, from which they are copied. A rank that keeps parts of weights copies a part
+// to the device ahead of each gather, in forward and in backward.
 //
 // A parameter that something outside of blocks reads stays on the device, as do small ones.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
+#include "ops/collectives.h"
 #include "ops/layout.h"
 #include "passes/memory/transfers.h"
+#include "passes/memory/update_order.h"
 #include "passes/pass.h"
+#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
@@ -35,12 +41,17 @@ class ParameterOffloader {
       std::ranges::move(of_weight, std::back_inserter(reads));
     }
     move_inputs_ahead();
+    gather_beside_old_weights();
     store_updates();
     fetch_ahead(graph_, order_, layouts_, std::move(reads));
     return true;
   }
 
  private:
+  auto is_on_host() const {
+    return [this](Value value) { return weights_.contains(value); };
+  }
+
   // An update reads its weight apart from what reads it in a block.
   static bool is_update(const Node& node) { return node.phase == Phase::optimizer; }
 
@@ -56,7 +67,10 @@ class ParameterOffloader {
       const Node& node = graph_.node(order_[i]);
       if (!launches(node.op)) continue;
       if (first_launch_ == SIZE_MAX) first_launch_ = i;
-      for (const Value value : node.inputs) add_read(layouts_[value.id], i);
+      // What a gather overwrites, it does not read.
+      const bool is_gather = op_class(node.op) == OpClass::collective;
+      for (const Value value : is_gather ? sent_operands(node) : std::span<const Value>(node.inputs))
+        add_read(layouts_[value.id], i);
     }
     std::erase_if(weights_, [](const auto& weight) { return weight.second.empty(); });
   }
@@ -71,25 +85,25 @@ class ParameterOffloader {
     const auto weight = layout.layout.immediate ? weights_.end() : weights_.find(layout.root);
     if (weight == weights_.end()) return;
     const NodeId reader = order_[position];
-    const bool updates = is_update(graph_.node(reader));
+    const bool stands_alone = is_update(graph_.node(reader)) || visits_.gathers_weights[position];
     const std::size_t visit = visits_.numbers[position];
-    if (visit == 0 && !updates) {  // outside of blocks
+    if (visit == 0 && !stands_alone) {  // outside of blocks
       weights_.erase(weight);
       return;
     }
     std::vector<HostRead>& reads = weight->second;
     // The block that runs last in forward comes next in backward.
-    const bool goes_on = !updates && !reads.empty() && last_visit_[weight->first] + 1 >= visit;
+    const bool goes_on = !stands_alone && !reads.empty() && last_visit_[weight->first] + 1 >= visit;
     if (!goes_on) {
       reads.push_back({.on_host = weight->first,
                        .storage = weight->first,
-                       .visit = updates ? order_.size() + position : visit,
+                       .visit = stands_alone ? order_.size() + position : visit,
                        .first = position,
                        .earliest = first_launch_});
     }
     std::vector<NodeId>& readers = reads.back().readers;
     if (readers.empty() || readers.back() != reader) readers.push_back(reader);
-    if (!updates) last_visit_[weight->first] = visit;
+    if (!stands_alone) last_visit_[weight->first] = visit;
   }
 
   // Before the first copy, in the order in which they stood.
@@ -98,21 +112,64 @@ class ParameterOffloader {
     for (const NodeId input : graph_.inputs()) graph_.move_before(input, *other);
   }
 
-  // The new weights of an update are one group.
+  // Gathers into weights on the host become gathers of as many elements.
+  void gather_beside_old_weights() {
+    std::map<Value, Value> gathered;
+    std::vector<NodeId> replaced;
+    for (const NodeId id : order_) {
+      const Node node = graph_.node(id);
+      if (!gathers_new_parameters(node) || std::ranges::none_of(node.inputs, is_on_host())) continue;
+      graph_.set_insertion_before(id);
+      graph_.set_phase(node.phase);
+      graph_.set_scope("");
+      const std::int64_t ranks = node.attributes.get<std::int64_t>("ranks");
+      std::vector<Value> results, parts, kept, kept_results, kept_parts;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+        const Value part = sent_operands(node)[i];
+        const bool moves = weights_.contains(node.inputs[i]);
+        (moves ? parts : kept_parts).push_back(part);
+        (moves ? results : kept_results).push_back(node.outputs[i]);
+        if (!moves) kept.push_back(node.inputs[i]);
+      }
+      const std::vector<Value> whole = all_gather(graph_, parts, ranks);
+      gathers_.push_back(graph_.producer(whole[0]));
+      for (std::size_t i = 0; i < whole.size(); ++i) {
+        const Shape& shape = graph_.type(results[i]).shape;
+        gathered[results[i]] = graph_.type(whole[i]).shape == shape ? whole[i] : reshape(graph_, whole[i], shape);
+      }
+      if (!kept.empty()) {
+        const std::vector<Value> into = all_gather_into(graph_, kept, kept_parts, ranks);
+        for (std::size_t i = 0; i < into.size(); ++i) gathered[kept_results[i]] = into[i];
+      }
+      replaced.push_back(id);
+    }
+    redirect_updates(graph_, gathered);
+    graph_.erase(replaced);
+  }
+
+  // The new weights of an update or a gather are one group.
   void store_updates() {
     std::map<std::uint32_t, std::vector<Value>> made;  // by the node that makes them
     for (const Update& update : graph_.updates()) {
-      if (weights_.contains(update.input)) made[graph_.producer(update.value).id].push_back(update.value);
+      if (!weights_.contains(update.input)) continue;
+      made[graph_.producer(view_root(graph_, update.value)).id].push_back(update.value);
     }
     std::map<Value, Value> stored;
-    for (const auto& [update, values] : made) {
-      graph_.set_insertion_behind(NodeId{update});
+    for (const auto& [launch, values] : made) {
+      insert_store_behind(NodeId{launch});
       graph_.set_phase(Phase::optimizer);
       graph_.set_scope("optimizer");
       const std::vector<Value> kept = store_group(graph_, values);
       for (std::size_t i = 0; i < values.size(); ++i) stored[values[i]] = kept[i];
     }
     redirect_updates(graph_, stored);
+  }
+
+  // A copy waits for what it copies, and later launches for what it waits for: the next gather begins ahead of it.
+  void insert_store_behind(NodeId launch) {
+    const auto gather = std::ranges::find(gathers_, launch);
+    if (gather == gathers_.end()) return graph_.set_insertion_behind(launch);
+    std::next(gather) == gathers_.end() ? graph_.set_insertion_at_end() : graph_.set_insertion_behind(gather[1]);
   }
 
   Graph& graph_;
@@ -122,6 +179,7 @@ class ParameterOffloader {
   const BlockVisits visits_;
   std::map<Value, std::vector<HostRead>> weights_;
   std::map<Value, std::size_t> last_visit_;
+  std::vector<NodeId> gathers_;  // of new weights, in order
   std::size_t first_launch_ = SIZE_MAX;
 };
 

@@ -6,6 +6,9 @@
 // A group may be updated as soon as its gradients are there, and nothing later reads the parameters that it overwrites:
 // one group behind each product of backward, so that the copies are spread over it, and the rest behind backward. Where
 // gradients are clipped or scaled, that is all of them.
+//
+// On several ranks, each copies the states that it keeps, and an update waits for the sum of its gradients over the
+// ranks. The new parameters that ranks gather are gathered behind the group that has the last of their updates.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -16,6 +19,7 @@
 #include "ir/rewriter.h"
 #include "ir/scope.h"
 #include "ir/stored_tensors.h"
+#include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/memory/transfers.h"
 #include "passes/memory/update_order.h"
@@ -145,6 +149,7 @@ class StateOffloader {
 
   // The updates and transfers of the groups stand at their slots.
   void reorder() {
+    const std::map<std::size_t, std::vector<NodeId>> gathers = gathers_of_groups();
     std::map<std::size_t, std::vector<NodeId>> at_slot;
     std::vector<NodeId> at_end;
     const auto place_of = [&](const std::optional<std::size_t>& slot) -> std::vector<NodeId>& {
@@ -159,6 +164,9 @@ class StateOffloader {
       if (i + kAhead < groups_.size() && !groups_[i + kAhead].is_delayed) nodes.push_back(groups_[i + kAhead].fetch);
       for (const Move& move : groups_[i].moves) nodes.push_back(move.update);
       nodes.push_back(groups_[i].store);
+      const auto found = gathers.find(i);
+      if (found == gathers.end()) continue;
+      for (const NodeId gather : found->second) place_of(slot_of_gather(gather, groups_[i].slot)).push_back(gather);
     }
     order_.reorder(at_slot, at_end);
   }
@@ -168,6 +176,40 @@ class StateOffloader {
     const std::span<const std::size_t> products = order_.products();
     const auto own = group.slot ? std::ranges::find(products, *group.slot) : products.end();
     return own == products.begin() ? group.slot : std::optional(own[-1]);
+  }
+
+  // By the group with the last update that makes a part of what they gather.
+  std::map<std::size_t, std::vector<NodeId>> gathers_of_groups() const {
+    std::map<NodeId, std::size_t> group_of;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      for (const Move& move : groups_[i].moves) group_of[move.update] = i;
+    }
+    std::map<std::size_t, std::vector<NodeId>> gathers;
+    for (const NodeId id : order_.nodes()) {
+      const Node& node = graph_.node(id);
+      if (!gathers_new_parameters(node)) continue;
+      std::optional<std::size_t> last;
+      for (const Value part : sent_operands(node)) {
+        const auto group = group_of.find(graph_.producer(part));
+        if (group == group_of.end()) {  // an update without states, which stays behind backward
+          last.reset();
+          break;
+        }
+        last = std::max(last.value_or(0), group->second);
+      }
+      if (last) gathers[*last].push_back(id);
+    }
+    return gathers;
+  }
+
+  // The first slot from that of its group on at which nothing later reads the old parameters.
+  std::optional<std::size_t> slot_of_gather(NodeId gather, std::optional<std::size_t> slot) const {
+    if (!slot) return slot;
+    std::size_t ready = *slot;
+    for (const Value parameter : graph_.node(gather).inputs)
+      ready = std::max(ready, order_.last_read(view_root(graph_, parameter)));
+    const auto product = std::ranges::lower_bound(order_.products(), ready);
+    return product == order_.products().end() ? std::nullopt : std::optional(*product);
   }
 
   Graph& graph_;

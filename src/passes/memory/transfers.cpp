@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ir/scope.h"
 #include "ops/collectives.h"
@@ -27,6 +29,14 @@ void keep_layouts(Graph& graph, NodeId transfer) {
     set_result_order(node, i, result_order(producer, result, shape.rank()));
     set_result_row(node, i, result_row(producer, result, shape));
   }
+}
+
+// A rank gathers parts of weights, or their casts, which only gathers read.
+bool is_for_gather(const Graph& graph, const Readers& readers, const Node& node) {
+  if (node.op == Op::all_gather) return true;
+  const std::span<const NodeId> of = readers.of(node.outputs[0]);
+  return node.op == Op::cast && !of.empty() &&
+         std::ranges::all_of(of, [&](NodeId reader) { return graph.node(reader).op == Op::all_gather; });
 }
 
 class Fetcher {
@@ -116,12 +126,18 @@ BlockVisits::BlockVisits(const Graph& graph) {
   std::string block;
   bool was_backward = false;
   std::size_t number = 0;
+  const Readers readers(graph);
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     const std::string_view own = block_of(graph.scope_name(node));
     numbers.push_back(0);
+    gathers_weights.push_back(false);
     if (!launches(node.op) || op_class(node.op) == OpClass::transfer) continue;
     if (node.phase == Phase::optimizer || own.empty()) continue;
+    if (is_for_gather(graph, readers, node)) {
+      gathers_weights.back() = true;
+      continue;
+    }
     if (number == 0 || own != block || is_backward(node) != was_backward) ++number;
     block = own;
     was_backward = is_backward(node);

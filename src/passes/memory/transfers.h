@@ -30,14 +30,16 @@ std::vector<Value> store_group(Graph& graph, const std::vector<Value>& values);
 // Lets what is `stored` on the host, by the value that was copied there, update inputs in place of that value.
 void redirect_updates(Graph& graph, const std::map<Value, Value>& stored);
 
-// Which block runs at each launch but transfers. Blocks that run one after another have consecutive numbers, from 1; a
-// block has another number in backward, recomputation included, than in forward.
+// Which block runs at each launch but transfers and gathers of weights, which stand ahead of their block. Blocks that
+// run one after another have consecutive numbers, from 1; a block has another number in backward, recomputation
+// included, than in forward.
 struct BlockVisits {
   explicit BlockVisits(const Graph& graph);
   static bool is_backward(const Node& node) { return node.phase == Phase::recompute || node.phase == Phase::backward; }
 
-  std::vector<std::size_t>
-      numbers;  // by position in the schedule; 0 outside of blocks, in the optimizer and at transfers
+  // By position in the schedule. Numbers are 0 outside of blocks, in the optimizer, and at transfers and gathers.
+  std::vector<std::size_t> numbers;
+  std::vector<bool> gathers_weights;  // of a block, or casts what is gathered
 };
 
 // Launches that read one storage, which a copy from the host then makes for them.

@@ -1,6 +1,7 @@
 #include "passes/memory/update_order.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
@@ -15,7 +16,35 @@ bool is_product_of_backward(const Node& node) {
          node.phase != Phase::loss;
 }
 
+bool is_sum(const Node& node) {
+  return (node.op == Op::all_reduce || node.op == Op::reduce_scatter) && node.phase != Phase::optimizer;
+}
+
+// By position, when what a launch makes is there: behind the launch, but a sum of gradients over ranks runs beside the
+// launches that follow, and has ended when the next one begins. The last has ended behind backward.
+std::vector<std::size_t> ends_of_launches(const Graph& graph, std::span<const NodeId> nodes) {
+  std::vector<std::size_t> ends(nodes.size());
+  std::optional<std::size_t> next;  // the sum behind, or the last launch
+  std::size_t behind_bucket = 0;
+  std::int64_t bucket = -1;
+  for (std::size_t i = nodes.size(); i-- > 0;) {
+    const Node& node = graph.node(nodes[i]);
+    ends[i] = i;
+    if (!next && launches(node.op) && node.phase != Phase::optimizer) next = i;
+    if (!is_sum(node)) continue;
+    // A bucket may have two sums, one behind the other.
+    const std::int64_t own = node.attributes.get_or<std::int64_t>("bucket", 0);
+    if (own != bucket) behind_bucket = *next;
+    bucket = own;
+    ends[i] = behind_bucket;
+    next = i;
+  }
+  return ends;
+}
+
 }  // namespace
+
+bool gathers_new_parameters(const Node& node) { return node.op == Op::all_gather && node.phase == Phase::optimizer; }
 
 UpdateOrder::UpdateOrder(Graph& graph)
     : graph_(graph),
@@ -23,13 +52,15 @@ UpdateOrder::UpdateOrder(Graph& graph)
       position_(positions(graph)),
       last_read_(graph.value_count()),
       ready_(graph.value_count()) {
+  const std::vector<std::size_t> ends = ends_of_launches(graph, nodes_);
   for (const NodeId id : nodes_) {
     const Node& node = graph_.node(id);
     const bool counts = launches(node.op) && node.phase != Phase::optimizer;
-    std::size_t ready = counts ? position_[id.id] : 0;
+    std::size_t ready = counts ? ends[position_[id.id]] : 0;
     for (const Value value : node.inputs) {
       ready = std::max(ready, ready_[value.id]);
-      if (launches(node.op) && !optimizer_layout(node)) last_read_[view_root(graph_, value).id] = position_[id.id];
+      if (launches(node.op) && !optimizer_layout(node) && !gathers_new_parameters(node))
+        last_read_[view_root(graph_, value).id] = position_[id.id];
     }
     for (const Value value : node.outputs) ready_[value.id] = ready;
     if (counts && is_product_of_backward(node)) products_.push_back(position_[id.id]);
@@ -42,7 +73,7 @@ std::size_t UpdateOrder::ready(NodeId update) const {
   std::size_t ready = 0;
   for (const Value value : node.inputs) ready = std::max(ready, ready_[value.id]);
   for (const Value value : node.outputs) {
-    if (const std::optional<Value> input = input_updated_by(value)) ready = std::max(ready, last_read_[input->id]);
+    if (const std::optional<Value> input = input_updated_by(value)) ready = std::max(ready, last_read(*input));
   }
   return ready;
 }

@@ -1,5 +1,5 @@
-// Where the updates of an optimizer may stand: an update is ready as soon as its gradients are there, and nothing later
-// reads the parameters that it overwrites.
+// Where the updates of an optimizer may stand: an update is ready as soon as its gradients are there, summed over
+// ranks, and nothing later reads the parameters that it overwrites.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,9 @@
 
 namespace ridgepoint {
 
+// Whether the node gathers new parameters, which ranks have updated in parts. Nothing reads the old ones then.
+bool gathers_new_parameters(const Node& node);
+
 class UpdateOrder {
  public:
   explicit UpdateOrder(Graph& graph);
@@ -21,6 +24,8 @@ class UpdateOrder {
   std::size_t position(NodeId id) const { return position_[id.id]; }
   // The position of the last node that must come before the update.
   std::size_t ready(NodeId update) const;
+  // The position of the last node that reads the storage before it is updated, but for updates and gathers behind them.
+  std::size_t last_read(Value storage) const { return last_read_[storage.id]; }
   // The positions of backward's products and attention, in order: updates stand behind these.
   std::span<const std::size_t> products() const { return products_; }
   // The input that is replaced by this value after a step.

@@ -65,7 +65,7 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 
 // Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
 // H100s of a machine with the links of the card, whose sums run beside backward; with states of the optimizer
-// on the host, of one rank on an H100; with other tensors there, none.
+// on the host, of one rank on an H100; with other tensors there, or on several ranks, none.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
     const bool has_others = std::ranges::any_of(graph.order(), [&](NodeId id) {
@@ -75,7 +75,7 @@ bool was_measured(const Graph& graph, Compile level, const Network& network, con
     return !has_others && ((card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
                            (card.card == kMeasuredCardOfRanks && level == Compile::full));
   }
-  if (card.card != kMeasuredCardOfRanks || level != Compile::full) return false;
+  if (card.card != kMeasuredCardOfRanks || level != Compile::full || has_op_of(graph, OpClass::transfer)) return false;
   const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;
   return std::ranges::all_of(graph.order(), [&](NodeId id) {
     const Node& node = graph.node(id);

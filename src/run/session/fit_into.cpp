@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ class Fitter {
       : config_(config),
         limit_(limit),
         device_(open_device(config.device, config.device_options)),
+        memory_bytes_(memory_bytes()),
         rates_(datasheet_rates(limit.card.value_or(device_->name()), name(config.compile.precision))) {
     stop_point_ = [watch] {
       if (watch && !watch({StepProgress::Stage::planning})) stop_run();
@@ -69,7 +71,7 @@ class Fitter {
   // much of the host's memory is left out; where every one does, and nothing else fits, that is the error.
   ScheduleChoice choose_of(const ScheduleProblem& problem) {
     Offload chosen = offload_ = config_.chooses_offload() ? Offload::none : config_.compile.offload;
-    ScheduleChoice best = schedule_chooser(problem)(memory_bytes());
+    ScheduleChoice best = schedule_chooser(problem)(memory_bytes_);
     if (!config_.chooses_offload()) return best;
     bool is_any_planned = false;
     std::exception_ptr refusal;
@@ -77,7 +79,7 @@ class Fitter {
       if (best.fits && set != Offload::optimizer) continue;
       offload_ = set;
       try {
-        ScheduleChoice other = schedule_chooser(problem)(memory_bytes());
+        ScheduleChoice other = schedule_chooser(problem)(memory_bytes_);
         is_any_planned = true;
         const bool is_better =
             other.fits ? !best.fits || other.ms < best.ms : !best.fits && other.peak_bytes < best.peak_bytes;
@@ -115,8 +117,13 @@ class Fitter {
     return chunks;
   }
 
+  // Ranks have what the one has that has the least, so that they choose alike.
   std::size_t memory_bytes() const {
-    return std::min({*config_.fit_into_bytes, limit_.bytes(), available_memory_bytes(*device_)});
+    std::size_t bytes = std::min({*config_.fit_into_bytes, limit_.bytes(), available_memory_bytes(*device_)});
+    if (config_.group == nullptr) return bytes;
+    for (const std::string& text : config_.group->all_gather(std::to_string(bytes), "the memory to fit into"))
+      bytes = std::min<std::size_t>(bytes, std::stoull(text));
+    return bytes;
   }
 
   const std::shared_ptr<const Workload>& workload_of(std::int64_t count) {
@@ -194,7 +201,7 @@ class Fitter {
         "no schedule fits into {}: the least that was found reserves {}, with {} micro-batch{} and {} tokens of the "
         "loss at a time; {} of it are parameters, states and data, which every schedule holds. A smaller model, fewer "
         "trained parameters (--lora) or a smaller --context need less",
-        format_bytes(memory_bytes()), format_bytes(choice.peak_bytes), choice.schedule.micro_batches,
+        format_bytes(memory_bytes_), format_bytes(choice.peak_bytes), choice.schedule.micro_batches,
         choice.schedule.micro_batches == 1 ? "" : "es",
         choice.schedule.loss_chunk_rows == 0 ? "all" : std::to_string(choice.schedule.loss_chunk_rows),
         format_bytes(always));
@@ -203,6 +210,7 @@ class Fitter {
   const RunConfig& config_;
   const MemoryLimit& limit_;
   std::shared_ptr<Device> device_;
+  std::size_t memory_bytes_;
   DatasheetRates rates_;
   StopPoint stop_point_;
   std::map<std::int64_t, std::shared_ptr<const Workload>> workloads_;  // by the number of micro-batches

@@ -149,6 +149,9 @@ void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSecti
     try {
       mine = fmt::format("{}", median_alone(config, watch));
     } catch (const OutOfMemory&) {  // only the parts of several ranks fit
+    } catch (const Error& error) {
+      const bool lacks_host_memory = config.compile.offload != Offload::none && error.kind() == ErrorKind::unsupported;
+      if (!lacks_host_memory) problem = error.what();
     } catch (const std::exception& error) {
       problem = error.what();
     }

@@ -186,7 +186,14 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
   if (limit.capacity_bytes) problem.memory_bytes = limit.bytes();
   problem.plan_of = [&](const ParallelOptions& options) {
     parallel_ = options;
-    return plan_within(mode, limit);
+    if (!config_.chooses_offload()) return plan_within(mode, limit);
+    try {
+      return choose_offload(mode, limit);
+    } catch (const Error& error) {  // another sharding may need less of the host's memory
+      if (error.kind() != ErrorKind::unsupported) throw;
+      record_.offload = offload_ = Offload::none;
+      return plan_within(mode, limit);
+    }
   };
   problem.ms_of = [&](const ProgramPlan& plan) -> std::optional<double> {
     const std::optional<TimeForecast> forecast = forecast_time(plan, config_, limit.card).forecast;

@@ -362,7 +362,6 @@ TEST(PlanCommand, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
   EXPECT_THAT(plan(with({"--host-memory", "1MiB"})).output,
               AllOf(HasSubstr("of the host's memory, and may take 1.00 MiB"), HasSubstr("raise --host-memory")));
   EXPECT_THAT(plan(with({"--mode", "forward"})).error, HasSubstr("--mode forward has none; use step"));
-  EXPECT_THAT(plan(with({"--parallel", "data=2"})).error, HasSubstr("use --shard optimizer, which divides the states"));
   EXPECT_THAT(plan({"--model", "tiny", "--offload", "optimiser"}).error, HasSubstr("did you mean 'optimizer'?"));
 }
 
@@ -420,7 +419,45 @@ TEST(PlanCommand, plans_activations_and_weights_on_the_host) {
   EXPECT_THAT(plan(with({"--offload", "optimizer,auto"})).error, HasSubstr("'auto' stands alone"));
   EXPECT_THAT(plan(with({"--offload", "optimizer,"})).error, HasSubstr("'' is unknown"));
   EXPECT_THAT(plan(with({"--offload", "weights"})).error, HasSubstr("available: none, optimizer, parameters"));
-  EXPECT_THAT(plan(with({"--offload", "activations", "--parallel", "data=2"})).error, HasSubstr("exclude each other"));
+}
+
+TEST(PlanCommand, plans_what_each_rank_keeps_on_the_host) {
+  const auto on_ranks = [](const std::vector<std::string>& more) {
+    return with_options({"--model", "tiny", "--parallel", "data=2"}, more);
+  };
+  const auto host_of = [&](const std::string& shard) {
+    return rows_of(on_ranks({"--offload", "optimizer", "--shard", shard}))[0]["memory_bytes"]["host"]
+        .get<std::int64_t>();
+  };
+  const std::int64_t whole = rows_of({"--model", "tiny", "--offload", "optimizer"})[0]["memory_bytes"]["host"];
+  EXPECT_EQ(host_of("none"), whole);
+  for (const char* shard : {"optimizer", "gradients", "parameters"}) {
+    EXPECT_GE(host_of(shard), whole / 2) << shard;
+    EXPECT_LT(host_of(shard), whole / 2 + whole / 100) << shard;
+  }
+  // The limit is that of one rank.
+  const std::string half = std::to_string(whole / 2 + whole / 100) + "B";
+  const auto limited = [&](const std::string& shard) {
+    return plan(on_ranks({"--offload", "optimizer", "--host-memory", half, "--shard", shard})).output;
+  };
+  EXPECT_THAT(limited("none"), HasSubstr("raise --host-memory"));
+  EXPECT_THAT(limited("optimizer"), Not(HasSubstr("raise --host-memory")));
+  // What is offloaded is chosen for each sharding.
+  const auto peak_of = [&](const std::string& shard, const std::string& offload) {
+    return rows_of(on_ranks({"--shard", shard, "--offload", offload}))[0]["memory_bytes"]["peak_reserved"]
+        .get<std::int64_t>();
+  };
+  const auto chosen = [&](std::int64_t limit) {
+    return rows_of(
+        on_ranks({"--shard", "auto", "--offload", "auto", "--memory-limit", std::to_string(limit) + "B"}))[0];
+  };
+  EXPECT_EQ(chosen(peak_of("none", "none"))["offload"], "none");
+  const nlohmann::json least = chosen(peak_of("parameters", "optimizer,parameters,activations"));
+  EXPECT_NE(least["offload"], "none");
+  EXPECT_EQ(least["fits"], true);
+  EXPECT_THAT(
+      plan({"--model", "tiny", "--parallel", "data=2,bucket=auto", "--offload", "auto", "--card", "h200"}).error,
+      HasSubstr("--offload auto and bucket=auto would plan for minutes"));
 }
 
 void expect_plan_refused(const std::vector<std::string>& arguments, const std::string& part) {

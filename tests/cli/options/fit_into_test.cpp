@@ -82,6 +82,18 @@ TEST(FitInto, does_not_exceed_a_smaller_card) {
   EXPECT_EQ(row["fits"], true);
 }
 
+TEST(FitInto, finds_a_schedule_of_ranks) {
+  const auto fitted = [](const std::string& shard) {
+    return fitted_rows(
+        small_plan({"--card", "h100", "--fit-into", "390MiB", "--parallel", "data=2", "--shard", shard}))[0];
+  };
+  const nlohmann::json whole = fitted("none"), divided = fitted("optimizer");
+  EXPECT_EQ(divided["fits"], true);
+  EXPECT_LE(divided["memory_bytes"]["peak_reserved"], divided["fit_into_bytes"]);
+  EXPECT_EQ(divided["parallel"]["shard"], "optimizer");
+  EXPECT_NE(whole["schedule"]["parts"], divided["schedule"]["parts"]) << "parts of states leave more for activations";
+}
+
 TEST(FitInto, is_refused_beside_what_it_decides) {
   const auto refused = [](const std::vector<std::string>& more, const std::string& message) {
     expect_usage_error(small_plan(with_options({"--fit-into", "1GiB"}, more)), message);
@@ -93,7 +105,7 @@ TEST(FitInto, is_refused_beside_what_it_decides) {
   refused({"--memory-limit", "2GiB"}, "two limits");
   refused({"--fit", "batch"}, "give one");
   refused({"--mode", "forward"}, "--mode forward has none");
-  refused({"--parallel", "data=2"}, "one rank");
+  refused({"--parallel", "data=2", "--shard", "auto"}, "--fit-into searches with one sharding; give --shard");
 }
 
 TEST(FitInto, needs_a_unit) {

@@ -101,6 +101,31 @@ TEST(OffloadParameters, copies_large_weights_of_blocks_for_each_phase) {
   EXPECT_EQ(plan.execution().host.bytes, bytes);
 }
 
+// A rank has parts of weights, and gathers the weights of a block for each phase.
+TEST(OffloadParameters, copies_a_part_of_a_weight_for_each_gather) {
+  OffloadCase divided = weights("", {.mode = Mode::step});
+  divided.device = "null";
+  divided.options.parallel = {.data = 2, .shard = Sharding::parameters};
+  const auto copies = copies_of_inputs(plan_with(divided, Offload::parameters));
+  EXPECT_EQ(copies.size(), 6U * 3U);
+  for (const auto& [name, phases] : copies) {
+    EXPECT_THAT(name, ::testing::HasSubstr(".ffn.w"));
+    EXPECT_EQ(phases, (std::vector{Phase::forward, Phase::backward, Phase::optimizer})) << name;
+  }
+}
+
+// What the ranks gather overwrites the weights on the host, which need not come for that.
+TEST(OffloadParameters, copies_no_old_weight_ahead_of_the_gather_of_the_new_one) {
+  OffloadCase divided = weights("", {.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full});
+  divided.device = "null";
+  divided.options.parallel = {.data = 2, .shard = Sharding::gradients};
+  const ProgramPlan plan = plan_with(divided, Offload::parameters);
+  const auto copies = copies_of_inputs(plan);
+  EXPECT_EQ(copies.size(), 6U * 3U);
+  for (const auto& [name, phases] : copies) EXPECT_EQ(std::ranges::count(phases, Phase::optimizer), 0) << name;
+  EXPECT_FALSE(testing::launches_of(plan, Op::copy_to_host).empty());
+}
+
 TEST(OffloadParameters, copies_new_weights_back_a_group_at_a_time) {
   // Updates of 64 MiB of weights each block.
   OffloadCase wide = weights("", {.mode = Mode::step, .level = Compile::full});

@@ -14,6 +14,7 @@
 #include "models/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
+#include "run/session/fit_into.h"
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"
 #include "support/graphs/rank_threads.h"
@@ -87,6 +88,52 @@ TEST(StepOnRanks, have_the_planned_memory_in_each_way_to_sum_gradients) {
           EXPECT_EQ(record.training_step->parallel.bucket_bytes, bucket);
         }
       }
+    }
+  }
+}
+
+TEST(StepOnRanks, have_the_planned_memory_with_tensors_on_the_host) {
+  for (const Sharding shard : kAllShardings) {
+    const auto change = [&](std::size_t, RunConfig& config) {
+      config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 64, 16384, 3, 2}, 2);
+      config.compile.level = Compile::full;
+      config.compile.parallel.shard = shard;
+      config.compile.offload = Offload::optimizer | Offload::parameters | Offload::activations;
+    };
+    const std::vector<Record> records = measured_on_ranks(change, testing::CollectiveRuns::in_wait);
+    for (const Record& record : records) {
+      ASSERT_EQ(record.status, RunStatus::ok) << record.error.message;
+      EXPECT_EQ(record.memory_bytes.planned_peak, record.memory_bytes.peak_allocated) << name(shard);
+      EXPECT_EQ(record.memory_bytes.host, records[0].memory_bytes.host) << name(shard);
+    }
+    EXPECT_GT(records[0].memory_bytes.host, 0) << name(shard);
+  }
+}
+
+TEST(StepOnRanks, choose_what_to_offload_and_a_schedule_alike) {
+  for (const bool fits_into : {false, true}) {
+    const auto change = [&](std::size_t rank, RunConfig& config) {
+      config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 64, 16384, 3, 2}, 2);
+      config.compile.level = Compile::full;
+      config.compile.offload = Offload::automatic;
+      // Without anything on the host 150 MB would be needed.
+      const std::size_t bytes = (rank == 0 ? 140 : 100) * std::size_t{1000} * 1000;
+      config.device_options.memory_limit_bytes = bytes;
+      if (fits_into) config.fit_into_bytes = bytes;
+    };
+    RankThreads threads(kRanks);
+    std::vector<Record> records(kRanks);
+    threads.run([&](std::size_t rank, const auto&) {
+      RunConfig config = toy(threads, rank);
+      change(rank, config);
+      const FittedRun fitted = *fit_into(config, Experiment::bench);
+      CeilingCache ceilings;
+      records[rank] = fitted.failure ? *fitted.failure : *measure_step(fitted.config, ceilings);
+    });
+    for (const Record& record : records) {
+      EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+      EXPECT_NE(record.offload, Offload::none) << fits_into;
+      EXPECT_EQ(record.offload, records[0].offload) << fits_into;
     }
   }
 }
