@@ -140,8 +140,8 @@ class Sample : public Command {
     train::LanguageModel language(configs[0], std::ssize(ids) + tokens_, watch);
     train::Sampler sampler(
         {.temperature = temperature_, .top_p = top_p_, .seed = static_cast<std::uint64_t>(configs[0].seed)});
-    std::optional<Id> end;
-    if (!end_token_.empty()) end = tokenizer.id_of(end_token_);
+    std::optional<Id> end_id;
+    if (!end_token_.empty()) end_id = tokenizer.id_of(end_token_);
     std::vector<std::int64_t> tokens(ids.begin(), ids.end());
     std::size_t shown = 0;  // bytes
     const auto show = [&] {
@@ -156,7 +156,7 @@ class Sample : public Command {
       const std::vector<float> logits = language.logits_after(tokens);
       const std::size_t known = std::min(logits.size(), tokenizer.vocabulary_size());
       const std::int64_t next = sampler.choose(std::span(logits).first(known));
-      if (end && next == *end) break;
+      if (end_id && next == *end_id) break;
       tokens.push_back(next);
       ids.push_back(static_cast<Id>(next));
       show();
