@@ -227,7 +227,8 @@ Value AttentionLayers::attention(Value x, std::int64_t layer) {
   const Heads heads = heads_of(x, layer);
   const Value kept =
       cache_ == KeyCache::keep ? seen_keys(layer) : kept_keys(x, heads.low.valid() ? heads.low : x, layer);
-  const Value mixed = has_chunks(layer) ? attend_in_chunks(heads, layer) : attend(heads, layer, kept);
+  const bool has_chunks = made_of_.chunks && made_of_.has_window(layer) && made_of_.window < config_.context;
+  const Value mixed = has_chunks ? attend_in_chunks(heads, layer) : attend(heads, layer, kept);
   const Dim width(config_.heads * config_.value_size(layer), 'D');
   Value joined = reshape(graph_, mixed, {tokens_, width});
   if (made_of_.output_gate) {
@@ -298,10 +299,6 @@ AttentionForm AttentionLayers::form(std::int64_t layer) const {
           .causal = made_of_.is_causal && !is_last,
           .window = is_last ? 0 : window_of(layer),
           .soft_cap = made_of_.score_cap};
-}
-
-bool AttentionLayers::has_chunks(std::int64_t layer) const {
-  return made_of_.chunks && made_of_.has_window(layer) && made_of_.window < config_.context;
 }
 
 std::int64_t AttentionLayers::window_of(std::int64_t layer) const {

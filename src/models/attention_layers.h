@@ -119,7 +119,6 @@ class AttentionLayers : protected GraphParts {
   Value attend(Heads heads, std::int64_t layer, Value kept = {});
   // Each whole chunk of the sequence is a sequence of the batch; what is left at the end is attended apart.
   Value attend_in_chunks(const Heads& heads, std::int64_t layer);
-  bool has_chunks(std::int64_t layer) const;
   Value compressed_attention(Value x, std::int64_t layer);
   // 1 at the keys that an indexer keeps, for the layer's queries; no value where these are all.
   Value kept_keys(Value x, Value low, std::int64_t layer);

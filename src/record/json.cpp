@@ -95,14 +95,11 @@ void decode(const Json& json, Enum& value) {
   value = *found;
 }
 
-void decode(const Json& json, std::vector<double>& values) {
-  if (!json.is_array()) throw WrongType{"an array of numbers"};
-  values.assign(json.size(), 0);
-  for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
-}
-
-void decode(const Json& json, std::vector<std::int64_t>& values) {
-  if (!json.is_array()) throw WrongType{"an array of whole numbers"};
+template <typename Number>
+requires std::is_arithmetic_v<Number>
+void decode(const Json& json, std::vector<Number>& values) {
+  if (!json.is_array())
+    throw WrongType{std::is_integral_v<Number> ? "an array of whole numbers" : "an array of numbers"};
   values.assign(json.size(), 0);
   for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
 }

@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cctype>
 #include <string>
 #include <vector>
 
 #include "cli/descriptions/command.h"
 #include "cli/options/output.h"
+#include "core/text/lower.h"
 #include "core/text/nearest.h"
 #include "interchange/huggingface/catalogue.h"
 #include "interchange/huggingface/named_model.h"
@@ -18,12 +17,6 @@
 
 namespace ridgepoint::cli {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 bool has_text(const TransformerConfig& model, const std::string& text) {
   return lower(model.name).find(text) != std::string::npos || model.architecture.family.find(text) != std::string::npos;

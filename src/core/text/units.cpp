@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <iterator>
 #include <span>
 
+#include "core/text/lower.h"
 #include "core/text/nearest.h"
 #include "ridgepoint/error.h"
 
@@ -54,12 +54,6 @@ std::string in_unit(double bytes, std::string_view unit) {
   if (unit == "B") return fmt::format("{:.0f} B", bytes);
   const auto place = std::ranges::find(kBinaryNames, unit) - kBinaryNames.begin();
   return fmt::format("{:.{}f} {}", bytes / std::pow(1024, place + 1), place < 2 ? 1 : 3, unit);
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
 }
 
 }  // namespace

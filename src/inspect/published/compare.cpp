@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include "core/text/lower.h"
 #include "predict/cards/datasheet.h"
 
 namespace ridgepoint {
@@ -57,12 +57,6 @@ class Match {
   bool holds_ = true;
   std::vector<std::string> presumed_, not_stated_;
 };
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 std::string_view published_mode(Mode mode) { return name(mode == Mode::training_forward ? Mode::forward : mode); }
 

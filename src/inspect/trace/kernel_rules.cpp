@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <sstream>
 #include <utility>
 
 #include "core/files/file.h"
+#include "core/text/lower.h"
 #include "core/text/text.h"
 #include "ridgepoint/error.h"
 
@@ -40,16 +40,10 @@ constexpr std::array kMarks = {
 #undef KERNEL
 #undef MARK
 
-std::string in_lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
-  return lower;
-}
-
 std::vector<std::string> parts_of(std::string_view pattern) {
   std::vector<std::string> parts;
   std::string part;
-  std::istringstream stream(in_lower_case(pattern));
+  std::istringstream stream(lower(pattern));
   while (std::getline(stream, part, '*'))
     if (!part.empty()) parts.push_back(part);
   return parts;
@@ -104,16 +98,16 @@ KernelRules KernelRules::with_file(const std::filesystem::path& path) {
 }
 
 KernelClass KernelRules::class_of(std::string_view kernel) const {
-  const std::string lower = in_lower_case(kernel);
+  const std::string lowered = lower(kernel);
   for (const KernelRule& rule : rules_)
-    if (has_parts(lower, rule.parts)) return rule.kernel_class;
+    if (has_parts(lowered, rule.parts)) return rule.kernel_class;
   return KernelClass::unknown;
 }
 
 std::optional<ProfilePhase> phase_of_mark(std::string_view mark) {
-  const std::string lower = in_lower_case(mark);
+  const std::string lowered = lower(mark);
   for (const BuiltInMark& rule : kMarks)
-    if (has_parts(lower, parts_of(rule.pattern))) return rule.phase;
+    if (has_parts(lowered, parts_of(rule.pattern))) return rule.phase;
   return std::nullopt;
 }
 

@@ -1,7 +1,8 @@
 #include "interchange/huggingface/catalogue.h"
 
 #include <algorithm>
-#include <cctype>
+
+#include "core/text/lower.h"
 
 namespace ridgepoint {
 namespace {
@@ -20,12 +21,6 @@ std::vector<KnownModel> parse() {
     }
   }
   return models;
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
 }
 
 // In lower case, without the owner of a repository and the endings of models that were trained on after the base.

@@ -117,10 +117,23 @@ inline std::vector<std::int64_t> unravel(const Shape& shape, std::int64_t elemen
   return index;
 }
 
-// A kernel with one dense output, and a workspace that is filled with a pattern and ends in a guard.
-class KernelRun {
+// A kernel with one dense output.
+class OneKernel {
  public:
-  KernelRun(Device& device, Op op, std::vector<Operand> operands, Attributes attributes = {})
+  double at(std::int64_t element) const {
+    return load_element(output.type.dtype,
+                        output.data.data() + static_cast<std::size_t>(element) * size_bytes(output.type.dtype));
+  }
+  const Operand& operand(std::size_t i) const { return operands_[i]; }
+  Kernel& kernel() { return *kernel_; }
+
+  HostTensor output;
+
+ protected:
+  static constexpr std::byte kGuard{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
+  static constexpr std::ptrdiff_t kGuardBytes = 64;
+
+  OneKernel(Device& device, Op op, std::vector<Operand> operands, Attributes attributes)
       : operands_(std::move(operands)) {
     std::vector<Value> values;
     std::vector<TensorLayout> layouts;
@@ -132,6 +145,24 @@ class KernelRun {
     output = HostTensor(graph_.type(node.outputs[0]));
     const std::array outputs = {dense_layout(output.type)};
     kernel_ = device.make_kernel({graph_, node, layouts, outputs});
+  }
+
+  // The memory ends in a guard, which must be as it was.
+  void expect_guard(std::span<const std::byte> bytes, const char* what) const {
+    EXPECT_TRUE(std::all_of(bytes.end() - kGuardBytes, bytes.end(), [](std::byte b) { return b == kGuard; }))
+        << kernel_->name() << " wrote past " << what;
+  }
+
+  Graph graph_;
+  std::vector<Operand> operands_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+// On the host. The workspace is filled with a pattern and ends in a guard.
+class KernelRun : public OneKernel {
+ public:
+  KernelRun(Device& device, Op op, std::vector<Operand> operands, Attributes attributes = {})
+      : OneKernel(device, op, std::move(operands), std::move(attributes)) {
     workspace_.assign(kernel_->workspace_bytes() + kGuardBytes, kGuard);
   }
 
@@ -141,27 +172,45 @@ class KernelRun {
     for (Operand& operand : operands_) inputs.push_back(operand.layout.immediate ? nullptr : operand.address());
     void* result = output.data.data();
     kernel_->launch({inputs.data(), &result, workspace_.data()});
-    EXPECT_TRUE(std::all_of(workspace_.end() - kGuardBytes, workspace_.end(), [](std::byte b) { return b == kGuard; }))
-        << kernel_->name() << " wrote past its workspace";
+    expect_guard(workspace_, "its workspace");
   }
-
-  double at(std::int64_t element) const {
-    return load_element(output.type.dtype,
-                        output.data.data() + static_cast<std::size_t>(element) * size_bytes(output.type.dtype));
-  }
-  const Operand& operand(std::size_t i) const { return operands_[i]; }
-  Kernel& kernel() { return *kernel_; }
-
-  HostTensor output;
 
  private:
-  static constexpr std::byte kGuard{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
-  static constexpr std::ptrdiff_t kGuardBytes = 64;
-
-  Graph graph_;
-  std::vector<Operand> operands_;
-  std::unique_ptr<Kernel> kernel_;
   std::vector<std::byte> workspace_;
 };
+
+// Any storage order of the batch dimensions and of the last two, padded or not, some batch dimensions broadcast.
+inline LayoutChoice random_layout(const Shape& shape, std::mt19937& random) {
+  const auto chance = [&](double p) { return std::bernoulli_distribution(p)(random); };
+  LayoutChoice choice;
+  const int rank = shape.rank();
+  choice.storage_order.resize(static_cast<std::size_t>(rank));
+  std::iota(choice.storage_order.begin(), choice.storage_order.end(), 0);
+  if (chance(0.5)) std::shuffle(choice.storage_order.begin(), choice.storage_order.end() - 1, random);
+  if (chance(0.4)) {
+    auto& order = choice.storage_order;
+    std::swap(*std::find(order.begin(), order.end(), rank - 1), *std::find(order.begin(), order.end(), rank - 2));
+  }
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    if (chance(0.3)) choice.broadcast.push_back(axis);
+  }
+  choice.padding = chance(0.3) ? 3 : 0;
+  return choice;
+}
+
+// The shapes of two batches of matrices with a product, of sizes up to these.
+inline std::pair<Shape, Shape> random_factors(std::mt19937& random, std::int64_t m, std::int64_t k, std::int64_t n) {
+  const auto size_up_to = [&](std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(1, most)(random);
+  };
+  std::vector<Dim> a;
+  const int batch_rank = std::uniform_int_distribution<int>(0, kMaxRank - 2)(random);
+  for (int axis = 0; axis < batch_rank; ++axis) a.emplace_back(size_up_to(3));
+  std::vector<Dim> b = a;
+  const std::int64_t inner = size_up_to(k);
+  a.insert(a.end(), {size_up_to(m), inner});
+  b.insert(b.end(), {inner, size_up_to(n)});
+  return {Shape(a), Shape(b)};
+}
 
 }  // namespace ridgepoint::testing

@@ -31,37 +31,15 @@ class DeviceCopy {
   void* address_ = nullptr;
 };
 
-// A kernel with one dense output. Output and workspace are filled with a pattern and end in a guard.
-class CardRun {
+// On the GPU. Output and workspace are filled with a pattern and end in a guard.
+class CardRun : public OneKernel {
  public:
   CardRun(Device& device, Op op, std::vector<Operand> operands, Attributes attributes = {})
-      : operands_(std::move(operands)) {
-    std::vector<Value> values;
-    std::vector<TensorLayout> layouts;
-    for (const Operand& operand : operands_) {
-      values.push_back(input(graph_, std::to_string(values.size()), operand.type(), Role::data));
-      layouts.push_back(operand.layout);
-    }
-    const Node& node = graph_.node(make_node(graph_, op, values, std::move(attributes)));
-    output = HostTensor(graph_.type(node.outputs[0]));
-    const std::array outputs = {dense_layout(output.type)};
-    kernel_ = device.make_kernel({graph_, node, layouts, outputs});
+      : OneKernel(device, op, std::move(operands), std::move(attributes)) {
     launch(device);
   }
 
-  double at(std::int64_t element) const {
-    return load_element(output.type.dtype,
-                        output.data.data() + static_cast<std::size_t>(element) * size_bytes(output.type.dtype));
-  }
-  const Operand& operand(std::size_t i) const { return operands_[i]; }
-  Kernel& kernel() { return *kernel_; }
-
-  HostTensor output;
-
  private:
-  static constexpr std::byte kGuard{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
-  static constexpr std::size_t kGuardBytes = 64;
-
   void launch(Device& device) {
     std::vector<std::unique_ptr<DeviceCopy>> copies;
     std::vector<void*> inputs;
@@ -81,15 +59,6 @@ class CardRun {
     expect_guard(bytes, "its output");
     expect_guard(workspace.read(), "its workspace");
   }
-
-  void expect_guard(const std::vector<std::byte>& bytes, const char* what) const {
-    EXPECT_TRUE(std::all_of(bytes.end() - kGuardBytes, bytes.end(), [](std::byte b) { return b == kGuard; }))
-        << kernel_->name() << " wrote past " << what;
-  }
-
-  Graph graph_;
-  std::vector<Operand> operands_;
-  std::unique_ptr<Kernel> kernel_;
 };
 
 }  // namespace ridgepoint::testing

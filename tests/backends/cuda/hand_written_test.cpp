@@ -84,16 +84,8 @@ class OnCardHandWritten : public testing::OnCard {
   void expect_agrees(Op op, const std::vector<Operand>& operands, const Attributes& attributes = {},
                      bool in_place = false, const std::vector<LayoutChoice>& places = {}) {
     NodeRun run(*device_, op, operands, attributes, in_place, places);
-    const std::vector<HostTensor> found = run.launch();
-    const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, attributes);
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_LE(testing::relative_error(found[i], expected[i]), tolerance_of(found[i].type.dtype))
-          << run.kernel().name() << " output " << i << " of " << found[i].type.to_string();
-    }
-    const std::vector<HostTensor> again = run.launch();
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_EQ(found[i].data, again[i].data) << run.kernel().name() << " differs from run to run";
-    }
+    testing::expect_near_and_repeated(run, testing::reference_outputs(op, operands, attributes), run.kernel().name(),
+                                      [](std::size_t, DType dtype) { return tolerance_of(dtype); });
   }
 
   std::mt19937 random_{23};

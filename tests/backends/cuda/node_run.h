@@ -54,20 +54,24 @@ inline HostTensor dense(const Operand& operand, const TensorType& type) {
   return tensor;
 }
 
-// Every output in double precision.
-inline std::vector<HostTensor> reference_outputs(Op op, const std::vector<Operand>& operands,
-                                                 const Attributes& attributes) {
-  LoneNode lone(op, operands, attributes, DType::fp64);
+// Every output of the node, by the device's kernel or its decomposition.
+inline std::vector<HostTensor> outputs_of(LoneNode lone, const std::shared_ptr<Device>& device,
+                                          const std::vector<Operand>& operands) {
   Tensors inputs;
-  for (std::size_t i = 0; i < operands.size(); ++i) {
+  for (std::size_t i = 0; i < operands.size(); ++i)
     inputs.emplace(std::to_string(i), dense(operands[i], lone.graph.type(lone.values[i])));
-  }
   const std::size_t count = lone.node().outputs.size();
   for (std::size_t i = 0; i < count; ++i) lone.graph.add_output(std::to_string(i), lone.node().outputs[i]);
-  Tensors found = run_graph(std::move(lone.graph), open_device("reference"), inputs);
+  Tensors found = run_graph(std::move(lone.graph), device, inputs);
   std::vector<HostTensor> outputs;
   for (std::size_t i = 0; i < count; ++i) outputs.push_back(std::move(found.at(std::to_string(i))));
   return outputs;
+}
+
+// In double precision.
+inline std::vector<HostTensor> reference_outputs(Op op, const std::vector<Operand>& operands,
+                                                 const Attributes& attributes) {
+  return outputs_of(LoneNode(op, operands, attributes, DType::fp64), open_device("reference"), operands);
 }
 
 // A kernel of the GPU. Outputs and workspace are filled with a pattern (with in_place, a donated operand's output has
@@ -189,5 +193,19 @@ class NodeRun {
   bool may_write_padding_ = false;
   std::unique_ptr<Kernel> kernel_;
 };
+
+// The results are as near to the expected ones as tolerance(i, dtype) says, and the same bits in every run.
+template <typename Tolerance>
+void expect_near_and_repeated(NodeRun& run, const std::vector<HostTensor>& expected, std::string_view name,
+                              const Tolerance& tolerance) {
+  const std::vector<HostTensor> found = run.launch();
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_LE(relative_error(found[i], expected[i]), tolerance(i, found[i].type.dtype))
+        << name << " output " << i << " of " << found[i].type.to_string();
+  }
+  const std::vector<HostTensor> again = run.launch();
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_EQ(found[i].data, again[i].data) << name << " differs from run to run";
+}
 
 }  // namespace ridgepoint::testing

@@ -154,6 +154,8 @@ class Functions {
  private:
   // Gives the result of an op its node, if one of the inputs needs a gradient.
   Tensor record(Tensor result, const std::vector<Tensor>& inputs, Backward backward);
+  // The elements of `x` that were taken; the gradient is zero elsewhere.
+  Tensor part(const Tensor& x, Tensor taken);
   // What a node saves of `x`: nothing unless backward reads it. Inputs are saved before the kernel runs.
   Saved save(const Tensor& x, bool is_read);
   void run_again(Checkpoint& checkpoint, const std::function<Tensor(const Tensor&)>& function, const Tensor& x,

@@ -25,21 +25,14 @@ Tensor Functions::transpose(const Tensor& x, int a, int b) {
                 [a, b](const Tensor& gradient) { return std::vector{gradient.transposed(a, b)}; });
 }
 
-// The gradient of a slice is zero elsewhere.
-Tensor Functions::every_other(const Tensor& x) {
-  return record(x.sliced_in_two(), {x}, [this, from = x.sizes](const Tensor& gradient) {
-    return std::vector{kernels_.empty(from, gradient.dtype)};
-  });
-}
+Tensor Functions::every_other(const Tensor& x) { return part(x, x.sliced_in_two()); }
 
-Tensor Functions::slice(const Tensor& x, std::int64_t size) {
-  return record(x.narrowed(size), {x}, [this, from = x.sizes](const Tensor& gradient) {
-    return std::vector{kernels_.empty(from, gradient.dtype)};
-  });
-}
+Tensor Functions::slice(const Tensor& x, std::int64_t size) { return part(x, x.narrowed(size)); }
 
-Tensor Functions::select(const Tensor& x, int axis) {
-  return record(x.selected(axis), {x}, [this, from = x.sizes](const Tensor& gradient) {
+Tensor Functions::select(const Tensor& x, int axis) { return part(x, x.selected(axis)); }
+
+Tensor Functions::part(const Tensor& x, Tensor taken) {
+  return record(std::move(taken), {x}, [this, from = x.sizes](const Tensor& gradient) {
     return std::vector{kernels_.empty(from, gradient.dtype)};
   });
 }

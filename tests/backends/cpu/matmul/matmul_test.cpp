@@ -75,46 +75,16 @@ class CpuMatmul : public ::testing::Test {
   Operand random(const Shape& shape, const LayoutChoice& choice = {}, DType dtype = DType::fp32) {
     return testing::random_operand(dtype, shape, random_, choice);
   }
-  std::int64_t size_up_to(std::int64_t largest) {
-    return std::uniform_int_distribution<std::int64_t>(1, largest)(random_);
-  }
 
   std::shared_ptr<Device> device_ = testing::cpu_with_threads(2);
   std::mt19937 random_{7};
 };
 
-// Any storage order of the batch dimensions and of the last two, padded or not, some batch dimensions broadcast.
-LayoutChoice random_layout(const Shape& shape, std::mt19937& random) {
-  const auto chance = [&](double p) { return std::bernoulli_distribution(p)(random); };
-  LayoutChoice choice;
-  const int rank = shape.rank();
-  choice.storage_order.resize(static_cast<std::size_t>(rank));
-  std::iota(choice.storage_order.begin(), choice.storage_order.end(), 0);
-  if (chance(0.5)) std::shuffle(choice.storage_order.begin(), choice.storage_order.end() - 1, random);
-  if (chance(0.4)) {
-    auto& order = choice.storage_order;
-    std::swap(*std::find(order.begin(), order.end(), rank - 1), *std::find(order.begin(), order.end(), rank - 2));
-  }
-  for (int axis = 0; axis < rank - 2; ++axis) {
-    if (chance(0.3)) choice.broadcast.push_back(axis);
-  }
-  choice.padding = chance(0.3) ? 3 : 0;
-  return choice;
-}
-
 TEST_F(CpuMatmul, agrees_with_double_loops_on_random_shapes_and_strides) {
   for (int i = 0; i < 120; ++i) {
-    std::vector<Dim> a_dims;
-    const auto batch_rank = std::uniform_int_distribution<int>(0, kMaxRank - 2)(random_);
-    for (int axis = 0; axis < batch_rank; ++axis) a_dims.emplace_back(size_up_to(3));
-    std::vector<Dim> b_dims = a_dims;
-    const std::int64_t k = size_up_to(24);
-    a_dims.insert(a_dims.end(), {size_up_to(24), k});
-    b_dims.insert(b_dims.end(), {k, size_up_to(50)});
-    const Shape a(a_dims);
-    const Shape b(b_dims);
-    const LayoutChoice a_layout = random_layout(a, random_);
-    const LayoutChoice b_layout = random_layout(b, random_);
+    const auto [a, b] = testing::random_factors(random_, 24, 24, 50);
+    const LayoutChoice a_layout = testing::random_layout(a, random_);
+    const LayoutChoice b_layout = testing::random_layout(b, random_);
     for (const DType dtype : {DType::fp32, DType::bf16})
       expect_product(multiply(random(a, a_layout, dtype), random(b, b_layout, dtype)));
     if (HasFatalFailure()) return;

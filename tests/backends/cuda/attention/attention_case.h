@@ -103,17 +103,7 @@ class OnCardAttention : public OnCard {
   }
   // The GPU's result of a graph with the op, by its kernel or its decomposition.
   std::vector<HostTensor> in_program(Op op, const std::vector<Operand>& operands, const Attributes& attributes) {
-    LoneNode lone(op, operands, attributes);
-    Tensors inputs;
-    for (std::size_t i = 0; i < operands.size(); ++i) {
-      inputs.emplace(std::to_string(i), dense(operands[i], lone.graph.type(lone.values[i])));
-    }
-    const std::size_t count = lone.node().outputs.size();
-    for (std::size_t i = 0; i < count; ++i) lone.graph.add_output(std::to_string(i), lone.node().outputs[i]);
-    Tensors found = run_graph(std::move(lone.graph), device_, inputs);
-    std::vector<HostTensor> outputs;
-    for (std::size_t i = 0; i < count; ++i) outputs.push_back(std::move(found.at(std::to_string(i))));
-    return outputs;
+    return outputs_of(LoneNode(op, operands, attributes), device_, operands);
   }
 
   // Half a unit in the last place of a result near 1; more for fp32, because gradients may be differences of larger

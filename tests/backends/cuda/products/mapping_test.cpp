@@ -76,40 +76,15 @@ class CudaMatmulMapping : public ::testing::Test {
   Operand random(const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(DType::fp32, shape, random_, choice);
   }
-  LayoutChoice random_layout(const Shape& shape) {
-    const auto chance = [&](double p) { return std::bernoulli_distribution(p)(random_); };
-    LayoutChoice choice;
-    const int rank = shape.rank();
-    choice.storage_order.resize(static_cast<std::size_t>(rank));
-    std::iota(choice.storage_order.begin(), choice.storage_order.end(), 0);
-    if (chance(0.6)) std::shuffle(choice.storage_order.begin(), choice.storage_order.end() - 1, random_);
-    if (chance(0.4)) {
-      auto& order = choice.storage_order;
-      std::swap(*std::find(order.begin(), order.end(), rank - 1), *std::find(order.begin(), order.end(), rank - 2));
-    }
-    for (int axis = 0; axis < rank - 2; ++axis) {
-      if (chance(0.3)) choice.broadcast.push_back(axis);
-    }
-    choice.padding = chance(0.3) ? 3 : 0;
-    return choice;
-  }
-  std::int64_t size_up_to(std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(1, most)(random_); }
 
   std::mt19937 random_{11};
 };
 
 TEST_F(CudaMatmulMapping, computes_the_node_for_random_shapes_and_strides) {
   for (int i = 0; i < 400; ++i) {
-    std::vector<Dim> a_dims;
-    const int batch_rank = std::uniform_int_distribution<int>(0, kMaxRank - 2)(random_);
-    for (int axis = 0; axis < batch_rank; ++axis) a_dims.emplace_back(size_up_to(3));
-    std::vector<Dim> b_dims = a_dims;
-    const std::int64_t k = size_up_to(9);
-    a_dims.insert(a_dims.end(), {size_up_to(8), k});
-    b_dims.insert(b_dims.end(), {k, size_up_to(8)});
-    const Shape a(a_dims);
-    const Shape b(b_dims);
-    expect_product(random(a, random_layout(a)), random(b, random_layout(b)));
+    const auto [a, b] = testing::random_factors(random_, 8, 9, 8);
+    const Operand left = random(a, testing::random_layout(a, random_));
+    expect_product(left, random(b, testing::random_layout(b, random_)));
     if (HasFatalFailure()) return;
   }
 }

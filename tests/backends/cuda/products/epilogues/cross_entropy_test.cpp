@@ -8,9 +8,9 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/products/epilogues/fused_product.h"
+#include "backends/cuda/products/epilogues/fused_product_runs.h"
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "backends/cuda/products/epilogues/plans.h"
-#include "backends/cuda/products/low_matmul/parameters.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "plan/plan.h"
@@ -22,6 +22,7 @@ namespace {
 
 using cuda::CrossEntropyEpilogue;
 using cuda::CrossEntropyPlan;
+using testing::entry_of;
 using testing::hopper_card;
 using testing::LossCase;
 
@@ -76,13 +77,7 @@ TEST(CrossEntropyPlan, covers_every_token_and_every_entry_of_the_vocabulary) {
     for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
       const std::vector<cuda::EpilogueLaunch> launches = plan->launches(tiling, 132);
       ASSERT_EQ(launches.size(), 2U);
-      cuda::LowMatmul product;
-      std::memcpy(&product, launches[0].parameters.bytes.data(), sizeof product);
-      const int clusters = static_cast<int>(launches[0].shape.grid_x) / tiling.cluster_blocks();
-      EXPECT_GE(product.tiles_m * tiling.rows * tiling.cluster_rows, 1000);
-      EXPECT_GE(product.tiles_n * tiling.columns * tiling.cluster_columns, 10000);
-      EXPECT_GE(product.whole_rounds * clusters, product.tiles);
-      EXPECT_LE(launches[0].shape.shared_bytes, 227U * 1024);
+      testing::expect_covered(launches[0], tiling, 1000, 10000, tiling.columns);
       EXPECT_EQ(launches[0].fields.size(), keeps ? 6U : 5U);
       EXPECT_EQ(launches[1].shape.grid_x, 32U) << "32 rows a block";
       EXPECT_EQ(launches[1].fields.size(), keeps ? 5U : 4U);
@@ -114,34 +109,22 @@ TEST(CrossEntropyPlan, writes_logits_of_any_vocabulary_in_padded_rows) {
 }
 
 TEST(CrossEntropyVariants, are_for_hopper_and_whole_vectors) {
-  const auto found = [](const LossCase& some, const cuda::CardFacts& card) {
-    const cuda::KernelVariant* variant = cuda::find_variant(card, some.graph, some.graph.node(some.node));
-    return variant == nullptr ? std::string() : std::string(variant->entry);
-  };
-  EXPECT_EQ(found(LossCase(true, 64, 64, 64), hopper_card()), "fused_cross_entropy_128x128_2x1_bf16");
-  EXPECT_EQ(found(LossCase(false, 64, 64, 64, DType::fp16), hopper_card()), "fused_cross_entropy_128x128_2x1_fp16");
-  EXPECT_EQ(found(LossCase(true, 64, 64, 50304), hopper_card()), "fused_cross_entropy_128x128_2x1_bf16");
-  EXPECT_EQ(found(LossCase(true, 64, 64, 50257), hopper_card()), "fused_cross_entropy_128x128_2x1_bf16");
-  EXPECT_EQ(found(LossCase(true, 64, 64, 1001), hopper_card()), "") << "a row of 2002 bytes is not padded";
-  EXPECT_EQ(found(LossCase(true, 64, 60, 64), hopper_card()), "");
-  EXPECT_EQ(found(LossCase(true, 64, 64, 64, DType::fp32), hopper_card()), "");
-  cuda::CardFacts older = hopper_card();
-  older.capability = {8, 0};
-  EXPECT_EQ(found(LossCase(true, 64, 64, 64), older), "");
+  EXPECT_EQ(entry_of(LossCase(true, 64, 64, 64)), "fused_cross_entropy_128x128_2x1_bf16");
+  EXPECT_EQ(entry_of(LossCase(false, 64, 64, 64, DType::fp16)), "fused_cross_entropy_128x128_2x1_fp16");
+  EXPECT_EQ(entry_of(LossCase(true, 64, 64, 50304)), "fused_cross_entropy_128x128_2x1_bf16");
+  EXPECT_EQ(entry_of(LossCase(true, 64, 64, 50257)), "fused_cross_entropy_128x128_2x1_bf16");
+  EXPECT_EQ(entry_of(LossCase(true, 64, 64, 1001)), "") << "a row of 2002 bytes is not padded";
+  EXPECT_EQ(entry_of(LossCase(true, 64, 60, 64)), "");
+  EXPECT_EQ(entry_of(LossCase(true, 64, 64, 64, DType::fp32)), "");
+  EXPECT_EQ(entry_of(LossCase(true, 64, 64, 64), hopper_card({8, 0})), "");
 }
 
 class CrossEntropyOnFakeCard : public testing::OnFakeCard {};
 
 TEST_F(CrossEntropyOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_chosen) {
   on_fake_card([] {
-    cuda::CudaContext& context = cuda::CudaContext::of_card(0);
     for (const LossCase& some : {LossCase(true, 256, 512, 4096), LossCase(false, 256, 512, 4096)}) {
-      const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
-      const auto plan = some.plan();
-      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
-        EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
-      }
-      EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
+      testing::expect_planned_workspace(some.spec(), *some.plan());
     }
   });
 }

@@ -1,13 +1,19 @@
 // A product and its epilogue as a fused node with operands, and the card for which the tests plan it.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/cuda/driver/context.h"
+#include "backends/cuda/hand_written.h"
+#include "backends/cuda/products/epilogues/plans.h"
+#include "backends/cuda/products/low_matmul/parameters.h"
 #include "ops/layout.h"
 #include "ridgepoint/ops.h"
 #include "runtime/device/device.h"
@@ -36,13 +42,31 @@ struct FusedProductCase {
   std::vector<TensorLayout> layouts, results;
 };
 
-inline cuda::CardFacts hopper_card() {
+inline cuda::CardFacts hopper_card(cuda::ComputeCapability capability = {9, 0}) {
   cuda::CardFacts card;
   card.name = "NVIDIA H200";
-  card.capability = {9, 0};
+  card.capability = capability;
   card.multiprocessors = 132;
   card.shared_bytes_per_block = 227 * 1024;
   return card;
+}
+
+// The kernel variant that such a card has for the node; "" for none.
+inline std::string entry_of(const FusedProductCase& some, const cuda::CardFacts& card = hopper_card()) {
+  const cuda::KernelVariant* found = cuda::find_variant(card, some.graph, some.graph.node(some.node));
+  return found == nullptr ? std::string() : std::string(found->entry);
+}
+
+// The tiles of a launch, whose parameters begin with a product's, cover all tokens and columns.
+inline void expect_covered(const cuda::EpilogueLaunch& launch, const cuda::EpilogueTiling& tiling, std::int64_t tokens,
+                           std::int64_t columns, int columns_of_tile) {
+  cuda::LowMatmul product;
+  std::memcpy(&product, launch.parameters.bytes.data(), sizeof product);
+  const int clusters = static_cast<int>(launch.shape.grid_x) / tiling.cluster_blocks();
+  EXPECT_GE(product.tiles_m * tiling.rows * tiling.cluster_rows, tokens);
+  EXPECT_GE(product.tiles_n * columns_of_tile * tiling.cluster_columns, columns);
+  EXPECT_GE(product.whole_rounds * clusters, product.tiles);
+  EXPECT_LE(launch.shape.shared_bytes, 227U * 1024);
 }
 
 }  // namespace ridgepoint::testing

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/card_harness.h"
+#include "backends/cuda/hand_written.h"
 #include "backends/cuda/products/epilogues/fused_product.h"
 
 namespace ridgepoint::testing {
@@ -56,6 +57,15 @@ class FusedProductRun {
   std::vector<void*> input_addresses_, output_addresses_;
   DeviceCopy workspace_;
 };
+
+// Each way needs the workspace that is planned for the node, and so does the kernel that is made of them.
+inline void expect_planned_workspace(const KernelSpec& spec, const cuda::EpiloguePlan& plan) {
+  cuda::CudaContext& context = cuda::CudaContext::of_card(0);
+  const std::size_t planned = cuda::outline_hand_written(context.card(), spec).workspace_bytes;
+  for (const auto& way : cuda::fused_product_ways(context, spec, &plan))
+    EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
+  EXPECT_EQ(make_hand_written_kernel(context, spec)->workspace_bytes(), planned);
+}
 
 // The results of each way.
 inline std::vector<std::vector<std::vector<double>>> results_of_ways(Device& device, cuda::CudaContext& context,

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <string>
 
@@ -24,6 +23,7 @@ namespace {
 
 using cuda::ResidualEpilogue;
 using cuda::ResidualPlan;
+using testing::entry_of;
 using testing::hopper_card;
 using testing::Operand;
 using testing::replaced;
@@ -145,14 +145,8 @@ TEST(ResidualPlan, covers_every_token_and_column) {
     for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
       const std::vector<cuda::EpilogueLaunch> launches = plan->launches(tiling, 132);
       ASSERT_EQ(launches.size(), backward ? 2U : 1U);
-      cuda::LowMatmul product;  // the first of the parameters in both
-      std::memcpy(&product, launches[0].parameters.bytes.data(), sizeof product);
-      const int clusters = static_cast<int>(launches[0].shape.grid_x) / tiling.cluster_blocks();
       EXPECT_TRUE(launches[0].is_cooperative) << "blocks wait for others";
-      EXPECT_GE(product.tiles_m * tiling.rows * tiling.cluster_rows, 1000);
-      EXPECT_GE(product.tiles_n * tiling.columns * tiling.cluster_columns, 1600);
-      EXPECT_GE(product.whole_rounds * clusters, product.tiles);
-      EXPECT_LE(launches[0].shape.shared_bytes, 227U * 1024);
+      testing::expect_covered(launches[0], tiling, 1000, 1600, tiling.columns);
     }
   }
 }
@@ -168,18 +162,12 @@ TEST(ResidualPlan, leaves_to_the_library_what_the_copy_engine_does_not_take) {
 }
 
 TEST(ResidualVariants, are_for_hopper_and_rows_that_fit) {
-  const auto variant_of = [](const ResidualCase& some, const cuda::CardFacts& card) {
-    const cuda::KernelVariant* found = cuda::find_variant(card, some.graph, some.graph.node(some.node));
-    return found == nullptr ? std::string() : std::string(found->entry);
-  };
-  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 64), hopper_card()), "fused_residual_norm_128x128_2x1_32k_bf16");
-  EXPECT_EQ(variant_of(ResidualCase(true, 64, 64, 64), hopper_card()), "fused_residual_backward_128x128_2x1_32k_bf16");
-  cuda::CardFacts older = hopper_card();
-  older.capability = {8, 0};
-  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 64), older), "");
-  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 60), hopper_card()), "") << "no whole vectors";
-  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 2056), hopper_card()), "") << "rows too long";
-  EXPECT_EQ(variant_of(ResidualCase(false, 40000, 64, 64), hopper_card()), "") << "too many rows";
+  EXPECT_EQ(entry_of(ResidualCase(false, 64, 64, 64)), "fused_residual_norm_128x128_2x1_32k_bf16");
+  EXPECT_EQ(entry_of(ResidualCase(true, 64, 64, 64)), "fused_residual_backward_128x128_2x1_32k_bf16");
+  EXPECT_EQ(entry_of(ResidualCase(false, 64, 64, 64), hopper_card({8, 0})), "");
+  EXPECT_EQ(entry_of(ResidualCase(false, 64, 64, 60)), "") << "no whole vectors";
+  EXPECT_EQ(entry_of(ResidualCase(false, 64, 64, 2056)), "") << "rows too long";
+  EXPECT_EQ(entry_of(ResidualCase(false, 40000, 64, 64)), "") << "too many rows";
 }
 
 // Of each layer, both products that are added to the residual stream, and in backward both that begin at it.
@@ -205,15 +193,9 @@ class ResidualOnFakeCard : public testing::OnFakeCard {};
 TEST_F(ResidualOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_chosen) {
   use_fake_compiler();
   on_fake_card([] {
-    cuda::CudaContext& context = cuda::CudaContext::of_card(0);
     for (const bool backward : {false, true}) {
       const ResidualCase some(backward, 256, 512, 64);
-      const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
-      const auto plan = some.plan();
-      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
-        EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
-      }
-      EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
+      testing::expect_planned_workspace(some.spec(), *some.plan());
     }
   });
 }

@@ -12,6 +12,7 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/products/epilogues/fused_product.h"
+#include "backends/cuda/products/epilogues/fused_product_runs.h"
 #include "backends/cuda/products/epilogues/rope/parameters.h"
 #include "backends/cuda/products/epilogues/rope_case.h"
 #include "backends/cuda/products/epilogues/two_steps.h"
@@ -24,6 +25,7 @@ namespace {
 using cuda::RopeEpilogue;
 using cuda::RopePlan;
 using testing::DeviceCopy;
+using testing::entry_of;
 using testing::hopper_card;
 using testing::Operand;
 using testing::RopeCase;
@@ -84,14 +86,10 @@ TEST(RopePlan, covers_every_token_and_column) {
     ASSERT_EQ(launches.size(), 1U);
     cuda::RopeMatmul parameters;
     std::memcpy(&parameters, launches[0].parameters.bytes.data(), sizeof parameters);
-    const int clusters = static_cast<int>(launches[0].shape.grid_x) / tiling.cluster_blocks();
-    EXPECT_GE(parameters.product.tiles_m * tiling.rows * tiling.cluster_rows, 1000);
-    EXPECT_GE(parameters.product.tiles_n * tiling.columns * tiling.cluster_columns, 2560);
-    EXPECT_GE(parameters.product.whole_rounds * clusters, parameters.product.tiles);
+    testing::expect_covered(launches[0], tiling, 1000, 2560, tiling.columns);
     EXPECT_EQ(parameters.columns, 1920);
     EXPECT_EQ(parameters.head.value, 64U);
     EXPECT_EQ(parameters.sequence.value, 250U);
-    EXPECT_LE(launches[0].shape.shared_bytes, 227U * 1024);
     EXPECT_EQ(launches[0].fields.size(), 5U);
   }
 }
@@ -114,17 +112,11 @@ TEST(RopePlan, leaves_to_the_library_what_the_copy_engine_does_not_take) {
 }
 
 TEST(RopeProductVariants, are_for_hopper_and_whole_vectors) {
-  const auto entry = [](const cuda::CardFacts& card, const RopeCase& some) {
-    const cuda::KernelVariant* variant = cuda::find_variant(card, some.graph, some.graph.node(some.node));
-    return std::string(variant == nullptr ? "" : variant->entry);
-  };
-  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 64, 64, 64)), "fused_rope_forward_128x128_1x1_bf16");
-  cuda::CardFacts older = hopper_card();
-  older.capability = {8, 0};
-  EXPECT_EQ(entry(older, RopeCase(2, 32, 2, 64, 64, 64)), "");
-  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 12, 64, 64)), "") << "heads of 12";
-  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 64, 60, 64)), "") << "rows of 188";
-  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 64, 64, 64, DType::fp32)), "");
+  EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 64, 64, 64)), "fused_rope_forward_128x128_1x1_bf16");
+  EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 64, 64, 64), hopper_card({8, 0})), "");
+  EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 12, 64, 64)), "") << "heads of 12";
+  EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 64, 60, 64)), "") << "rows of 188";
+  EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 64, 64, 64, DType::fp32)), "");
 }
 
 // The rotation reads and writes the columns where the product has left them.
@@ -147,14 +139,8 @@ class RopeProductOnFakeCard : public testing::OnFakeCard {};
 
 TEST_F(RopeProductOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_chosen) {
   on_fake_card([] {
-    cuda::CudaContext& context = cuda::CudaContext::of_card(0);
     for (const RopeCase& some : {RopeCase(2, 128, 4, 64, 128, 512), RopeCase(2, 128, 4, 64, 0, 512)}) {
-      const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
-      const std::optional<RopePlan> plan = some.plan();
-      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
-        EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
-      }
-      EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
+      testing::expect_planned_workspace(some.spec(), *some.plan());
     }
   });
 }

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <string>
 
@@ -22,6 +21,7 @@ namespace {
 
 using cuda::SwigluEpilogue;
 using cuda::SwigluPlan;
+using testing::entry_of;
 using testing::hopper_card;
 using testing::Operand;
 using testing::replaced;
@@ -143,14 +143,7 @@ TEST(SwigluPlan, covers_every_token_and_feature) {
     for (const cuda::EpilogueTiling& tiling : plan->candidates()) {
       const std::vector<cuda::EpilogueLaunch> launches = plan->launches(tiling, 132);
       ASSERT_EQ(launches.size(), 1U);
-      cuda::LowMatmul product;  // the first of the parameters in both
-      std::memcpy(&product, launches[0].parameters.bytes.data(), sizeof product);
-      const int columns = backward ? tiling.columns : tiling.columns / 2;
-      const int clusters = static_cast<int>(launches[0].shape.grid_x) / tiling.cluster_blocks();
-      EXPECT_GE(product.tiles_m * tiling.rows * tiling.cluster_rows, 1000);
-      EXPECT_GE(product.tiles_n * columns * tiling.cluster_columns, 3000);
-      EXPECT_GE(product.whole_rounds * clusters, product.tiles);
-      EXPECT_LE(launches[0].shape.shared_bytes, 227U * 1024);
+      testing::expect_covered(launches[0], tiling, 1000, 3000, backward ? tiling.columns : tiling.columns / 2);
       EXPECT_EQ(launches[0].fields.size(), backward ? 6U : 5U);
     }
   }
@@ -166,33 +159,19 @@ TEST(SwigluPlan, leaves_to_the_library_what_the_copy_engine_does_not_take) {
 }
 
 TEST(SwigluVariants, are_for_hopper_and_whole_vectors) {
-  const SwigluCase some(false, true, 64, 64, 64);
-  const Node& node = some.graph.node(some.node);
-  ASSERT_NE(cuda::find_variant(hopper_card(), some.graph, node), nullptr);
-  EXPECT_EQ(std::string(cuda::find_variant(hopper_card(), some.graph, node)->entry),
-            "fused_swiglu_forward_128x128_1x1_bf16");
-  cuda::CardFacts older = hopper_card();
-  older.capability = {8, 0};
-  EXPECT_EQ(cuda::find_variant(older, some.graph, node), nullptr);
-  const SwigluCase odd(false, true, 64, 64, 60);
-  EXPECT_EQ(cuda::find_variant(hopper_card(), odd.graph, odd.graph.node(odd.node)), nullptr);
-  const SwigluCase single(true, false, 64, 64, 64, DType::fp32);
-  EXPECT_EQ(cuda::find_variant(hopper_card(), single.graph, single.graph.node(single.node)), nullptr);
+  EXPECT_EQ(entry_of(SwigluCase(false, true, 64, 64, 64)), "fused_swiglu_forward_128x128_1x1_bf16");
+  EXPECT_EQ(entry_of(SwigluCase(false, true, 64, 64, 64), hopper_card({8, 0})), "");
+  EXPECT_EQ(entry_of(SwigluCase(false, true, 64, 64, 60)), "");
+  EXPECT_EQ(entry_of(SwigluCase(true, false, 64, 64, 64, DType::fp32)), "");
 }
 
 class SwigluOnFakeCard : public testing::OnFakeCard {};
 
 TEST_F(SwigluOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_chosen) {
   on_fake_card([] {
-    cuda::CudaContext& context = cuda::CudaContext::of_card(0);
     for (const SwigluCase& some : {SwigluCase(false, true, 256, 512, 64), SwigluCase(false, false, 256, 512, 64),
                                    SwigluCase(true, false, 256, 512, 64)}) {
-      const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
-      const auto plan = SwigluPlan::of(some.found(), some.spec());
-      for (const auto& way : cuda::fused_product_ways(context, some.spec(), &*plan)) {
-        EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
-      }
-      EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
+      testing::expect_planned_workspace(some.spec(), *SwigluPlan::of(some.found(), some.spec()));
     }
   });
 }
