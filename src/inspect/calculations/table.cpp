@@ -29,7 +29,7 @@ bool stores_low_copies(const StepFacts& facts) {
   return !is_eager(facts) && operand_bytes(facts) < stored_bytes(facts);
 }
 
-// Whether the copies are halves of the parameters where no rank stores a part.
+// Whether the copies are halves of the parameters.
 bool stores_halves(const StepFacts& facts) {
   return stores_low_copies(facts) && matmul_dtype(facts.config.compile.precision) == DType::bf16;
 }
@@ -175,7 +175,7 @@ std::span<const SymbolRow> symbol_rows() {
       {"c", "bytes of the copy of a weight that products read, beside the parameter", "bytes",
        [](const Facts& f) { return stores_low_copies(f) ? operand_bytes(f) : 0; },
        [](const Facts& f) { return fmt::format("--compile {}", name(f.config.compile.level)); }},
-      {"d", "of c, what one rank saves that stores all of the parameter: the copy is half of it", "bytes",
+      {"d", "of c, what halves save: the copy is half of the parameter", "bytes",
        [](const Facts& f) { return stores_halves(f) ? operand_bytes(f) : 0; }},
       {"u", "bytes of the weight that products, or their casts, read", "bytes",
        [](const Facts& f) { return stores_low_copies(f) ? operand_bytes(f) : stored_bytes(f); }},
@@ -300,9 +300,9 @@ std::span<const Calculation> calculations() {
        peak<Sharding::optimizer>},
       {"memory.gradient_shards", "", "peak, gradients sharded too", "R_1 + (Z - R_1)/N + max(A, K/N)", "bytes",
        peak<Sharding::gradients>},
-      {"memory.parameters", "", "peak, parameters sharded too; two layers are whole", "Z/N + max(A_P, K/N) + 2 R_L/L",
-       "bytes", peak<Sharding::parameters>},
-      {"memory.least_ranks", "", "least ranks that hold all of it sharded", "ceil((Z + K)/(Q - A_P - 2 R_L/L))",
+      {"memory.parameters", "", "peak, parameters sharded too; two layers are whole",
+       "(Z - d E)/N + max(A_P, K/N) + 2 R_L/L", "bytes", peak<Sharding::parameters>},
+      {"memory.least_ranks", "", "least ranks that hold all of it sharded", "ceil((Z - d E + K)/(Q - A_P - 2 R_L/L))",
        "ranks"},
 
       {"checkpointing.none", "", "all layers save everything", "L a", "bytes"},

@@ -4,8 +4,8 @@
 // separately, as do micro-batches. Where every reader casts a parameter to the same 16-bit type, the cast comes before
 // the gather, which sends half as much.
 //
-// With the other shardings a step gathers each divided parameter once, for all readers. The gathers stand in front of
-// the first reader of any, in the order in which they are read, and run beside forward.
+// With the other shardings a step gathers each divided parameter once, for all readers. The gathers begin the step, in
+// the order in which their results are read, and run beside forward.
 //
 // The pass shard_optimizer has divided the parameters that are updated; with Sharding::parameters this one also divides
 // those that are not.
@@ -54,8 +54,9 @@ class ParameterGatherer {
     for (const NodeId id : order) visit(id);
     // A gather may stand before the place where the model declared the parameter.
     for (const Source& source : sources_) graph_.move_before(graph_.producer(source.part), order.front());
+    const auto first = std::ranges::find_if(order, [&](NodeId id) { return launches(graph_.node(id).op); });
     for (std::size_t i = 0; i < segments_.size(); ++i)
-      gather(segments_[i], segments_[i == 0 || !frees_ ? 0 : i - 1].nodes[0]);
+      gather(segments_[i], frees_ ? segments_[i == 0 ? 0 : i - 1].nodes[0] : *first);
     for (Segment& segment : segments_) {
       for (const NodeId id : segment.nodes) read_gathered(segment, id);
     }
@@ -131,7 +132,7 @@ class ParameterGatherer {
 
   void gather(Segment& segment, NodeId before) {
     graph_.set_insertion_before(before);
-    graph_.set_phase(graph_.node(before).phase);
+    graph_.set_phase(graph_.node(frees_ ? before : segment.nodes[0]).phase);
     graph_.set_scope(segment.block);
     std::vector<Value> parts;
     std::vector<Source*> gathered;

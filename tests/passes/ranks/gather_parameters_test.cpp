@@ -64,6 +64,33 @@ TEST(GatherParameters, of_other_shardings_are_beside_the_updates_that_follow) {
   for (std::size_t i = 1; i < is_gather.size(); ++i) EXPECT_FALSE(is_gather[i - 1] && is_gather[i]);
 }
 
+// Weights in halves, of which each rank stores a part: their gathers begin a step.
+TEST(GatherParameters, gathers_halves_once_beside_forward_with_other_shardings) {
+  for (const Sharding shard : {Sharding::optimizer, Sharding::gradients}) {
+    for (const std::int64_t micro_batches : {1, 2}) {
+      CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full};
+      options.accumulate = micro_batches;
+      const Program program = planned(divided(shard, options));
+      const Graph& graph = program.graph();
+      std::vector<std::string> scopes;
+      bool has_begun = false;
+      for (const NodeId id : graph.order()) {
+        const Node& node = graph.node(id);
+        if (node.op != Op::all_gather || node.phase == Phase::optimizer) {
+          has_begun = has_begun || launches(node.op);
+          continue;
+        }
+        EXPECT_FALSE(has_begun);
+        scopes.emplace_back(graph.scope_name(node));
+      }
+      EXPECT_EQ(scopes,
+                (std::vector<std::string>{"layers.0", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", ""}));
+      EXPECT_EQ(graph.type(*graph.find_input("lm_head.weight")), (TensorType{DType::bf16, {32000}}));
+      EXPECT_EQ(graph.type(*graph.find_input("rest.lm_head.weight")), (TensorType{DType::low_half, {32000}}));
+    }
+  }
+}
+
 TEST(GatherParameters, needs_less_memory_than_with_divided_gradients) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     for (const Compile level : {Compile::off, Compile::fuse}) {

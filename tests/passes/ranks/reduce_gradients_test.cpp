@@ -231,6 +231,30 @@ TEST(ShardOptimizer, divides_low_gradients_that_are_summed_in_fp32) {
   EXPECT_EQ(parts(summed_in_fp32(plain)), parts(plain));
 }
 
+// Two ranks: the sum of two numbers is the same in any order. A parameter in halves is read with all of its bits.
+TEST(ShardOptimizer, makes_the_same_bits_with_every_sharding) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    std::map<Sharding, std::map<std::string, std::vector<std::byte>>> found;
+    for (const Sharding shard : kAllShardings) {
+      RankThreads(2, CollectiveRuns::in_wait).run([&](std::size_t rank, const auto& others) {
+        CompileOptions options{.mode = Mode::step, .precision = precision, .level = Compile::full, .verify = true};
+        options.parallel = {.data = 2, .rank = static_cast<std::int64_t>(rank), .shard = shard, .bucket_bytes = 2048};
+        const Transformer workload(kToy, kBatch);
+        Program program(workload.build(), open_device("cpu"), {.compile = options, .communicator = others});
+        initialise(program, workload, 3);
+        for (int step = 0; step < 3; ++step) program.run();
+        for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
+          const HostTensor tensor = program.read_input(parameter.name);  // by all ranks
+          if (rank == 1) found[shard][parameter.name] = tensor.data;
+        }
+      });
+    }
+    EXPECT_GT(found[Sharding::none].size(), 10U);
+    for (const Sharding shard : kAllShardings)
+      EXPECT_TRUE(found[shard] == found[Sharding::none]) << name(precision) << ' ' << name(shard);
+  }
+}
+
 // The bytes of the sums of each bucket.
 std::vector<std::vector<std::size_t>> buckets_of(const TransformerConfig& model, std::int64_t bucket_bytes) {
   CompileOptions options{.mode = Mode::step, .verify = true};

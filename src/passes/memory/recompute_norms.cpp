@@ -1,11 +1,11 @@
-// Computes operands of backward's products again, where a kernel that reads and writes memory once can: elementwise
-// values and norms of what backward keeps anyway, such as the operand of a projection, which is the norm of the
-// residual stream, or that of the second product of SwiGLU. A rank then keeps neither from forward to backward.
-// torch.compile computes such values again too. The copies are of the phase recompute, and stand before the first
-// reader in backward.
+// Computes the results of norms again in backward, where products read them, from what backward keeps anyway: the
+// residual stream. A rank then keeps no operand of its projections from forward to backward. What is elementwise on the
+// way, such as a cast, is copied with the norm. torch.compile computes such values again too. The copies are of the
+// phase recompute, and stand before the first reader in backward.
 //
-// Each copy costs the time to read and write what it computes. So only runs do so whose ranks divide all that they
-// store, parameters too: these have the least memory.
+// Each copy takes the time to read and write memory once. So only runs have them whose ranks divide all that they
+// store, parameters too: these have the least memory. Operands that no norm makes, as that of the second product of
+// SwiGLU, are left to activation checkpointing (the policy selective): they would save more and take longer.
 #include <algorithm>
 #include <iterator>
 #include <vector>
@@ -19,9 +19,9 @@ namespace {
 
 bool is_product(const Node& node) { return op_class(node.op) == OpClass::contraction; }
 
-class ProductOperandRecomputer {
+class NormRecomputer {
  public:
-  explicit ProductOperandRecomputer(Graph& graph) : graph_(graph), storage_(graph), rewriter_(graph) {}
+  explicit NormRecomputer(Graph& graph) : graph_(graph), storage_(graph), rewriter_(graph) {}
 
   bool run() {
     bool changed = false;
@@ -32,13 +32,16 @@ class ProductOperandRecomputer {
  private:
   bool is_in_backward(NodeId id) const { return graph_.node(id).phase == Phase::backward; }
 
+  static bool is_norm(const Node& node) {
+    return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::norm;
+  }
+
   // Of forward, by one kernel that reads its operands once.
-  bool may_be_copied(const Node& node) const {
+  static bool may_be_copied(const Node& node) {
     if (node.phase != Phase::forward || is_repeated(node)) return false;
-    const OpClass kind = op_class(node.op);
-    const KernelClass kernel = traits(node.op).kernel_class;
-    if (kind == OpClass::elementwise) return kernel == KernelClass::elementwise;
-    return is_elementwise_composite(node) || (kind == OpClass::composite && kernel == KernelClass::norm);
+    const bool is_elementwise =
+        op_class(node.op) == OpClass::elementwise && traits(node.op).kernel_class == KernelClass::elementwise;
+    return is_elementwise || is_elementwise_composite(node) || is_norm(node);
   }
 
   bool is_kept(Value value) const {
@@ -61,6 +64,13 @@ class ProductOperandRecomputer {
            std::ranges::all_of(node.inputs, [&](Value operand) { return is_copied_too(operand) || is_kept(operand); });
   }
 
+  // Whether a norm is among what is copied.
+  bool copies_norm(const Node& node) const {
+    return is_norm(node) || std::ranges::any_of(node.inputs, [&](Value operand) {
+             return is_copied_too(operand) && copies_norm(graph_.producer_node(operand));
+           });
+  }
+
   Value copy(Value value) {
     const Node node = graph_.producer_node(value);
     std::vector<Value> operands;
@@ -74,7 +84,8 @@ class ProductOperandRecomputer {
   bool visit(NodeId id) {
     const Node& node = graph_.node(id);
     const Value value = node.outputs[0];
-    if (storage_.root(value) != value || storage_.is_result(value) || !can_copy(node)) return false;
+    if (storage_.root(value) != value || storage_.is_result(value)) return false;
+    if (!can_copy(node) || !copies_norm(node)) return false;
     std::vector<NodeId> readers;
     std::ranges::copy_if(storage_.readers(value), std::back_inserter(readers),
                          [&](NodeId reader) { return is_in_backward(reader); });
@@ -111,10 +122,10 @@ class ProductOperandRecomputer {
 
 }  // namespace
 
-bool recompute_product_operands(Graph& graph, const PassOptions& options) {
+bool recompute_norms(Graph& graph, const PassOptions& options) {
   const bool is_divided = options.parallel.is_parallel() && options.parallel.shard == Sharding::parameters;
   if (!is_divided || options.level == Compile::off || options.mode == Mode::forward) return false;
-  return ProductOperandRecomputer(graph).run();
+  return NormRecomputer(graph).run();
 }
 
 }  // namespace ridgepoint
