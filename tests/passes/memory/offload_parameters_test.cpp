@@ -110,7 +110,9 @@ TEST(OffloadParameters, copies_a_part_of_a_weight_for_each_gather) {
   EXPECT_EQ(copies.size(), 6U * 3U);
   for (const auto& [name, phases] : copies) {
     EXPECT_THAT(name, ::testing::HasSubstr(".ffn.w"));
-    EXPECT_EQ(phases, (std::vector{Phase::forward, Phase::backward, Phase::optimizer})) << name;
+    // The last block is gathered for backward ahead of the head.
+    const Phase of_second = name.starts_with("layers.5") ? Phase::forward : Phase::backward;
+    EXPECT_EQ(phases, (std::vector{Phase::forward, of_second, Phase::optimizer})) << name;
   }
 }
 
@@ -121,7 +123,7 @@ TEST(OffloadParameters, copies_no_old_weight_ahead_of_the_gather_of_the_new_one)
   divided.options.parallel = {.data = 2, .shard = Sharding::gradients};
   const ProgramPlan plan = plan_with(divided, Offload::parameters);
   const auto copies = copies_of_inputs(plan);
-  EXPECT_EQ(copies.size(), 6U * 3U);
+  EXPECT_EQ(copies.size(), 6U * 2U) << "two of the three weights of a layer are merged";
   for (const auto& [name, phases] : copies) EXPECT_EQ(std::ranges::count(phases, Phase::optimizer), 0) << name;
   EXPECT_FALSE(testing::launches_of(plan, Op::copy_to_host).empty());
 }

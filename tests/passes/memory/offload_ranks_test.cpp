@@ -15,19 +15,22 @@ namespace {
 
 using testing::OffloadCase;
 
-// Whose feed-forward layers have weights of 4 MiB, or 2 MiB in bf16. Two ranks have two groups of parts of its states.
-const TransformerConfig kWide{"custom", 512, 16, 64, 16384, 6, 2};
+// Whose feed-forward layers have weights of 2 MiB, half of which a rank of two has in parts; and of 4 MiB, of which two
+// ranks have parts of 1 MiB in bf16, two groups of parts of states and two gathers in fp32.
+const TransformerConfig kWide{"custom", 512, 16, 64, 8192, 6, 2};
+const TransformerConfig kWider{"custom", 512, 16, 64, 16384, 6, 2};
 // Of 400 MiB, of which several gathers bring the new ones.
 const TransformerConfig kLarge{"custom", 1000, 64, 1024, 4096, 6, 4};
 
-constexpr Offload kAll = Offload::optimizer | Offload::parameters | Offload::activations;
+constexpr Offload kEverything = Offload::optimizer | Offload::parameters | Offload::activations;
 
-OffloadCase on_ranks(std::string name, std::int64_t ranks, Sharding shard, Offload offload, CompileOptions options) {
+OffloadCase on_ranks(std::string name, std::int64_t ranks, Sharding shard, Offload offload, CompileOptions options,
+                     TransformerConfig model = kWide) {
   options.mode = Mode::step;
   options.parallel.data = ranks;
   options.parallel.shard = shard;
   options.parallel.bucket_bytes = std::int64_t{4} << 20;
-  return {std::move(name), std::move(options), offload, kWide};
+  return {std::move(name), std::move(options), offload, std::move(model)};
 }
 
 class OffloadOnRanks : public ::testing::TestWithParam<OffloadCase> {};
@@ -36,9 +39,9 @@ TEST_P(OffloadOnRanks, gives_the_same_bits_within_less_memory) {
   testing::expect_same_bits_within_less_memory(GetParam());
 }
 
-const CompileOptions kLow{.precision = Precision::bf16, .level = Compile::full};
+const CompileOptions kInBf16{.precision = Precision::bf16, .level = Compile::full};
 
-CompileOptions changed(void (*change)(CompileOptions&)) {
+CompileOptions compiled_with(void (*change)(CompileOptions&)) {
   CompileOptions options{.level = Compile::full};
   change(options);
   return options;
@@ -46,34 +49,30 @@ CompileOptions changed(void (*change)(CompileOptions&)) {
 
 INSTANTIATE_TEST_SUITE_P(
     all, OffloadOnRanks,
-    ::testing::Values(on_ranks("sums", 2, Sharding::none, Offload::optimizer, {.level = Compile::full}),
-                      on_ranks("low_sums_with_all", 2, Sharding::none, kAll, kLow),
-                      on_ranks("checkpointed_sums", 2, Sharding::none, kAll, changed([](CompileOptions& options) {
-                                 options.checkpoint = Checkpoint::block;
-                                 options.accumulate = 2;
-                               })),
-                      on_ranks("sums_behind_backward", 2, Sharding::none, kAll,
-                               changed([](CompileOptions& options) { options.parallel.overlap = false; })),
-                      on_ranks("states_in_parts", 2, Sharding::optimizer, Offload::optimizer, kLow),
-                      on_ranks("states_in_parts_with_all", 2, Sharding::optimizer, kAll, {.level = Compile::full}),
-                      on_ranks("eager_states_in_parts", 2, Sharding::optimizer,
-                               Offload::optimizer | Offload::parameters, {}),
-                      on_ranks("gradients_in_three_parts", 3, Sharding::gradients, kAll, kLow),
-                      on_ranks("clipped_gradients_in_parts", 2, Sharding::gradients, kAll,
-                               changed([](CompileOptions& options) { options.clip_norm = 0.5; })),
-                      on_ranks("scaled_gradients_in_parts", 2, Sharding::gradients, Offload::optimizer,
-                               {.precision = Precision::fp16, .level = Compile::full}),
-                      on_ranks("parameters_in_parts", 2, Sharding::parameters, kAll, kLow),
-                      on_ranks("eager_parameters_in_parts", 2, Sharding::parameters, Offload::parameters, {}),
-                      on_ranks("parameters_in_three_parts", 3, Sharding::parameters, kAll, {.level = Compile::full})),
+    ::testing::Values(
+        on_ranks("low_sums_with_all", 2, Sharding::none, kEverything, kInBf16),
+        on_ranks("checkpointed_sums", 2, Sharding::none, kEverything, compiled_with([](CompileOptions& options) {
+                   options.checkpoint = Checkpoint::block;
+                   options.accumulate = 2;
+                 })),
+        on_ranks("sums_behind_backward", 2, Sharding::none, Offload::optimizer,
+                 compiled_with([](CompileOptions& options) { options.parallel.overlap = false; })),
+        on_ranks("states_in_parts", 2, Sharding::optimizer, Offload::optimizer, kInBf16, kWider),
+        on_ranks("states_in_parts_with_all", 2, Sharding::optimizer, kEverything, {.level = Compile::full}, kWider),
+        on_ranks("eager_states_in_parts", 2, Sharding::optimizer, Offload::optimizer | Offload::parameters, {}),
+        on_ranks("gradients_in_three_parts", 3, Sharding::gradients, kEverything, kInBf16),
+        on_ranks("clipped_gradients_in_parts", 2, Sharding::gradients, kEverything,
+                 compiled_with([](CompileOptions& options) { options.clip_norm = 0.5; })),
+        on_ranks("scaled_gradients_in_parts", 2, Sharding::gradients, Offload::optimizer | Offload::parameters,
+                 {.precision = Precision::fp16, .level = Compile::full}),
+        on_ranks("parameters_in_parts", 2, Sharding::parameters, kEverything, kInBf16, kWider),
+        on_ranks("eager_parameters_in_parts", 2, Sharding::parameters, Offload::parameters, {})),
     [](const auto& tested) { return tested.param.name; });
 
-// Up to the pass that places updates.
+// With a node for each update.
 Graph graph_with_states_on_host(Sharding shard) {
-  OffloadCase of = on_ranks("", 2, shard, Offload::optimizer, {.precision = Precision::bf16, .level = Compile::full});
-  of.model = kLarge;
+  OffloadCase of = on_ranks("", 2, shard, Offload::optimizer, {.skip = {"group_optimizer"}}, kLarge);
   of.device = "null";
-  of.options.until = "offload_states";
   return testing::plan_with(of, of.offload).graph();
 }
 
@@ -85,14 +84,14 @@ std::vector<std::size_t> positions_of(const Graph& graph, bool (*is_one)(const N
   return found;
 }
 
-bool is_sum(const Node& node) { return node.op == Op::all_reduce || node.op == Op::reduce_scatter; }
+bool is_sum_of_ranks(const Node& node) { return node.op == Op::all_reduce || node.op == Op::reduce_scatter; }
 
 // Otherwise backward would wait for the network behind each sum.
-TEST(OffloadOnRanks, updates_when_a_later_sum_has_begun) {
+TEST(StatesOnHostsOfRanks, are_updated_when_a_later_sum_has_begun) {
   for (const Sharding shard : {Sharding::none, Sharding::gradients, Sharding::parameters}) {
     const Graph graph = graph_with_states_on_host(shard);
     const std::vector<std::size_t> position = positions(graph);
-    const std::vector<std::size_t> sums = positions_of(graph, is_sum);
+    const std::vector<std::size_t> sums = positions_of(graph, is_sum_of_ranks);
     const std::size_t last_product = positions_of(graph, [](const Node& node) {
                                        return node.op == Op::matmul && node.phase == Phase::backward;
                                      }).back();
@@ -103,7 +102,7 @@ TEST(OffloadOnRanks, updates_when_a_later_sum_has_begun) {
       ++beside_backward;
       const Value gradient = update.inputs[optimizer_layout(update)->scalars + 1];
       const std::size_t sum = position[graph.producer(view_root(graph, gradient)).id];
-      ASSERT_TRUE(is_sum(graph.node(graph.order()[sum]))) << name(shard);
+      ASSERT_TRUE(is_sum_of_ranks(graph.node(graph.order()[sum]))) << name(shard);
       EXPECT_TRUE(std::ranges::any_of(sums, [&](std::size_t other) { return other > sum && other < i; }))
           << name(shard);
     }
@@ -111,7 +110,7 @@ TEST(OffloadOnRanks, updates_when_a_later_sum_has_begun) {
   }
 }
 
-TEST(OffloadOnRanks, gathers_new_parameters_when_nothing_reads_the_old_ones) {
+TEST(StatesOnHostsOfRanks, leave_new_parameters_to_gather_when_nothing_reads_the_old_ones) {
   const Graph graph = graph_with_states_on_host(Sharding::gradients);
   const std::vector<std::size_t> gathers =
       positions_of(graph, [](const Node& node) { return node.op == Op::all_gather; });

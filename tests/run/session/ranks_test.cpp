@@ -116,10 +116,11 @@ TEST(StepOnRanks, choose_what_to_offload_and_a_schedule_alike) {
       config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 64, 16384, 3, 2}, 2);
       config.compile.level = Compile::full;
       config.compile.offload = Offload::automatic;
-      // Without anything on the host 150 MB would be needed.
-      const std::size_t bytes = (rank == 0 ? 140 : 100) * std::size_t{1000} * 1000;
+      // 154 MB are needed with nothing on the host, 152 with the states there, and 140 with the weights.
+      const std::size_t bytes = (rank == 0 ? 153 : 145) * std::size_t{1000} * 1000;
       config.device_options.memory_limit_bytes = bytes;
       if (fits_into) config.fit_into_bytes = bytes;
+      config.steps = 1;
     };
     RankThreads threads(kRanks);
     std::vector<Record> records(kRanks);
@@ -132,7 +133,7 @@ TEST(StepOnRanks, choose_what_to_offload_and_a_schedule_alike) {
     });
     for (const Record& record : records) {
       EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-      EXPECT_NE(record.offload, Offload::none) << fits_into;
+      EXPECT_TRUE(includes(record.offload, Offload::parameters)) << name(record.offload);
       EXPECT_EQ(record.offload, records[0].offload) << fits_into;
     }
   }
