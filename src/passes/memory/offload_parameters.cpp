@@ -48,10 +48,6 @@ class ParameterOffloader {
   }
 
  private:
-  auto is_on_host() const {
-    return [this](Value value) { return weights_.contains(value); };
-  }
-
   // An update reads its weight apart from what reads it in a block.
   static bool is_update(const Node& node) { return node.phase == Phase::optimizer; }
 
@@ -118,7 +114,9 @@ class ParameterOffloader {
     std::vector<NodeId> replaced;
     for (const NodeId id : order_) {
       const Node node = graph_.node(id);
-      if (!gathers_new_parameters(node) || std::ranges::none_of(node.inputs, is_on_host())) continue;
+      const bool is_into_moved =
+          std::ranges::any_of(node.inputs, [&](Value value) { return weights_.contains(value); });
+      if (!gathers_new_parameters(node) || !is_into_moved) continue;
       graph_.set_insertion_before(id);
       graph_.set_phase(node.phase);
       graph_.set_scope("");
