@@ -18,8 +18,8 @@ inline constexpr std::int64_t kBucketBytes = std::int64_t{64} << 20;
 inline constexpr std::int64_t kEachGradient = 1;
 inline constexpr std::int64_t kAllGradients = std::int64_t{1} << 62;
 
-// What each rank keeps of the whole. none: everything. optimizer: a part of the states of the optimizer, and of fp32
-// parameters beside bf16 or fp16 ones (ZeRO stage 1). gradients: also of gradients, each of which is freed during
+// What each rank keeps of the whole. none: everything. optimizer: a part of the optimizer's states and of what compiled
+// runs store beside 16-bit weights (ZeRO stage 1). gradients: also of gradients, each of which is freed during
 // backward, soon after its sum is divided among the ranks (ZeRO stage 2). parameters: also of parameters, which are
 // gathered a layer before the one that reads them and freed behind it (ZeRO stage 3, PyTorch's fully_shard).
 enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };

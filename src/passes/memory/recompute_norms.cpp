@@ -54,7 +54,7 @@ class NormRecomputer {
   // What a copy reads of an operand: a copy of that too, where this needs nothing that backward does not read.
   bool is_copied_too(Value operand) const {
     const Node& producer = graph_.producer_node(operand);
-    if (!may_be_copied(producer)) return false;
+    if (!may_be_copied(producer) || operand != producer.outputs[0]) return false;
     if (is_kept(operand)) return std::ranges::all_of(producer.inputs, [&](Value of) { return is_kept(of); });
     return can_copy(producer);
   }

@@ -13,7 +13,7 @@ struct GpuReading {
   std::optional<double> memory_clock_mhz = {};
   std::optional<double> power_watts = {};
   std::optional<double> temperature_celsius = {};
-  std::optional<double> energy_joules = {};  // since the driver was loaded; its counter goes on some times a second
+  std::optional<double> energy_joules = {};  // since the driver was loaded
   // Why the clocks are not higher, by NVML's names in lower case: sw_power_cap, hw_thermal_slowdown, ...
   std::optional<std::vector<std::string>> throttle_reasons = {};
 };

@@ -19,6 +19,7 @@
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/error.h"
 #include "run/session/offload_sets.h"
+#include "run/session/ranks.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {
@@ -45,7 +46,6 @@ class Fitter {
   void choose(RunConfig& config) {
     ScheduleProblem problem{.micro_batches = micro_batches(),
                             .loss_chunks = loss_chunks(),
-
                             .flops_per_byte = rates_.flops_per_second / rates_.bytes_per_second,
                             .stop_point = stop_point_};
     problem.graph_of = [&](std::int64_t count) {
@@ -117,13 +117,8 @@ class Fitter {
     return chunks;
   }
 
-  // Ranks have what the one has that has the least, so that they choose alike.
   std::size_t memory_bytes() const {
-    std::size_t bytes = std::min({*config_.fit_into_bytes, limit_.bytes(), available_memory_bytes(*device_)});
-    if (config_.group == nullptr) return bytes;
-    for (const std::string& text : config_.group->all_gather(std::to_string(bytes), "the memory to fit into"))
-      bytes = std::min<std::size_t>(bytes, std::stoull(text));
-    return bytes;
+    return std::min({*config_.fit_into_bytes, limit_.bytes(), available_on_ranks(*device_, config_.group.get())});
   }
 
   const std::shared_ptr<const Workload>& workload_of(std::int64_t count) {

@@ -13,6 +13,7 @@
 
 #include "core/text/units.h"
 #include "ops/collectives.h"
+#include "predict/forecast.h"
 #include "ridgepoint/error.h"
 #include "run/machine/host.h"
 #include "runtime/device/communicator.h"
@@ -133,6 +134,17 @@ void require_same_collectives(ProcessGroup& group, const std::vector<std::string
   }
 }
 
+std::size_t available_on_ranks(const Device& device, ProcessGroup* group) {
+  std::size_t bytes = available_memory_bytes(device);
+  if (group == nullptr) return bytes;
+  const std::optional<std::size_t> free_bytes = device.free_memory_bytes();
+  if (device.kind() == "cpu" && free_bytes)
+    bytes = std::min(bytes, *free_bytes / static_cast<std::size_t>(group->ranks_on_host()));
+  for (const std::string& text : group->all_gather(std::to_string(bytes), "available memory"))
+    bytes = std::min<std::size_t>(bytes, std::stoull(text));
+  return bytes;
+}
+
 void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section) {
   for (const std::string& text : group.all_gather(fmt::format("{}", median_ms), "times"))
     section.rank_ms.push_back(std::stod(text));
@@ -142,6 +154,9 @@ void gather_times(ProcessGroup& group, double median_ms, ParallelSection& sectio
 }
 
 void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section) {
+  // The host would hold the whole states of each rank, of which the run has had a part.
+  const bool offloads = config.chooses_offload() || config.compile.offload != Offload::none;
+  if (offloads && (config.choose_sharding || config.compile.parallel.shard != Sharding::none)) return;
   ProcessGroup& group = *config.group;
   const bool has_own_card = have_own_cards(config);
   std::string problem, mine;

@@ -31,6 +31,10 @@ std::vector<std::string> collectives_of(const Program& program);
 // would hang or mix their messages.
 void require_same_collectives(ProcessGroup& group, const std::vector<std::string>& mine);
 
+// What a program could allocate on the device now: on several ranks, on that which has the least, so that all ranks
+// plan alike. Ranks on processors of one machine share its memory evenly. All ranks call this; one alone has no group.
+std::size_t available_on_ranks(const Device& device, ProcessGroup* group);
+
 // After the timed iterations: exchanges the medians of all ranks.
 void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section);
 

@@ -173,7 +173,7 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
 // Without a capacity, what is available; still without one where that is unlimited.
 MemoryLimit Session::known_limit(MemoryLimit limit) const {
   if (limit.capacity_bytes || !(computes() || config_.device_options.memory_limit_bytes)) return limit;
-  limit.capacity_bytes = static_cast<std::int64_t>(available_bytes());
+  limit.capacity_bytes = static_cast<std::int64_t>(available_on_ranks(*device_, config_.group.get()));
   return limit;
 }
 
@@ -283,17 +283,6 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   return {build_graph(options.stop_point), device_, options};
 }
 
-std::size_t Session::available_bytes() const {
-  std::size_t bytes = available_memory_bytes(*device_);
-  if (config_.group == nullptr) return bytes;
-  const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
-  if (device_->kind() == "cpu" && free_bytes)
-    bytes = std::min(bytes, *free_bytes / static_cast<std::size_t>(config_.group->ranks_on_host()));
-  for (const std::string& text : config_.group->all_gather(std::to_string(bytes), "available memory"))
-    bytes = std::min<std::size_t>(bytes, std::stoull(text));
-  return bytes;
-}
-
 MemoryForecast Session::forecast(const ProgramPlan& plan, std::int64_t warmup) {
   const InStage in_stage(FirstCallStage::plan);
   ForecastOptions options = forecast_options();
@@ -304,7 +293,7 @@ MemoryForecast Session::forecast(const ProgramPlan& plan, std::int64_t warmup) {
 MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
   const InStage in_stage(FirstCallStage::plan);
   if (config_.run_anyway && computes()) return forecast;
-  const std::size_t available = available_bytes();
+  const std::size_t available = available_on_ranks(*device_, config_.group.get());
   MemoryForecast found;
   succeed_on_all_ranks(config_.group.get(), "whether plans fit",
                        [&] { found = ridgepoint::require_room(plan, forecast, available, forecast_options()); });

@@ -68,10 +68,6 @@ class Session {
   ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
   ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 
-  // What a program could allocate on the device now: on several ranks, on that which has the least, so that all ranks
-  // plan alike. Ranks on processors of one machine share its memory evenly.
-  std::size_t available_bytes() const;
-
   // With the peaks of the iterations behind `warmup` others.
   MemoryForecast forecast(const ProgramPlan& plan, std::int64_t warmup = 0);
   // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`; on several

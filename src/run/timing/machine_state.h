@@ -70,7 +70,7 @@ class MachineState {
   const TimingSection& timing() const { return timing_; }
 
  private:
-  // What it has used until then.
+  // Returns its counter of energy, in joules.
   std::optional<double> read_gpu();
   void read_processor();
 

@@ -98,8 +98,8 @@ struct Program::Implementation {
   void write_random(const Overlap& overlap, const StoredTensor& tensor, const TruncatedNormal& distribution,
                     std::uint64_t seed, const StopPoint& stop_point);
 
-  // The parts of all ranks, of one dimension. All ranks must call this, in the same order.
-  HostTensor gathered(const HostTensor& part) const;
+  // `stored` out of the parts of all ranks, of one dimension. All ranks must call this, in the same order.
+  HostTensor gathered(HostTensor part, const StoredTensor& stored) const;
 
   bool is_on_host(Value value) const;
   // Copies bytes into the memory of a value, on the host or on the device, and out of it.

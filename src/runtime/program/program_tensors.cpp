@@ -198,7 +198,8 @@ void Program::Implementation::write_random(const Overlap& overlap, const StoredT
   write(overlap.value, elements, overlap.first_in_store);
 }
 
-HostTensor Program::Implementation::gathered(const HostTensor& part) const {
+HostTensor Program::Implementation::gathered(HostTensor part, const StoredTensor& stored) const {
+  if (part.type.dtype == DType::low_half) part.type.dtype = DType::bf16;  // a gather copies bits
   Graph gather;
   const Value mine = input(gather, "part", part.type, Role::data);
   gather.add_output({"whole", all_gather(gather, {mine}, source->parallel.data)[0]});
@@ -206,7 +207,11 @@ HostTensor Program::Implementation::gathered(const HostTensor& part) const {
   program.write_input("part", part);
   program.run();
   program.synchronize();
-  return program.read_output("whole");
+  const HostTensor whole = program.read_output("whole");
+  HostTensor tensor({whole.type.dtype, stored.type.shape});
+  const auto begin = stored.first_element * static_cast<std::int64_t>(size_bytes(whole.type.dtype));
+  std::copy_n(whole.data.begin() + begin, tensor.data.size(), tensor.data.begin());
+  return tensor;
 }
 
 std::byte* Program::Implementation::element(Value value, std::int64_t index) const {
@@ -399,22 +404,17 @@ HostTensor Program::read_input(std::string_view name) const {
   const StoredTensor& stored = slot.tensor;
   if (stored.packed) return self.read_packed(slot);
   const bool is_part = is_divided(self.graph.producer_node(slot.value));
-  const std::int64_t first = is_part ? 0 : stored.first_element;
   const Shape shape = is_part ? self.graph.type(slot.value).shape : stored.type.shape;
   const auto read = [&](Value value) {
-    return self.read_dense(value, {self.graph.type(value).dtype, shape}, self.element(value, first));
+    const TensorType type{self.graph.type(value).dtype, shape};
+    HostTensor tensor = self.read_dense(value, type, self.element(value, is_part ? 0 : stored.first_element));
+    return is_part ? self.gathered(std::move(tensor), stored) : tensor;
   };
   HostTensor tensor = read(slot.value);
   if (const std::optional<Value> low = self.low_halves(slot)) {
-    HostTensor numbers({DType::fp32, shape});
+    HostTensor numbers({DType::fp32, stored.type.shape});
     join_halves(tensor.data, read(*low).data, numbers.data);
-    tensor = std::move(numbers);
-  }
-  if (is_part) {
-    const HostTensor whole = self.gathered(tensor);
-    const auto begin = stored.first_element * static_cast<std::int64_t>(size_bytes(whole.type.dtype));
-    tensor = HostTensor({whole.type.dtype, stored.type.shape});
-    std::copy_n(whole.data.begin() + begin, tensor.data.size(), tensor.data.begin());
+    return numbers;
   }
   return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
 }

@@ -118,7 +118,7 @@ TEST(OffloadParameters, copies_a_part_of_a_weight_for_each_gather) {
 
 // What the ranks gather overwrites the weights on the host, which need not come for that.
 TEST(OffloadParameters, copies_no_old_weight_ahead_of_the_gather_of_the_new_one) {
-  OffloadCase divided = weights("", {.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full});
+  OffloadCase divided = weights("", {.mode = Mode::step, .precision = Precision::fp16, .level = Compile::full});
   divided.device = "null";
   divided.options.parallel = {.data = 2, .shard = Sharding::gradients};
   const ProgramPlan plan = plan_with(divided, Offload::parameters);
