@@ -173,7 +173,7 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
 // Without a capacity, what is available; still without one where that is unlimited.
 MemoryLimit Session::known_limit(MemoryLimit limit) const {
   if (limit.capacity_bytes || !(computes() || config_.device_options.memory_limit_bytes)) return limit;
-  limit.capacity_bytes = static_cast<std::int64_t>(available_on_ranks(*device_, config_.group.get()));
+  limit.capacity_bytes = static_cast<std::int64_t>(available_bytes());
   return limit;
 }
 
@@ -283,6 +283,8 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   return {build_graph(options.stop_point), device_, options};
 }
 
+std::size_t Session::available_bytes() const { return available_on_ranks(*device_, config_.group.get()); }
+
 MemoryForecast Session::forecast(const ProgramPlan& plan, std::int64_t warmup) {
   const InStage in_stage(FirstCallStage::plan);
   ForecastOptions options = forecast_options();
@@ -293,7 +295,7 @@ MemoryForecast Session::forecast(const ProgramPlan& plan, std::int64_t warmup) {
 MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
   const InStage in_stage(FirstCallStage::plan);
   if (config_.run_anyway && computes()) return forecast;
-  const std::size_t available = available_on_ranks(*device_, config_.group.get());
+  const std::size_t available = available_bytes();
   MemoryForecast found;
   succeed_on_all_ranks(config_.group.get(), "whether plans fit",
                        [&] { found = ridgepoint::require_room(plan, forecast, available, forecast_options()); });

@@ -68,6 +68,8 @@ class Session {
   ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
   ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 
+  std::size_t available_bytes() const;  // available_on_ranks of the session's device and group
+
   // With the peaks of the iterations behind `warmup` others.
   MemoryForecast forecast(const ProgramPlan& plan, std::int64_t warmup = 0);
   // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`; on several
