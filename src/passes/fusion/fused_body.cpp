@@ -197,6 +197,15 @@ bool is_elementwise_composite(const Node& node) {
          node.op != Op::rope && node.op != Op::quantise && node.op != Op::causal_convolution;
 }
 
+bool is_elementwise(const Node& node) {
+  return is_elementwise_composite(node) ||
+         (op_class(node.op) == OpClass::elementwise && traits(node.op).kernel_class == KernelClass::elementwise);
+}
+
+bool is_norm(const Node& node) {
+  return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::norm;
+}
+
 bool can_fuse(const Node& node) {
   if (node.phase == Phase::optimizer) return false;
   switch (op_class(node.op)) {

@@ -49,6 +49,9 @@ bool is_repeated(const Node& node);
 
 // Whether the node is a composite that computes each element of its result from the same element of its operands.
 bool is_elementwise_composite(const Node& node);
+// The same of any node.
+bool is_elementwise(const Node& node);
+bool is_norm(const Node& node);
 
 // Whether the node may be a member of a group. Hand-written kernels of other composites are faster, or read by index.
 bool can_fuse(const Node& node);

@@ -39,13 +39,7 @@ class CheapValueRecomputer {
 
   // An op of one result that costs a few operations an element, in whichever kernel.
   static bool is_cheap(const Node& node) {
-    const bool is_elementwise =
-        op_class(node.op) == OpClass::elementwise && traits(node.op).kernel_class == KernelClass::elementwise;
-    return node.outputs.size() == 1 && (is_elementwise || is_elementwise_composite(node)) && !is_repeated(node);
-  }
-
-  static bool is_norm(const Node& node) {
-    return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::norm;
+    return node.outputs.size() == 1 && is_elementwise(node) && !is_repeated(node);
   }
 
   // Whether the value is the cast of a low one whose storage is smaller, so that it is better to keep that one. Weights

@@ -32,16 +32,10 @@ class NormRecomputer {
  private:
   bool is_in_backward(NodeId id) const { return graph_.node(id).phase == Phase::backward; }
 
-  static bool is_norm(const Node& node) {
-    return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::norm;
-  }
-
   // Of forward, by one kernel that reads its operands once.
   static bool may_be_copied(const Node& node) {
     if (node.phase != Phase::forward || is_repeated(node)) return false;
-    const bool is_elementwise =
-        op_class(node.op) == OpClass::elementwise && traits(node.op).kernel_class == KernelClass::elementwise;
-    return is_elementwise || is_elementwise_composite(node) || is_norm(node);
+    return is_elementwise(node) || is_norm(node);
   }
 
   bool is_kept(Value value) const {
