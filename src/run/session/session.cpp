@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -84,29 +83,6 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.weight_decay = optimizer.find("weight_decay");
   record.no_decay = optimizer.no_decay;
   record.clip_norm = options.clip_norm;
-}
-
-// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A
-// rank may work for long, as where it reads weights from a slower disk.
-void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage) {
-  if (group == nullptr) return stage();
-  std::exception_ptr failure;
-  std::string mine;  // the kind and the message
-  try {
-    stage();
-  } catch (const Error& error) {
-    failure = std::current_exception();
-    mine = static_cast<char>('0' + static_cast<int>(error.kind())) + std::string(error.what());
-  } catch (const std::exception& error) {
-    failure = std::current_exception();
-    mine = static_cast<char>('0' + static_cast<int>(ErrorKind::failure)) + std::string(error.what());
-  }
-  const std::vector<std::string> all = group->all_gather(mine, what, ProcessGroup::TimeLimit::none);
-  if (failure) std::rethrow_exception(failure);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].empty()) continue;
-    throw Error(fmt::format("rank {}: {}", rank, all[rank].substr(1)), static_cast<ErrorKind>(all[rank][0] - '0'));
-  }
 }
 
 // Thrown by stop_run(); never leaves is_stopped().

@@ -206,6 +206,25 @@ TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_compile) {
   EXPECT_EQ(records[1].error.message, "rank 0: " + records[0].error.message);
 }
 
+TEST(FitIntoOnRanks, fails_on_all_of_them_where_one_opens_no_device_or_cannot_compile) {
+  const auto fails = [](const std::function<void(RunConfig&)>& change, const std::string& message) {
+    RankThreads threads(kRanks);
+    std::vector<FittedRun> fitted(kRanks);
+    threads.run([&](std::size_t rank, const auto&) {
+      RunConfig config = toy(threads, rank);
+      config.fit_into_bytes = std::size_t{1} << 30;
+      if (rank == 1) change(config);
+      fitted[rank] = *fit_into(config, Experiment::bench);
+    });
+    for (const FittedRun& run : fitted) ASSERT_TRUE(run.failure.has_value()) << message;
+    EXPECT_THAT(fitted[1].failure->error.message, HasSubstr(message));
+    EXPECT_EQ(fitted[0].failure->error.message, "rank 1: " + fitted[1].failure->error.message);
+    EXPECT_EQ(fitted[0].failure->status, fitted[1].failure->status);
+  };
+  fails([](RunConfig& config) { config.device = "abacus"; }, "abacus");
+  fails([](RunConfig& config) { config.compile.skip = {"no_such_pass"}; }, "no_such_pass");
+}
+
 // The sweep goes on, because no rank is left in a collective. What a collective makes is there when it is waited for.
 TEST(StepOnRanks, has_the_anomaly_of_one_of_them_on_all) {
   const std::vector<Record> records = measured_on_ranks(
