@@ -51,7 +51,7 @@ class Fitter {
                             .stop_point = stop_point_};
     problem.graph_of = [&](std::int64_t count) {
       CompileOptions options = with(Schedule{.micro_batches = count}).compile;
-      options.until = "recompute_activations";
+      options.until = "recompute_norms";
       return compile(workload_of(count)->build(stop_point_), *device_, options);
     };
     problem.plan_of = [&](const Schedule& schedule) {
