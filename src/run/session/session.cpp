@@ -185,7 +185,8 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
 
 // Nothing where the run fits so. Otherwise the fastest set that fits, by predicted time, or the first where none is
 // predicted; where none fits, that with the least peak. A set that contains one that fits copies more, and is not
-// tried.
+// tried. Where checkpoints are chosen too, both hold only for what fits without recomputation: with more on the host a
+// run recomputes less, and may take less time.
 ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
   const ForecastOptions options{.stop_point = stop_point(Stage::planning)};
   struct Trial {
@@ -193,6 +194,9 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
     bool fits = false;
     double ms = HUGE_VAL;
     std::size_t peak_bytes = 0;
+    bool recomputes = false;
+
+    bool fits_so() const { return fits && (!recomputes || ms == HUGE_VAL); }
   };
   std::vector<Trial> trials;
   const auto plan_of = [&](Offload set) {
@@ -203,14 +207,14 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
     const MemoryForecast memory = forecast_memory(plan, options);
     const bool fits = forecast_within(forecaster_of(plan, options), memory, limit.bytes()).has_value();
     const std::optional<TimeForecast> time = fits ? forecast_time(plan, config_, limit.card).forecast : std::nullopt;
-    trials.push_back({offload_, fits, time ? time->ms : HUGE_VAL, memory.use.peak_reserved_bytes});
-    return fits;
+    trials.push_back({offload_, fits, time ? time->ms : HUGE_VAL, memory.use.peak_reserved_bytes, recomputes_});
+    return trials.back().fits_so();
   };
   ProgramPlan plan = plan_of(Offload::none);
   if (try_set(plan)) return plan;
   for (const Offload set : offload_sets(mode)) {
     const bool contains_fitting =
-        std::ranges::any_of(trials, [&](const Trial& trial) { return trial.fits && (trial.set | set) == set; });
+        std::ranges::any_of(trials, [&](const Trial& trial) { return trial.fits_so() && (trial.set | set) == set; });
     if (contains_fitting) continue;
     try {
       try_set(plan_of(set));
@@ -218,7 +222,7 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
       if (error.kind() != ErrorKind::unsupported) throw;  // the memory of the host is too small
     }
   }
-  if (trials.size() == 1) return plan_of(offload_sets(mode).front());  // throws the refusal
+  if (trials.size() == 1 && !trials[0].fits) return plan_of(offload_sets(mode).front());  // throws the refusal
   const auto order = [](const Trial& trial) {
     return std::tuple(!trial.fits, trial.fits ? trial.ms : static_cast<double>(trial.peak_bytes));
   };
@@ -239,6 +243,7 @@ ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
        .flops_per_byte = flops_per_byte(limit.card.value_or(device_->name()), config_.compile.precision),
        .stop_point = stop_point(Stage::planning)});
   record_.checkpoint_blocks = choice.description;
+  recomputes_ = !choice.blocks.empty();
   if (choice.fits) record_.checkpoint_gap = choice.gap;
   return choice.plan;
 }
