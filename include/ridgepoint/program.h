@@ -152,8 +152,9 @@ class Program {
   // device. `stop_point` may be called again and again.
   void write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
                     const StopPoint& stop_point = {});
-  // Parameters and state after updates. A weight that the compiled program stores in bf16 or fp16 comes rounded.
-  // A parameter or state of which each rank stores a part is gathered: all ranks call this together.
+  // Parameters and state after updates. A weight that the compiled program stores in bf16 or fp16 alone comes rounded.
+  // A parameter or state of which each rank stores a part, or updates a part in fp32, is gathered: all ranks call this
+  // together.
   HostTensor read_input(std::string_view name) const;
   // What later runs depend on: write_input() of every whole tensor makes another program go on with the same bits, also
   // where it divides them differently among ranks. The same names and types on all ranks.

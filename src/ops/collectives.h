@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -18,6 +19,13 @@ inline constexpr std::string_view kInFlight = "in_flight";
 
 // The attribute of an update that runs beside the launches that follow it, where it is true.
 inline constexpr std::string_view kBeside = "beside";
+
+// What an all_gather of a training step gathers: new parameters into the old ones, behind the updates that ranks make
+// of their parts; or weights of which ranks store parts, ahead of what reads them.
+enum class Gather : std::uint8_t { new_parameters, weights };
+inline bool is_gather_of(const Node& node, Gather what) {
+  return node.op == Op::all_gather && (node.phase == Phase::optimizer) == (what == Gather::new_parameters);
+}
 
 // Whether the launch of a node runs beside those that follow it, until one reads its results or overwrites its
 // operands.

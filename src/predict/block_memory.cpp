@@ -69,7 +69,8 @@ class Accountant {
         saved_blocks_ = own_;
         has_begun_backward_[own_] = true;
         return;
-      case Phase::optimizer: saved_blocks_ = 0;
+      case Phase::optimizer:  // updates may stand in backward
+        if (has_begun_backward_.front()) saved_blocks_ = 0;
     }
   }
 

@@ -14,6 +14,7 @@
 #include "models/transformer.h"
 #include "predict/time/network.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/optimizer.h"
 #include "run/session/plan_run.h"
 
 namespace ridgepoint {
@@ -49,6 +50,7 @@ ParameterElements elements_of(const Graph& graph) {
     found.all += elements;
     found.products += uses.by_products ? elements : 0;
     found.only_products += only_products;
+    found.in_blocks += state_type(StateType::scales, graph.type(node.outputs[0])) ? elements : 0;
     found.all_of_blocks += is_in_block ? elements : 0;
     found.only_products_of_blocks += is_in_block ? only_products : 0;
   }

@@ -40,9 +40,9 @@ double reduced_bytes(const StepFacts& facts, double made) {
   return dtype ? static_cast<double>(size_bytes(*dtype)) : made;
 }
 
-double state_bytes(const StepFacts& facts) {
+double state_bytes_of(const StepFacts& facts, const OptimizerOptions& optimizer) {
   double bytes = 0;
-  for (const OptimizerState& state : states_of(facts.config.compile.optimizer)) {
+  for (const OptimizerState& state : states_of(optimizer)) {
     switch (state.type) {
       case StateType::of_parameter: bytes += stored_bytes(facts); break;
       case StateType::signed_codes:
@@ -51,6 +51,16 @@ double state_bytes(const StepFacts& facts) {
     }
   }
   return bytes;
+}
+
+// The mean: parameters that are not made of whole blocks have other states.
+double state_bytes(const StepFacts& facts) {
+  const OptimizerOptions& optimizer = facts.config.compile.optimizer;
+  const double bytes = state_bytes_of(facts, optimizer);
+  const std::optional<Optimizer> without_blocks = traits(optimizer.kind).without_blocks;
+  if (!without_blocks) return bytes;
+  const double others = state_bytes_of(facts, {.kind = *without_blocks});
+  return others + (bytes - others) * facts.parameters.in_blocks / facts.parameters.all;
 }
 
 double count(std::int64_t number) { return static_cast<double>(number); }
@@ -177,6 +187,10 @@ std::span<const SymbolRow> symbol_rows() {
        [](const Facts& f) { return fmt::format("--compile {}", name(f.config.compile.level)); }},
       {"d", "of c, what halves save: the copy is half of the parameter", "bytes",
        [](const Facts& f) { return stores_halves(f) ? operand_bytes(f) : 0; }},
+      {"v", "of d, what backward reads too: products in 8 bits read codes", "bytes",
+       [](const Facts& f) {
+         return stores_halves(f) && f.config.compile.precision != Precision::fp8 ? operand_bytes(f) : 0;
+       }},
       {"u", "bytes of the weight that products, or their casts, read", "bytes",
        [](const Facts& f) { return stores_low_copies(f) ? operand_bytes(f) : stored_bytes(f); }},
       {"g", "bytes of a gradient that is summed, of parameters of E", "bytes",
@@ -184,7 +198,7 @@ std::span<const SymbolRow> symbol_rows() {
       {"h", "the same, of other parameters", "bytes", [](const Facts& f) { return reduced_bytes(f, stored_bytes(f)); }},
       {"q", "bytes of a gradient that the optimizer reads, of parameters of E", "bytes",
        [](const Facts& f) { return is_eager(f) ? stored_bytes(f) : reduced_bytes(f, operand_bytes(f)); }},
-      {"s", "bytes of the optimizer's states of a parameter", "bytes", state_bytes,
+      {"s", "bytes of the optimizer's states of a parameter, the mean", "bytes", state_bytes,
        [](const Facts& f) { return std::string(name(f.config.compile.optimizer.kind)); }},
       {"C", "operations of a card", "flop/s",
        [](const Facts& f) { return *datasheet_flops_per_second(f.card, name(f.config.compile.precision)); },
@@ -296,10 +310,10 @@ std::span<const Calculation> calculations() {
        [](const StepFacts& f) { return f.planned.layer_gradient_bytes; }},
       {"memory.none", "", "peak: activations are freed while gradients are made", "Z - d E + max(A, K)", "bytes",
        peak<Sharding::none>},
-      {"memory.optimizer", "", "peak, optimizer states sharded", "R_1 + (Z - R_1)/N + max(A, K)", "bytes",
-       peak<Sharding::optimizer>},
-      {"memory.gradient_shards", "", "peak, gradients sharded too", "R_1 + (Z - R_1)/N + max(A, K/N)", "bytes",
-       peak<Sharding::gradients>},
+      {"memory.optimizer", "", "peak, optimizer states sharded",
+       "R_1 - d E + (Z - R_1)/N + max(d E, max(v E + A, G + K/N))", "bytes", peak<Sharding::optimizer>},
+      {"memory.gradient_shards", "", "peak, gradients sharded too",
+       "R_1 - d E + (Z - R_1)/N + max(d E, max(v E + A, K/N))", "bytes", peak<Sharding::gradients>},
       {"memory.parameters", "", "peak, parameters sharded too; two layers are whole",
        "(Z - d E)/N + max(A_P, K/N) + 2 R_L/L", "bytes", peak<Sharding::parameters>},
       {"memory.least_ranks", "", "least ranks that hold all of it sharded", "ceil((Z - d E + K)/(Q - A_P - 2 R_L/L))",
@@ -351,7 +365,10 @@ const std::vector<ExplainedTopic>& explained_topics() {
        "N = X Y: Y ranks divide the matrices of a layer, and X such groups divide the parameters. A group computes Y T "
        "tokens. Both kinds of messages share the links, so their times add up."},
       {"memory", "Memory of a card",
-       "Planned: the peak of allocated memory, with temporaries and workspaces, which the formula leaves out."},
+       "Planned: the peak of allocated memory, with temporaries, workspaces and the buckets of gradients that are "
+       "summed, which the formula leaves out. Whole weights of halves are gathered for a step and freed in backward. "
+       "With only optimizer states sharded, whole gradients stay beside the rank's part of their sums until the "
+       "update."},
       {"checkpointing", "Activation checkpointing",
        "Saved activations of the layers. i nested checkpoints a level give m(n) = i r + m(n/(i+1)), so m(L) = i "
        "log2(L)/log2(i+1) r + a, which is least for i = 1."},

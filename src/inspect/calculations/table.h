@@ -16,9 +16,10 @@
 
 namespace ridgepoint {
 
-// Elements of parameters. `products`: that matrix products read. `only_products`: that nothing else reads.
+// Elements of parameters. `products`: that matrix products read. `only_products`: that nothing else reads. `in_blocks`:
+// whose states may be 8-bit codes.
 struct ParameterElements {
-  double all = 0, products = 0, only_products = 0;
+  double all = 0, products = 0, only_products = 0, in_blocks = 0;
   double all_of_blocks = 0, only_products_of_blocks = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -18,10 +19,35 @@ namespace {
 // A tensor of fewer bytes than one part in so many of the block's has no choice of its own.
 constexpr std::size_t kPartsOfBlock = 64;
 
+// The nodes of the forward phase of which there is a copy in backward.
+std::set<NodeId> nodes_with_copies(const Graph& graph) {
+  std::map<std::string, NodeId> forward;  // by operation and operands
+  std::map<Value, Value> original;        // by result of a copy
+  std::set<NodeId> with_copies;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.phase != Phase::forward && node.phase != Phase::recompute) continue;
+    std::string key = operation_key(node);
+    for (const Value operand : node.inputs) {
+      const auto copied = original.find(operand);
+      append_bits(key, copied == original.end() ? operand.id : copied->second.id);
+    }
+    if (node.phase == Phase::forward) {
+      forward.emplace(std::move(key), id);
+    } else if (const auto found = forward.find(key); found != forward.end()) {
+      with_copies.insert(found->second);
+      for (std::size_t i = 0; i < node.outputs.size(); ++i)
+        original.emplace(node.outputs[i], graph.node(found->second).outputs[i]);
+    }
+  }
+  return with_copies;
+}
+
 class BlockReader {
  public:
-  BlockReader(const Graph& graph, const Readers& readers, const std::vector<bool>& is_activation, std::string block)
-      : graph_(graph), readers_(readers), is_activation_(is_activation) {
+  BlockReader(const Graph& graph, const Readers& readers, const std::vector<bool>& is_activation,
+              const std::set<NodeId>& with_copies, std::string block)
+      : graph_(graph), readers_(readers), is_activation_(is_activation), with_copies_(with_copies) {
     tensors_.block = std::move(block);
   }
 
@@ -49,7 +75,7 @@ class BlockReader {
       bool is_read_in_backward = false;
       visit_readers(outputs[i], [&](NodeId reader) {
         const Phase phase = graph_.node(reader).phase;
-        if (phase == Phase::backward || phase == Phase::optimizer) {
+        if (phase == Phase::backward || phase == Phase::recompute || phase == Phase::optimizer) {
           is_read_in_backward = true;
         } else if (const auto found = index_.find(reader.id); found != index_.end()) {
           tensors_.nodes[found->second].operands.push_back({index, i});
@@ -94,7 +120,7 @@ class BlockReader {
     const BlockNode& node = tensors_.nodes[index];
     const Node& of = node_at(index);
     std::size_t bytes = 0;
-    if (node.is_always_kept) return 0;
+    if (node.is_always_kept || with_copies_.contains(node.id)) return 0;
     if (node.backward_reads.empty() && is_product(of)) {
       for (const Value value : of.outputs) bytes += graph_.type(value).bytes();
     }
@@ -155,6 +181,7 @@ class BlockReader {
   const Graph& graph_;
   const Readers& readers_;
   const std::vector<bool>& is_activation_;
+  const std::set<NodeId>& with_copies_;
   BlockTensors tensors_;
   std::unordered_map<std::uint32_t, std::size_t> index_;  // of nodes, by id
 };
@@ -164,11 +191,12 @@ class BlockReader {
 std::vector<BlockTensors> tensors_of_blocks(const Graph& graph) {
   const Readers readers(graph);
   const std::vector<bool> is_activation = values_of_data(graph);
+  const std::set<NodeId> with_copies = nodes_with_copies(graph);
   std::vector<BlockReader> blocks;
   std::map<std::string, std::size_t, std::less<>> index;
   for (const std::string& block : blocks_of(graph)) {
     index.emplace(block, blocks.size());
-    blocks.emplace_back(graph, readers, is_activation, block);
+    blocks.emplace_back(graph, readers, is_activation, with_copies, block);
   }
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);

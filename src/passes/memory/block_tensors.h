@@ -35,7 +35,8 @@ struct BlockTensors {
   std::vector<BlockNode> nodes;    // in order
 };
 
-// Of a training graph before activation checkpointing, the blocks in the order in which they run.
+// Of a training graph before activation checkpointing, the blocks in the order in which they run. What recompute_norms
+// computes again in any case is no choice: give the graph behind that pass.
 std::vector<BlockTensors> tensors_of_blocks(const Graph& graph);
 
 }  // namespace ridgepoint

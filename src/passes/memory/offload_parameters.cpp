@@ -81,7 +81,7 @@ class ParameterOffloader {
     const auto weight = layout.layout.immediate ? weights_.end() : weights_.find(layout.root);
     if (weight == weights_.end()) return;
     const NodeId reader = order_[position];
-    const bool stands_alone = is_update(graph_.node(reader)) || visits_.gathers_weights[position];
+    const bool stands_alone = is_update(graph_.node(reader)) || visits_.is_for_gather[position];
     const std::size_t visit = visits_.numbers[position];
     if (visit == 0 && !stands_alone) {  // outside of blocks
       weights_.erase(weight);
@@ -116,7 +116,7 @@ class ParameterOffloader {
       const Node node = graph_.node(id);
       const bool is_into_moved =
           std::ranges::any_of(node.inputs, [&](Value value) { return weights_.contains(value); });
-      if (!gathers_new_parameters(node) || !is_into_moved) continue;
+      if (!is_gather_of(node, Gather::new_parameters) || !is_into_moved) continue;
       graph_.set_insertion_before(id);
       graph_.set_phase(node.phase);
       graph_.set_scope("");

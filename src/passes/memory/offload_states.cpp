@@ -187,7 +187,7 @@ class StateOffloader {
     std::map<std::size_t, std::vector<NodeId>> gathers;
     for (const NodeId id : order_.nodes()) {
       const Node& node = graph_.node(id);
-      if (!gathers_new_parameters(node)) continue;
+      if (!is_gather_of(node, Gather::new_parameters)) continue;
       std::optional<std::size_t> last;
       for (const Value part : sent_operands(node)) {
         const auto group = group_of.find(graph_.producer(part));

@@ -24,7 +24,7 @@ namespace {
 
 class Recomputer {
  public:
-  Recomputer(Graph& graph, const CompileOptions& options)
+  Recomputer(Graph& graph, const PassOptions& options)
       : graph_(graph),
         options_(options),
         readers_(graph),
@@ -80,7 +80,10 @@ class Recomputer {
   bool has_choices() const { return options_.checkpoint == Checkpoint::automatic && !options_.block_tensors.empty(); }
 
   void find_kept_nodes() {
-    for (const BlockTensors& tensors : tensors_of_blocks(graph_)) {
+    Graph chosen_of = graph_;  // as the choice saw it, with the copies that the next pass makes
+    if (std::ranges::find(options_.skip, "recompute_norms") == options_.skip.end())
+      recompute_norms(chosen_of, options_);
+    for (const BlockTensors& tensors : tensors_of_blocks(chosen_of)) {
       const auto choices = options_.block_tensors.find(tensors.block);
       if (choices == options_.block_tensors.end()) continue;
       for (const BlockNode& node : tensors.nodes) {
@@ -191,7 +194,7 @@ class Recomputer {
   }
 
   Graph& graph_;
-  const CompileOptions& options_;
+  const PassOptions& options_;
   Readers readers_;  // of the graph without copies
   Rewriter rewriter_;
   // By value id. Activations depend on data; what depends on weights alone, such as their casts, is saved.

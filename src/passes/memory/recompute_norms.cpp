@@ -8,6 +8,7 @@
 // SwiGLU, are left to activation checkpointing (the policy selective): they would save more and take longer.
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <vector>
 
 #include "ir/rewriter.h"
@@ -47,6 +48,10 @@ class NormRecomputer {
 
   // What a copy reads of an operand: a copy of that too, where this needs nothing that backward does not read.
   bool is_copied_too(Value operand) const {
+    return known(copied_too_, operand, [&] { return find_copied_too(operand); });
+  }
+
+  bool find_copied_too(Value operand) const {
     const Node& producer = graph_.producer_node(operand);
     if (!may_be_copied(producer) || operand != producer.outputs[0]) return false;
     if (is_kept(operand)) return std::ranges::all_of(producer.inputs, [&](Value of) { return is_kept(of); });
@@ -60,19 +65,31 @@ class NormRecomputer {
 
   // Whether a norm is among what is copied.
   bool copies_norm(const Node& node) const {
-    return is_norm(node) || std::ranges::any_of(node.inputs, [&](Value operand) {
-             return is_copied_too(operand) && copies_norm(graph_.producer_node(operand));
-           });
+    return known(copies_norm_, node.outputs[0], [&] {
+      return is_norm(node) || std::ranges::any_of(node.inputs, [&](Value operand) {
+               return is_copied_too(operand) && copies_norm(graph_.producer_node(operand));
+             });
+    });
   }
 
-  Value copy(Value value) {
+  // The answer for a value of the graph without copies. Values that are read twice would else be asked 2^n times.
+  template <typename Find>
+  static bool known(std::map<Value, bool>& answers, Value value, const Find& find) {
+    if (const auto found = answers.find(value); found != answers.end()) return found->second;
+    return answers[value] = find();
+  }
+
+  // Of one visit: `copies` has what it has copied.
+  Value copy(Value value, std::map<Value, Value>& copies) {
+    if (const auto found = copies.find(value); found != copies.end()) return found->second;
     const Node node = graph_.producer_node(value);
     std::vector<Value> operands;
-    for (const Value operand : node.inputs) operands.push_back(is_copied_too(operand) ? copy(operand) : operand);
+    for (const Value operand : node.inputs)
+      operands.push_back(is_copied_too(operand) ? copy(operand, copies) : operand);
     Node& made = copy_node(graph_, graph_, node, operands);
     made.phase = Phase::recompute;
     made.scope = node.scope;
-    return made.outputs[0];
+    return copies[value] = made.outputs[0];
   }
 
   bool visit(NodeId id) {
@@ -87,7 +104,8 @@ class NormRecomputer {
         !std::ranges::all_of(readers, [&](NodeId reader) { return is_product(graph_.node(reader)); }))
       return false;
     rewriter_.insert_before(readers.front());
-    const Value again = copy(value);
+    std::map<Value, Value> copies;
+    const Value again = copy(value, copies);
     for (const NodeId reader : readers) {
       for (std::size_t i = 0; i < graph_.node(reader).inputs.size(); ++i) {
         const Value operand = graph_.node(reader).inputs[i];
@@ -112,6 +130,7 @@ class NormRecomputer {
   Graph& graph_;
   const Storage storage_;  // before any copy
   Rewriter rewriter_;
+  mutable std::map<Value, bool> copied_too_, copies_norm_;
 };
 
 }  // namespace

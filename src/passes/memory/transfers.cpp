@@ -32,11 +32,12 @@ void keep_layouts(Graph& graph, NodeId transfer) {
 }
 
 // A rank gathers parts of weights, or their casts, which only gathers read.
-bool is_for_gather(const Graph& graph, const Readers& readers, const Node& node) {
-  if (node.op == Op::all_gather) return true;
+bool serves_gather(const Graph& graph, const Readers& readers, const Node& node) {
+  const auto gathers_weights = [](const Node& of) { return is_gather_of(of, Gather::weights); };
+  if (gathers_weights(node)) return true;
   const std::span<const NodeId> of = readers.of(node.outputs[0]);
   return node.op == Op::cast && !of.empty() &&
-         std::ranges::all_of(of, [&](NodeId reader) { return graph.node(reader).op == Op::all_gather; });
+         std::ranges::all_of(of, [&](NodeId reader) { return gathers_weights(graph.node(reader)); });
 }
 
 class Fetcher {
@@ -131,11 +132,11 @@ BlockVisits::BlockVisits(const Graph& graph) {
     const Node& node = graph.node(id);
     const std::string_view own = block_of(graph.scope_name(node));
     numbers.push_back(0);
-    gathers_weights.push_back(false);
+    is_for_gather.push_back(false);
     if (!launches(node.op) || op_class(node.op) == OpClass::transfer) continue;
     if (node.phase == Phase::optimizer || own.empty()) continue;
-    if (is_for_gather(graph, readers, node)) {
-      gathers_weights.back() = true;
+    if (serves_gather(graph, readers, node)) {
+      is_for_gather.back() = true;
       continue;
     }
     if (number == 0 || own != block || is_backward(node) != was_backward) ++number;

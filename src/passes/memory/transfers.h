@@ -39,7 +39,7 @@ struct BlockVisits {
 
   // By position in the schedule. Numbers are 0 outside of blocks, in the optimizer, and at transfers and gathers.
   std::vector<std::size_t> numbers;
-  std::vector<bool> gathers_weights;  // of a block, or casts what is gathered
+  std::vector<bool> is_for_gather;  // of the weights of a block: the gather, and casts of what it gathers
 };
 
 // Launches that read one storage, which a copy from the host then makes for them.

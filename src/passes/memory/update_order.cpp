@@ -5,6 +5,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
 
 namespace ridgepoint {
@@ -33,7 +34,7 @@ std::vector<std::size_t> ends_of_launches(const Graph& graph, std::span<const No
     if (!next && launches(node.op) && node.phase != Phase::optimizer) next = i;
     if (!is_sum(node)) continue;
     // A bucket may have two sums, one behind the other.
-    const std::int64_t own = node.attributes.get_or<std::int64_t>("bucket", 0);
+    const auto own = node.attributes.get<std::int64_t>("bucket");
     if (own != bucket) behind_bucket = *next;
     bucket = own;
     ends[i] = behind_bucket;
@@ -43,8 +44,6 @@ std::vector<std::size_t> ends_of_launches(const Graph& graph, std::span<const No
 }
 
 }  // namespace
-
-bool gathers_new_parameters(const Node& node) { return node.op == Op::all_gather && node.phase == Phase::optimizer; }
 
 UpdateOrder::UpdateOrder(Graph& graph)
     : graph_(graph),
@@ -59,7 +58,7 @@ UpdateOrder::UpdateOrder(Graph& graph)
     std::size_t ready = counts ? ends[position_[id.id]] : 0;
     for (const Value value : node.inputs) {
       ready = std::max(ready, ready_[value.id]);
-      if (launches(node.op) && !optimizer_layout(node) && !gathers_new_parameters(node))
+      if (launches(node.op) && !optimizer_layout(node) && !is_gather_of(node, Gather::new_parameters))
         last_read_[view_root(graph_, value).id] = position_[id.id];
     }
     for (const Value value : node.outputs) ready_[value.id] = ready;

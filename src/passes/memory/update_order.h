@@ -12,9 +12,6 @@
 
 namespace ridgepoint {
 
-// Whether the node gathers new parameters, which ranks have updated in parts. Nothing reads the old ones then.
-bool gathers_new_parameters(const Node& node);
-
 class UpdateOrder {
  public:
   explicit UpdateOrder(Graph& graph);

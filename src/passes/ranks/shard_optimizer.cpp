@@ -127,7 +127,7 @@ class OptimizerSharder {
       in_parts ? scattered.push_back(with_padding(graph_, node.inputs[i], part_elements_.at(sum) * ranks_))
                : rest.push_back(node.inputs[i]);
     }
-    const std::int64_t bucket = node.attributes.get_or<std::int64_t>("bucket", 0);
+    const auto bucket = node.attributes.get<std::int64_t>("bucket");
     const auto mark = [&](const std::vector<Value>& results) {
       Attributes& attributes = graph_.node(graph_.producer(results[0])).attributes;
       attributes.set("bucket", bucket);

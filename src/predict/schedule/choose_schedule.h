@@ -54,7 +54,7 @@ struct ScheduleProblem {
   std::vector<std::int64_t> micro_batches = {1};
   std::vector<std::int64_t> loss_chunks = {0};
 
-  // The training graph of so many micro-batches before activation checkpointing.
+  // The training graph of so many micro-batches behind recompute_norms, without activation checkpointing.
   std::function<Graph(std::int64_t micro_batches)> graph_of = {};
   std::function<ProgramPlan(const Schedule&)> plan_of = {};
   std::function<ScheduleTime(const ProgramPlan&)> time_of = {};

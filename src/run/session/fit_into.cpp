@@ -31,12 +31,13 @@ constexpr std::int64_t kMostMicroBatches = 1024;
 
 class Fitter {
  public:
-  Fitter(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch)
-      : config_(config),
-        limit_(limit),
-        device_(open_device(config.device, config.device_options)),
-        memory_bytes_(memory_bytes()),
-        rates_(datasheet_rates(limit.card.value_or(device_->name()), name(config.compile.precision))) {
+  // On several ranks, it fails on all if it fails on one; so does choose().
+  Fitter(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch) : config_(config), limit_(limit) {
+    succeed_on_all_ranks(config.group.get(), "whether devices open for a schedule", [&] {
+      device_ = open_device(config.device, config.device_options);
+      rates_ = datasheet_rates(limit.card.value_or(device_->name()), name(config.compile.precision));
+    });
+    memory_bytes_ = memory_bytes();
     stop_point_ = [watch] {
       if (watch && !watch({StepProgress::Stage::planning})) stop_run();
     };
@@ -50,7 +51,7 @@ class Fitter {
                             .stop_point = stop_point_};
     problem.graph_of = [&](std::int64_t count) {
       CompileOptions options = with(Schedule{.micro_batches = count}).compile;
-      options.until = "recompute_activations";
+      options.until = "recompute_norms";
       return compile(workload_of(count)->build(stop_point_), *device_, options);
     };
     problem.plan_of = [&](const Schedule& schedule) {
@@ -59,7 +60,9 @@ class Fitter {
                          {.compile = run.compile, .allocator = run.allocator, .stop_point = stop_point_});
     };
     problem.time_of = [&](const ProgramPlan& plan) { return time_of(plan); };
-    ScheduleChoice choice = choose_of(problem);
+    std::optional<ScheduleChoice> found;
+    succeed_on_all_ranks(config_.group.get(), "whether schedules are chosen", [&] { found = choose_of(problem); });
+    const ScheduleChoice& choice = *found;
     config = with(choice.schedule);
     config.schedule = std::make_shared<const ScheduleSection>(describe(choice));
     if (!choice.fits) throw Error(*config.schedule->problem, ErrorKind::out_of_memory);
@@ -205,7 +208,7 @@ class Fitter {
   const RunConfig& config_;
   const MemoryLimit& limit_;
   std::shared_ptr<Device> device_;
-  std::size_t memory_bytes_;
+  std::size_t memory_bytes_ = 0;
   DatasheetRates rates_;
   StopPoint stop_point_;
   std::map<std::int64_t, std::shared_ptr<const Workload>> workloads_;  // by the number of micro-batches

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <functional>
 #include <span>
 #include <sstream>
@@ -52,6 +53,27 @@ bool have_own_cards(const RunConfig& config) {
 }
 
 }  // namespace
+
+void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage) {
+  if (group == nullptr) return stage();
+  std::exception_ptr failure;
+  std::string mine;  // the kind and the message
+  try {
+    stage();
+  } catch (const Error& error) {
+    failure = std::current_exception();
+    mine = static_cast<char>('0' + static_cast<int>(error.kind())) + std::string(error.what());
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    mine = static_cast<char>('0' + static_cast<int>(ErrorKind::failure)) + std::string(error.what());
+  }
+  const std::vector<std::string> all = group->all_gather(mine, what, ProcessGroup::TimeLimit::none);
+  if (failure) std::rethrow_exception(failure);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    throw Error(fmt::format("rank {}: {}", rank, all[rank].substr(1)), static_cast<ErrorKind>(all[rank][0] - '0'));
+  }
+}
 
 void describe_ranks(const ParallelOptions& options, const Graph& compiled, ParallelSection& section) {
   if (!options.is_parallel()) return;

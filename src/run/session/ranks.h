@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "predict/choose_parallel.h"
@@ -13,6 +14,11 @@
 #include "run/session/session.h"
 
 namespace ridgepoint {
+
+// Runs `stage`, on one rank where the group is null. Throws its exception, or an Error of the kind of that of another
+// rank, so that no rank waits for one that has failed. `what` names the exchange. A rank may work for long, as where it
+// reads weights from a slower disk.
+void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage);
 
 // The options, and the collectives of the compiled graph. Nothing for one rank.
 void describe_ranks(const ParallelOptions& options, const Graph& compiled, ParallelSection& section);

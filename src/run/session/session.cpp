@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -84,29 +83,6 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.weight_decay = optimizer.find("weight_decay");
   record.no_decay = optimizer.no_decay;
   record.clip_norm = options.clip_norm;
-}
-
-// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A
-// rank may work for long, as where it reads weights from a slower disk.
-void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage) {
-  if (group == nullptr) return stage();
-  std::exception_ptr failure;
-  std::string mine;  // the kind and the message
-  try {
-    stage();
-  } catch (const Error& error) {
-    failure = std::current_exception();
-    mine = static_cast<char>('0' + static_cast<int>(error.kind())) + std::string(error.what());
-  } catch (const std::exception& error) {
-    failure = std::current_exception();
-    mine = static_cast<char>('0' + static_cast<int>(ErrorKind::failure)) + std::string(error.what());
-  }
-  const std::vector<std::string> all = group->all_gather(mine, what, ProcessGroup::TimeLimit::none);
-  if (failure) std::rethrow_exception(failure);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank].empty()) continue;
-    throw Error(fmt::format("rank {}: {}", rank, all[rank].substr(1)), static_cast<ErrorKind>(all[rank][0] - '0'));
-  }
 }
 
 // Thrown by stop_run(); never leaves is_stopped().
@@ -209,7 +185,8 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
 
 // Nothing where the run fits so. Otherwise the fastest set that fits, by predicted time, or the first where none is
 // predicted; where none fits, that with the least peak. A set that contains one that fits copies more, and is not
-// tried.
+// tried. Where checkpoints are chosen too, both hold only for what fits without recomputation: with more on the host a
+// run recomputes less, and may take less time.
 ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
   const ForecastOptions options{.stop_point = stop_point(Stage::planning)};
   struct Trial {
@@ -217,6 +194,9 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
     bool fits = false;
     double ms = HUGE_VAL;
     std::size_t peak_bytes = 0;
+    bool recomputes = false;
+
+    bool fits_so() const { return fits && (!recomputes || ms == HUGE_VAL); }
   };
   std::vector<Trial> trials;
   const auto plan_of = [&](Offload set) {
@@ -227,14 +207,14 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
     const MemoryForecast memory = forecast_memory(plan, options);
     const bool fits = forecast_within(forecaster_of(plan, options), memory, limit.bytes()).has_value();
     const std::optional<TimeForecast> time = fits ? forecast_time(plan, config_, limit.card).forecast : std::nullopt;
-    trials.push_back({offload_, fits, time ? time->ms : HUGE_VAL, memory.use.peak_reserved_bytes});
-    return fits;
+    trials.push_back({offload_, fits, time ? time->ms : HUGE_VAL, memory.use.peak_reserved_bytes, recomputes_});
+    return trials.back().fits_so();
   };
   ProgramPlan plan = plan_of(Offload::none);
   if (try_set(plan)) return plan;
   for (const Offload set : offload_sets(mode)) {
     const bool contains_fitting =
-        std::ranges::any_of(trials, [&](const Trial& trial) { return trial.fits && (trial.set | set) == set; });
+        std::ranges::any_of(trials, [&](const Trial& trial) { return trial.fits_so() && (trial.set | set) == set; });
     if (contains_fitting) continue;
     try {
       try_set(plan_of(set));
@@ -242,7 +222,7 @@ ProgramPlan Session::choose_offload(Mode mode, const MemoryLimit& limit) {
       if (error.kind() != ErrorKind::unsupported) throw;  // the memory of the host is too small
     }
   }
-  if (trials.size() == 1) return plan_of(offload_sets(mode).front());  // throws the refusal
+  if (trials.size() == 1 && !trials[0].fits) return plan_of(offload_sets(mode).front());  // throws the refusal
   const auto order = [](const Trial& trial) {
     return std::tuple(!trial.fits, trial.fits ? trial.ms : static_cast<double>(trial.peak_bytes));
   };
@@ -263,6 +243,7 @@ ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
        .flops_per_byte = flops_per_byte(limit.card.value_or(device_->name()), config_.compile.precision),
        .stop_point = stop_point(Stage::planning)});
   record_.checkpoint_blocks = choice.description;
+  recomputes_ = !choice.blocks.empty();
   if (choice.fits) record_.checkpoint_gap = choice.gap;
   return choice.plan;
 }

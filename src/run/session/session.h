@@ -129,6 +129,7 @@ class Session {
   Record& record_;
   ParallelOptions parallel_;
   Offload offload_;
+  bool recomputes_ = false;  // by the checkpoints that were last chosen
   std::shared_ptr<Device> device_;
   std::shared_ptr<Communicator> communicator_;  // null for one rank
   std::size_t ready_peak_bytes_ = 0;

@@ -403,14 +403,15 @@ HostTensor Program::read_input(std::string_view name) const {
   const Implementation::InputSlot& slot = self.find_input(name);
   const StoredTensor& stored = slot.tensor;
   if (stored.packed) return self.read_packed(slot);
-  const bool is_part = is_divided(self.graph.producer_node(slot.value));
-  const Shape shape = is_part ? self.graph.type(slot.value).shape : stored.type.shape;
+  const Value exact = self.exact_store(slot).value;  // of a weight in fp16, the numbers that ranks update in parts
+  const bool is_part = is_divided(self.graph.producer_node(slot.value)) || exact != slot.value;
+  const Shape shape = is_part ? self.graph.type(exact).shape : stored.type.shape;
   const auto read = [&](Value value) {
     const TensorType type{self.graph.type(value).dtype, shape};
     HostTensor tensor = self.read_dense(value, type, self.element(value, is_part ? 0 : stored.first_element));
     return is_part ? self.gathered(std::move(tensor), stored) : tensor;
   };
-  HostTensor tensor = read(slot.value);
+  HostTensor tensor = read(exact);
   if (const std::optional<Value> low = self.low_halves(slot)) {
     HostTensor numbers({DType::fp32, stored.type.shape});
     join_halves(tensor.data, read(*low).data, numbers.data);

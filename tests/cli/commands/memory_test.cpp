@@ -14,6 +14,7 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -50,6 +51,21 @@ TEST(MemoryCommand, shows_several_as_a_table_of_peaks) {
     EXPECT_FALSE(row["memory"]["phases"].empty());
     EXPECT_GT(row["memory"]["events"], 0);
   }
+}
+
+TEST(MemoryCommand, shows_the_host_memory_of_ranks_that_keep_tensors_there) {
+  const std::vector<std::string> ranks = {"--device",   "null",   "--d-model", "512",
+                                          "--parallel", "data=2", "--shard",   "optimizer"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), ranks.begin(), ranks.end());
+    return more;
+  };
+  EXPECT_THAT(memory(ranks).output, Not(ContainsRegex("rank .*peak reserved +host")));
+  EXPECT_THAT(memory(with({"--offload", "optimizer"})).output, ContainsRegex("rank .*peak reserved +host"));
+  const nlohmann::json row =
+      nlohmann::json::parse(memory(with({"--offload", "optimizer", "--format", "json"})).output)[0];
+  EXPECT_EQ(row["memory"]["ranks"][0]["host_bytes"], row["memory_bytes"]["host"]);
+  EXPECT_GT(row["memory_bytes"]["host"], 0);
 }
 
 // The terminal and the file have a table after every row, also after the first.

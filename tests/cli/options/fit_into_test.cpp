@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kNoneFits = 4;
 
@@ -92,6 +93,17 @@ TEST(FitInto, finds_a_schedule_of_ranks) {
   EXPECT_LE(divided["memory_bytes"]["peak_reserved"], divided["fit_into_bytes"]);
   EXPECT_EQ(divided["parallel"]["shard"], "optimizer");
   EXPECT_NE(whole["schedule"]["parts"], divided["schedule"]["parts"]) << "parts of states leave more for activations";
+}
+
+// Backward computes norms again there, whatever is chosen.
+TEST(FitInto, of_ranks_that_divide_parameters_lists_no_norms) {
+  const auto parts = [](const std::string& shard) {
+    return fitted_rows(small_plan(
+        {"--card", "h100", "--fit-into", "250MiB", "--parallel", "data=2", "--shard", shard}))[0]["schedule"]["parts"]
+        .dump();
+  };
+  EXPECT_THAT(parts("optimizer"), HasSubstr("rms_norm"));
+  EXPECT_THAT(parts("parameters"), AllOf(HasSubstr("compute again"), Not(HasSubstr("rms_norm"))));
 }
 
 TEST(FitInto, is_refused_beside_what_it_decides) {

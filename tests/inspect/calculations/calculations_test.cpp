@@ -105,6 +105,57 @@ TEST(Calculations, send_what_the_engine_plans_to_the_byte) {
   }
 }
 
+struct PlannedMemory {
+  const char* model;
+  std::int64_t batch;
+  std::int64_t ranks;
+  CompileOptions compile;
+  std::optional<DType> reduced = {};
+};
+
+// The formulas leave out workspaces, temporaries, and three buckets of whole gradients (two that are summed and the
+// next) where gradients are sharded; the caching allocator of runs that are not compiled also rounds to 2 MiB.
+TEST(Calculations, need_the_memory_that_the_engine_plans) {
+  constexpr double kMiB = 1 << 20, kWorkspaces = 36 * kMiB, kBuckets = 3 * 64 * kMiB;
+  constexpr double kShareTooLittle = 0.02, kRoundedToo = 0.03, kShareTooMuch = 0.002;
+  constexpr Compile off = Compile::off, full = Compile::full;
+  const PlannedMemory rows[] = {
+      {"xl", 1, 8, {.precision = Precision::fp32, .level = full}},
+      {"xl", 1, 2, {.precision = Precision::bf16, .level = full}},
+      {"xl", 1, 8, {.precision = Precision::bf16, .level = full}},
+      {"xl", 1, 3, {.precision = Precision::fp16, .level = full}},
+      {"xl", 1, 8, {.precision = Precision::fp8, .level = full}},
+      {"xl", 1, 2, {.precision = Precision::bf16, .level = off}},
+      {"xl", 1, 2, {.precision = Precision::bf16, .level = full, .optimizer = {.kind = Optimizer::adamw_8bit}}},
+      {"medium", 1, 8, {.precision = Precision::bf16, .level = full}, DType::fp32},
+      {"medium", 1, 2, {.precision = Precision::bf16, .level = full, .master_weights = false}},
+      {"medium", 4, 3, {.precision = Precision::bf16, .level = full}},
+      {"medium", 4, 8, {.precision = Precision::fp32, .level = off}},
+      {"large", 8, 2, {.precision = Precision::fp8, .level = full}},
+  };
+  for (const PlannedMemory& row : rows) {
+    RunConfig config = tiny_on(row.ranks, row.compile);
+    TransformerConfig model = transformer_preset(row.model);
+    model.context = 512;
+    model.layers = 12;
+    config.workload = std::make_shared<Transformer>(model, row.batch);
+    config.compile.parallel.reduce_dtype = row.reduced;
+    const Explanation found = explained(config);
+    const double share = row.compile.level == off ? kRoundedToo : kShareTooLittle;
+    // A bucket has 64 MiB of what backward makes, in bf16, and its sum in fp32 has twice as much.
+    const double buckets = row.reduced ? 2 * kBuckets : kBuckets;
+    for (const char* key : {"memory.none", "memory.optimizer", "memory.gradient_shards", "memory.parameters"}) {
+      SCOPED_TRACE(fmt::format("{} {} {} on {} ranks, {}", row.model, name(row.compile.precision),
+                               name(row.compile.level), row.ranks, key));
+      const double planned = row_of(found, key).planned.value(), calculated = value(found, key);
+      const bool has_buckets =
+          key == std::string_view("memory.gradient_shards") || key == std::string_view("memory.parameters");
+      EXPECT_LT(planned, calculated * (1 + share) + kWorkspaces + (has_buckets ? buckets : 0));
+      EXPECT_GT(planned, calculated * (1 - kShareTooMuch));
+    }
+  }
+}
+
 TEST(Calculations, follow_the_type_in_which_gradients_are_summed) {
   CompileOptions compile{.precision = Precision::bf16};
   const double as_made = value(explained(tiny_on(8, compile)), "all_reduce.gradients");

@@ -49,9 +49,26 @@ TEST(BlockTensors, are_what_backward_reads_and_products) {
   EXPECT_TRUE(nodes[4].is_always_kept) << "the next block reads it";
 }
 
-std::string recomputed(BlockTensorSavings savings) {
+PassOptions with_parameters_in_parts(PassOptions options) {
+  options.level = Compile::full;
+  options.parallel = {.data = 2, .shard = Sharding::parameters};
+  return options;
+}
+
+TEST(BlockTensors, are_no_norms_that_backward_computes_again_in_any_case) {
   Graph graph = testing::graph_of(kTwoBlocks);
-  PassOptions options({}, testing::target_with_kernels());
+  PassOptions options = with_parameters_in_parts({});
+  options.mode = Mode::forward_backward;
+  ASSERT_TRUE(recompute_norms(graph, options));
+  const BlockTensors block = tensors_of_blocks(graph).at(0);
+  EXPECT_THAT(block.names, ElementsAre("linear matmul"));
+  EXPECT_FALSE(block.nodes[0].is_always_kept) << "backward reads the statistics of the copy";
+  EXPECT_EQ(block.nodes[1].tensor, std::nullopt);
+}
+
+std::string recomputed(BlockTensorSavings savings, const PassOptions& given = {}) {
+  Graph graph = testing::graph_of(kTwoBlocks);
+  PassOptions options(given, testing::target_with_kernels());
   options.mode = Mode::forward_backward;
   options.checkpoint = Checkpoint::automatic;
   options.block_tensors = std::move(savings);
@@ -69,6 +86,8 @@ TEST(BlockTensors, are_kept_or_computed_again_as_chosen) {
   EXPECT_EQ(recomputed({{"layers.0", {{"ln rms_norm", Saving::recompute}, {"linear matmul", Saving::keep}}}}),
             "rms_norm cast ");
   EXPECT_EQ(recomputed({{"layers.0", {}}}), "rms_norm cast ") << "what has no entry is computed again";
+  EXPECT_EQ(recomputed({{"layers.0", {{"ln rms_norm", Saving::keep}}}}, with_parameters_in_parts({})), "rms_norm cast ")
+      << "a norm that is no choice";
   EXPECT_EQ(recomputed({{"layers.7", {{"ln rms_norm", Saving::recompute}}}}), "") << "of no other block";
 }
 

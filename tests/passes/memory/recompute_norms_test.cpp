@@ -86,6 +86,21 @@ TEST(RecomputeNorms, leaves_runs_that_do_not_divide_parameters) {
   }
 }
 
+TEST(RecomputeNorms, asks_once_of_what_a_chain_reads_twice) {
+  constexpr int kSums = 40;
+  std::string chain = "%5:fp32[4,6], %6:fp32[4,1] = rms_norm(%4, %1) {epsilon=0.5}\n";
+  for (int i = 0; i < kSums; ++i)
+    chain += "%" + std::to_string(20 + i) + ":fp32[4,6] = add(%" + std::to_string(i == 0 ? 5 : 19 + i) + ", %" +
+             std::to_string(i == 0 ? 5 : 19 + i) + ")\n";
+  const std::string sums = replaced(kNorm, "%5:fp32[4,6], %6:fp32[4,1] = rms_norm(%4, %1) {epsilon=0.5}\n", chain);
+  Graph graph = testing::graph_of(replaced(sums, "cast(%5)", "cast(%" + std::to_string(19 + kSums) + ")"));
+  EXPECT_TRUE(recompute(graph, {}));
+  int sums_again = 0;
+  for (const NodeId id : graph.order())
+    sums_again += graph.node(id).op == Op::add && graph.node(id).phase == Phase::recompute ? 1 : 0;
+  EXPECT_EQ(sums_again, kSums);
+}
+
 // Two norms a layer, in bf16.
 TEST(RecomputeNorms, saves_memory_in_each_layer_of_a_transformer) {
   const Transformer workload(TransformerConfig{"custom", 100, 64, 64, 256, 6, 2}, 16);

@@ -65,6 +65,41 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
   }
 }
 
+// On two H100s, of which a rank may take so many bytes.
+Record planned_within(RunConfig config, std::int64_t bytes) {
+  config.device_options.card = describe_card(*find_datasheet("h100"));
+  config.compile.parallel.data = 2;
+  return plan_run(config, {.card = "H100 SXM", .capacity_bytes = bytes}).value();
+}
+
+TEST(PlanRun, chooses_sharding_offload_and_checkpoints_together_as_well_as_one_could) {
+  TransformerConfig model{"custom", 32000, 8192, 4096, 14336, 6, 32};
+  model.attention = AttentionVariant::flash;
+  RunConfig config = run_of(
+      model, 4,
+      {.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full, .checkpoint = Checkpoint::automatic});
+  // With 29,000 MiB states on the host leave room for more activations.
+  for (const std::int64_t mib : {std::int64_t{29000}, std::int64_t{38000}}) {
+    double best_ms = std::numeric_limits<double>::infinity();
+    for (const Sharding shard : kAllShardings) {
+      for (const Offload set : kAllOffloads) {
+        if (set == Offload::automatic) continue;
+        config.compile.parallel.shard = shard;
+        config.compile.offload = set;
+        const Record given = planned_within(config, mib << 20);
+        if (given.plan->fits == true) best_ms = std::min(best_ms, given.plan->predicted_ms.value());
+      }
+    }
+    RunConfig choosing = config;
+    choosing.choose_sharding = true;
+    choosing.compile.offload = Offload::automatic;
+    const Record chosen = planned_within(choosing, mib << 20);
+    EXPECT_EQ(chosen.plan->fits, true);
+    EXPECT_NEAR(chosen.plan->predicted_ms.value(), best_ms, 1e-6) << mib << " MiB";
+    EXPECT_EQ(chosen.offload, mib < 30000 ? Offload::optimizer : Offload::none);
+  }
+}
+
 TEST(PlanRun, the_norm_of_the_first_micro_batch_takes_next_to_no_memory) {
   constexpr std::int64_t kScalars = 4 * 512;
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {

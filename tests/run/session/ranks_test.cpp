@@ -15,6 +15,7 @@
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "run/session/fit_into.h"
+#include "run/session/plan_run.h"
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"
 #include "support/graphs/rank_threads.h"
@@ -100,13 +101,18 @@ TEST(StepOnRanks, have_the_planned_memory_with_tensors_on_the_host) {
       config.compile.parallel.shard = shard;
       config.compile.offload = Offload::optimizer | Offload::parameters | Offload::activations;
     };
-    const std::vector<Record> records = measured_on_ranks(change, testing::CollectiveRuns::in_wait);
-    for (const Record& record : records) {
+    RunConfig alone;  // a plan needs no other ranks
+    alone.device = "cpu";
+    alone.device_options.threads = 1;
+    alone.compile.parallel.data = kRanks;
+    change(0, alone);
+    const Record planned = plan_run(alone, {}).value();
+    EXPECT_GT(planned.memory_bytes.host, 0) << name(shard);
+    for (const Record& record : measured_on_ranks(change, testing::CollectiveRuns::in_wait)) {
       ASSERT_EQ(record.status, RunStatus::ok) << record.error.message;
       EXPECT_EQ(record.memory_bytes.planned_peak, record.memory_bytes.peak_allocated) << name(shard);
-      EXPECT_EQ(record.memory_bytes.host, records[0].memory_bytes.host) << name(shard);
+      EXPECT_EQ(record.memory_bytes.host, planned.memory_bytes.host) << name(shard);
     }
-    EXPECT_GT(records[0].memory_bytes.host, 0) << name(shard);
   }
 }
 
@@ -204,6 +210,25 @@ TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_compile) {
   });
   EXPECT_THAT(records[0].error.message, HasSubstr("no_such_pass"));
   EXPECT_EQ(records[1].error.message, "rank 0: " + records[0].error.message);
+}
+
+TEST(FitIntoOnRanks, fails_on_all_of_them_where_one_opens_no_device_or_cannot_compile) {
+  const auto fails = [](const std::function<void(RunConfig&)>& change, const std::string& message) {
+    RankThreads threads(kRanks);
+    std::vector<FittedRun> fitted(kRanks);
+    threads.run([&](std::size_t rank, const auto&) {
+      RunConfig config = toy(threads, rank);
+      config.fit_into_bytes = std::size_t{1} << 30;
+      if (rank == 1) change(config);
+      fitted[rank] = *fit_into(config, Experiment::bench);
+    });
+    for (const FittedRun& run : fitted) ASSERT_TRUE(run.failure.has_value()) << message;
+    EXPECT_THAT(fitted[1].failure->error.message, HasSubstr(message));
+    EXPECT_EQ(fitted[0].failure->error.message, "rank 1: " + fitted[1].failure->error.message);
+    EXPECT_EQ(fitted[0].failure->status, fitted[1].failure->status);
+  };
+  fails([](RunConfig& config) { config.device = "abacus"; }, "abacus");
+  fails([](RunConfig& config) { config.compile.skip = {"no_such_pass"}; }, "no_such_pass");
 }
 
 // The sweep goes on, because no rank is left in a collective. What a collective makes is there when it is waited for.

@@ -159,7 +159,8 @@ Json rank_json(const RankMemory& rank) {
           {"before_optimizer_bytes", optional(rank.before_optimizer_bytes)},
           {"after_optimizer_bytes", optional(rank.after_optimizer_bytes)},
           {"peak_allocated_bytes", rank.peak_bytes},
-          {"peak_reserved_bytes", rank.peak_reserved_bytes}};
+          {"peak_reserved_bytes", rank.peak_reserved_bytes},
+          {"host_bytes", optional(rank.host_bytes)}};
 }
 
 }  // namespace

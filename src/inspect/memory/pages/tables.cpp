@@ -88,6 +88,9 @@ Table rank_table(std::span<const MemoryRun> runs) {
   for (const Setting* setting : settings) table.columns.push_back(setting_column(*setting));
   table.columns.insert(table.columns.end(), {right("rank"), right("initialised"), right("before optimizer"),
                                              right("after optimizer"), right("peak"), right("peak reserved", 1)});
+  const bool has_host = std::ranges::any_of(
+      runs, [](const MemoryRun& run) { return !run.ranks.empty() && run.ranks.front().host_bytes; });
+  if (has_host) table.columns.push_back(right("host", 1));
   table.key_columns = settings.size() + 1;
   const auto optional = [](const std::optional<std::size_t>& size) { return size ? bytes(*size) : Cell(); };
   for (const MemoryRun& run : runs) {
@@ -97,6 +100,7 @@ Table rank_table(std::span<const MemoryRun> runs) {
       cells.insert(cells.end(),
                    {count(rank.rank), bytes(rank.initialised_bytes), optional(rank.before_optimizer_bytes),
                     optional(rank.after_optimizer_bytes), bytes(rank.peak_bytes), bytes(rank.peak_reserved_bytes)});
+      if (has_host) cells.push_back(optional(rank.host_bytes));
       table.add(std::move(cells));
     }
   }

@@ -63,8 +63,12 @@ RankMemory memory_of_rank(std::size_t rank, const MemoryReport& report) {
 
 // Those of all ranks, in their order; called by all of them. Throws Error after the time limit of the group.
 std::vector<RankMemory> gather_memory(ProcessGroup& group, const RankMemory& mine) {
-  const Json sent = {mine.initialised_bytes, to_json(mine.before_optimizer_bytes), to_json(mine.after_optimizer_bytes),
-                     mine.peak_bytes, mine.peak_reserved_bytes};
+  const Json sent = {mine.initialised_bytes,
+                     to_json(mine.before_optimizer_bytes),
+                     to_json(mine.after_optimizer_bytes),
+                     mine.peak_bytes,
+                     mine.peak_reserved_bytes,
+                     to_json(mine.host_bytes)};
   std::vector<RankMemory> all;
   for (const std::string& text : group.all_gather(dump_json(sent), "memory")) {
     const Json got = parse_json(text);
@@ -73,7 +77,8 @@ std::vector<RankMemory> gather_memory(ProcessGroup& group, const RankMemory& min
                    .before_optimizer_bytes = optional_bytes(got[1]),
                    .after_optimizer_bytes = optional_bytes(got[2]),
                    .peak_bytes = got[3],
-                   .peak_reserved_bytes = got[4]});
+                   .peak_reserved_bytes = got[4],
+                   .host_bytes = optional_bytes(got[5])});
   }
   return all;
 }
@@ -136,7 +141,8 @@ class Run {
   void compare_ranks() {
     const ParallelOptions& parallel = config_.compile.parallel;
     if (!parallel.is_parallel()) return;
-    const RankMemory mine = memory_of_rank(static_cast<std::size_t>(parallel.rank), found_.memory.report);
+    RankMemory mine = memory_of_rank(static_cast<std::size_t>(parallel.rank), found_.memory.report);
+    if (record_.memory_bytes.host) mine.host_bytes = static_cast<std::size_t>(*record_.memory_bytes.host);
     found_.ranks = config_.group != nullptr ? gather_memory(*config_.group, mine) : std::vector{mine};
   }
 

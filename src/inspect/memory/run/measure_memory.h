@@ -27,6 +27,7 @@ struct RankMemory {
   // In the last iteration, before the first launch of the optimizer and after its last one; empty without an optimizer.
   std::optional<std::size_t> before_optimizer_bytes = {}, after_optimizer_bytes = {};
   std::size_t peak_bytes = 0, peak_reserved_bytes = 0;  // in the iterations that count
+  std::optional<std::size_t> host_bytes = {};           // of the host; empty where nothing is kept there
 };
 
 struct MemoryRun {

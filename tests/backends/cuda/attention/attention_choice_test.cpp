@@ -12,6 +12,7 @@
 
 #include "backends/cuda/attention/attention_case.h"
 #include "backends/cuda/card.h"
+#include "backends/cuda/described_cards.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/kernels/variant.h"
 #include "ops/attention_form.h"
@@ -20,13 +21,8 @@ namespace ridgepoint {
 namespace {
 
 using testing::AttentionCase;
+using testing::hopper_card;
 
-cuda::CardFacts hopper_card() {
-  cuda::CardFacts card;
-  card.capability = {9, 0};
-  card.shared_bytes_per_block = std::size_t{227} * 1024;
-  return card;
-}
 cuda::CardFacts ampere_card() {
   cuda::CardFacts card = hopper_card();
   card.capability = {8, 0};

@@ -54,12 +54,19 @@ Graph quantising_what_kernels_make(std::int64_t rows, std::int64_t columns) {
 
 constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {{144, 80}, {48, 256}, {16, 1536}, {4096, 128}};
 
-// The results for each shape.
-std::vector<Tensors> results_on(const std::shared_ptr<Device>& device, const std::vector<std::string>& skip) {
+// bf16 numbers that are not finite.
+constexpr std::uint16_t kInfinity = 0x7f80, kNaN = 0x7fc0;
+
+// The results for each shape; an element of the first row is `poison`, unless that is 0.
+std::vector<Tensors> results_on(const std::shared_ptr<Device>& device, const std::vector<std::string>& skip,
+                                std::uint16_t poison = 0) {
   std::vector<Tensors> results;
   for (const auto& [rows, columns] : kShapes) {
     Graph graph = quantising_what_kernels_make(rows, columns);
-    const Tensors inputs = testing::random_inputs(graph, testing::OpCase{Op::input, "", nullptr}, 5);
+    Tensors inputs = testing::random_inputs(graph, testing::OpCase{Op::input, "", nullptr}, 5);
+    if (poison != 0) {
+      for (const char* name : {"x", "gate", "gradient"}) inputs.at(name).as<std::uint16_t>()[3] = poison;
+    }
     CompileOptions options{.mode = Mode::forward, .level = Compile::fuse};
     options.skip = skip;
     Program program(std::move(graph), device, {.compile = options});
@@ -74,12 +81,16 @@ std::vector<Tensors> results_on(const std::shared_ptr<Device>& device, const std
 }
 
 void expect_same_bits(const std::shared_ptr<Device>& device) {
-  const std::vector<Tensors> expected = results_on(device, {"fuse_magnitudes"});
-  const std::vector<Tensors> found = results_on(device, {});
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].size(), 10U);
-    for (const auto& [name, tensor] : found[i])
-      EXPECT_EQ(tensor.data, expected[i].at(name).data) << name << ' ' << kShapes[i].first << ' ' << kShapes[i].second;
+  for (const std::uint16_t poison : {std::uint16_t{0}, kInfinity, kNaN}) {
+    const std::vector<Tensors> expected = results_on(device, {"fuse_magnitudes"}, poison);
+    const std::vector<Tensors> found = results_on(device, {}, poison);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].size(), 10U);
+      for (const auto& [name, tensor] : found[i]) {
+        EXPECT_EQ(tensor.data, expected[i].at(name).data)
+            << name << ' ' << kShapes[i].first << ' ' << kShapes[i].second << " with " << poison;
+      }
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-// A product and its epilogue as a fused node with operands, and the card for which the tests plan it.
+// A product and its epilogue as a fused node with operands.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/described_cards.h"
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/products/epilogues/plans.h"
@@ -41,15 +42,6 @@ struct FusedProductCase {
   NodeId node;
   std::vector<TensorLayout> layouts, results;
 };
-
-inline cuda::CardFacts hopper_card(cuda::ComputeCapability capability = {9, 0}) {
-  cuda::CardFacts card;
-  card.name = "NVIDIA H200";
-  card.capability = capability;
-  card.multiprocessors = 132;
-  card.shared_bytes_per_block = 227 * 1024;
-  return card;
-}
 
 // The kernel variant that such a card has for the node; "" for none.
 inline std::string entry_of(const FusedProductCase& some, const cuda::CardFacts& card = hopper_card()) {
