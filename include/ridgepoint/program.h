@@ -200,6 +200,8 @@ class Program {
   MemoryUse memory_use() const;
   // Of the host's memory: what CompileOptions::offload keeps there, in blocks of 512 bytes.
   std::size_t host_memory_bytes() const;
+  // Of a file: what CompileOptions::offload_folder keeps there, in blocks of 4 KiB.
+  std::size_t disk_bytes() const;
   // A hash of the blocks in memory, live and free. If it is the same after two runs, later runs need memory as those
   // between the two did.
   std::uint64_t memory_layout_hash() const;
