@@ -32,8 +32,11 @@ OffloadFile::Range OffloadFile::Range::piece(std::size_t index) const {
   return {first, std::min<std::uint64_t>(first + kStagingPieceBytes, end)};
 }
 
-OffloadFile::OffloadFile(std::filesystem::path folder, std::size_t bytes)
-    : folder_(std::move(folder)), reads_(*this, Direction::read), writes_(*this, Direction::write) {
+OffloadFile::OffloadFile(std::filesystem::path folder, std::size_t bytes, std::string consequence)
+    : folder_(std::move(folder)),
+      consequence_(std::move(consequence)),
+      reads_(*this, Direction::read),
+      writes_(*this, Direction::write) {
   std::string name = (folder_ / "ridgepoint-offload.XXXXXX").string();
   descriptor_ = Descriptor(::mkostemp(name.data(), O_CLOEXEC));
   if (!descriptor_.is_open()) {
@@ -141,9 +144,8 @@ void OffloadFile::fail(Direction direction, int error) {
   const std::lock_guard lock(failure_mutex_);
   if (has_failed_) return;
   failure_ = std::string("cannot ") + (direction == Direction::read ? "read from" : "write to") + " the file in '" +
-             folder_.string() + "' that has the optimizer's states (--offload-folder): " + text_of(error) +
-             "; this run cannot go on, because its states are incomplete: start it again, from a checkpoint if it has "
-             "one";
+             folder_.string() + "' that has states of the optimizer (--offload-folder): " + text_of(error) +
+             consequence_;
   has_failed_.store(true, std::memory_order_release);
 }
 

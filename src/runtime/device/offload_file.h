@@ -33,8 +33,8 @@ class OffloadFile {
   };
 
   // In a folder of the user. Throws Error (usage) where no file can be made there, and Error (unsupported) with what is
-  // needed and free where the disk is full.
-  OffloadFile(std::filesystem::path folder, std::size_t bytes);
+  // needed and free where the disk is full. `consequence` says what a later failure of the disk means.
+  OffloadFile(std::filesystem::path folder, std::size_t bytes, std::string consequence = "");
   ~OffloadFile();
   OffloadFile(const OffloadFile&) = delete;
   OffloadFile& operator=(const OffloadFile&) = delete;
@@ -106,6 +106,7 @@ class OffloadFile {
   Range range_around(const void* address, std::size_t bytes) const;
 
   std::filesystem::path folder_;
+  std::string consequence_;
   Descriptor descriptor_;
   std::size_t bytes_ = 0;
   std::byte* staging_ = nullptr;

@@ -8,7 +8,10 @@ namespace ridgepoint {
 namespace {
 
 std::unique_ptr<OffloadFile> make_file(const std::string& folder, std::size_t bytes, const Device& device) {
-  return bytes == 0 || device.kind() == "null" ? nullptr : std::make_unique<OffloadFile>(folder, bytes);
+  if (bytes == 0 || device.kind() == "null") return nullptr;
+  return std::make_unique<OffloadFile>(folder, bytes,
+                                       "; this run cannot go on, because its states are incomplete: start it again, "
+                                       "from a checkpoint if it has one");
 }
 
 }  // namespace
@@ -55,6 +58,7 @@ std::size_t Program::host_memory_bytes() const { return implementation_->plan.ho
 std::size_t Program::disk_bytes() const {
   return implementation_->file != nullptr ? implementation_->file->bytes() : implementation_->plan.disk.bytes;
 }
+const std::string& Program::offload_folder() const { return implementation_->source->offload_folder; }
 std::uint64_t Program::memory_layout_hash() const { return implementation_->allocator->layout_hash(); }
 void Program::reset_peak_memory() {
   implementation_->allocator->reset_peak();

@@ -330,7 +330,8 @@ std::vector<StatePart> Program::state_parts() const {
                    .is_parameter = is_parameter,
                    .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart),
                    .is_split = low.has_value(),
-                   .is_on_host = self.is_on_host(store.value) || (low && self.is_on_host(*low))};
+                   .is_on_host = self.is_on_host(store.value) || (low && self.is_on_host(*low)),
+                   .is_on_disk = self.is_on_disk(store.value) || (low && self.is_on_disk(*low))};
     if (slot.tensor.packed) {
       part.name.insert(0, kPackedPrefix);
       part.type = {DType::udynamic8, {slot.tensor.packed->bytes()}};
