@@ -15,6 +15,8 @@
 
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "runtime/device/device.h"
 #include "support/graphs/swap_in_file.h"
 
 namespace ridgepoint {
@@ -41,10 +43,7 @@ class OffloadFileTest : public ::testing::Test {
 TEST_F(OffloadFileTest, keeps_what_is_written_anywhere_in_it) {
   constexpr std::size_t kBytes = 5 * kStagingPieceBytes / 2;
   OffloadFile file(path(), kBytes);
-  std::vector<std::byte> staging(kStagingBytes + kFileBlockBytes);
-  void* aligned = staging.data();
-  std::size_t room = staging.size();
-  file.set_staging(static_cast<std::byte*>(std::align(kFileBlockBytes, kStagingBytes, aligned, room)));
+  file.set_staging(open_device("cpu")->allocate_host(kStagingBytes));
   std::vector<std::byte> expected(kBytes), found(kBytes);
   std::mt19937_64 random(1);
   for (const std::size_t most_bytes : {std::size_t{100}, std::size_t{10'000}, kBytes, kBytes, std::size_t{10'000}}) {

@@ -70,8 +70,8 @@ void OffloadFile::reserve(std::size_t bytes) {
               ErrorKind::unsupported);
 }
 
-void OffloadFile::set_staging(std::byte* memory) {
-  staging_ = memory;
+void OffloadFile::set_staging(std::shared_ptr<std::byte> memory) {
+  staging_ = std::move(memory);
   reads_.start();
   writes_.start();
 }
@@ -120,7 +120,7 @@ void OffloadFile::write(void* address, std::span<const std::byte> from) {
 
 std::byte* OffloadFile::buffer(Direction direction, std::size_t piece) const {
   const std::size_t first = direction == Direction::read ? 0 : kStagingPieces;
-  return staging_ + (first + piece % kStagingPieces) * kStagingPieceBytes;
+  return staging_.get() + (first + piece % kStagingPieces) * kStagingPieceBytes;
 }
 
 // A read is one piece ahead of the copies: the copy before has left the buffer.

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -42,7 +43,7 @@ class OffloadFile {
   std::size_t bytes() const { return bytes_; }  // as the file system says
 
   // Before the first read or write: kStagingBytes of the host, aligned as pages are. The threads begin.
-  void set_staging(std::byte* memory);
+  void set_staging(std::shared_ptr<std::byte> memory);
 
   // A place in the file stands in plans and launches as an address, at which there is no memory.
   static std::byte* address_of(std::size_t offset);
@@ -109,7 +110,7 @@ class OffloadFile {
   std::string consequence_;
   Descriptor descriptor_;
   std::size_t bytes_ = 0;
-  std::byte* staging_ = nullptr;
+  std::shared_ptr<std::byte> staging_;
   std::atomic<bool> has_failed_{false};
   mutable std::mutex failure_mutex_;
   std::string failure_;

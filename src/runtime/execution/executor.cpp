@@ -143,7 +143,7 @@ void Executor::allocate_on_host() {
     base_[id] = buffer.on_disk ? OffloadFile::address_of(plan_.disk.offset_bytes[id])
                                : host_memory_.get() + host.offset_bytes[id];
   }
-  if (file_ != nullptr) file_->set_staging(host_memory_.get());
+  if (file_ != nullptr) file_->set_staging(host_memory_);
 }
 
 void Executor::allocate_persistent(const StopPoint& stop_point) {

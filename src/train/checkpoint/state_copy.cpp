@@ -83,9 +83,9 @@ void StateCopy::make_file() {
     if (parts_[place.part].is_on_disk) of_file_.resize(std::max(of_file_.size(), place.bytes));
   }
   file_ = std::make_unique<OffloadFile>(program_.offload_folder(), bytes_of_file_);
-  staging_ = program_.device().allocate_host(kStagingBytes);
-  if (staging_ == nullptr) throw Error("the system gives no memory for copies of states on disk");
-  file_->set_staging(staging_.get());
+  std::shared_ptr<std::byte> staging = program_.device().allocate_host(kStagingBytes);
+  if (staging == nullptr) throw Error("the system gives no memory for copies of states on disk");
+  file_->set_staging(std::move(staging));
 }
 
 // Its pages exist before the first take(), which would wait for them.

@@ -75,8 +75,7 @@ class StateCopy {
   // What the program has on disk is copied to another file, for a checkpoint may take longer than the next step.
   std::size_t bytes_of_file_ = 0;
   mutable std::vector<std::byte> of_file_;  // one tensor
-  std::shared_ptr<std::byte> staging_;
-  std::unique_ptr<OffloadFile> file_;  // null where the program has none
+  std::unique_ptr<OffloadFile> file_;       // null where the program has none
   std::unique_ptr<DeviceCopies> copies_;
   std::byte* on_device_ = nullptr;
 };
