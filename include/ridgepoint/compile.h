@@ -143,6 +143,8 @@ struct CompileOptions {
   // mode step; activations need a backward phase.
   Offload offload = Offload::none;
   std::optional<std::size_t> host_memory_limit_bytes = {};  // of what lies there; more is an error
+  // Of Offload::optimizer: the folder for a file in which the states lie instead; empty: none.
+  std::string offload_folder = {};
   // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the
   // gradients are means over them, and gradients are summed in fp32.
   std::int64_t accumulate = 1;

@@ -94,7 +94,8 @@ struct StatePart {
   bool is_packed = false;           // bytes, as udynamic8, which files have as U8
   bool is_divided = false;          // else every rank stores the whole
   bool is_split = false;            // stored as bf16 numbers and their low halves (src/core/types/halves.h)
-  bool is_on_host = false;          // in the memory of the host; of two halves, one or both
+  bool is_on_host = false;          // in the memory of the host, or on disk; of two halves, one or both
+  bool is_on_disk = false;          // in the file of CompileOptions::offload_folder
   std::int64_t begin = 0, end = 0;  // the elements that this rank stores
 
   std::size_t bytes() const { return static_cast<std::size_t>(end - begin) * size_bytes(stored); }
@@ -201,6 +202,9 @@ class Program {
   MemoryUse memory_use() const;
   // Of the host's memory: what CompileOptions::offload keeps there, in blocks of 512 bytes.
   std::size_t host_memory_bytes() const;
+  // Of a file: what CompileOptions::offload_folder keeps there, in blocks of 4 KiB.
+  std::size_t disk_bytes() const;
+  const std::string& offload_folder() const;
   // A hash of the blocks in memory, live and free. If it is the same after two runs, later runs need memory as those
   // between the two did.
   std::uint64_t memory_layout_hash() const;

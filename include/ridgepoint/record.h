@@ -298,6 +298,7 @@ struct Record {
   BaseWeights base_weights = BaseWeights::as_is;
   Offload offload = Offload::none;
   std::optional<std::int64_t> host_memory_limit_bytes;
+  std::optional<std::string> offload_folder;
   std::int64_t accumulate = 1;
 
   WorkloadDescription::Model model;                  // its parameters include adapters
@@ -335,6 +336,7 @@ struct Record {
     std::optional<std::int64_t> device_libraries;  // part of it: code of kernels, and memory of libraries
     std::optional<std::int64_t> allocated_at_end;  // after the last iteration
     std::optional<std::int64_t> host;              // of the host's memory, which --offload takes
+    std::optional<std::int64_t> disk;              // of the file in --offload-folder
   } memory_bytes;
 
   struct Build {

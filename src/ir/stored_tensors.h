@@ -40,6 +40,8 @@ inline constexpr std::string_view kNoDecay = "no_decay";
 
 // The attribute of an input that lies in the memory of the host, where it is true.
 inline constexpr std::string_view kOnHost = "on_host";
+// The attribute of such an input that lies in a file instead, where it is true.
+inline constexpr std::string_view kOnDisk = "on_disk";
 
 // The attributes of an integer input that chooses rows of a table by way of other ops: the number of rows, and the
 // index that chooses none.

@@ -111,6 +111,7 @@ class Planner {
     mark_outputs();
     find_waits();
     find_lifetimes();
+    place_on_disk();
     place_on_host();
     categorise();
     record_values();
@@ -159,6 +160,7 @@ class Planner {
       Buffer& buffer = plan_.buffers[add_buffer(node.outputs[0])];
       buffer.persistent = true;
       buffer.on_host = node.attributes.get_or(kOnHost, false);
+      buffer.on_disk = buffer.on_host && node.attributes.get_or(kOnDisk, false);
       const Role role = input_role(node);
       buffer.category = role == Role::parameter ? MemoryCategory::parameter
                         : role == Role::state   ? MemoryCategory::optimizer_state
@@ -351,6 +353,20 @@ class Planner {
     last_of_buffer_ = std::move(last);
   }
 
+  // In the order in which they are copied to the device.
+  void place_on_disk() {
+    plan_.disk.offset_bytes.resize(plan_.buffers.size(), kNever);
+    const auto place = [&](BufferId id) {
+      if (id == kNoBuffer || !plan_.buffers[id].on_disk || plan_.disk.offset_bytes[id] != kNever) return;
+      plan_.disk.offset_bytes[id] = plan_.disk.bytes;
+      plan_.disk.bytes += round_up(plan_.buffers[id].bytes, kFileBlockBytes);
+    };
+    for (const PlanStep& step : plan_.steps) {
+      for (const Operand& use : step.inputs) place(use.buffer);
+    }
+    for (BufferId id = 0; id < plan_.buffers.size(); ++id) place(id);
+  }
+
   // An input lies there all the time, anything else from the step that makes it to the last that reads it.
   void place_on_host() {
     const auto end = static_cast<std::uint32_t>(plan_.steps.size());
@@ -363,17 +379,18 @@ class Planner {
     std::vector<Lifetime> lifetimes;
     for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
       const Buffer& buffer = plan_.buffers[id];
-      if (!buffer.on_host) continue;
+      if (!buffer.on_host || buffer.on_disk) continue;
       const bool is_input = graph_.producer_node(buffer.value).op == Op::input;
       const auto last = static_cast<std::uint32_t>(std::min<std::size_t>(last_of_buffer_[id], end));
       on_host.push_back(id);
       lifetimes.push_back({block_bytes(buffer.bytes), is_input ? 0 : first[id], is_input ? end : last});
     }
-    if (on_host.empty()) return;
+    const std::size_t staging_bytes = plan_.disk.bytes > 0 ? kStagingBytes : 0;
     const Packing packing = pack(lifetimes);
-    plan_.host.bytes = packing.bytes;
+    plan_.host.bytes = staging_bytes + packing.bytes;
     plan_.host.offset_bytes.resize(plan_.buffers.size());
-    for (std::size_t i = 0; i < on_host.size(); ++i) plan_.host.offset_bytes[on_host[i]] = packing.offsets[i];
+    for (std::size_t i = 0; i < on_host.size(); ++i)
+      plan_.host.offset_bytes[on_host[i]] = staging_bytes + packing.offsets[i];
   }
 
   void categorise() {

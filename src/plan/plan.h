@@ -24,6 +24,7 @@ struct Buffer {
   bool persistent = false;  // an input, or on the host: allocated as long as the program exists
   bool output = false;      // an output: freed when the next run begins
   bool on_host = false;     // in the memory of the host: an input, or what a transfer leaves there
+  bool on_disk = false;     // of an input on the host: in a file instead of the host's memory
 };
 
 struct Operand {
@@ -48,9 +49,17 @@ struct PlanStep {
   Phase phase = Phase::forward;
 };
 
-// Where each buffer on the host begins in one range of the host's memory, by id, and the size of the range. What a run
-// leaves there shares it with what the run leaves there at other times.
-struct HostMemory {
+// What lies in a file begins at a multiple of a block, and is copied by way of the host's memory in pieces, of which
+// two in each direction are under way.
+inline constexpr std::size_t kFileBlockBytes = 4096;
+inline constexpr std::size_t kStagingPieceBytes = std::size_t{8} << 20;
+inline constexpr std::size_t kStagingPieces = 2;
+inline constexpr std::size_t kStagingBytes = 2 * kStagingPieces * kStagingPieceBytes;
+
+// Where each buffer that lies in a range of the host's memory, or in a file, begins in it, by id, and the size of the
+// range. What a run leaves on the host shares the memory with what the run leaves there at other times. With a file,
+// the memory begins with that for its pieces. Tensors that are copied together follow each other in the file.
+struct Placement {
   std::vector<std::size_t> offset_bytes;
   std::size_t bytes = 0;
 };
@@ -62,7 +71,7 @@ struct ExecutionPlan {
   // The first step of the backward phase; nullopt without one.
   std::optional<std::size_t> backward_begin;
   std::vector<std::size_t> waits_at_end;  // steps beside others for which no step waits
-  HostMemory host;
+  Placement host, disk;
 };
 
 struct PlanOptions {

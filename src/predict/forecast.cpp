@@ -71,12 +71,17 @@ void record_memory(Record& record, const MemoryForecast& found) {
     bytes.liveness_lower_bound = static_cast<std::int64_t>(found.liveness_lower_bound_bytes);
   if (found.before_backward_bytes > 0) bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
   if (found.host_bytes > 0) bytes.host = static_cast<std::int64_t>(found.host_bytes);
+  if (found.disk_bytes > 0) bytes.disk = static_cast<std::int64_t>(found.disk_bytes);
   if (record.peaks) record.peaks = describe_peaks(found.phases);
 }
 
 MemoryForecast memory_of(const Program& program) {
-  return {program.memory_use(), program.before_backward_bytes(), program.liveness_lower_bound_bytes(),
-          program.host_memory_bytes(), program.memory_by_phase()};
+  return {program.memory_use(),
+          program.before_backward_bytes(),
+          program.liveness_lower_bound_bytes(),
+          program.host_memory_bytes(),
+          program.disk_bytes(),
+          program.memory_by_phase()};
 }
 
 MemoryForecast forecast_memory(const ProgramPlan& plan, const ForecastOptions& options) {

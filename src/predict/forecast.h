@@ -22,7 +22,7 @@ struct MemoryForecast {
   MemoryUse use;                               // after the run, with its peaks
   std::size_t before_backward_bytes = 0;       // see Program
   std::size_t liveness_lower_bound_bytes = 0;  // see Program
-  std::size_t host_bytes = 0;                  // see Program
+  std::size_t host_bytes = 0, disk_bytes = 0;  // see Program
   std::vector<PhaseMemory> phases = {};        // see Program; of a forecast, the highest peaks of its iterations
 };
 

@@ -42,6 +42,7 @@ constexpr FitSize kFitSizes[] = {
 // What was asked for stands first: a narrow terminal shows the others below.
 constexpr std::string_view kLimitColumns = "fits,room,peak_reserved,capacity,";
 constexpr std::string_view kHostColumns = "host_memory,";
+constexpr std::string_view kDiskColumns = "disk,";
 constexpr std::string_view kTimeColumns = "predicted_ms,predicted_range,";  // with cards
 constexpr std::string_view kColumns = "peak_allocated,before_backward,peak_phase";
 constexpr std::string_view kRankTimeColumns = ",predicted_communication,predicted_exposed";  // with cards
@@ -146,6 +147,8 @@ class Plan : public Command {
     const bool has_auto = std::ranges::any_of(drafts, is_auto);
     const bool offloads = std::ranges::any_of(
         drafts, [](const RunDraft& draft) { return draft.config.compile.offload != Offload::none; });
+    const bool has_file =
+        std::ranges::any_of(drafts, [](const RunDraft& draft) { return !draft.config.compile.offload_folder.empty(); });
     const bool has_ranks =
         std::ranges::any_of(drafts, [](const RunDraft& draft) { return draft.config.compile.parallel.is_parallel(); });
     require(!fails_unless_fits_ || is_limited(),
@@ -158,10 +161,11 @@ class Plan : public Command {
                 std::ranges::none_of(drafts, [](const RunDraft& draft) { return draft.config.chooses_offload(); }),
             "--offload auto needs a memory to fit in; give --card or --memory-limit");
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
-      output_options_.columns = fmt::format("{}{}{}{}{}{}{}", is_limited() ? kLimitColumns : "peak_reserved,",
-                                            offloads ? kHostColumns : "", cards_.empty() ? "" : kTimeColumns, kColumns,
-                                            has_ranks && !cards_.empty() ? kRankTimeColumns : "",
-                                            has_ranks ? kRankColumns : "", has_auto ? kAutoColumns : "");
+      output_options_.columns =
+          fmt::format("{}{}{}{}{}{}{}{}", is_limited() ? kLimitColumns : "peak_reserved,", offloads ? kHostColumns : "",
+                      has_file ? kDiskColumns : "", cards_.empty() ? "" : kTimeColumns, kColumns,
+                      has_ranks && !cards_.empty() ? kRankTimeColumns : "", has_ranks ? kRankColumns : "",
+                      has_auto ? kAutoColumns : "");
     RecordWriter writer(output_options_);
     std::vector<RowOutline> rows;
     for (const RunDraft& draft : drafts) {
@@ -299,7 +303,7 @@ class Plan : public Command {
       "compile",        "allocator",  "attention",    "checkpoint",   "segment",      "loss-chunk",      "fit-into",
       "mode",           "optimizer",  "momentum",     "weight-decay", "no-decay",     "clip-norm",       "z-loss",
       "master-weights", "accumulate", "frozen",       "lora",         "base-weights", "offload",         "host-memory",
-      "parallel",       "shard",      "network",      "as",           "keep-output"};
+      "offload-folder", "parallel",   "shard",        "network",      "as",           "keep-output"};
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;

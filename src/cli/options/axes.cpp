@@ -212,6 +212,10 @@ Axis::Change lora_of(std::string_view text) {
   return [options = lora_from_text(text)](D& draft) { draft.config.compile.lora = options; };
 }
 
+Axis::Change folder_of(std::string_view text) {
+  return [folder = std::string(text)](D& draft) { draft.config.compile.offload_folder = folder; };
+}
+
 Changes divisions(std::string_view text, const Setting&, const Option&) { return divisions_of(text); }
 
 // Each time that the option is given, what lies on the host is one value.
@@ -280,6 +284,7 @@ const std::vector<Setter>& setters() {
       {"offload", offloads, true, true},
       {"host-memory",
        numbers([](D& d, Int v) { d.config.compile.host_memory_limit_bytes = static_cast<std::size_t>(v); })},
+      {"offload-folder", single(folder_of), false},
       {"parallel", divisions, false, true},
       {"shard", names([](D& d, Text v) {
          d.config.choose_sharding = v == "auto";

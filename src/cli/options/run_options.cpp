@@ -61,6 +61,9 @@ bool divides_the_batch(const RunDraft& draft) {
 }
 
 bool has_tensors_on_host(const RunDraft& draft) { return draft.config.compile.offload != Offload::none; }
+bool may_offload_states(const RunDraft& draft) {
+  return includes(draft.config.compile.offload, Offload::optimizer | Offload::automatic);
+}
 
 // It is no mean over tokens, so that the losses of parts do not add up to that of the whole.
 constexpr std::string_view kBalancedApart =
@@ -371,6 +374,8 @@ std::vector<RunDraft> RunOptions::drafts() const {
   for (RunDraft& draft : drafts) settle_card(draft, given("--device"));
   require(!given("--host-memory") || std::ranges::any_of(drafts, has_tensors_on_host),
           "--host-memory limits what --offload keeps on the host; add --offload optimizer, parameters or activations");
+  require(!given("--offload-folder") || std::ranges::any_of(drafts, may_offload_states),
+          "--offload-folder is for the states that --offload keeps on the host; add --offload optimizer");
   const auto rows = static_cast<std::int64_t>(drafts.size());
   if (skip_ < 0 || skip_ >= rows) {
     throw Error(fmt::format("--skip: {} is out of range; the sweep has {} row{}", skip_, rows, rows == 1 ? "" : "s"),
@@ -387,6 +392,9 @@ void RunOptions::check_fit_into() const {
   if (!given("--fit-into")) return;
   for (const char* flag : {"--checkpoint", "--segment", "--loss-chunk", "--accumulate"})
     require(!given(flag), fmt::format("--fit-into decides {0}; leave {0} out", flag));
+  require(!given("--offload-folder"),
+          "--fit-into compares predicted times, and none is predicted with states in a file; leave out --fit-into or "
+          "--offload-folder");
   require(!given("--memory-limit"), "--fit-into and --memory-limit are two limits; give one");
 }
 

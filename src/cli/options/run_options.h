@@ -74,7 +74,7 @@ inline constexpr std::string_view kRunSettings[] = {
     "dtype",        "compile",   "allocator",    "attention",      "checkpoint", "segment",  "loss-chunk",
     "seed",         "warmup",    "steps",        "mode",           "optimizer",  "momentum", "weight-decay",
     "no-decay",     "clip-norm", "z-loss",       "master-weights", "accumulate", "frozen",   "lora",
-    "base-weights", "offload",   "host-memory",  "parallel",       "shard",      "network"};
+    "base-weights", "offload",   "host-memory",  "offload-folder", "parallel",   "shard",    "network"};
 
 // The same with --fit-into, for commands that choose the schedule.
 inline constexpr auto kFittedRunSettings = [] {

@@ -1,51 +1,19 @@
 #include "core/files/direct_writes.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
-#include "core/files/system_call.h"
+#include "core/files/direct_io.h"
 
 namespace ridgepoint {
-namespace {
-
-// Of memory, offsets and sizes; no disk asks for more.
-constexpr std::size_t kAlignment = 4096;
-
-// Whether the file system takes the change.
-bool set_direct(int descriptor, bool is_direct) {
-#ifdef O_DIRECT
-  const int flags = ::fcntl(descriptor, F_GETFL);
-  return flags >= 0 && ::fcntl(descriptor, F_SETFL, is_direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
-#else
-  return !is_direct && descriptor >= 0;
-#endif
-}
-
-// 0, or the system's number of the error.
-int write_all(int descriptor, std::span<const std::byte> bytes, std::uint64_t offset) {
-  while (!bytes.empty()) {
-    const ssize_t put =
-        uninterrupted([&] { return ::pwrite(descriptor, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-    if (put <= 0) return put < 0 ? errno : EIO;
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-    offset += static_cast<std::uint64_t>(put);
-  }
-  return 0;
-}
-
-}  // namespace
 
 void DirectWrites::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 DirectWrites::DirectWrites(int descriptor) : descriptor_(descriptor) {
   for (Piece& piece : pieces_) {
-    piece.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, kPieceBytes)));
+    piece.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kDirectAlignment, kPieceBytes)));
     if (piece.memory == nullptr) throw std::bad_alloc();
   }
   set_direct(descriptor, true);
@@ -104,10 +72,7 @@ void DirectWrites::end_threads() {
 }
 
 void DirectWrites::put(const Piece& piece) {
-  const std::span<const std::byte> bytes(piece.memory.get(), piece.bytes);
-  int error = write_all(descriptor_, bytes, piece.offset);
-  // Some file systems refuse O_DIRECT only when they write.
-  if (error == EINVAL && set_direct(descriptor_, false)) error = write_all(descriptor_, bytes, piece.offset);
+  const int error = write_all(descriptor_, {piece.memory.get(), piece.bytes}, piece.offset);
   if (error == 0) return;
   const std::lock_guard lock(mutex_);
   if (error_ == 0) error_ = error;

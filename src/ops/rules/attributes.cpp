@@ -53,6 +53,7 @@ const std::vector<Row>& rows() {
       {"initial", real, {Op::input}},
       {kFrozen, flag, {Op::input}},
       {kOnHost, flag, {Op::input}},
+      {kOnDisk, flag, {Op::input}},
       {kNoDecay, flag, {Op::input}},
       {kIndexedRows, integer, {Op::input}},
       {kIgnoredIndex, integer, {Op::input}},

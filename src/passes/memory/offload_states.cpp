@@ -1,7 +1,7 @@
 // Keeps the states of the optimizer, and of master weights what only it reads, in the memory of the host
 // (options.offload). A group of updates has its states copied to the device ahead of it (copy_from_host), while earlier
 // launches run, and its new states copied back behind it (copy_to_host), while later ones do, as ZeRO-Offload does
-// (Ren et al. 2021), but with the update on the device.
+// (Ren et al. 2021), but with the update on the device. With options.offload_folder they lie in a file.
 //
 // A group may be updated as soon as its gradients are there, and nothing later reads the parameters that it overwrites:
 // one group behind each product of backward, so that the copies are spread over it, and the rest behind backward. Where
@@ -35,7 +35,8 @@ constexpr std::size_t kMostBytesBesideBackward = std::size_t{1} << 30;
 
 class StateOffloader {
  public:
-  explicit StateOffloader(Graph& graph) : graph_(graph), settings_(graph), readers_(graph), order_(graph) {}
+  StateOffloader(Graph& graph, bool to_disk)
+      : graph_(graph), to_disk_(to_disk), settings_(graph), readers_(graph), order_(graph) {}
 
   bool run() {
     std::vector<Move> moves;
@@ -135,7 +136,11 @@ class StateOffloader {
       for (const std::size_t operand : move.operands) on_host.push_back(update.inputs[operand]);
       for (const std::size_t result : move.results) results.push_back(update.outputs[result]);
     }
-    for (const Value value : on_host) graph_.node(graph_.producer(value)).attributes.set(kOnHost, true);
+    for (const Value value : on_host) {
+      Attributes& attributes = graph_.node(graph_.producer(value)).attributes;
+      attributes.set(kOnHost, true);
+      if (to_disk_) attributes.set(kOnDisk, true);
+    }
     const std::vector<Value> fetched = copy_from_host(graph_, on_host);
     group.fetch = graph_.producer(fetched[0]);
     std::size_t next = 0;
@@ -213,6 +218,7 @@ class StateOffloader {
   }
 
   Graph& graph_;
+  bool to_disk_;
   const GraphSettings settings_;
   const Readers readers_;
   UpdateOrder order_;
@@ -222,7 +228,7 @@ class StateOffloader {
 }  // namespace
 
 bool offload_states(Graph& graph, const PassOptions& options) {
-  return includes(options.offload, Offload::optimizer) && StateOffloader(graph).run();
+  return includes(options.offload, Offload::optimizer) && StateOffloader(graph, !options.offload_folder.empty()).run();
 }
 
 }  // namespace ridgepoint

@@ -237,6 +237,8 @@ TimePrediction forecast_time(const ProgramPlan& plan, Compile level, const Datas
         "between ranks on {}, because the links of such cards differ; name them, as --network \"8x PCIe 32 GB/s\".",
         card.card);
   }
+  if (plan.execution().disk.bytes > 0)
+    return no_time("with states in a file, because the rate of its disk is not known.");
   const Network links = network.value_or(Network{});
   return Forecaster(plan, level, card, links, launches).run();
 }

@@ -74,6 +74,7 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.offload = options.offload;
   if (options.host_memory_limit_bytes)
     record.host_memory_limit_bytes = static_cast<std::int64_t>(*options.host_memory_limit_bytes);
+  if (!options.offload_folder.empty()) record.offload_folder = options.offload_folder;
   record.accumulate = options.accumulate;
   if (options.z_loss > 0) record.z_loss = options.z_loss;
   if (options.mode != Mode::step) return;

@@ -24,6 +24,8 @@
 
 namespace ridgepoint {
 
+class OffloadFile;
+
 // Everything that a kernel is specialised for. launch() gets a pointer to the element (0,...,0) of each operand, null
 // for an immediate operand. The spans are valid only during make_kernel().
 struct KernelSpec {
@@ -31,6 +33,7 @@ struct KernelSpec {
   const Node& node;
   std::span<const TensorLayout> inputs;
   std::span<const TensorLayout> outputs;  // dense unless Device::writes_strided() or pads_rows() holds for the node
+  OffloadFile* file = nullptr;            // of a transfer from or to tensors that lie in it
 };
 
 struct LaunchArguments {

@@ -10,6 +10,7 @@
 #include "ops/collectives.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
+#include "runtime/device/offload_file.h"
 #include "runtime/execution/plan_memory.h"
 
 namespace ridgepoint {
@@ -30,6 +31,15 @@ std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, Device& device, Comm
               ErrorKind::usage);
 }
 
+// The file, where a transfer copies from or to what lies in it.
+OffloadFile* file_of(const ExecutionPlan& plan, const PlanStep& step, OffloadFile* file) {
+  const auto lies_in_file = [&](const Operand& operand) {
+    return operand.buffer != kNoBuffer && plan.buffers[operand.buffer].on_disk;
+  };
+  return std::ranges::any_of(step.inputs, lies_in_file) || std::ranges::any_of(step.outputs, lies_in_file) ? file
+                                                                                                           : nullptr;
+}
+
 constexpr const char* kNotFollowed = "an observer cannot follow a captured run";
 
 }  // namespace
@@ -38,11 +48,14 @@ StepSpec::StepSpec(const Graph& graph, const PlanStep& step)
     : graph_(graph), node_(step.node), inputs_(layouts_of(step.inputs)), outputs_(layouts_of(step.outputs)) {}
 
 Kernels make_kernels(const Graph& graph, const ExecutionPlan& plan, Device& device, Communicator* communicator,
-                     const StopPoint& stop_point) {
+                     const StopPoint& stop_point, OffloadFile* file) {
   Kernels kernels;
   for (const PlanStep& step : plan.steps) {
     if (stop_point) stop_point();
-    kernels.push_back(make_kernel(StepSpec(graph, step).spec(), device, communicator));
+    const StepSpec of_step(graph, step);
+    KernelSpec spec = of_step.spec();
+    spec.file = file_of(plan, step, file);
+    kernels.push_back(make_kernel(spec, device, communicator));
   }
   return kernels;
 }
@@ -54,13 +67,15 @@ std::vector<std::size_t> workspace_bytes_of(const Kernels& kernels) {
 }
 
 Executor::Executor(const Graph& graph, const ExecutionPlan& plan, const Kernels& kernels, Device& device,
-                   Allocator& allocator, bool captures, const StopPoint& stop_point, Communicator* communicator)
+                   Allocator& allocator, bool captures, const StopPoint& stop_point, Communicator* communicator,
+                   OffloadFile* file)
     : graph_(graph),
       plan_(plan),
       device_(device),
       allocator_(allocator),
       base_(plan.buffers.size()),
       communicator_(communicator),
+      file_(file),
       captures_(captures) {
   resolve(kernels);
   try {
@@ -113,7 +128,7 @@ void Executor::resolve(const Kernels& kernels) {
 }
 
 void Executor::allocate_on_host() {
-  const HostMemory& host = plan_.host;
+  const Placement& host = plan_.host;
   if (host.bytes == 0) return;
   host_memory_ = device_.allocate_host(host.bytes);
   if (host_memory_ == nullptr) {
@@ -123,8 +138,12 @@ void Executor::allocate_on_host() {
                 ErrorKind::unsupported);
   }
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
-    if (plan_.buffers[id].on_host) base_[id] = host_memory_.get() + host.offset_bytes[id];
+    const Buffer& buffer = plan_.buffers[id];
+    if (!buffer.on_host) continue;
+    base_[id] = buffer.on_disk ? OffloadFile::address_of(plan_.disk.offset_bytes[id])
+                               : host_memory_.get() + host.offset_bytes[id];
   }
+  if (file_ != nullptr) file_->set_staging(host_memory_);
 }
 
 void Executor::allocate_persistent(const StopPoint& stop_point) {
@@ -219,6 +238,7 @@ void Executor::share_memory() {
 }
 
 void Executor::run_once() {
+  if (file_ != nullptr) file_->require_working();
   const ObservedRun observed(observer_);
   if (captured_ != nullptr) return repeat();
   try {

@@ -78,7 +78,8 @@ using Kernels = std::vector<std::unique_ptr<Kernel>>;
 // Throws the exceptions of Device::make_kernel() and of `stop_point`, which is called before each kernel, and Error
 // (usage) for a collective without a communicator.
 Kernels make_kernels(const Graph& graph, const ExecutionPlan& plan, Device& device,
-                     Communicator* communicator = nullptr, const StopPoint& stop_point = {});
+                     Communicator* communicator = nullptr, const StopPoint& stop_point = {},
+                     OffloadFile* file = nullptr);
 
 // The workspace of each kernel, as lifetimes_of() takes it.
 std::vector<std::size_t> workspace_bytes_of(const Kernels& kernels);
@@ -88,9 +89,11 @@ class Executor {
   // Allocates the persistent buffers and sets them to zero. `kernels` are those of the plan (make_kernels). The
   // graph, plan, kernels, device and allocator must outlive the executor. Throws OutOfMemory, and the exceptions of
   // `stop_point`. With `captures`, the second run is captured (Device::capture) and later runs repeat it, unless an
-  // observer watches that cannot follow. With a communicator, all ranks capture a run or none does.
+  // observer watches that cannot follow. With a communicator, all ranks capture a run or none does. `file`: of a plan
+  // with tensors on disk, unless the device only plans.
   Executor(const Graph& graph, const ExecutionPlan& plan, const Kernels& kernels, Device& device, Allocator& allocator,
-           bool captures = false, const StopPoint& stop_point = {}, Communicator* communicator = nullptr);
+           bool captures = false, const StopPoint& stop_point = {}, Communicator* communicator = nullptr,
+           OffloadFile* file = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -209,6 +212,7 @@ class Executor {
   std::byte* own_workspace_ = nullptr;  // of kernels that run op by op and need more than the plan has
   std::size_t own_workspace_bytes_ = 0;
   Communicator* communicator_;
+  OffloadFile* file_;
   std::unique_ptr<SharedMemory> shared_memory_;  // null where collectives have memory of their own
   bool has_asked_to_share_ = false;
   bool captures_;

@@ -5,6 +5,16 @@
 #include "runtime/program/program_state.h"
 
 namespace ridgepoint {
+namespace {
+
+std::unique_ptr<OffloadFile> make_file(const std::string& folder, std::size_t bytes, const Device& device) {
+  if (bytes == 0 || device.kind() == "null") return nullptr;
+  return std::make_unique<OffloadFile>(folder, bytes,
+                                       "; this run cannot go on, because its states are incomplete: start it again, "
+                                       "from a checkpoint if it has one");
+}
+
+}  // namespace
 
 Program::Implementation::Implementation(std::shared_ptr<const ProgramPlan::Implementation> planned,
                                         const std::shared_ptr<Device>& on, const ProgramOptions& options)
@@ -13,11 +23,12 @@ Program::Implementation::Implementation(std::shared_ptr<const ProgramPlan::Imple
       communicator(options.communicator),
       graph(source->graph),
       plan(source->plan),
-      kernels(make_kernels(graph, plan, *device, options.communicator.get(), options.stop_point)),
+      file(make_file(source->offload_folder, plan.disk.bytes, *device)),
+      kernels(make_kernels(graph, plan, *device, options.communicator.get(), options.stop_point, file.get())),
       lifetimes(lifetimes_of(plan, workspace_bytes_of(kernels))),
       allocator(make_allocator(source->allocator, graph, plan, lifetimes, *device, options.memory_trace)),
       executor(graph, plan, kernels, *device, *allocator, source->captures, options.stop_point,
-               options.communicator.get()) {
+               options.communicator.get(), file.get()) {
   std::vector<NodeId> nodes;
   for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
   marker = device->make_range_marker(graph, nodes);
@@ -34,7 +45,7 @@ Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
 
 void Program::run() { implementation_->executor.run(); }
-void Program::synchronize() { implementation_->device->synchronize(); }
+void Program::synchronize() { implementation_->synchronize(); }
 
 void Program::time_phases() { implementation_->executor.time_phases(); }
 PhaseTimes Program::phase_times() const { return implementation_->executor.phase_times(); }
@@ -44,6 +55,10 @@ const std::vector<std::string>& Program::unfused_bodies() const { return impleme
 
 MemoryUse Program::memory_use() const { return implementation_->allocator->use(); }
 std::size_t Program::host_memory_bytes() const { return implementation_->plan.host.bytes; }
+std::size_t Program::disk_bytes() const {
+  return implementation_->file != nullptr ? implementation_->file->bytes() : implementation_->plan.disk.bytes;
+}
+const std::string& Program::offload_folder() const { return implementation_->source->offload_folder; }
 std::uint64_t Program::memory_layout_hash() const { return implementation_->allocator->layout_hash(); }
 void Program::reset_peak_memory() {
   implementation_->allocator->reset_peak();

@@ -89,7 +89,9 @@ void require_host_memory(const ExecutionPlan& plan, const CompileOptions& option
   throw Error("--offload " + std::string(name(options.offload)) + " needs " + format_bytes(plan.host.bytes) +
                   " of the host's memory, and may take " + format_bytes(*limit_bytes) +
                   "; raise --host-memory, offload less" +
-                  (includes(options.offload, Offload::optimizer) ? ", or choose an optimizer with fewer states" : ""),
+                  (includes(options.offload, Offload::optimizer)
+                       ? ", choose an optimizer with fewer states, or put its states on a disk: --offload-folder"
+                       : ""),
               ErrorKind::unsupported);
 }
 
@@ -124,6 +126,7 @@ ProgramPlan::Implementation::Implementation(Graph source, std::shared_ptr<Device
       captures(options.compile.level == Compile::full),
       parallel(options.compile.parallel),
       allocator(options.allocator.value_or(default_allocator(options.compile.level))),
+      offload_folder(options.compile.offload_folder),
       bounds(index_bounds(source)),
       graph(compiled(std::move(source), *device, options)),
       inputs(input_slots(graph, bounds)),

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "ridgepoint/program.h"
 #include "runtime/device/communicator.h"
+#include "runtime/device/offload_file.h"
 #include "runtime/execution/executor.h"
 
 namespace ridgepoint {
@@ -45,6 +46,7 @@ struct ProgramPlan::Implementation {
   bool captures;
   ParallelOptions parallel;
   AllocatorKind allocator;
+  std::string offload_folder;
   std::map<std::string, std::int64_t> bounds;
   Graph graph;
   std::vector<InputSlot> inputs;
@@ -66,6 +68,9 @@ struct Program::Implementation {
 
   Implementation(std::shared_ptr<const ProgramPlan::Implementation> planned, const std::shared_ptr<Device>& on,
                  const ProgramOptions& options);
+
+  // Waits for the device. Throws Error also where the last run could not read or write the file.
+  void synchronize() const;
 
   // Writes the attribute "initial" of inputs, such as the loss scale.
   void write_initial_values();
@@ -102,6 +107,7 @@ struct Program::Implementation {
   HostTensor gathered(HostTensor part, const StoredTensor& stored) const;
 
   bool is_on_host(Value value) const;
+  bool is_on_disk(Value value) const;
   // Copies bytes into the memory of a value, on the host or on the device, and out of it.
   void copy_in(Value value, void* to, const void* from, std::size_t bytes);
   void copy_out(Value value, void* to, const void* from, std::size_t bytes) const;
@@ -125,6 +131,7 @@ struct Program::Implementation {
   std::shared_ptr<Communicator> communicator;
   const Graph& graph;
   const ExecutionPlan& plan;
+  std::unique_ptr<OffloadFile> file;  // null where no tensor lies in one, and where the device only plans
   Kernels kernels;
   std::vector<Lifetime> lifetimes;
   std::unique_ptr<Allocator> allocator;

@@ -82,6 +82,11 @@ bool has_memory_of_host(const Device& device) { return !device.kind().starts_wit
 
 }  // namespace
 
+void Program::Implementation::synchronize() const {
+  device->synchronize();
+  if (file != nullptr) file->require_working();
+}
+
 void Program::Implementation::write_initial_values() {
   for (const InputSlot& slot : source->inputs) {
     const Node& node = graph.producer_node(slot.value);
@@ -108,16 +113,23 @@ bool Program::Implementation::is_on_host(Value value) const {
   return buffer != kNoBuffer && plan.buffers[buffer].on_host;
 }
 
+bool Program::Implementation::is_on_disk(Value value) const {
+  const BufferId buffer = plan.values[value.id].buffer;
+  return buffer != kNoBuffer && plan.buffers[buffer].on_disk;
+}
+
 void Program::Implementation::copy_in(Value value, void* to, const void* from, std::size_t bytes) {
   if (!is_on_host(value)) return device->copy_to_device(to, from, bytes);
   if (device->kind() == "null") return;
-  device->synchronize();
+  synchronize();
+  if (is_on_disk(value)) return file->write(to, {static_cast<const std::byte*>(from), bytes});
   copy_on_host(to, from, bytes);
 }
 
 void Program::Implementation::copy_out(Value value, void* to, const void* from, std::size_t bytes) const {
   if (!is_on_host(value) || device->kind() == "null") return device->copy_to_host(to, from, bytes);
-  device->synchronize();
+  synchronize();
+  if (is_on_disk(value)) return file->read(from, {static_cast<std::byte*>(to), bytes});
   copy_on_host(to, from, bytes);
 }
 
@@ -222,6 +234,7 @@ std::byte* Program::Implementation::element(Value value, std::int64_t index) con
 HostTensor Program::Implementation::read(Value value, const char* message) const {
   const auto* address = static_cast<const std::byte*>(executor.address(plan.values[value.id]));
   if (address == nullptr) throw Error(message, ErrorKind::usage);
+  synchronize();
   return is_on_host(value) ? read_dense(value, graph.type(value), address)
                            : read_tensor(*device, plan.values[value.id].layout, address);
 }
@@ -317,7 +330,8 @@ std::vector<StatePart> Program::state_parts() const {
                    .is_parameter = is_parameter,
                    .is_divided = self.graph.producer_node(store.value).attributes.contains(kPart),
                    .is_split = low.has_value(),
-                   .is_on_host = self.is_on_host(store.value) || (low && self.is_on_host(*low))};
+                   .is_on_host = self.is_on_host(store.value) || (low && self.is_on_host(*low)),
+                   .is_on_disk = self.is_on_disk(store.value) || (low && self.is_on_disk(*low))};
     if (slot.tensor.packed) {
       part.name.insert(0, kPackedPrefix);
       part.type = {DType::udynamic8, {slot.tensor.packed->bytes()}};

@@ -5,6 +5,7 @@
 
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::train {
 namespace {
@@ -28,6 +29,7 @@ StateCopy::StateCopy(Program& program, std::size_t rank, std::size_t ranks, std:
     : program_(program), parts_(program.state_parts()), copies_(program.device().make_copies()) {
   choose_places(rank, ranks);
   make_host_memory();
+  make_file();
   if (needed_device_bytes() > 0 && bytes_of_device_ <= room_bytes)
     on_device_ = static_cast<std::byte*>(program.device().allocate_memory(bytes_of_device_));
 }
@@ -55,18 +57,35 @@ void StateCopy::choose_places(std::size_t rank, std::size_t ranks) {
     if (part.is_on_host) {
       on_host.push_back(i);
     } else {
-      add_place(i);
+      add_place(i, memory_bytes_, kAlignment);
     }
   }
   bytes_of_device_ = memory_bytes_;
-  for (const std::size_t part : on_host) add_place(part);
+  for (const std::size_t part : on_host) {
+    if (parts_[part].is_on_disk) {
+      add_place(part, bytes_of_file_, kFileBlockBytes);
+    } else {
+      add_place(part, memory_bytes_, kAlignment);
+    }
+  }
 }
 
-void StateCopy::add_place(std::size_t part) {
+void StateCopy::add_place(std::size_t part, std::size_t& end, std::size_t alignment) {
   const std::size_t bytes = parts_[part].bytes();
   place_of_[parts_[part].name] = places_.size();
-  places_.push_back({part, memory_bytes_, bytes});
-  memory_bytes_ += round_up(bytes, kAlignment);
+  places_.push_back({part, end, bytes});
+  end += round_up(bytes, alignment);
+}
+
+void StateCopy::make_file() {
+  if (bytes_of_file_ == 0) return;
+  for (const Place& place : places_) {
+    if (parts_[place.part].is_on_disk) of_file_.resize(std::max(of_file_.size(), place.bytes));
+  }
+  file_ = std::make_unique<OffloadFile>(program_.offload_folder(), bytes_of_file_);
+  std::shared_ptr<std::byte> staging = program_.device().allocate_host(kStagingBytes);
+  if (staging == nullptr) throw Error("the system gives no memory for copies of states on disk");
+  file_->set_staging(std::move(staging));
 }
 
 // Its pages exist before the first take(), which would wait for them.
@@ -91,7 +110,11 @@ void StateCopy::take() {
   program_.synchronize();
   for (const Place& place : places_) {
     const StatePart& part = parts_[place.part];
-    if (on_device_ != nullptr && !part.is_on_host) {
+    if (part.is_on_disk) {
+      const std::span bytes = std::span(of_file_).first(place.bytes);
+      program_.read_part(part, bytes);
+      file_->write(OffloadFile::address_of(place.offset), bytes);
+    } else if (on_device_ != nullptr && !part.is_on_host) {
       program_.copy_part(part, *copies_, on_device_ + place.offset);
     } else {
       program_.read_part(part, {memory_.get() + place.offset, place.bytes});
@@ -113,6 +136,11 @@ std::span<const std::byte> StateCopy::bytes(const std::string& name) const {
   const auto found = place_of_.find(name);
   if (found == place_of_.end()) return {};
   const Place& place = places_[found->second];
+  if (parts_[place.part].is_on_disk) {
+    const std::span into = std::span(of_file_).first(place.bytes);
+    file_->read(OffloadFile::address_of(place.offset), into);
+    return into;
+  }
   return {memory_.get() + place.offset, place.bytes};
 }
 

@@ -15,6 +15,7 @@
 
 #include "ridgepoint/program.h"
 #include "runtime/device/device.h"
+#include "runtime/device/offload_file.h"
 
 namespace ridgepoint::train {
 
@@ -49,18 +50,19 @@ class StateCopy {
   void take();
   // Brings what take() copied to the host, in any thread. Then bytes() has it until the next take().
   void bring();
-  // Empty where this rank does not write the tensor.
+  // Empty where this rank does not write the tensor. Of a state on disk only until the next call.
   std::span<const std::byte> bytes(const std::string& name) const;
 
  private:
   struct Place {
-    std::size_t part = 0, offset = 0, bytes = 0;  // part: of parts_
+    std::size_t part = 0, offset = 0, bytes = 0;  // part: of parts_; offset: of the memory or the file
   };
 
   static bool is_of_first_rank(const StatePart& part);
   void choose_places(std::size_t rank, std::size_t ranks);
-  void add_place(std::size_t part);
+  void add_place(std::size_t part, std::size_t& end, std::size_t alignment);
   void make_host_memory();
+  void make_file();
 
   Program& program_;
   const std::vector<StatePart> parts_;
@@ -70,6 +72,10 @@ class StateCopy {
   std::size_t bytes_of_device_ = 0;      // the first of them: copies of what lies in the device's memory
   std::unique_ptr<std::byte[]> memory_;  // NOLINT(cppcoreguidelines-avoid-c-arrays)
   std::shared_ptr<void> locked_;         // ends before the memory does
+  // What the program has on disk is copied to another file, for a checkpoint may take longer than the next step.
+  std::size_t bytes_of_file_ = 0;
+  mutable std::vector<std::byte> of_file_;  // one tensor
+  std::unique_ptr<OffloadFile> file_;       // null where the program has none
   std::unique_ptr<DeviceCopies> copies_;
   std::byte* on_device_ = nullptr;
 };

@@ -81,6 +81,27 @@ TEST(Bench, takes_what_is_planned_of_both_memories) {
   }
 }
 
+TEST(Bench, takes_what_is_planned_of_a_disk) {
+  const TemporaryFolder folder;
+  const auto bench_in = [](const std::string& path) {
+    const std::vector<std::string> on_disk = {"--mode",    "step",      "--compile",        "off,full",
+                                              "--offload", "optimizer", "--offload-folder", path,
+                                              "--format",  "jsonl"};
+    return parse_records(run_program(toy_bench(on_disk)).output);
+  };
+  const std::vector<Record> records = bench_in(folder.path().string());
+  ASSERT_THAT(records, SizeIs(2));
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+    EXPECT_GE(record.memory_bytes.disk, 8 * record.model.parameters);
+    EXPECT_EQ(record.offload_folder, folder.path().string());
+  }
+  const Record refused = bench_in(folder / "none")[0];
+  EXPECT_EQ(refused.status, RunStatus::error);
+  EXPECT_THAT(refused.error.message, HasSubstr("name a folder that exists"));
+}
+
 TEST(Bench, times_the_phases_unless_they_are_left_out) {
   const std::vector<std::string> step = {"--mode", "step", "--compile", "off,full"};
   const auto bench = [&](const std::vector<std::string>& more) {

@@ -51,6 +51,27 @@ TEST(OffloadOptions, plans_the_memory_of_the_host_and_keeps_within_its_limit) {
   EXPECT_THAT(plan({"--model", "tiny", "--offload", "optimiser"}).error, HasSubstr("did you mean 'optimizer'?"));
 }
 
+TEST(OffloadOptions, plans_a_file_of_states_and_the_memory_for_its_pieces) {
+  const auto with = [](const std::vector<std::string>& more) {
+    return with_options({"--model", "tiny", "--offload", "optimizer", "--offload-folder", "/nowhere"}, more);
+  };
+  const nlohmann::json on_disk = rows_of(with({"--card", "h100"}))[0];
+  const nlohmann::json on_host = rows_of({"--model", "tiny", "--offload", "optimizer", "--card", "h100"})[0];
+  EXPECT_EQ(on_disk["status"], "ok") << "nothing is made where nothing runs";
+  EXPECT_EQ(on_disk["offload_folder"], "/nowhere");
+  EXPECT_GE(on_disk["memory_bytes"]["disk"], on_host["memory_bytes"]["host"]);
+  EXPECT_EQ(on_disk["memory_bytes"]["host"], 32 << 20);
+  EXPECT_TRUE(on_host["memory_bytes"]["disk"].is_null());
+  EXPECT_EQ(on_disk["memory_bytes"]["peak_allocated"], on_host["memory_bytes"]["peak_allocated"]);
+  EXPECT_TRUE(on_disk["predicted_ms"].is_null());
+  EXPECT_THAT(on_disk["predicted_problem"].get<std::string>(), HasSubstr("the rate of its disk is not known"));
+  EXPECT_THAT(plan(with({"--host-memory", "16MiB"})).output, HasSubstr("needs 32.0 MiB of the host's memory"));
+  EXPECT_THAT(plan({"--model", "tiny", "--offload-folder", "/nowhere"}).error, HasSubstr("add --offload optimizer"));
+  EXPECT_THAT(plan({"--model", "tiny", "--offload", "activations", "--offload-folder", "/nowhere"}).error,
+              HasSubstr("add --offload optimizer"));
+  EXPECT_THAT(plan(with({"--fit-into", "1GiB"})).error, HasSubstr("none is predicted with states in a file"));
+}
+
 TEST(OffloadOptions, plans_activations_and_weights_on_the_host) {
   const auto with = [](const std::vector<std::string>& more) {
     return with_options({"--layers", "12", "--d-model", "512", "--d-ff", "2048", "--heads", "8"}, more);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,6 +60,12 @@ INSTANTIATE_TEST_SUITE_P(
                  compiled_with([](CompileOptions& options) { options.parallel.overlap = false; })),
         on_ranks("states_in_parts", 2, Sharding::optimizer, Offload::optimizer, kInBf16, kWider),
         on_ranks("states_in_parts_with_all", 2, Sharding::optimizer, kEverything, {.level = Compile::full}, kWider),
+        on_ranks("states_on_disk_with_all", 2, Sharding::optimizer, kEverything,
+                 compiled_with([](CompileOptions& options) {
+                   options.precision = Precision::bf16;
+                   options.offload_folder = std::filesystem::temp_directory_path().string();
+                 }),
+                 kWider),
         on_ranks("eager_states_in_parts", 2, Sharding::optimizer, Offload::optimizer | Offload::parameters, {}),
         on_ranks("gradients_in_three_parts", 3, Sharding::gradients, kEverything, kInBf16),
         on_ranks("clipped_gradients_in_parts", 2, Sharding::gradients, kEverything,

@@ -1,8 +1,10 @@
-// States in the memory of the host: what lies there, when it is copied, and that a step computes the same.
+// States in the memory of the host, or in a file: what lies there, when it is copied, and that a step computes the
+// same.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,11 @@ ProgramPlan plan_of(const CompileOptions& options, Offload offload, const std::s
   return {build_transformer(kModel, 2), open_device(device), {.compile = with(options, offload)}};
 }
 
+CompileOptions on_disk(CompileOptions options) {
+  options.offload_folder = std::filesystem::temp_directory_path().string();
+  return options;
+}
+
 std::vector<const Node*> inputs_on_host(const Graph& graph) {
   std::vector<const Node*> found;
   for (const NodeId id : graph.inputs()) {
@@ -56,27 +63,37 @@ TEST_P(OffloadedStep, computes_the_same_bits) {
   const ProgramPlan plain_plan = plan_of(GetParam().options, Offload::none, GetParam().device);
   const ProgramPlan offloaded_plan = plan_of(GetParam().options, Offload::optimizer, GetParam().device);
   Program plain(plain_plan, nullptr, {}), offloaded(offloaded_plan, nullptr, {});
-  initialise(plain, workload, 3);
-  initialise(offloaded, workload, 3);
+  const ProgramPlan plan_on_disk = plan_of(on_disk(GetParam().options), Offload::optimizer, GetParam().device);
+  Program with_file(plan_on_disk, nullptr, {});
+  for (Program* program : {&plain, &offloaded, &with_file}) initialise(*program, workload, 3);
   for (int step = 0; step < 3; ++step) {
-    plain.run();
-    offloaded.run();
+    for (Program* program : {&plain, &offloaded, &with_file}) program->run();
     EXPECT_EQ(testing::relative_error(offloaded.read_output("logits"), plain.read_output("logits")), 0) << step;
+    EXPECT_EQ(testing::relative_error(with_file.read_output("logits"), plain.read_output("logits")), 0) << step;
   }
   std::size_t on_host = 0;
   for (const StatePart& part : offloaded.state_parts()) {
+    EXPECT_EQ(testing::relative_error(with_file.read_input(part.name), plain.read_input(part.name)), 0) << part.name;
     EXPECT_EQ(testing::relative_error(offloaded.read_input(part.name), plain.read_input(part.name)), 0) << part.name;
     if (part.is_on_host) on_host += block_bytes(part.bytes() / (part.is_split ? 2 : 1));
   }
   EXPECT_EQ(offloaded.host_memory_bytes(), on_host);
   EXPECT_EQ(plain.host_memory_bytes(), 0U);
+  EXPECT_EQ(with_file.host_memory_bytes(), kStagingBytes);
+  std::size_t in_file = 0;
+  for (const Node* node : inputs_on_host(plan_on_disk.graph()))
+    in_file += round_up(plan_on_disk.graph().type(node->outputs[0]).bytes(), kFileBlockBytes);
+  EXPECT_EQ(plan_on_disk.execution().disk.bytes, in_file);
+  EXPECT_EQ(with_file.disk_bytes(), in_file);
+  EXPECT_EQ(with_file.memory_use().peak_allocated_bytes, offloaded.memory_use().peak_allocated_bytes);
   EXPECT_LE(offloaded.memory_use().peak_allocated_bytes, plain.memory_use().peak_allocated_bytes);
 }
 
 TEST_P(OffloadedStep, goes_on_from_the_parts_of_its_state) {
   const Transformer workload(kModel, 2);
   const ProgramPlan plan = plan_of(GetParam().options, Offload::optimizer, GetParam().device);
-  Program first(plan, nullptr, {}), second(plan, nullptr, {});
+  const ProgramPlan plan_on_disk = plan_of(on_disk(GetParam().options), Offload::optimizer, GetParam().device);
+  Program first(plan_on_disk, nullptr, {}), second(plan, nullptr, {});
   initialise(first, workload, 3);
   initialise(second, workload, 3);
   first.run();
@@ -184,6 +201,25 @@ TEST(OffloadStates, copies_a_group_ahead_of_its_update_and_while_backward_runs) 
     }
   }
   EXPECT_LT(stores[stores.size() / 2], products.back());
+}
+
+// So that few reads and writes bring a group.
+TEST(OffloadStates, follow_each_other_in_a_file_as_they_are_copied) {
+  const ProgramPlan plan = plan_of(on_disk(kLow), Offload::optimizer, "null");
+  const auto expect_in_order = [&](const std::vector<Operand>& operands, std::size_t begin) {
+    for (const Operand& operand : operands) {
+      EXPECT_EQ(plan.execution().disk.offset_bytes[operand.buffer], begin);
+      begin += round_up(plan.execution().buffers[operand.buffer].bytes, kFileBlockBytes);
+    }
+    return begin;
+  };
+  std::size_t fetched = 0, stored = 0;
+  for (const std::size_t step : steps_of(plan, Op::copy_from_host))
+    fetched = expect_in_order(plan.execution().steps[step].inputs, fetched);
+  for (const std::size_t step : steps_of(plan, Op::copy_to_host))
+    stored = expect_in_order(plan.execution().steps[step].outputs, stored);
+  EXPECT_EQ(fetched, plan.execution().disk.bytes);
+  EXPECT_EQ(stored, fetched);
 }
 
 TEST(OffloadStates, updates_behind_backward_where_gradients_are_clipped) {

@@ -196,6 +196,7 @@ struct CUDA_MEMCPY3D {  // version 2
     const std::uint64_t* sizes, const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* steps, \
     CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, \
     CUtensorMapFloatOOBfill fill) \
+  F(cuLaunchHostFunc, CUstream stream, void (*function)(void* data), void* data) \
   F(cuStreamQuery, CUstream stream) \
   F(cuStreamCreate, CUstream* stream, unsigned flags) \
   F(cuStreamCreateWithPriority, CUstream* stream, unsigned flags, int priority) \

@@ -97,8 +97,13 @@ std::string device_sentence(const Record& record) {
 
 std::string host_sentence(const Record& record) {
   if (!record.memory_bytes.host) return "";
-  return fmt::format("{} lie in the memory of the host (--offload {}).",
-                     format_bytes(static_cast<std::uint64_t>(*record.memory_bytes.host)), name(record.offload));
+  const std::string on_host =
+      fmt::format("{} lie in the memory of the host (--offload {})",
+                  format_bytes(static_cast<std::uint64_t>(*record.memory_bytes.host)), name(record.offload));
+  if (!record.memory_bytes.disk) return on_host + ".";
+  return fmt::format("{}, and {} in a file (--offload-folder {}).", on_host,
+                     format_bytes(static_cast<std::uint64_t>(*record.memory_bytes.disk)),
+                     record.offload_folder.value_or(""));
 }
 
 std::string viewer_sentence(const MemoryReport& report) {

@@ -177,6 +177,8 @@ void queue_work(FakeWork work) {
     std::memset(work.to, static_cast<int>(work.value), work.bytes);
   if (computes && work.kind == FakeWork::Kind::copy) std::memmove(work.to, work.from, work.bytes);
   if (work.call_back != nullptr) return work.call_back();
+  if (work.host_function != nullptr) return work.host_function(work.data);
+  if (work.is_of_host) return static_cast<void>(std::memcpy(work.to, work.from, work.bytes));
   if (work.word != nullptr && !hangs) std::atomic_ref(*work.word) = work.value;
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
   work.end_ns = work.begin_ns + kWorkNs;
@@ -203,6 +205,13 @@ float random_factor() {
   static std::uint32_t bits = 1 + 7919 * static_cast<std::uint32_t>(from_environment("OMPI_COMM_WORLD_RANK", 0));
   bits = bits * 1664525 + 1013904223;
   return 1 + static_cast<float>(bits >> 8) / static_cast<float>(1 << 24);
+}
+
+CUresult copy_with_host(void* to, const void* from, std::size_t bytes) {
+  return on_card([&] {
+    do_work({.kind = FakeWork::Kind::copy, .to = to, .from = from, .bytes = bytes, .is_of_host = true});
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult ask_for_work() { return hangs || now_ns() < busy_until_ns ? CUDA_ERROR_NOT_READY : state(); }
@@ -324,11 +333,14 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* memory, unsign
   return state();
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
-  return on_card([&] { return std::memcpy(reinterpret_cast<void*>(to), from, bytes), CUDA_SUCCESS; });
+  return copy_with_host(reinterpret_cast<void*>(to), from, bytes);
 }
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
   if (const FakeHostCopyWatcher told = host_copy_watcher) told(bytes);
-  return on_card([&] { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), CUDA_SUCCESS; });
+  return copy_with_host(to, reinterpret_cast<void*>(from), bytes);
+}
+CUresult cuLaunchHostFunc(CUstream, void (*function)(void*), void* data) {
+  return on_card([&] { return do_work({.host_function = function, .data = data}), CUDA_SUCCESS; });
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
   return on_card([&] {

@@ -18,14 +18,17 @@ struct FakeWork {
   std::int64_t end_ns = 0;
   std::uint64_t call = 0;        // the same for all work of one call
   std::uint64_t graph_node = 0;  // the id of the node in a running graph; 0 outside of graphs
-  // What the work does: it sets a word of host memory, or calls a function of a library, which no observer sees. Other
-  // fills and copies leave the memory as it is.
+  // What the work does: it sets a word of host memory; or calls a function of a library or of the program, or copies
+  // from or to the host, which no observer sees. Other fills and copies leave the memory as it is.
   std::uint32_t* word = nullptr;
   std::uint32_t value = 0;
   void* to = nullptr;
   const void* from = nullptr;
   std::uint64_t bytes = 0;
   void (*call_back)() = nullptr;
+  void (*host_function)(void* data) = nullptr;
+  void* data = nullptr;
+  bool is_of_host = false;  // a copy
 };
 
 // A node of a graph, to which a CUgraphNode points: work, or the record of an event, which is null for work. Each node

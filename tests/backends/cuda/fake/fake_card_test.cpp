@@ -96,13 +96,14 @@ TEST_F(FakeCard, takes_what_is_planned_for_a_loss_in_chunks) {
 }
 
 TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_states_are_on_the_host) {
-  const auto bench_offloaded = [](const std::string& level) {
-    return record_from_json(
-        run_program({"bench",    "--device",  "cuda",    "--model",   "tiny",      "--context", "16",
-                     "--warmup", "3",         "--steps", "2",         "--dtype",   "bf16",      "--mode",
-                     "step",     "--compile", level,     "--offload", "optimizer", "--format",  "jsonl"})
-            .output);
+  const auto bench_offloaded = [](const std::string& level, const std::vector<std::string>& more = {}) {
+    const std::vector<std::string> words = {"bench",     "--device", "cuda", "--model",   "tiny", "--context",
+                                            "16",        "--warmup", "3",    "--steps",   "2",    "--dtype",
+                                            "bf16",      "--mode",   "step", "--compile", level,  "--offload",
+                                            "optimizer", "--format", "jsonl"};
+    return record_from_json(run_program(with_options(words, more)).output);
   };
+  const TemporaryFolder folder;
   for (const std::string level : {"off", "full"}) {
     const Record record = bench_offloaded(level);
     EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
@@ -110,6 +111,12 @@ TEST_F(FakeCard, takes_what_is_planned_of_both_memories_where_states_are_on_the_
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
     // Two moments; and the low halves of the weights but the embedding's and the norms'.
     EXPECT_GE(record.memory_bytes.host, (level == "full" ? 9 : 8) * record.model.parameters);
+    const Record on_disk = bench_offloaded(level, {"--offload-folder", folder.path().string()});
+    EXPECT_EQ(on_disk.status, RunStatus::ok) << on_disk.error.message;
+    EXPECT_EQ(on_disk.captured, level == "full") << on_disk.capture_problem.value_or("");
+    EXPECT_EQ(on_disk.memory_bytes.peak_allocated, record.memory_bytes.peak_allocated);
+    EXPECT_EQ(on_disk.memory_bytes.host, 32 << 20) << "what pieces of the file are copied by way of";
+    EXPECT_GE(on_disk.memory_bytes.disk, record.memory_bytes.host);
   }
   set("FAKE_CARD_LOCKS_NO_PAGES", "1");
   const Record refused = bench_offloaded("full");

@@ -29,7 +29,7 @@ FAKE(cuDeviceGet) FAKE(cuDeviceGetName) FAKE(cuDeviceGetAttribute) FAKE(cuDevice
 FAKE(cuDevicePrimaryCtxRetain) FAKE(cuDevicePrimaryCtxRelease_v2) FAKE(cuCtxGetCurrent) FAKE(cuCtxPushCurrent_v2)
 FAKE(cuCtxPopCurrent_v2) FAKE(cuMemGetInfo_v2)
 FAKE(cuMemAlloc_v2) FAKE(cuMemFree_v2) FAKE(cuMemHostRegister_v2) FAKE(cuMemHostUnregister) FAKE(cuMemHostGetDevicePointer_v2)
-FAKE(cuMemcpyHtoDAsync_v2)
+FAKE(cuMemcpyHtoDAsync_v2) FAKE(cuLaunchHostFunc)
 FAKE(cuMemcpyDtoHAsync_v2) FAKE(cuMemcpyDtoDAsync_v2) FAKE(cuMemsetD8Async) FAKE(cuMemsetD32Async) FAKE(cuPointerGetAttribute)
 FAKE(cuStreamBeginCapture_v2) FAKE(cuStreamEndCapture) FAKE(cuGraphInstantiateWithFlags) FAKE(cuGraphLaunch)
 FAKE(cuGraphDestroy) FAKE(cuGraphExecDestroy) FAKE(cuTensorMapEncodeTiled)

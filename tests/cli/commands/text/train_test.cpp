@@ -108,8 +108,9 @@ TEST_F(TrainTest, evaluates_and_goes_on_with_tensors_on_the_host) {
     EXPECT_EQ(offloaded[3].at("validation_loss"), plain[3].at("validation_loss"));
     EXPECT_LT(offloaded[3].at("peak_allocated"), plain[3].at("peak_allocated"));
   }
-  const ProgramResult verified = run_program(with_options(
-      arguments_, with({"--verify-resume", "--format", "table", "--offload", "optimizer,parameters,activations"})));
+  const ProgramResult verified =
+      run_program(with_options(arguments_, with({"--verify-resume", "--format", "table", "--offload",
+                                                 "optimizer,parameters,activations", "--offload-folder", folder("")})));
   EXPECT_EQ(verified.exit_code, 0) << verified.error;
   EXPECT_THAT(verified.output, HasSubstr("is equal to the bit"));
   // The bf16 halves of weights are on the host, the low ones on the device.

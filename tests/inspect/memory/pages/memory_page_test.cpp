@@ -62,6 +62,9 @@ TEST(MemoryPage, says_what_lies_on_the_host) {
   run.run.memory_bytes.host = 3 << 20;
   run.run.offload = Offload::optimizer | Offload::activations;
   EXPECT_THAT(shown(run), HasSubstr("3.00 MiB lie in the memory of the host (--offload optimizer,activations)."));
+  run.run.memory_bytes.disk = 5 << 20;
+  run.run.offload_folder = "/mnt/nvme";
+  EXPECT_THAT(shown(run), HasSubstr("activations), and 5.00 MiB in a file\n(--offload-folder /mnt/nvme)."));
 }
 
 TEST(MemoryPage, tells_the_ranks_of_several_runs_apart_by_what_varies) {
