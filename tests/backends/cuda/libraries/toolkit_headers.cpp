@@ -28,6 +28,14 @@ constexpr long long kDeviceMap = ridgepoint::cuda::CU_MEMHOSTREGISTER_DEVICEMAP;
 #include <nvrtc.h>
 #include <nvtx3/nvToolsExt.h>
 
+// Names that older toolkits than that of the engine's newest function lack.
+#if CUDA_VERSION < 12080
+constexpr int CUBLASLT_MATMUL_DESC_A_SCALE_MODE = 31, CUBLASLT_MATMUL_DESC_B_SCALE_MODE = 32;
+#endif
+#if CUDA_VERSION < 12090
+constexpr int CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3;
+#endif
+
 namespace ridgepoint {
 namespace {
 
