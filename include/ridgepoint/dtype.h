@@ -27,7 +27,8 @@ enum class DType : std::uint8_t {
 inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16,   DType::fp16,
                                        DType::int64, DType::int32, DType::boolean};
 // Codes of 8 bits: for numbers from -1 to 1, or from 0 to 1 (core/dynamic_code.h), and floating-point numbers of 8 bits
-// (core/types/float8.h). Only `cast`, `quantise` and `scaled_matmul` read and write them; views and copies move them.
+// (core/types/float8.h). Only `cast`, `scaled_matmul` and the ops that quantise read and write them; views and copies
+// move them.
 inline constexpr DType kCodeDTypes[] = {DType::dynamic8, DType::udynamic8, DType::e4m3, DType::e5m2};
 
 // `low_half` is the low 16 bits of an fp32 number (src/core/types/halves.h): `cast` from fp32 takes them, and to fp32

@@ -115,8 +115,15 @@ struct Quantised {
 };
 Quantised quantise(Graph& graph, Value x, DType codes, const QuantiseLayout& layout,
                    const Source& source = Source::current());
-// a b^T of codes a [M,K] and b [N,K], times both scales (fp32 scalars), in `result` (bf16, fp16 or fp32). Sums are
-// fp32.
+// The same with one scale a row [...,1], the least power of two by which the row has no number beyond the largest code.
+struct QuantisedRows {
+  Value codes, scales;
+};
+QuantisedRows quantise_rows(Graph& graph, Value x, DType codes, const Source& source = Source::current());
+// Codes of rows [M,N] and their scales as codes [N,M], in `columns`, with one scale, the largest of those.
+Quantised transpose_codes(Graph& graph, Value codes, Value scales, const Source& source = Source::current());
+// a b^T of codes a [M,K] and b [N,K], times both scales (fp32, a scalar or [M,1] and [N,1]), in `result` (bf16, fp16 or
+// fp32). Sums are fp32.
 Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result,
                     const Source& source = Source::current());
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "ridgepoint/ops.h"
 
@@ -24,5 +26,9 @@ void set_float8_operands(Attributes& attributes, const Float8Operands& operands)
 
 // The attribute `layout` of quantise. Throws Error for another value than rows, columns and both.
 QuantiseLayout quantise_layout(const Attributes& attributes);
+
+// What quantise_rows makes of matrices side by side, from primitives: the codes of each, and the scales of the rows of
+// all together.
+std::vector<Value> codes_of_rows(Graph& graph, std::span<const Value> parts, DType codes);
 
 }  // namespace ridgepoint

@@ -70,7 +70,7 @@ const std::vector<Row>& rows() {
       {kPackedAs, text, {Op::input}},
       {kRowOrder, integers, {Op::input, Op::dequantise}},
       {"value", number, {Op::constant}},
-      {"dtype", text, {Op::constant, Op::cast, Op::iota, Op::quantise, Op::dequantise}},
+      {"dtype", text, {Op::constant, Op::cast, Op::iota, Op::quantise, Op::quantise_rows, Op::dequantise}},
       // Layouts and elements.
       {"shape", integers, {Op::reshape, Op::broadcast, Op::iota}},
       {"permutation", integers, {Op::transpose}},

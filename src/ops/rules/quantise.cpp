@@ -6,9 +6,18 @@
 // Results: the codes, and the scale, an fp32 scalar. A matrix of zeros has codes of 0. An infinity or a NaN anywhere in
 // x makes the scale infinite or NaN, so that every product with x is NaN.
 //
+// quantise_rows: a matrix x [M,N] as codes [M,N] of the dtype `dtype` and one scale a row, fp32 [M,1]: the least power
+// of two by which the row has no number beyond the largest code. A row of zeros has codes of 0; one with an infinity or
+// a NaN has the scale NaN.
+//
+// transpose_codes: codes [M,N] and the powers of two [M,1] that are the scales of their rows -> codes [N,M] with one
+// scale, an fp32 scalar, the largest of those: the exponent of a code changes by the difference of the scales, and its
+// other bits stay unless the code becomes subnormal.
+//
 // scaled_matmul: codes a [M,K], scale of a, codes b [N,K], scale of b -> a b^T times both scales, [M,N]: both operands
-// have the inner dimension last, as the tensor cores for 8 bits read them. The attribute `result` is its dtype. bf16
-// represents every code, so the decomposition is a product in bf16 with fp32 sums.
+// have the inner dimension last, as the tensor cores for 8 bits read them. A scale is a scalar or one number a row,
+// [M,1] and [N,1]. The attribute `result` is its dtype. bf16 represents every code, so the decomposition is a product
+// in bf16 with fp32 sums.
 #include <numeric>
 
 #include "core/checked.h"
@@ -64,6 +73,43 @@ std::vector<Value> decompose_quantise(Graph& graph, const Node& node) {
   return results;
 }
 
+std::vector<TensorType> infer_quantise_rows(const ShapeContext& context) {
+  const TensorType& x = context.inputs[0];
+  require(is_floating(x.dtype) && accumulator(x.dtype) == DType::fp32, "the operand must be fp32, bf16 or fp16");
+  require(x.shape.rank() >= 2 && x.shape[-1] > 0, "the operand must have rows with elements");
+  std::vector<Dim> rows(x.shape.dims().begin(), x.shape.dims().end());
+  rows.back() = Dim(1);
+  return {{code_dtype(context.attributes), x.shape}, {DType::fp32, Shape(rows)}};
+}
+
+// The least power of two that is not below x, for normal x. 2^-24 x is more than half of the unit in the last place of
+// x, unless x is a power of two: then the sum rounds to x. NaN and infinity become NaN.
+Value power_of_two_from(Graph& graph, Value x) {
+  const Value part = mul(graph, x, constant(graph, 0x1p-24, DType::fp32));
+  const Value unit = sub(graph, add(graph, x, part), x);
+  return maximum(graph, x, mul(graph, unit, constant(graph, 0x1p24, DType::fp32)));
+}
+
+std::vector<Value> decompose_quantise_rows(Graph& graph, const Node& node) {
+  return codes_of_rows(graph, node.inputs, code_dtype(node.attributes));
+}
+
+std::vector<TensorType> infer_transpose_codes(const ShapeContext& context) {
+  const TensorType& codes = context.inputs[0];
+  require(is_float8(codes.dtype) && codes.shape.rank() == 2, "operand 0 must be a matrix of e4m3 or e5m2");
+  require(codes.shape.elements() > 0, "operand 0 must have elements");
+  require(context.inputs[1] == TensorType{DType::fp32, Shape{codes.shape[0], 1}}, "the scales must be fp32, one a row");
+  return {{codes.dtype, Shape{codes.shape.dim(1), codes.shape.dim(0)}}, {DType::fp32, Shape()}};
+}
+
+std::vector<Value> decompose_transpose_codes(Graph& graph, const Node& node) {
+  const auto [codes, scales] = std::pair(node.inputs[0], node.inputs[1]);
+  const Value scale = reduce_max(graph, scales, {0, 1});
+  const Value wide = cast(graph, codes, DType::fp32);
+  const Value shifted = cast(graph, mul(graph, wide, div(graph, scales, scale)), graph.type(codes).dtype);
+  return {swap_last_two_axes(graph, shifted), scale};
+}
+
 DType product_dtype(const Attributes& attributes) {
   const DType dtype = dtype_from_name(attributes.get<std::string>("result"));
   require(is_floating(dtype) && accumulator(dtype) == DType::fp32,
@@ -76,8 +122,11 @@ std::vector<TensorType> infer_scaled_matmul(const ShapeContext& context) {
   const TensorType& b = context.inputs[2];
   for (const TensorType* codes : {&a, &b})
     require(is_float8(codes->dtype) && codes->shape.rank() == 2, "operands 0 and 2 must be matrices of e4m3 or e5m2");
-  const TensorType scale{DType::fp32, Shape()};
-  require(context.inputs[1] == scale && context.inputs[3] == scale, "scales must be fp32 scalars");
+  const auto is_scale = [](const TensorType& scale, const TensorType& codes) {
+    return scale == TensorType{DType::fp32, Shape()} || scale == TensorType{DType::fp32, Shape{codes.shape[0], 1}};
+  };
+  require(is_scale(context.inputs[1], a) && is_scale(context.inputs[3], b),
+          "scales must be fp32, one of the matrix or one a row");
   require(a.shape[1] == b.shape[1], [&] {
     return "the inner sizes " + std::to_string(a.shape[1]) + " and " + std::to_string(b.shape[1]) + " differ";
   });
@@ -96,8 +145,12 @@ std::vector<Value> decompose_scaled_matmul(Graph& graph, const Node& node) {
   const Value a = as_bf16(graph, node.inputs[0]);
   const Value b = swap_last_two_axes(graph, as_bf16(graph, node.inputs[2]));
   const Value sums = make_value(graph, Op::matmul, {a, b}, {{"result", std::string(name(DType::fp32))}});
-  const Value product = mul(graph, sums, mul(graph, node.inputs[1], node.inputs[3]));
-  return {cast_to(graph, product, product_dtype(node.attributes))};
+  const DType dtype = product_dtype(node.attributes);
+  const auto [a_scale, b_scale] = std::pair(node.inputs[1], node.inputs[3]);
+  if (graph.type(a_scale).shape.rank() + graph.type(b_scale).shape.rank() == 0)
+    return {cast_to(graph, mul(graph, sums, mul(graph, a_scale, b_scale)), dtype)};
+  const Value columns = graph.type(b_scale).shape.rank() == 0 ? b_scale : swap_last_two_axes(graph, b_scale);
+  return {cast_to(graph, mul(graph, mul(graph, sums, columns), a_scale), dtype)};
 }
 
 std::int64_t flops_scaled_matmul(const Graph& graph, const Node& node) {
@@ -114,7 +167,30 @@ std::vector<Value> vjp_of_codes(Graph&, const Node& node, std::span<const Value>
 
 }  // namespace
 
+std::vector<Value> codes_of_rows(Graph& graph, std::span<const Value> parts, DType codes) {
+  std::vector<Value> wide;
+  Value magnitudes;
+  for (const Value part : parts) {
+    wide.push_back(cast_to(graph, part, DType::fp32));
+    const Value magnitude = maximum(graph, wide.back(), neg(graph, wide.back()));
+    magnitudes = magnitudes.valid() ? maximum(graph, magnitudes, magnitude) : magnitude;
+  }
+  const Value largest = reduce_max(graph, magnitudes, {-1}, true);
+  const Value largest_code = constant(graph, static_cast<double>(float8_format(codes).largest), DType::fp32);
+  const Value least = constant(graph, kLeastFloat8Magnitude, DType::fp32);
+  const Value scale = power_of_two_from(graph, maximum(graph, div(graph, largest, largest_code), least));
+  const Value factor = div(graph, constant(graph, 1.0, DType::fp32), scale);
+  std::vector<Value> results;
+  for (const Value part : wide) results.push_back(cast(graph, mul(graph, part, factor), codes));
+  results.push_back(scale);
+  return results;
+}
+
 extern const OpRule rule_quantise{.infer = infer_quantise, .vjp = vjp_of_codes, .decompose = decompose_quantise};
+extern const OpRule rule_quantise_rows{
+    .infer = infer_quantise_rows, .vjp = vjp_of_codes, .decompose = decompose_quantise_rows};
+extern const OpRule rule_transpose_codes{
+    .infer = infer_transpose_codes, .vjp = vjp_of_codes, .decompose = decompose_transpose_codes};
 extern const OpRule rule_scaled_matmul{.infer = infer_scaled_matmul,
                                        .vjp = vjp_of_codes,
                                        .flops = flops_scaled_matmul,
@@ -128,6 +204,18 @@ Quantised quantise(Graph& graph, Value x, DType codes, const QuantiseLayout& lay
   return {.rows = layout.rows ? made[0] : Value{},
           .columns = layout.columns ? made[layout.rows ? 1 : 0] : Value{},
           .scale = made.back()};
+}
+
+QuantisedRows quantise_rows(Graph& graph, Value x, DType codes, const Source& source) {
+  const std::vector<Value> made =
+      graph.node(make_node(graph, Op::quantise_rows, {x}, {{"dtype", std::string(name(codes))}}, source)).outputs;
+  return {.codes = made[0], .scales = made[1]};
+}
+
+Quantised transpose_codes(Graph& graph, Value codes, Value scales, const Source& source) {
+  const std::vector<Value> made =
+      graph.node(make_node(graph, Op::transpose_codes, {codes, scales}, {}, source)).outputs;
+  return {.rows = {}, .columns = made[0], .scale = made[1]};
 }
 
 Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result, const Source& source) {

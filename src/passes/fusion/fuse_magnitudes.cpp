@@ -53,7 +53,7 @@ class MagnitudeFuser {
       if (node.op != Op::quantise || node.inputs.size() > 1) continue;
       const std::vector<Value> parts = parts_of(node.inputs[0]);
       const NodeId maker = graph_.producer(parts.front());
-      if (may_find(graph_.node(maker), parts)) matrices[maker].push_back({id, numbers_of(parts, graph_.node(maker))});
+      if (is_made_by_rows(graph_, maker, parts)) matrices[maker].push_back({id, numbers_of(parts, graph_.node(maker))});
     }
     for (const auto& [maker, read] : matrices) fuse(maker, read);
     return rewriter_.finish();
@@ -74,23 +74,6 @@ class MagnitudeFuser {
     std::vector<Value> parts;
     for (const Value operand : node.inputs) std::ranges::copy(parts_of(operand), std::back_inserter(parts));
     return parts;
-  }
-
-  bool may_find(const Node& maker, std::span<const Value> parts) const {
-    const bool is_row_wise =
-        maker.op == Op::fused ? !has_op_of(maker.body->graph, OpClass::contraction) : can_fuse(maker);
-    // A kernel that reduces rows does not transpose its operands through shared memory.
-    return is_row_wise && !maker.attributes.get_or(kAccumulates, false) &&
-           std::ranges::none_of(maker.inputs, [&](Value operand) { return is_transposed(operand); }) &&
-           std::ranges::all_of(parts, [&](Value part) {
-             return std::ranges::find(maker.outputs, part) != maker.outputs.end() &&
-                    graph_.type(part).shape == graph_.type(parts.front()).shape;
-           });
-  }
-
-  bool is_transposed(Value value) const {
-    const Node& node = graph_.producer_node(value);
-    return op_class(node.op) == OpClass::view && (node.op == Op::transpose || is_transposed(node.inputs[0]));
   }
 
   static Parts numbers_of(std::span<const Value> parts, const Node& maker) {

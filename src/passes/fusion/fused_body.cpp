@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -217,6 +218,21 @@ bool can_fuse(const Node& node) {
     }
     default: return false;
   }
+}
+
+bool is_made_by_rows(const Graph& graph, NodeId maker, std::span<const Value> parts) {
+  const Node& node = graph.node(maker);
+  const bool is_row_wise = node.op == Op::fused ? !has_op_of(node.body->graph, OpClass::contraction) : can_fuse(node);
+  // A kernel that reduces rows does not transpose its operands through shared memory.
+  const std::function<bool(Value)> is_transposed = [&](Value value) {
+    const Node& view = graph.producer_node(value);
+    return op_class(view.op) == OpClass::view && (view.op == Op::transpose || is_transposed(view.inputs[0]));
+  };
+  return is_row_wise && !node.attributes.get_or(kAccumulates, false) &&
+         std::ranges::none_of(node.inputs, is_transposed) && std::ranges::all_of(parts, [&](Value part) {
+           return std::ranges::find(node.outputs, part) != node.outputs.end() &&
+                  graph.type(part).shape == graph.type(parts.front()).shape;
+         });
 }
 
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }

@@ -56,6 +56,10 @@ bool is_norm(const Node& node);
 // Whether the node may be a member of a group. Hand-written kernels of other composites are faster, or read by index.
 bool can_fuse(const Node& node);
 
+// Whether one kernel that reduces rows could compute the node and what it finds in rows of `parts`: these are results
+// of the node and of one shape.
+bool is_made_by_rows(const Graph& graph, NodeId maker, std::span<const Value> parts);
+
 enum class Composites { decomposed, kept };
 // The fused node of `members`, which are in the order of execution. Its results are what other nodes read or the graph
 // keeps; fused nodes are decomposed in the body, and composites unless they are kept.

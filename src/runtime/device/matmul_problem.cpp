@@ -86,6 +86,7 @@ MatmulProblem read_matmul_problem(const KernelSpec& spec) {
     if (shape[axis] != 1) problem.batch.push_back(shape[axis]);
   }
   problem.scaled = spec.node.op == Op::scaled_matmul;
+  problem.scales_rows = problem.scaled && spec.inputs[1].shape.rank() > 0;
   problem.a = read_matrix(spec.inputs[0]);
   problem.b = problem.scaled ? transposed(read_matrix(spec.inputs[2])) : read_matrix(spec.inputs[1]);
   problem.c = read_matrix(spec.outputs[0]);

@@ -31,6 +31,7 @@ struct MatmulProblem {
   StridedMatrix c;                  // [batch, M, N], rows contiguous
   bool adds = false;                // matmul_add: the sums begin with a dense matrix like c
   bool scaled = false;              // scaled_matmul: the sums are multiplied by both scales
+  bool scales_rows = false;         // with one scale a row of both operands
   bool tf32 = false;                // the fp32 operands are rounded to 10 bits of mantissa
   std::int64_t batch_count() const;
   std::int64_t flops() const;

@@ -10,6 +10,7 @@
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {
@@ -98,6 +99,88 @@ output "s" %5
 )");
 }
 
+// The second product of a network with two layers, and its derivatives: its left operand is wide, and so is the
+// gradient of the first layer's result.
+constexpr std::string_view kWide = R"(
+%0:bf16[T4,16] = input() {name="x", role="data"}
+%1:bf16[D8,16] = input() {name="w", role="parameter"}
+%2:bf16[T4,D8] = input() {name="dy", role="data"}
+%3:bf16[T4,16] = exp(%0)
+%4:bf16[16,D8] = transpose(%1) {permutation=[1,0]}
+%5:bf16[T4,D8] = matmul(%3, %4) {compute="fp8"}
+%6:bf16[D8,T4] = transpose(%2) {permutation=[1,0]} @backward "" ""
+%7:fp32[D8,16] = matmul(%6, %3) {compute="fp8", left_codes="e5m2", result="fp32"} @backward "" ""
+output "y" %5
+output "dw" %7
+)";
+
+TEST(QuantiseProducts, scales_each_row_of_a_wide_operand_that_an_elementwise_kernel_makes) {
+  expect_rewritten(quantise_products, kWide, R"(
+%0:bf16[T4,16] = input() {name="x", role="data"}
+%1:bf16[D8,16] = input() {name="w", role="parameter"}
+%2:bf16[T4,D8] = input() {name="dy", role="data"}
+%3:bf16[T4,16] = exp(%0)
+%4:e4m3[T4,16], %5:fp32[T4,1] = quantise_rows(%3) {dtype="e4m3"}
+%6:e4m3[D8,16], %7:fp32[] = quantise(%1) {dtype="e4m3", layout="rows"}
+%8:fp32[8,1] = broadcast(%7) {shape=[8,1]}
+%9:bf16[T4,D8] = scaled_matmul(%4, %5, %6, %8) {result="bf16"}
+%10:e5m2[D8,T4], %11:fp32[] = quantise(%2) {dtype="e5m2", layout="columns"} @backward "" ""
+%12:e4m3[16,T4], %13:fp32[] = transpose_codes(%4, %5) @backward "" ""
+%14:fp32[D8,16] = scaled_matmul(%10, %11, %12, %13) {result="fp32"} @backward "" ""
+output "y" %9
+output "dw" %14
+)");
+}
+
+TEST(QuantiseProducts, multiplies_results_by_the_scales_of_rows_where_the_device_has_no_kernel_that_would) {
+  expect_rewritten(quantise_products, std::string(kWide.substr(0, kWide.find("%6"))) + "output \"y\" %5\n", R"(
+%0:bf16[T4,16] = input() {name="x", role="data"}
+%1:bf16[D8,16] = input() {name="w", role="parameter"}
+%2:bf16[T4,D8] = input() {name="dy", role="data"}
+%3:bf16[T4,16] = exp(%0)
+%4:e4m3[T4,16], %5:fp32[T4,1] = quantise_rows(%3) {dtype="e4m3"}
+%6:e4m3[D8,16], %7:fp32[] = quantise(%1) {dtype="e4m3", layout="rows"}
+%8:fp32[] = constant() {dtype="fp32", value=1.0}
+%9:bf16[T4,D8] = scaled_matmul(%4, %8, %6, %7) {result="bf16"}
+%10:fp32[T4,D8] = cast(%9) {dtype="fp32"}
+%11:fp32[T4,D8] = mul(%10, %5)
+%12:bf16[T4,D8] = cast(%11) {dtype="bf16"}
+output "y" %12
+)",
+                   testing::target_with_kernels(false));
+}
+
+testing::Tensors values_of_wide(bool is_rewritten, bool has_kernels) {
+  Graph graph = testing::graph_of(kWide);
+  const testing::Tensors inputs = testing::random_inputs(graph, testing::OpCase{Op::input, "", nullptr}, 7);
+  if (is_rewritten) testing::expect_changed(quantise_products, graph, testing::target_with_kernels(has_kernels));
+  return testing::run_by_definition(graph, inputs);
+}
+
+TEST(QuantiseProducts, with_scales_of_rows_have_the_same_bits_on_all_devices_and_the_usual_error) {
+  const testing::Tensors expected = values_of_wide(false, true);
+  const testing::Tensors with_kernels = values_of_wide(true, true), without = values_of_wide(true, false);
+  for (const auto& [name, tensor] : expected) {
+    EXPECT_EQ(with_kernels.at(name).data, without.at(name).data) << name;
+    EXPECT_LT(testing::relative_error(convert(without.at(name), DType::fp64), convert(tensor, DType::fp64)), 0.05)
+        << name;
+  }
+}
+
+// Whether kWide gets scales of rows, with another text in place of one.
+bool scales_rows(std::string_view before, std::string_view after) {
+  Graph graph = testing::graph_of(testing::replaced(std::string(kWide), before, after));
+  quantise_products(graph, PassOptions({}, testing::target_with_kernels()));
+  return std::ranges::any_of(graph.order(), [&](NodeId id) { return graph.node(id).op == Op::quantise_rows; });
+}
+
+TEST(QuantiseProducts, scales_no_rows_of_narrow_operands_inputs_and_results_of_reductions) {
+  EXPECT_TRUE(scales_rows("exp(%0)", "neg(%0)"));
+  EXPECT_FALSE(scales_rows("%3:bf16[T4,16] = exp(%0)", R"(%8:bf16[T4,1] = reduce_max(%0) {axes=[1], keep_dims=true}
+%3:bf16[T4,16] = broadcast(%8) {shape=[4,16]})"));
+  EXPECT_FALSE(scales_rows("matmul(%3, %4)", "matmul(%0, %4)"));
+}
+
 testing::Tensors gradients_of(const CompileOptions& options, const std::shared_ptr<Device>& device) {
   const Transformer workload({"custom", 50, 16, 128, 256, 2, 2}, 2);
   Program program(workload.build(), device, {.compile = options});
@@ -165,6 +248,54 @@ TEST(QuantiseProducts, scales_by_the_largest_magnitude) {
   EXPECT_NEAR(product_of({1e-4F, -3.5e-4F}, 2.0F), -5e-4F, 1e-5F) << "these are subnormal without a scale";
   EXPECT_EQ(product_of({0, 0, 0}, 2.0F), 0.0F) << "a matrix of zeros has a scale too";
   EXPECT_EQ(product_of({1.0F, 2.0F, 0.5F}, 0.0F), 0.0F);
+}
+
+// The codes and scales of rows, and codes in the order of columns with their scale, of a matrix that is one number in
+// the first row, zero in the second, and the numbers of `row` in the third.
+testing::Tensors codes_of_rows_with(std::vector<float> row) {
+  const auto width = static_cast<std::int64_t>(row.size());
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {3, width}}, Role::data);
+  const QuantisedRows made = quantise_rows(graph, x, DType::e4m3);
+  const Quantised turned = transpose_codes(graph, made.codes, made.scales);
+  graph.add_output("codes", cast(graph, made.codes, DType::fp32));
+  graph.add_output("scales", made.scales);
+  graph.add_output("columns", cast(graph, turned.columns, DType::fp32));
+  graph.add_output("scale", turned.scale);
+  HostTensor values({DType::fp32, {3, width}});
+  std::ranges::fill(values.as<float>().first(row.size()), 7.0F);
+  std::ranges::copy(row, values.as<float>().end() - width);
+  const testing::Tensors inputs{{"x", values}};
+  const testing::Tensors found = testing::run_graph(graph, make_reference_device(), inputs);
+  for (const auto& [name, tensor] : testing::run_graph(graph, open_device("cpu"), inputs))
+    EXPECT_TRUE(testing::relative_error(convert(tensor, DType::fp64), convert(found.at(name), DType::fp64)) == 0 ||
+                std::isnan(row[0]) || std::isinf(row[0]))
+        << name;
+  return found;
+}
+
+TEST(QuantiseProducts, scales_of_rows_are_the_least_powers_of_two_that_their_codes_reach) {
+  const testing::Tensors found = codes_of_rows_with({448.0F, -3.0F});
+  const auto scales = found.at("scales").as<float>();
+  EXPECT_EQ(scales[0], 0x1p-6F) << "7 / 2^-6 is 448";
+  EXPECT_EQ(scales[1], 0x1p-100F) << "a row of zeros has a scale too";
+  EXPECT_EQ(scales[2], 1.0F);
+  EXPECT_EQ(found.at("codes").as<float>()[0], 448.0F);
+  EXPECT_EQ(found.at("codes").as<float>()[2], 0.0F);
+  EXPECT_EQ(found.at("scale").as<float>()[0], 1.0F);
+  EXPECT_EQ(found.at("columns").as<float>()[0], 7.0F) << "the exponent alone has changed";
+  EXPECT_EQ(found.at("columns").as<float>()[2], 448.0F);
+  EXPECT_EQ(codes_of_rows_with({std::nextafter(448.0F, 1e9F), 1.0F}).at("scales").as<float>()[2], 2.0F);
+  EXPECT_EQ(codes_of_rows_with({0x1p127F, 1.0F}).at("scales").as<float>()[2], 0x1p119F);
+}
+
+TEST(QuantiseProducts, an_infinity_or_nan_spoils_the_scale_of_its_row_and_of_all_columns) {
+  for (const float special : {INFINITY, -INFINITY, NAN}) {
+    const testing::Tensors found = codes_of_rows_with({special, 1.0F});
+    EXPECT_TRUE(std::isnan(found.at("scales").as<float>()[2])) << special;
+    EXPECT_EQ(found.at("scales").as<float>()[0], 0x1p-6F);
+    EXPECT_TRUE(std::isnan(found.at("scale").as<float>()[0]));
+  }
 }
 
 TEST(QuantiseProducts, an_infinity_or_nan_spoils_every_product_of_its_matrix) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "backends/cuda/generator/types.h"
+#include "core/types/float8.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -273,6 +274,13 @@ void BodyPrinter::print_loads(const std::vector<int>& loads) {
   }
 }
 
+// What is narrowed to the output: of a code of 8 bits, which costs a look-up to widen, the number behind the cast.
+int BodyPrinter::narrowed(const RowOutput& output) const {
+  const RowInstruction& value = at(output.value);
+  const bool is_code = value.kind == RowKind::elementwise && value.op == Op::cast && is_float8(value.dtype);
+  return is_code && value.dtype == output.access.dtype ? value.operands[0] : output.value;
+}
+
 void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view condition,
                                  std::string_view accumulator) {
   for (const int o : sweep.outputs) {
@@ -295,7 +303,8 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
     } else if (at(output.value).kind == RowKind::load && at(output.value).access.dtype == output.access.dtype) {
       code_.line("q{}.items[k] = p{}[u].items[k];", o, output.value);  // a move keeps all bits, also those of a NaN
     } else {
-      code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype), reference(output.value));
+      code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype),
+                 reference(narrowed(output)));
     }
   }
   code_.close();

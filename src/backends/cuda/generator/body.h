@@ -83,6 +83,7 @@ class BodyPrinter {
   std::string address(std::string_view base, const RowAccess& access) const;
   void print_value(int i);
   void print_load(int i);
+  int narrowed(const RowOutput& output) const;
   std::vector<RowAccess> accesses() const;
   void add_parameter(std::vector<GeneratedParameter>& list, const GeneratedParameter& parameter) const;
   std::size_t alignment_bytes(const RowAccess& access) const;

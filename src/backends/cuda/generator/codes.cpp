@@ -71,7 +71,15 @@ __device__ inline float widen({0} x) {{
   return x.bits == magnitude ? positive_infinity(0.0f) : -positive_infinity(0.0f);
 }}
 template <> struct Narrow<{0}> {{
-  __device__ static {0} of(float x) {{ return {0}{{float8_code<{4}, {5}>(x, {6:.1f}f)}}; }}
+  __device__ static {0} of(float x) {{
+#if __CUDA_ARCH__ >= 890
+    unsigned short pair;
+    asm("cvt.rn.satfinite.{0}x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+    return {0}{{static_cast<unsigned char>(pair)}};
+#else
+    return {0}{{float8_code<{4}, {5}>(x, {6:.1f}f)}};
+#endif
+  }}
   __device__ static {0} of(long long x) {{ return of(to_odd(x)); }}
   template <typename S> __device__ static {0} of(S x) {{ return of(to_odd(static_cast<double>(x))); }}
 }};

@@ -1,6 +1,7 @@
 #include "backends/cuda/generator/sweeps.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ridgepoint::cuda {
 namespace {
@@ -24,8 +25,10 @@ class Planner {
   SweepPlan run(bool keep) {
     sweep_all();
     if (keep) {
+      const std::vector<bool> last = last_of_first_sweep();
       choose_kept();
       sweep_all();
+      keep_instead(last);
       plan_.kept_bytes = most_kept_bytes();
     }
     return std::move(plan_);
@@ -91,6 +94,41 @@ class Planner {
       if (operand >= 0) need(operand, phase);
     }
     sweep.computed.push_back(i);
+  }
+
+  bool varies_with_row(int i) const {
+    return at(i).kind != RowKind::load || program_.space.row_count() <= 1 || !same_in_every_row(at(i).access);
+  }
+
+  // Of a program of two sweeps, what the second reads of the first's values.
+  std::vector<bool> last_of_first_sweep() const {
+    std::vector<bool> last(count_);
+    const auto add = [&](int i) {
+      const auto index = static_cast<std::size_t>(i);
+      if (at(i).level == RowLevel::column && at(i).phase == 0 && uses_[index] > 1 && varies_with_row(i))
+        last[index] = true;
+    };
+    if (program_.phases != 2) return last;
+    for (const int i : plan_.sweeps[1].computed) {
+      for (const int operand : at(i).operands) {
+        if (at(i).phase == 1 && operand >= 0) add(operand);
+      }
+    }
+    for (const int o : plan_.sweeps[1].outputs) add(program_.outputs[static_cast<std::size_t>(o)].value);
+    return last;
+  }
+
+  // Keeps these values where they are fewer bytes than loads and expensive functions, and leave nothing to load again.
+  void keep_instead(const std::vector<bool>& last) {
+    if (program_.phases != 2 || std::ranges::find(early_, true) != early_.end()) return;
+    const int bytes = most_kept_bytes();
+    const std::vector<bool> before = std::exchange(plan_.kept, last);
+    sweep_all();
+    const bool loads_again = std::ranges::any_of(
+        plan_.sweeps[1].loads, [&](int i) { return !last[static_cast<std::size_t>(i)] && varies_with_row(i); });
+    if (!loads_again && most_kept_bytes() < bytes) return;
+    plan_.kept = before;
+    sweep_all();
   }
 
   void choose_kept() {

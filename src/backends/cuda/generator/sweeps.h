@@ -25,7 +25,8 @@ struct SweepPlan {
   int kept_bytes = 0;         // maximum register bytes of kept values for each element
 };
 
-// With `keep`, loads that vary with the row and expensive functions are kept; other values are computed again.
+// With `keep`, loads that vary with the row and expensive functions are kept; other values are computed again. Of two
+// sweeps, the values of the first that the second reads are kept instead where they are fewer bytes.
 SweepPlan plan_sweeps(const RowProgram& program, bool keep);
 
 }  // namespace ridgepoint::cuda

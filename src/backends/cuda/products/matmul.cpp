@@ -25,6 +25,7 @@ std::string kernel_name(const MatmulProblem& problem) {
 // What cuBLASLt requires of products of 8-bit codes: the compute capability, and sizes that are multiples of 16.
 constexpr int kLeastFloat8Capability = 89;
 constexpr std::int64_t kFloat8Multiple = 16;
+constexpr int kRowScalesCapability = 90;  // that alone has algorithms for scales of rows
 
 void require_tensor_cores(const CardFacts& card, const MatmulProblem& problem) {
   const bool asks = problem.tf32 || problem.a.dtype == DType::bf16;
@@ -199,6 +200,9 @@ bool is_library_product(const CardFacts& card, const Graph& graph, const Node& n
   const TensorType& a = graph.type(node.inputs[0]);
   const TensorType& b = graph.type(node.inputs[2]);
   const auto is_taken = [](std::int64_t size) { return size > 0 && size % kFloat8Multiple == 0; };
+  const int scale_ranks[] = {graph.type(node.inputs[1]).shape.rank(), graph.type(node.inputs[3]).shape.rank()};
+  if (scale_ranks[0] != scale_ranks[1]) return false;
+  if (scale_ranks[0] > 0 && card.capability.number() != kRowScalesCapability) return false;
   const bool are_gradients = a.dtype == DType::e5m2 && b.dtype == DType::e5m2;
   return !are_gradients && is_taken(a.shape[0]) && is_taken(a.shape[1]) && is_taken(b.shape[0]);
 }

@@ -58,6 +58,26 @@ void add_float8(OpCases& cases) {
           .differentiable = false;
     }
   }
+  // Rows of several magnitudes as codes with a scale each and with one scale.
+  for (const DType codes : {DType::e4m3, DType::e5m2}) {
+    for (const Shape& shape : {Shape{5, 7}, Shape{48, 80}, Shape{272, 144}}) {
+      for (const Op op : {Op::quantise_rows, Op::transpose_codes}) {
+        cases
+            .add_case(op, std::string(name(codes)) + "_" + OpCases::shape_name(shape),
+                      graph_of({shape, Shape{shape[0], 1}},
+                               [=](Graph& g, const Values& x) {
+                                 const Value matrix = narrow(g, x[0]);
+                                 const Value factors = scale(g, narrow(g, x[1]), 0x1p-9);
+                                 const QuantisedRows made = quantise_rows(g, mul(g, matrix, factors), codes);
+                                 if (op == Op::quantise_rows)
+                                   return Values{cast(g, made.codes, DType::fp32), made.scales};
+                                 const Quantised turned = transpose_codes(g, made.codes, made.scales);
+                                 return Values{cast(g, turned.columns, DType::fp32), turned.scale};
+                               }))
+            .differentiable = false;
+      }
+    }
+  }
   // Magnitudes that kernels before it found, of rows and of halves of rows.
   for (const Shape& magnitudes : {Shape{48}, Shape{48, 2}}) {
     cases
@@ -91,6 +111,17 @@ void add_float8(OpCases& cases) {
                              const Quantised a = quantise(g, narrow(g, x[0]), DType::e5m2, {});
                              const Quantised b = quantise(g, narrow(g, x[1]), DType::e4m3, {});
                              return Values{scaled_matmul(g, a.rows, a.scale, b.rows, b.scale, DType::fp32)};
+                           }))
+        .differentiable = false;
+  }
+  for (const auto& [left, right] : {std::pair(Shape{5, 7}, Shape{3, 7}), std::pair(Shape{48, 64}, Shape{32, 64})}) {
+    cases
+        .add_case(Op::scaled_matmul, "rows_" + OpCases::shape_name(left),
+                  graph_of({left, right},
+                           [=](Graph& g, const Values& x) {
+                             const QuantisedRows a = quantise_rows(g, narrow(g, x[0]), DType::e5m2);
+                             const QuantisedRows b = quantise_rows(g, narrow(g, x[1]), DType::e4m3);
+                             return Values{scaled_matmul(g, a.codes, a.scales, b.codes, b.scales, DType::fp32)};
                            }))
         .differentiable = false;
   }

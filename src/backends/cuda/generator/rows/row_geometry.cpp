@@ -14,6 +14,7 @@ constexpr int kResidentThreads = 2048;
 // Register bytes for the elements of a row that a thread holds, in blocks of at most kManyThreads and larger.
 constexpr int kHeldBytes = 384;
 constexpr int kHeldBytesInLargeBlock = 128;
+constexpr int kHeldBytesOfTwoBlocks = 256;  // two blocks of kManyThreads fit on a multiprocessor, or nearly
 constexpr int kHeldBytesOfSums = 288;     // with accumulation over many rows: two blocks must fit on a multiprocessor
 constexpr int kOtherRegisterBytes = 128;  // addresses, indices, temporaries
 constexpr int kWantedVectors = 4;         // independent loads of a thread
@@ -60,7 +61,7 @@ RowGeometry block_geometry(std::int64_t rows, std::int64_t vectors, int vector_b
   };
   const int few = static_cast<int>(ceil_divide(vectors, kMostThreads));
   if (rows <= multiprocessors && few <= most_in_large_block) return use(few);
-  const int balanced = best_vectors(vectors, std::min(6, most));
+  const int balanced = best_vectors(vectors, std::clamp(kHeldBytesOfTwoBlocks / vector_bytes, 1, 6));
   if (balanced * kManyThreads >= vectors) return use(balanced);
   if (static_cast<std::int64_t>(most) * kManyThreads >= vectors)
     return use(static_cast<int>(ceil_divide(vectors, kManyThreads)));

@@ -1,5 +1,5 @@
-// The parameters of the kernels of quantise.cu. Host and device code both include this header, so it uses plain structs
-// and no other header of the library.
+// The parameters of the kernels of quantise.cu and transpose_codes.cu. Host and device code both include this header,
+// so it uses plain structs and no other header of the library.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,11 @@ struct QuantiseGrid {
   std::int32_t is_e5m2 = 0;
   float largest_code = 0;
   float least_magnitude = 0;
+};
+
+struct TransposedCodes {
+  std::int32_t rows = 0, columns = 0;  // of the codes that are read
+  std::int32_t shares = 0;
 };
 
 }  // namespace ridgepoint::cuda

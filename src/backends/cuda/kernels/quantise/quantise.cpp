@@ -1,6 +1,6 @@
 // quantise (src/ops/rules/quantise.cpp) by the kernels of quantise.cu: dense x in fp32, bf16 or fp16, whose sizes are
 // multiples of 16, as products in 8 bits need them. The first kernel reads magnitudes instead of x where the node has
-// them.
+// them. transpose_codes by the first of these kernels and that of transpose_codes.cu, of such sizes too.
 #include "backends/cuda/hand_written.h"
 
 #include <algorithm>
@@ -15,12 +15,45 @@ namespace {
 
 constexpr std::int64_t kMultiple = 16;
 
+// The first kernel, for so many elements.
+struct LargestMagnitude {
+  LargestMagnitude(CudaContext& context, const KernelVariant& variant, const TensorLayout& searched)
+      : elements(searched.shape.elements()) {
+    const std::int64_t share =
+        QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(searched.dtype));
+    const unsigned blocks = std::min(block_count(elements, share), unsigned{QuantiseGrid::kMostShares});
+    shares = static_cast<std::int32_t>(blocks);
+    kernel = {context,
+              "quantise",
+              variant.prepare_entry,
+              {.grid_x = blocks, .block_x = QuantiseGrid::kLargestThreads, .waits_by_itself = true}};
+  }
+
+  void launch(const void* from, void* to) { kernel.launch(from, elements, to); }
+
+  std::int64_t elements;
+  std::int32_t shares = 0;
+  Launchable kernel;
+};
+
+// A block for each tile of a matrix.
+Launchable tiles_of(CudaContext& context, const KernelVariant& variant, const Shape& shape) {
+  return {context,
+          variant.image,
+          variant.entry,
+          {.grid_x = block_count(shape[1], variant.tiling.columns),
+           .grid_y = checked_grid_y(shape[0], variant.tiling.rows, "the rows of a matrix in 8 bits"),
+           .block_x = static_cast<unsigned>(variant.tiling.threads),
+           .waits_by_itself = true}};
+}
+
 class Quantise : public Kernel {
  public:
   Quantise(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : layout_(quantise_layout(spec.node.attributes)),
         searched_(spec.inputs.size() - 1),
-        elements_(spec.inputs.back().shape.elements()) {
+        largest_(context, variant, spec.inputs.back()),
+        tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
     const Shape& shape = spec.inputs[0].shape;
     const DType codes = spec.outputs[0].dtype;
     grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
@@ -28,21 +61,7 @@ class Quantise : public Kernel {
     grid_.is_e5m2 = codes == DType::e5m2 ? 1 : 0;
     grid_.largest_code = float8_format(codes).largest;
     grid_.least_magnitude = static_cast<float>(kLeastFloat8Magnitude);
-    const std::int64_t share =
-        QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(spec.inputs.back().dtype));
-    const unsigned shares = std::min(block_count(elements_, share), unsigned{QuantiseGrid::kMostShares});
-    grid_.shares = static_cast<std::int32_t>(shares);
-    largest_ = {context,
-                variant.image,
-                variant.prepare_entry,
-                {.grid_x = shares, .block_x = QuantiseGrid::kLargestThreads, .waits_by_itself = true}};
-    tiles_ = {context,
-              variant.image,
-              variant.entry,
-              {.grid_x = block_count(shape[1], variant.tiling.columns),
-               .grid_y = checked_grid_y(shape[0], variant.tiling.rows, "the rows of a matrix in 8 bits"),
-               .block_x = static_cast<unsigned>(variant.tiling.threads),
-               .waits_by_itself = true}};
+    grid_.shares = largest_.shares;
   }
 
   std::string_view name() const override { return tiles_.name; }
@@ -56,16 +75,44 @@ class Quantise : public Kernel {
     void* columns = layout_.columns ? *codes++ : nullptr;
     void* scale = *codes;
     const void* searched = arguments.inputs[searched_];
-    largest_.launch(searched, elements_, shares);
+    largest_.launch(searched, shares);
     tiles_.launch(grid_, x, shares, rows, columns, scale);
   }
 
  private:
   QuantiseLayout layout_;
-  std::size_t searched_;   // the operand whose largest magnitude is that of x
-  std::int64_t elements_;  // of that operand
+  std::size_t searched_;  // the operand whose largest magnitude is that of x
   QuantiseGrid grid_;
-  Launchable largest_;
+  LargestMagnitude largest_;
+  Launchable tiles_;
+};
+
+class TransposeCodes : public Kernel {
+ public:
+  TransposeCodes(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : largest_(context, variant, spec.inputs[1]), tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
+    const Shape& shape = spec.inputs[0].shape;
+    grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
+    grid_.columns = checked_int(shape[1], "the columns of a matrix in 8 bits");
+    grid_.shares = largest_.shares;
+  }
+
+  std::string_view name() const override { return tiles_.name; }
+  std::size_t workspace_bytes() const override { return QuantiseGrid::kMostShares * sizeof(std::uint32_t); }
+
+  void launch(const LaunchArguments& arguments) override {
+    const void* codes = arguments.inputs[0];
+    const void* scales = arguments.inputs[1];
+    void* shares = arguments.workspace;
+    void* columns = arguments.outputs[0];
+    void* scale = arguments.outputs[1];
+    largest_.launch(scales, shares);
+    tiles_.launch(grid_, codes, scales, shares, columns, scale);
+  }
+
+ private:
+  TransposedCodes grid_;
+  LargestMagnitude largest_;
   Launchable tiles_;
 };
 
@@ -82,6 +129,10 @@ bool reads_magnitudes(const KernelVariant& /*variant*/, const Graph& graph, cons
   constexpr std::int64_t kVector = kVectorBytes / sizeof(float);
   return node.inputs.size() == 2 && has_whole_groups(graph, node) &&
          graph.type(node.inputs[1]).elements() % kVector == 0;
+}
+
+bool transposes_whole_groups(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  return has_whole_groups(graph, node);
 }
 
 std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
@@ -112,8 +163,28 @@ constexpr KernelVariant with_magnitudes(KernelVariant variant) {
 constexpr KernelVariant kBf16 = variant(DType::bf16, "quantise_forward_largest_bf16", "quantise_forward_tiles_bf16");
 constexpr KernelVariant kFp16 = variant(DType::fp16, "quantise_forward_largest_fp16", "quantise_forward_tiles_fp16");
 constexpr KernelVariant kFp32 = variant(DType::fp32, "quantise_forward_largest_fp32", "quantise_forward_tiles_fp32");
-constexpr KernelVariant kVariants[] = {
-    kBf16, kFp16, kFp32, with_magnitudes(kBf16), with_magnitudes(kFp16), with_magnitudes(kFp32)};
+
+constexpr KernelVariant transposing(DType dtype, const char* tiles) {
+  return {.op = Op::transpose_codes,
+          .dtype = dtype,
+          .supports_node = transposes_whole_groups,
+          .tiling = {.rows = 128, .columns = 128, .threads = 256},
+          .image = "transpose_codes",
+          .entry = tiles,
+          .prepare_entry = "quantise_forward_largest_fp32",
+          .workspace_bytes = workspace_of_quantise,
+          .rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds},
+          .make = make_variant<TransposeCodes>};
+}
+
+constexpr KernelVariant kVariants[] = {kBf16,
+                                       kFp16,
+                                       kFp32,
+                                       with_magnitudes(kBf16),
+                                       with_magnitudes(kFp16),
+                                       with_magnitudes(kFp32),
+                                       transposing(DType::e4m3, "transpose_codes_forward_e4m3"),
+                                       transposing(DType::e5m2, "transpose_codes_forward_e5m2")};
 
 }  // namespace
 

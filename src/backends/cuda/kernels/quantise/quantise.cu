@@ -10,6 +10,7 @@
 #include <cuda_fp8.h>
 
 #include "backends/cuda/device/packet.cuh"
+#include "backends/cuda/kernels/quantise/codes.cuh"
 #include "backends/cuda/kernels/quantise/parameters.h"
 
 namespace ridgepoint::cuda {
@@ -23,14 +24,6 @@ constexpr int kTileThreads = 256;
 constexpr int kGroupsAcross = kTileColumns / kGroupColumns;
 constexpr int kColumnWords = kTileRows / kGroupRows;
 static_assert(kTileThreads == kGroupsAcross * kColumnWords);
-
-// The next kernel may start its blocks; nothing touches memory before the previous kernel has ended.
-__device__ __forceinline__ void wait_for_previous_kernel() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
 
 __device__ __forceinline__ unsigned magnitude_bits(float x) { return __float_as_uint(x) & 0x7fffffffU; }
 
@@ -50,19 +43,6 @@ __device__ __forceinline__ unsigned largest_of_vector(const __nv_bfloat16* from)
   return largest_of_pairs<__nv_bfloat162>(from);
 }
 __device__ __forceinline__ unsigned largest_of_vector(const __half* from) { return largest_of_pairs<__half2>(from); }
-
-// The largest of the values of all threads, in each of them.
-template <int kThreads>
-__device__ __forceinline__ unsigned block_largest(unsigned value) {
-  __shared__ unsigned of_warps[kThreads / kWarpLanes];
-  value = __reduce_max_sync(kAllLanes, value);
-  if (threadIdx.x % kWarpLanes == 0) of_warps[threadIdx.x / kWarpLanes] = value;
-  __syncthreads();
-  unsigned largest = 0;
-#pragma unroll
-  for (int warp = 0; warp < kThreads / kWarpLanes; ++warp) largest = max(largest, of_warps[warp]);
-  return largest;
-}
 
 template <typename T>
 __device__ __forceinline__ void find_largest(const T* __restrict__ x, std::int64_t elements,
@@ -85,16 +65,6 @@ __device__ __forceinline__ unsigned four_codes(const float* x, float factor) {
   const unsigned low = __nv_cvt_float2_to_fp8x2({x[0] * factor, x[1] * factor}, __NV_SATFINITE, kCodes);
   const unsigned high = __nv_cvt_float2_to_fp8x2({x[2] * factor, x[3] * factor}, __NV_SATFINITE, kCodes);
   return low | high << 16;
-}
-
-// Bytes of four rows of four columns to four columns of four rows.
-__device__ __forceinline__ void transpose_bytes(const unsigned (&rows)[4], unsigned (&columns)[4]) {
-  const unsigned low01 = __byte_perm(rows[0], rows[1], 0x5140), low23 = __byte_perm(rows[2], rows[3], 0x5140);
-  const unsigned high01 = __byte_perm(rows[0], rows[1], 0x7362), high23 = __byte_perm(rows[2], rows[3], 0x7362);
-  columns[0] = __byte_perm(low01, low23, 0x5410);
-  columns[1] = __byte_perm(low01, low23, 0x7632);
-  columns[2] = __byte_perm(high01, high23, 0x5410);
-  columns[3] = __byte_perm(high01, high23, 0x7632);
 }
 
 template <typename T>
@@ -178,9 +148,7 @@ __device__ __forceinline__ void quantise_tile(const QuantiseGrid& grid, const T*
   wait_for_previous_kernel();
   Group<T> group;
   if (is_inside) group.load(x + static_cast<std::size_t>(row) * grid.columns + column, grid.columns);
-  unsigned largest = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < grid.shares; i += kTileThreads) largest = max(largest, shares[i]);
-  const float found = __uint_as_float(block_largest<kTileThreads>(largest));
+  const float found = largest_share<kTileThreads>(shares, grid.shares);
   const float magnitude = found < grid.least_magnitude ? grid.least_magnitude : found;  // NaN stays
   const float factor = __fdiv_rn(grid.largest_code, magnitude);
   if (is_inside && grid.is_e5m2) encode<T, __NV_E5M2>(grid, group, factor, row, column, tile, rows);

@@ -28,6 +28,22 @@ cudaDataType_t data_type(DType dtype) {
   }
 }
 
+// Gives each row of both operands a scale. The addresses are for the heuristic, which reads nothing there.
+void scale_rows(cublasLtMatmulDesc_t operation) {
+  constexpr std::size_t kLeastVersion = 120900;
+  if (cublaslt().cublasLtGetVersion() < kLeastVersion) {
+    throw Error("products in fp8 whose rows have scales of their own need the cuBLASLt of CUDA 12.9 or newer",
+                ErrorKind::unsupported);
+  }
+  const auto set = [&](cublasLtMatmulDescAttributes_t which, const auto& value) {
+    check(cublaslt().cublasLtMatmulDescSetAttribute(operation, which, &value, sizeof value), "describe a matmul");
+  };
+  for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE})
+    set(which, std::int32_t{CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F});
+  for (const auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+    set(which, std::uintptr_t{kMatmulAlignmentBytes});
+}
+
 LtObject<cublasLtMatmulDesc_t> make_operation(const LtProblem& problem) {
   const bool twice = problem.dtype == DType::fp64;
   const cublasComputeType_t single = problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -47,6 +63,7 @@ LtObject<cublasLtMatmulDesc_t> make_operation(const LtProblem& problem) {
     check(cublaslt().cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast),
           "describe a matmul");
   }
+  if (problem.scales_rows) scale_rows(made);
   set(CUBLASLT_MATMUL_DESC_TRANSA, problem.a.transposed);
   set(CUBLASLT_MATMUL_DESC_TRANSB, problem.b.transposed);
   return operation;

@@ -33,7 +33,7 @@ class MatmulPlan {
     const void* addend;
     void* c;
     void* workspace;
-    const void* a_scale = nullptr;  // of 8-bit codes, fp32 on the GPU; null: 1
+    const void* a_scale = nullptr;  // of 8-bit codes, fp32 on the GPU; null: 1, unless rows have scales
     const void* b_scale = nullptr;
   };
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "core/files/disk_cache.h"
@@ -109,7 +110,9 @@ std::vector<MatmulBatch> MatmulSearch::run_batches(std::span<const std::size_t> 
 void MatmulSearch::add_library(std::span<const cublasLtMatmulAlgo_t> algorithms) {
   for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
     add(algorithm, [this, algorithm](const MatmulAddresses& at) {
-      const MatmulPlan::Addresses addresses{at.a, at.b, at.c, at.c, at.workspace};
+      MatmulPlan::Addresses addresses{at.a, at.b, at.c, at.c, at.workspace};
+      // Rows of codes are longer than their scales, and any numbers take as long.
+      if (problem_.scales_rows) std::tie(addresses.a_scale, addresses.b_scale) = std::pair(at.a, at.b);
       return plan_.launch_all(algorithm, problem_, addresses) == CUBLAS_STATUS_SUCCESS;
     });
   }

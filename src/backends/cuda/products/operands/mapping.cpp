@@ -94,9 +94,10 @@ std::string operand_name(const LtProblem& problem) {
 
 std::string LtProblem::key() const {
   std::string text =
-      fmt::format("{}{}{} m{} n{} k{} {}{} ld {} {} {} batch {}", operand_name(*this),
-                  result_dtype == dtype ? "" : fmt::format(" to {}", name(result_dtype)), adds ? " added" : "", m, n, k,
-                  a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading, batch);
+      fmt::format("{}{}{}{} m{} n{} k{} {}{} ld {} {} {} batch {}", operand_name(*this),
+                  result_dtype == dtype ? "" : fmt::format(" to {}", name(result_dtype)), adds ? " added" : "",
+                  scales_rows ? " scaled by rows" : "", m, n, k, a.transposed ? 't' : 'n', b.transposed ? 't' : 'n',
+                  a.leading, b.leading, c.leading, batch);
   for (const BatchAxis& axis : axes) text += fmt::format(" of {} by {}", axis.size, fmt::join(axis.strides, ","));
   return text + fmt::format(" aligned {} workspace {}", alignment_bytes, workspace_bytes());
 }
@@ -115,6 +116,7 @@ LtProblem map_matmul(const MatmulProblem& problem) {
   mapped.result_dtype = problem.c.dtype;
   mapped.adds = problem.adds;
   mapped.tf32 = problem.tf32;
+  mapped.scales_rows = problem.scales_rows;
   mapped.m = problem.c.columns;
   mapped.n = problem.c.rows;
   mapped.k = problem.a.columns;

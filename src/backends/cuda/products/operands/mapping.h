@@ -38,6 +38,7 @@ struct LtProblem {
   DType result_dtype = DType::fp32;  // `dtype` or its accumulator; of codes, any of 16 or 32 bits
   bool adds = false;                 // to an addend, which has the layout of c
   bool tf32 = false;                 // products of fp32 operands in TF32
+  bool scales_rows = false;          // of 8-bit codes: one scale a row of each of the node's operands
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   LtMatrix a;  // the node's second operand
