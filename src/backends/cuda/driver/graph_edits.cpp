@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <vector>
 
 #include "backends/cuda/driver/context.h"
@@ -50,12 +52,43 @@ void remove(const Driver& driver, CUgraph graph, CUgraphNode node) {
   check(driver.cuGraphDestroyNode(node), "remove a node of a captured run");
 }
 
-// Not those of memory of the host: the marks of collectives are written without a multiprocessor (collective_watch.h).
-bool is_small_fill_of_card(const Driver& driver, const CUDA_MEMSET_NODE_PARAMS& fill) {
-  if (fill.height != 1 || fill.width * fill.elementSize > FillBytes::kMostBytes) return false;
+bool is_small(const CUDA_MEMSET_NODE_PARAMS& fill) {
+  return fill.height == 1 && fill.width * fill.elementSize <= FillBytes::kMostBytes;
+}
+
+bool is_of_card(const Driver& driver, const CUDA_MEMSET_NODE_PARAMS& fill) {
   CUmemorytype type{};
   const CUresult result = driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, fill.dst);
   return result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE;
+}
+
+std::optional<CUDA_MEMSET_NODE_PARAMS> fill_of(const Driver& driver, CUgraphNode node) {
+  CUgraphNodeType type{};
+  check(driver.cuGraphNodeGetType(node, &type), "read a node of a captured run");
+  if (type != CU_GRAPH_NODE_TYPE_MEMSET) return std::nullopt;
+  CUDA_MEMSET_NODE_PARAMS fill{};
+  check(driver.cuGraphMemsetNodeGetParams(node, &fill), "read a fill of a captured run");
+  return fill;
+}
+
+// A mark of a collective is written to memory of the host without a multiprocessor (collective_watch.h).
+bool is_mark(const Driver& driver, CUgraphNode node) {
+  const auto fill = fill_of(driver, node);
+  return fill && is_small(*fill) && !is_of_card(driver, *fill);
+}
+
+// The end of a collective and the begin of the next one, with nothing between them.
+void remove_touching_marks(const Driver& driver, CUgraph graph) {
+  std::set<CUgraphNode> removed;
+  for (const CUgraphNode begin : nodes_of(driver, graph)) {
+    if (removed.contains(begin) || !is_mark(driver, begin)) continue;
+    const Nodes before = neighbours(driver.cuGraphNodeGetDependencies_v2, begin);
+    if (before.size() != 1 || !is_mark(driver, before.front())) continue;
+    for (const CUgraphNode mark : {before.front(), begin}) {
+      remove(driver, graph, mark);
+      removed.insert(mark);
+    }
+  }
 }
 
 CUgraphNode replace_by_kernel(CudaContext& context, CUgraph graph, CUgraphNode node,
@@ -105,15 +138,14 @@ void GraphEdits::apply(CudaContext& context, CUgraph graph) const {
     check(driver.cuGraphNodeGetType(node, &type), "read a node of a captured run");
     if (type == CU_GRAPH_NODE_TYPE_MEMCPY && !unread_copies_.empty() && is_unread_copy(driver, node)) {
       remove(driver, graph, node);
-    } else if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
-      CUDA_MEMSET_NODE_PARAMS fill{};
-      check(driver.cuGraphMemsetNodeGetParams(node, &fill), "read a fill of a captured run");
-      if (!is_small_fill_of_card(driver, fill)) continue;
-      const CUgraphNode kernel = replace_by_kernel(context, graph, node, fill);
+    } else if (const auto fill = fill_of(driver, node)) {
+      if (!is_small(*fill) || !is_of_card(driver, *fill)) continue;
+      const CUgraphNode kernel = replace_by_kernel(context, graph, node, *fill);
       if (listener_) listener_(node, kernel);
       check(driver.cuGraphDestroyNode(node), "remove a node of a captured run");
     }
   }
+  remove_touching_marks(driver, graph);
 }
 
 }  // namespace ridgepoint::cuda

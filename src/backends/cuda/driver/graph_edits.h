@@ -2,7 +2,10 @@
 //
 // Libraries capture nodes that slow a run down. A fill of a few bytes, which cuBLASLt makes for some products, stops
 // the kernels around it for 3 us, where a kernel that fills takes 1 us. NCCL's all-to-all copies the part that a rank
-// keeps, by a kernel that waits until the multiprocessors are free.
+// keeps, by a kernel that waits until the multiprocessors are free. Each mark of a collective is a branch of its own to
+// the driver, and branches share few queues: gathers one behind another kept the kernels beside them waiting for up to
+// all of their marks. Where the end of a collective and the begin of the next one touch, neither is marked: they share
+// one time limit.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// What is changed in a captured run: small fills become kernels, and copies that nobody reads are left out.
+// What is changed in a captured run: small fills become kernels, and copies that nobody reads and marks that touch are
+// left out.
 #include "backends/cuda/driver/graph_edits.h"
 
 #include <gmock/gmock.h>
@@ -80,6 +81,34 @@ TEST_F(GraphEditsOnFakeCard, unread_copies_are_left_out_of_one_capture) {
                     }),
                 ElementsAre("copy", "fill"));
     EXPECT_THAT(run(context, copies), ElementsAre("copy", "copy", "fill"));
+  });
+}
+
+TEST_F(GraphEditsOnFakeCard, marks_of_the_host_that_touch_are_left_out) {
+  on_fake_card([] {
+    CudaContext& context = CudaContext::of_card(0);
+    auto* const memory = static_cast<std::byte*>(context.allocate(1 << 20));
+    std::uint32_t word = 0;
+    const auto mark = [&](std::uint32_t value) {
+      cuda::check(
+          context.driver().cuMemsetD32Async(reinterpret_cast<cuda::CUdeviceptr>(&word), value, 1, context.stream()),
+          "mark");
+    };
+    const auto collective = [&](std::uint32_t begin) {
+      mark(begin);
+      context.copy(memory + 64, memory, 16);
+      mark(begin + 1);
+    };
+    EXPECT_THAT(run(context,
+                    [&] {
+                      collective(1);
+                      collective(3);
+                      collective(5);
+                      context.fill_zero(memory, 8192);
+                      collective(7);
+                    }),
+                ElementsAre("fill", "copy", "copy", "copy", "fill", "fill", "fill", "copy", "fill"));
+    EXPECT_EQ(word, 8U);
   });
 }
 

@@ -14,10 +14,11 @@ namespace ridgepoint::cuda {
 namespace {
 
 constexpr std::int64_t kMultiple = 16;
+constexpr const char* kLargestOfFp32 = "quantise_forward_largest_fp32";
 
 // The first kernel, for so many elements.
 struct LargestMagnitude {
-  LargestMagnitude(CudaContext& context, const KernelVariant& variant, const TensorLayout& searched)
+  LargestMagnitude(CudaContext& context, const char* entry, const TensorLayout& searched)
       : elements(searched.shape.elements()) {
     const std::int64_t share =
         QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(searched.dtype));
@@ -25,7 +26,7 @@ struct LargestMagnitude {
     shares = static_cast<std::int32_t>(blocks);
     kernel = {context,
               "quantise",
-              variant.prepare_entry,
+              entry,
               {.grid_x = blocks, .block_x = QuantiseGrid::kLargestThreads, .waits_by_itself = true}};
   }
 
@@ -52,7 +53,7 @@ class Quantise : public Kernel {
   Quantise(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : layout_(quantise_layout(spec.node.attributes)),
         searched_(spec.inputs.size() - 1),
-        largest_(context, variant, spec.inputs.back()),
+        largest_(context, variant.prepare_entry, spec.inputs.back()),
         tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
     const Shape& shape = spec.inputs[0].shape;
     const DType codes = spec.outputs[0].dtype;
@@ -90,7 +91,7 @@ class Quantise : public Kernel {
 class TransposeCodes : public Kernel {
  public:
   TransposeCodes(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : largest_(context, variant, spec.inputs[1]), tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
+      : largest_(context, kLargestOfFp32, spec.inputs[1]), tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
     const Shape& shape = spec.inputs[0].shape;
     grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
     grid_.columns = checked_int(shape[1], "the columns of a matrix in 8 bits");
@@ -155,14 +156,14 @@ constexpr KernelVariant variant(DType dtype, const char* largest, const char* ti
 
 constexpr KernelVariant with_magnitudes(KernelVariant variant) {
   variant.supports_node = reads_magnitudes;
-  variant.prepare_entry = "quantise_forward_largest_fp32";
+  variant.prepare_entry = kLargestOfFp32;
   variant.rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds};
   return variant;
 }
 
 constexpr KernelVariant kBf16 = variant(DType::bf16, "quantise_forward_largest_bf16", "quantise_forward_tiles_bf16");
 constexpr KernelVariant kFp16 = variant(DType::fp16, "quantise_forward_largest_fp16", "quantise_forward_tiles_fp16");
-constexpr KernelVariant kFp32 = variant(DType::fp32, "quantise_forward_largest_fp32", "quantise_forward_tiles_fp32");
+constexpr KernelVariant kFp32 = variant(DType::fp32, kLargestOfFp32, "quantise_forward_tiles_fp32");
 
 constexpr KernelVariant transposing(DType dtype, const char* tiles) {
   return {.op = Op::transpose_codes,
@@ -171,7 +172,6 @@ constexpr KernelVariant transposing(DType dtype, const char* tiles) {
           .tiling = {.rows = 128, .columns = 128, .threads = 256},
           .image = "transpose_codes",
           .entry = tiles,
-          .prepare_entry = "quantise_forward_largest_fp32",
           .workspace_bytes = workspace_of_quantise,
           .rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds},
           .make = make_variant<TransposeCodes>};
