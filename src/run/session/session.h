@@ -54,7 +54,7 @@ class Session {
   bool computes() const { return device_->kind() != "null"; }
   // How ranks divide the run: as configured, or as plan() has chosen.
   const ParallelOptions& parallel() const { return parallel_; }
-  Communicator* communicator() const { return communicator_.get(); }  // null for one rank
+  const Communicator* communicator() const { return communicator_.get(); }  // null for one rank
 
   // Reports the progress to the watcher.
   void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0);

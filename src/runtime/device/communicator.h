@@ -92,9 +92,6 @@ class Communicator {
   // possible, null: collectives then move bytes through memory of their own.
   virtual std::unique_ptr<SharedMemory> share_memory(const FixedMemory& /*memory*/) { return nullptr; }
 
-  // Lets go of what ended programs have left in the memory of all ranks, which call this at once.
-  virtual void release_ended() {}
-
   // Of the collectives whose kernels exist, those of which copy engines sent something in their last launch.
   virtual int copied_collectives() const { return 0; }
 

@@ -21,8 +21,6 @@ namespace {
 
 // mpirun shows what a rank has printed a moment later, and nothing of it once a rank has ended.
 constexpr std::chrono::milliseconds kTimeToShow{500};
-// The driver tells NCCL of a capture's end a moment later.
-constexpr std::chrono::milliseconds kTimeToTell{20};
 // NCCL itself takes 1 s and more, whatever limit collectives have.
 constexpr std::chrono::duration<double> kLeastTimeToJoin{10};
 
@@ -108,23 +106,6 @@ NcclId Channel::prepare(ProcessGroup& group) {
   const std::string first = group.all_gather(std::string_view(id.bytes, sizeof id.bytes), "the id of NCCL").front();
   std::memcpy(id.bytes, first.data(), sizeof id.bytes);
   return id;
-}
-
-void Channel::release_ended() {
-  const CudaContext::Scope scope(context_);
-  context_.synchronize();
-  std::this_thread::sleep_for(kTimeToTell);
-  const auto release = [this](void* address) { context_.release(address); };
-  std::unique_ptr<void, decltype(release)> cell(context_.allocate(1), release);
-  const CollectiveWatch::Number number = watch_->add("a call that ends earlier captures");
-  StreamPoint end(context_);
-  watch_->mark_begin(number, stream_);
-  check(nccl().ncclAllReduce(cell.get(), cell.get(), 1, NcclType::int8, NcclSum::sum, handle_, stream_), "all-reduce");
-  watch_->mark_end(number, stream_);
-  end.record(stream_);
-  end.make_wait(context_.stream());
-  context_.synchronize();
-  watch_->remove(number);
 }
 
 void Channel::make_streams() {

@@ -32,10 +32,6 @@ class Channel {
   int copied() const { return copied_; }
   void count_copied(int more) { copied_ += more; }
 
-  // NCCL keeps the memory that a captured collective reaches, of this rank and of others, until its first call after the
-  // capture has ended. All ranks make that call here.
-  void release_ended();
-
  private:
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
   NcclId prepare(ProcessGroup& group);

@@ -282,7 +282,6 @@ class NcclCommunicator : public Communicator {
     DirectMemory* direct = channel_.direct_memory();
     return direct == nullptr ? nullptr : direct->share(*group_, memory);
   }
-  void release_ended() override { channel_.release_ended(); }
   int copied_collectives() const override { return channel_.copied(); }
   std::string problem_of_ranks(const std::string& mine, std::string_view what) override {
     return ridgepoint::problem_of_ranks(group_.get(), mine, what);

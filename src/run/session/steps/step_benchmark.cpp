@@ -89,7 +89,6 @@ class Run {
     session_.record_device_memory(*program_);
     if (then) then(session_, *program_);
     program_.reset();  // frees memory for the next measurements
-    if (session_.communicator() != nullptr) session_.communicator()->release_ended();
     if (config_.group != nullptr) time_alone(config_, watch_, step().parallel);
     rates();
     if (!loss) return;
