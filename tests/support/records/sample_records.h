@@ -27,8 +27,8 @@ inline Record sample_record(Mode mode = Mode::step) {
   step.achieved_flops_per_second = 1.548387e12;
   step.ceiling_flops_per_second = 2e12;
   step.ceiling_share = 0.7741935;
-  record.memory_bytes = {100 << 20, 128 << 20, 99 << 20,  98 << 20, 60 << 20, 100 << 20,
-                         60 << 20,  700 << 20, 500 << 20, 72 << 20, 90 << 20, std::nullopt, std::nullopt};
+  record.memory_bytes = {100 << 20, 128 << 20, 99 << 20, 98 << 20, 60 << 20,     100 << 20,   60 << 20,
+                         700 << 20, 500 << 20, 72 << 20, 90 << 20, std::nullopt, std::nullopt};
   record.build = {"0.1.0", "gcc 12.2.0, Release", "0123456789ab"};
   return record;
 }

@@ -108,7 +108,8 @@ inline unsigned __nv_cvt_float2_to_fp8x2(float2 x, __nv_saturation_t, __nv_fp8_i
 
 using __nv_fp8x2_storage_t = std::uint16_t;
 inline __half2 __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_interpretation_t codes) {
-  const auto& values = ridgepoint::float8_values(codes == __NV_E4M3 ? ridgepoint::DType::e4m3 : ridgepoint::DType::e5m2);
+  const auto& values =
+      ridgepoint::float8_values(codes == __NV_E4M3 ? ridgepoint::DType::e4m3 : ridgepoint::DType::e5m2);
   return {__half(values[x & 0xffU]), __half(values[x >> 8U])};
 }
 inline unsigned __nv_cvt_halfraw2_to_fp8x2(__half2 x, __nv_saturation_t how, __nv_fp8_interpretation_t codes) {

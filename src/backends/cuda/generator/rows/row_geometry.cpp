@@ -15,9 +15,9 @@ constexpr int kResidentThreads = 2048;
 constexpr int kHeldBytes = 384;
 constexpr int kHeldBytesInLargeBlock = 128;
 constexpr int kHeldBytesOfTwoBlocks = 256;  // two blocks of kManyThreads fit on a multiprocessor, or nearly
-constexpr int kHeldBytesOfSums = 288;     // with accumulation over many rows: two blocks must fit on a multiprocessor
-constexpr int kOtherRegisterBytes = 128;  // addresses, indices, temporaries
-constexpr int kWantedVectors = 4;         // independent loads of a thread
+constexpr int kHeldBytesOfSums = 288;       // with accumulation over many rows: two blocks must fit on a multiprocessor
+constexpr int kOtherRegisterBytes = 128;    // addresses, indices, temporaries
+constexpr int kWantedVectors = 4;           // independent loads of a thread
 
 int round_up_to_warp(std::int64_t threads) { return static_cast<int>(ceil_divide(threads, kWarp) * kWarp); }
 
