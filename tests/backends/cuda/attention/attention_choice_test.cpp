@@ -21,8 +21,13 @@ namespace ridgepoint {
 namespace {
 
 using testing::AttentionCase;
-using testing::hopper_card;
 
+// Without a number of multiprocessors no attention is divided among more blocks than it has heads.
+cuda::CardFacts hopper_card() {
+  cuda::CardFacts card = testing::hopper_card();
+  card.multiprocessors = 0;
+  return card;
+}
 cuda::CardFacts ampere_card() {
   cuda::CardFacts card = hopper_card();
   card.capability = {8, 0};
