@@ -118,20 +118,20 @@ struct PlannedMemory {
 TEST(Calculations, need_the_memory_that_the_engine_plans) {
   constexpr double kMiB = 1 << 20, kWorkspaces = 36 * kMiB, kBuckets = 3 * 64 * kMiB;
   constexpr double kShareTooLittle = 0.02, kRoundedToo = 0.03, kShareTooMuch = 0.002;
-  constexpr Compile off = Compile::off, full = Compile::full;
+  constexpr Compile kOff = Compile::off, kFull = Compile::full;
   const PlannedMemory rows[] = {
-      {"xl", 1, 8, {.precision = Precision::fp32, .level = full}},
-      {"xl", 1, 2, {.precision = Precision::bf16, .level = full}},
-      {"xl", 1, 8, {.precision = Precision::bf16, .level = full}},
-      {"xl", 1, 3, {.precision = Precision::fp16, .level = full}},
-      {"xl", 1, 8, {.precision = Precision::fp8, .level = full}},
-      {"xl", 1, 2, {.precision = Precision::bf16, .level = off}},
-      {"xl", 1, 2, {.precision = Precision::bf16, .level = full, .optimizer = {.kind = Optimizer::adamw_8bit}}},
-      {"medium", 1, 8, {.precision = Precision::bf16, .level = full}, DType::fp32},
-      {"medium", 1, 2, {.precision = Precision::bf16, .level = full, .master_weights = false}},
-      {"medium", 4, 3, {.precision = Precision::bf16, .level = full}},
-      {"medium", 4, 8, {.precision = Precision::fp32, .level = off}},
-      {"large", 8, 2, {.precision = Precision::fp8, .level = full}},
+      {"xl", 1, 8, {.precision = Precision::fp32, .level = kFull}},
+      {"xl", 1, 2, {.precision = Precision::bf16, .level = kFull}},
+      {"xl", 1, 8, {.precision = Precision::bf16, .level = kFull}},
+      {"xl", 1, 3, {.precision = Precision::fp16, .level = kFull}},
+      {"xl", 1, 8, {.precision = Precision::fp8, .level = kFull}},
+      {"xl", 1, 2, {.precision = Precision::bf16, .level = kOff}},
+      {"xl", 1, 2, {.precision = Precision::bf16, .level = kFull, .optimizer = {.kind = Optimizer::adamw_8bit}}},
+      {"medium", 1, 8, {.precision = Precision::bf16, .level = kFull}, DType::fp32},
+      {"medium", 1, 2, {.precision = Precision::bf16, .level = kFull, .master_weights = false}},
+      {"medium", 4, 3, {.precision = Precision::bf16, .level = kFull}},
+      {"medium", 4, 8, {.precision = Precision::fp32, .level = kOff}},
+      {"large", 8, 2, {.precision = Precision::fp8, .level = kFull}},
   };
   for (const PlannedMemory& row : rows) {
     RunConfig config = tiny_on(row.ranks, row.compile);
@@ -141,7 +141,7 @@ TEST(Calculations, need_the_memory_that_the_engine_plans) {
     config.workload = std::make_shared<Transformer>(model, row.batch);
     config.compile.parallel.reduce_dtype = row.reduced;
     const Explanation found = explained(config);
-    const double share = row.compile.level == off ? kRoundedToo : kShareTooLittle;
+    const double share = row.compile.level == kOff ? kRoundedToo : kShareTooLittle;
     // A bucket has 64 MiB of what backward makes, in bf16, and its sum in fp32 has twice as much.
     const double buckets = row.reduced ? 2 * kBuckets : kBuckets;
     for (const char* key : {"memory.none", "memory.optimizer", "memory.gradient_shards", "memory.parameters"}) {

@@ -266,7 +266,7 @@ testing::Tensors codes_of_rows_with(std::vector<float> row) {
   std::ranges::fill(values.as<float>().first(row.size()), 7.0F);
   std::ranges::copy(row, values.as<float>().end() - width);
   const testing::Tensors inputs{{"x", values}};
-  const testing::Tensors found = testing::run_graph(graph, make_reference_device(), inputs);
+  testing::Tensors found = testing::run_graph(graph, make_reference_device(), inputs);
   for (const auto& [name, tensor] : testing::run_graph(graph, open_device("cpu"), inputs))
     EXPECT_TRUE(testing::relative_error(convert(tensor, DType::fp64), convert(found.at(name), DType::fp64)) == 0 ||
                 std::isnan(row[0]) || std::isinf(row[0]))
