@@ -53,7 +53,8 @@ class MagnitudeFuser {
       if (node.op != Op::quantise || node.inputs.size() > 1) continue;
       const std::vector<Value> parts = parts_of(node.inputs[0]);
       const NodeId maker = graph_.producer(parts.front());
-      if (is_made_by_rows(graph_, maker, parts)) matrices[maker].push_back({id, numbers_of(parts, graph_.node(maker))});
+      if (is_made_by_rows(graph_, maker, parts))
+        matrices[maker].push_back({id, result_numbers(graph_.node(maker), parts)});
     }
     for (const auto& [maker, read] : matrices) fuse(maker, read);
     return rewriter_.finish();
@@ -74,13 +75,6 @@ class MagnitudeFuser {
     std::vector<Value> parts;
     for (const Value operand : node.inputs) std::ranges::copy(parts_of(operand), std::back_inserter(parts));
     return parts;
-  }
-
-  static Parts numbers_of(std::span<const Value> parts, const Node& maker) {
-    Parts numbers;
-    for (const Value part : parts)
-      numbers.push_back(static_cast<std::size_t>(std::ranges::find(maker.outputs, part) - maker.outputs.begin()));
-    return numbers;
   }
 
   void fuse(NodeId maker, std::span<const Matrix> read) {
@@ -120,8 +114,7 @@ class MagnitudeFuser {
   std::shared_ptr<const FusedBody> body_with_magnitudes(const Node& node, const std::vector<Parts>& found) {
     const std::pair key(node.body.get(), found);
     if (const auto known = bodies_.find(key); known != bodies_.end()) return known->second;
-    Graph body = body_of(graph_, node);
-    body.name = (node.body == nullptr ? "fused_" : "") + body.name + "_magnitudes";
+    Graph body = body_to_extend(graph_, node, "_magnitudes");
     const bool in_segments = !has_op_of(body, OpClass::reduction);
     for (const Parts& numbers : found) {
       std::vector<Value> parts;

@@ -78,16 +78,13 @@ class RowCodeFuser {
   // The body of the node without the results that nothing else reads, and with the codes of the parts and the scales.
   std::shared_ptr<const FusedBody> body_with_codes(const Node& node, const Matrix& matrix, DType codes,
                                                    std::vector<std::size_t>& kept) {
-    std::vector<std::size_t> numbers;
-    for (const Value part : matrix.parts)
-      numbers.push_back(static_cast<std::size_t>(std::ranges::find(node.outputs, part) - node.outputs.begin()));
+    const std::vector<std::size_t> numbers = result_numbers(node, matrix.parts);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (std::ranges::find(matrix.unread, node.outputs[i]) == matrix.unread.end()) kept.push_back(i);
     }
     const Key key{node.body.get(), {numbers, kept, {static_cast<std::size_t>(codes)}}};
     if (const auto known = bodies_.find(key); known != bodies_.end()) return known->second;
-    Graph body = body_of(graph_, node);
-    body.name = (node.body == nullptr ? "fused_" : "") + body.name + "_codes";
+    Graph body = body_to_extend(graph_, node, "_codes");
     std::vector<Value> parts, results;
     for (const std::size_t number : numbers) parts.push_back(body.outputs()[number].value);
     for (const std::size_t number : kept) results.push_back(body.outputs()[number].value);

@@ -235,6 +235,19 @@ bool is_made_by_rows(const Graph& graph, NodeId maker, std::span<const Value> pa
          });
 }
 
+std::vector<std::size_t> result_numbers(const Node& node, std::span<const Value> parts) {
+  std::vector<std::size_t> numbers;
+  for (const Value part : parts)
+    numbers.push_back(static_cast<std::size_t>(std::ranges::find(node.outputs, part) - node.outputs.begin()));
+  return numbers;
+}
+
+Graph body_to_extend(const Graph& graph, const Node& node, std::string_view end) {
+  Graph body = body_of(graph, node);
+  body.name = (node.body == nullptr ? "fused_" : "") + body.name + std::string(end);
+  return body;
+}
+
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
 
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members, Composites composites) {

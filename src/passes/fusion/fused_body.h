@@ -59,6 +59,10 @@ bool can_fuse(const Node& node);
 // Whether one kernel that reduces rows could compute the node and what it finds in rows of `parts`: these are results
 // of the node and of one shape.
 bool is_made_by_rows(const Graph& graph, NodeId maker, std::span<const Value> parts);
+// Which results of the node the parts are.
+std::vector<std::size_t> result_numbers(const Node& node, std::span<const Value> parts);
+// The body of the node, to which a pass adds results; its name has this end.
+Graph body_to_extend(const Graph& graph, const Node& node, std::string_view end);
 
 enum class Composites { decomposed, kept };
 // The fused node of `members`, which are in the order of execution. Its results are what other nodes read or the graph

@@ -62,10 +62,14 @@ bool is_of_card(const Driver& driver, const CUDA_MEMSET_NODE_PARAMS& fill) {
   return result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE;
 }
 
-std::optional<CUDA_MEMSET_NODE_PARAMS> fill_of(const Driver& driver, CUgraphNode node) {
+CUgraphNodeType type_of(const Driver& driver, CUgraphNode node) {
   CUgraphNodeType type{};
   check(driver.cuGraphNodeGetType(node, &type), "read a node of a captured run");
-  if (type != CU_GRAPH_NODE_TYPE_MEMSET) return std::nullopt;
+  return type;
+}
+
+std::optional<CUDA_MEMSET_NODE_PARAMS> fill_of(const Driver& driver, CUgraphNode node) {
+  if (type_of(driver, node) != CU_GRAPH_NODE_TYPE_MEMSET) return std::nullopt;
   CUDA_MEMSET_NODE_PARAMS fill{};
   check(driver.cuGraphMemsetNodeGetParams(node, &fill), "read a fill of a captured run");
   return fill;
@@ -134,9 +138,7 @@ void GraphEdits::apply(CudaContext& context, CUgraph graph) const {
   const CudaContext::Scope scope(context);
   const Driver& driver = context.driver();
   for (const CUgraphNode node : nodes_of(driver, graph)) {
-    CUgraphNodeType type{};
-    check(driver.cuGraphNodeGetType(node, &type), "read a node of a captured run");
-    if (type == CU_GRAPH_NODE_TYPE_MEMCPY && !unread_copies_.empty() && is_unread_copy(driver, node)) {
+    if (!unread_copies_.empty() && type_of(driver, node) == CU_GRAPH_NODE_TYPE_MEMCPY && is_unread_copy(driver, node)) {
       remove(driver, graph, node);
     } else if (const auto fill = fill_of(driver, node)) {
       if (!is_small(*fill) || !is_of_card(driver, *fill)) continue;
