@@ -123,8 +123,8 @@ QuantisedRows quantise_rows(Graph& graph, Value x, DType codes, const Source& so
 // Codes of rows [M,N] and their scales as codes [N,M], in `columns`, with one scale, the largest of those.
 Quantised transpose_codes(Graph& graph, Value codes, Value scales, const Source& source = Source::current());
 // a b^T of codes a [M,K] and b [N,K], times both scales (fp32, a scalar or [M,1] and [N,1]), in `result` (bf16, fp16 or
-// fp32). Sums are fp32.
-Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result,
+// fp32), plus the addend, if any, which has the type of the result. Sums are fp32.
+Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result, Value addend = {},
                     const Source& source = Source::current());
 
 // Weights [rows of each, columns] that lie packed one after another as `format` (nf4 or int8), in `dtype` (bf16, fp16

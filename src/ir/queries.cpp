@@ -88,8 +88,9 @@ bool takes_operands(Op op, std::size_t count) {
   if (declared < 0) return true;
   const auto least = static_cast<std::size_t>(declared);
   // attention: sinks. attention_backward: the tables of rotary embedding (ops/attention_form.h). causal_convolution: a
-  // bias. quantise: magnitudes.
-  const bool has_one = op == Op::attention || op == Op::causal_convolution || op == Op::quantise;
+  // bias. quantise: magnitudes. scaled_matmul: an addend.
+  const bool has_one =
+      op == Op::attention || op == Op::causal_convolution || op == Op::quantise || op == Op::scaled_matmul;
   const std::size_t optional = op == Op::attention_backward ? 2 : has_one ? 1 : 0;
   return count == least || count == least + optional;
 }

@@ -95,6 +95,11 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+std::optional<std::size_t> addend_operand(const Node& node) {
+  if (node.op == Op::matmul_add) return 2;
+  return node.op == Op::scaled_matmul && node.inputs.size() > 4 ? std::optional<std::size_t>(4) : std::nullopt;
+}
+
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes, const Source& source) {
   const std::vector<TensorType> outputs = infer(op, input_types(graph, inputs), attributes);
   graph.set_source(source.file_name(), source.line());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -63,6 +64,10 @@ inline constexpr const char* kPlainAttribute = "plain";
 // when nodes are fused: one kernel for several of them would keep the gradients of all these micro-batches until the
 // last is there.
 inline constexpr std::string_view kAccumulates = "accumulates";
+
+// The operand that a product adds to its sums, and over which it may write its result: that of matmul_add, and the
+// optional one of scaled_matmul.
+std::optional<std::size_t> addend_operand(const Node& node);
 
 // The attribute of cross_entropy and its derivative: the factor of the squared log-sum-exp in the loss; 0 without it.
 inline constexpr const char* kZLoss = "z_loss";

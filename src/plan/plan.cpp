@@ -235,13 +235,15 @@ class Planner {
   }
 
   // Sums of which a run has many, each over the one before.
-  static bool adds_in_place(Op op) { return op == Op::matmul_add || op == Op::embedding_backward_add; }
+  static bool adds_in_place(const Node& node) {
+    return addend_operand(node).has_value() || node.op == Op::embedding_backward_add;
+  }
 
   // The storage of an operand that the result may take over, as a whole; invalid if there is none.
   Value storage_to_take_over(const Node& node, Value result, NodeId reader) const {
     if (layouts_[result.id].root != result) return {};
     if (runs_beside(node) || optimizer_layout(node)) return storage_of_donated(node, result, reader);
-    if (!options_.takes_over && !adds_in_place(node.op)) return {};
+    if (!options_.takes_over && !adds_in_place(node)) return {};
     for (const Value value : node.inputs) {
       const ValueLayout& operand = layouts_[value.id];
       if (operand.layout.immediate || last_reader_[operand.root.id] != reader) continue;

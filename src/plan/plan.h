@@ -77,7 +77,7 @@ struct ExecutionPlan {
 struct PlanOptions {
   // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it:
   // its op donates the operand, or it reads each element before it writes that of the result. Then a buffer holds
-  // several values, one after another. matmul_add and embedding_backward_add do so in any case.
+  // several values, one after another. Products with an addend and embedding_backward_add do so in any case.
   bool takes_over = false;
 };
 

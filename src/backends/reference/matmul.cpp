@@ -87,8 +87,10 @@ class MatmulKernel : public ReferenceKernel {
         adds_(spec.node.op == Op::matmul_add),
         batches_(batch_loops(spec)) {}
 
-  // The workspace holds b, one row of a and one row of the output in double.
-  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(k_ * n_ + k_ + n_) * sizeof(double); }
+  // The workspace holds b, one row of a, one of the output and one of the addend in double.
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(k_ * n_ + k_ + 2 * n_) * sizeof(double);
+  }
 
   void launch(const LaunchArguments& arguments) override {
     batches_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
@@ -105,6 +107,7 @@ class MatmulKernel : public ReferenceKernel {
     auto* b_dense = static_cast<double*>(arguments.workspace);
     double* a_row = b_dense + k_ * n_;
     double* sums = a_row + k_;
+    double* addends = sums + n_;
     for (std::int64_t k = 0; k < k_; ++k)
       load_run(b_, arguments.inputs[1], b_offset + k * stride_of(b_, -2), stride_of(b_, -1), n_, b_dense + k * n_);
     const auto load_row = [&](std::int64_t m) {
@@ -117,14 +120,16 @@ class MatmulKernel : public ReferenceKernel {
       load_row(m);
       if (tf32_) round_to_tf32(a_row, k_);
       if (codes_) rounding.round(a_row, k_);
-      std::fill_n(sums, n_, 0.0);
-      if (adds_) load_run(c_, arguments.inputs[2], c_offset + m * stride_of(c_, -2), stride_of(c_, -1), n_, sums);
+      std::fill_n(addends, n_, 0.0);
+      if (adds_) load_run(c_, arguments.inputs[2], c_offset + m * stride_of(c_, -2), stride_of(c_, -1), n_, addends);
+      codes_ ? std::fill_n(sums, n_, 0.0) : std::copy_n(addends, n_, sums);
       for (std::int64_t k = 0; k < k_; ++k) {
         const double factor = a_row[k];
         const double* b_row = b_dense + k * n_;
         for (std::int64_t n = 0; n < n_; ++n) sums[n] += factor * b_row[n];
       }
-      for (std::int64_t n = 0; codes_ && n < n_; ++n) sums[n] = static_cast<float>(sums[n]) * scale;
+      for (std::int64_t n = 0; codes_ && n < n_; ++n)
+        sums[n] = static_cast<float>(sums[n]) * scale + static_cast<float>(addends[n]);
       store_run(output_.dtype, arguments.outputs[0], output_offset + m * stride_of(output_, -2), stride_of(output_, -1),
                 n_, sums);
     }

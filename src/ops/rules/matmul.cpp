@@ -1,7 +1,7 @@
 // matmul: a [...,M,K] x b [...,K,N] -> [...,M,N], leading dimensions equal. With the attribute `compute` = tf32,
 // fp32 operands are rounded to 10 bits of mantissa. With the attribute `result`, the result has that dtype, which must
 // be the accumulator of the operands' dtype: the sums are not rounded. matmul_add: a b + c, where c and the result have
-// that accumulator.
+// that accumulator or the operands' dtype: the sum is rounded once.
 //
 // With `compute` = fp8, a product of two matrices in bf16 or fp16 multiplies codes of 8 bits, with one scale for each
 // matrix by its largest magnitude (ops/rules/quantise.cpp); float8_product.h has the dtypes of the codes. In the
@@ -36,25 +36,30 @@ Shape product_shape(const Shape& a, const Shape& b) {
   return Shape(dims);
 }
 
+void require_product(const Attributes& attributes, DType operands, const Shape& result) {
+  const std::optional<Float8Operands> codes = float8_operands(attributes);
+  if (!codes) return require_compute(attributes, operands);
+  require(is_float8(codes->left) && is_float8(codes->right), "codes of 8 bits are e4m3 or e5m2");
+  require(is_low(operands) && result.rank() == 2, "fp8 products are of two matrices in bf16 or fp16");
+}
+
 std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   const DType dtype = common_floating_dtype(context);
   const Shape shape = product_shape(context.inputs[0].shape, context.inputs[1].shape);
-  if (const std::optional<Float8Operands> codes = float8_operands(context.attributes)) {
-    require(is_float8(codes->left) && is_float8(codes->right), "codes of 8 bits are e4m3 or e5m2");
-    require(is_low(dtype) && shape.rank() == 2, "fp8 products are of two matrices in bf16 or fp16");
-  } else {
-    require_compute(context.attributes, dtype);
-  }
+  require_product(context.attributes, dtype, shape);
   return {{result_dtype(context.attributes, dtype), shape}};
 }
 
 std::vector<TensorType> infer_matmul_add(const ShapeContext& context) {
   const DType dtype = common_floating_dtype({context.op, context.inputs.first(2), context.attributes});
-  const TensorType result{accumulator(dtype), product_shape(context.inputs[0].shape, context.inputs[1].shape)};
-  require_compute(context.attributes, dtype);
-  require(context.inputs[2].dtype == result.dtype && context.inputs[2].shape == result.shape,
-          [&] { return "the addend must be " + result.to_string(); });
-  return {result};
+  const Shape shape = product_shape(context.inputs[0].shape, context.inputs[1].shape);
+  const TensorType& addend = context.inputs[2];
+  require_product(context.attributes, dtype, shape);
+  require((addend.dtype == dtype || addend.dtype == accumulator(dtype)) && addend.shape == shape, [&] {
+    return "the addend must be " + TensorType{accumulator(dtype), shape}.to_string() + " or " +
+           TensorType{dtype, shape}.to_string();
+  });
+  return {{addend.dtype, shape}};
 }
 
 // da = g b^T, db = a^T g

@@ -16,8 +16,8 @@
 //
 // scaled_matmul: codes a [M,K], scale of a, codes b [N,K], scale of b -> a b^T times both scales, [M,N]: both operands
 // have the inner dimension last, as the tensor cores for 8 bits read them. A scale is a scalar or one number a row,
-// [M,1] and [N,1]. The attribute `result` is its dtype. bf16 represents every code, so the decomposition is a product
-// in bf16 with fp32 sums.
+// [M,1] and [N,1]. The attribute `result` is its dtype. An optional fifth operand, [M,N] of that dtype, is added before
+// the result is rounded. bf16 represents every code, so the decomposition is a product in bf16 with fp32 sums.
 #include <numeric>
 
 #include "core/checked.h"
@@ -130,7 +130,10 @@ std::vector<TensorType> infer_scaled_matmul(const ShapeContext& context) {
   require(a.shape[1] == b.shape[1], [&] {
     return "the inner sizes " + std::to_string(a.shape[1]) + " and " + std::to_string(b.shape[1]) + " differ";
   });
-  return {{product_dtype(context.attributes), Shape{a.shape.dim(0), b.shape.dim(0)}}};
+  const TensorType result{product_dtype(context.attributes), Shape{a.shape.dim(0), b.shape.dim(0)}};
+  require(context.inputs.size() == 4 || context.inputs[4] == result,
+          [&] { return "the addend must be " + result.to_string(); });
+  return {result};
 }
 
 // Casts below a transpose, so that the cast reads codes in their order.
@@ -141,21 +144,35 @@ Value as_bf16(Graph& graph, Value codes) {
   return transpose(graph, cast(graph, producer.inputs[0], DType::bf16), permutation);
 }
 
+Value times_scales(Graph& graph, Value sums, Value a_scale, Value b_scale) {
+  if (graph.type(a_scale).shape.rank() + graph.type(b_scale).shape.rank() == 0)
+    return mul(graph, sums, mul(graph, a_scale, b_scale));
+  const Value columns = graph.type(b_scale).shape.rank() == 0 ? b_scale : swap_last_two_axes(graph, b_scale);
+  return mul(graph, mul(graph, sums, columns), a_scale);
+}
+
 std::vector<Value> decompose_scaled_matmul(Graph& graph, const Node& node) {
   const Value a = as_bf16(graph, node.inputs[0]);
   const Value b = swap_last_two_axes(graph, as_bf16(graph, node.inputs[2]));
   const Value sums = make_value(graph, Op::matmul, {a, b}, {{"result", std::string(name(DType::fp32))}});
   const DType dtype = product_dtype(node.attributes);
-  const auto [a_scale, b_scale] = std::pair(node.inputs[1], node.inputs[3]);
-  if (graph.type(a_scale).shape.rank() + graph.type(b_scale).shape.rank() == 0)
-    return {cast_to(graph, mul(graph, sums, mul(graph, a_scale, b_scale)), dtype)};
-  const Value columns = graph.type(b_scale).shape.rank() == 0 ? b_scale : swap_last_two_axes(graph, b_scale);
-  return {cast_to(graph, mul(graph, mul(graph, sums, columns), a_scale), dtype)};
+  Value product = times_scales(graph, sums, node.inputs[1], node.inputs[3]);
+  if (const auto addend = addend_operand(node))
+    product = add(graph, product, cast_to(graph, node.inputs[*addend], DType::fp32));
+  return {cast_to(graph, product, dtype)};
 }
 
 std::int64_t flops_scaled_matmul(const Graph& graph, const Node& node) {
-  return checked_product({2, graph.type(node.outputs[0]).elements(), graph.type(node.inputs[0]).shape[1]},
-                         "the number of operations of a matmul");
+  const std::int64_t elements = graph.type(node.outputs[0]).elements();
+  const std::int64_t product = checked_product({2, elements, graph.type(node.inputs[0]).shape[1]},
+                                               "the number of operations of a matmul");
+  return checked_sum({product, addend_operand(node) ? elements : 0}, "the number of operations of a matmul");
+}
+
+std::vector<std::pair<int, int>> donations_of_scaled_matmul(const Node& node) {
+  const std::optional<std::size_t> addend = addend_operand(node);
+  if (!addend) return {};
+  return {{0, static_cast<int>(*addend)}};
 }
 
 // The passes that make these ops run after differentiation.
@@ -194,7 +211,8 @@ extern const OpRule rule_transpose_codes{
 extern const OpRule rule_scaled_matmul{.infer = infer_scaled_matmul,
                                        .vjp = vjp_of_codes,
                                        .flops = flops_scaled_matmul,
-                                       .decompose = decompose_scaled_matmul};
+                                       .decompose = decompose_scaled_matmul,
+                                       .donations = donations_of_scaled_matmul};
 
 Quantised quantise(Graph& graph, Value x, DType codes, const QuantiseLayout& layout, const Source& source) {
   const std::string text = layout.rows && layout.columns ? "both" : layout.rows ? "rows" : "columns";
@@ -218,9 +236,11 @@ Quantised transpose_codes(Graph& graph, Value codes, Value scales, const Source&
   return {.rows = {}, .columns = made[0], .scale = made[1]};
 }
 
-Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result, const Source& source) {
-  return make_value(graph, Op::scaled_matmul, {a, a_scale, b, b_scale}, {{"result", std::string(name(result))}},
-                    source);
+Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result, Value addend,
+                    const Source& source) {
+  std::vector<Value> operands = {a, a_scale, b, b_scale};
+  if (addend.valid()) operands.push_back(addend);
+  return make_value(graph, Op::scaled_matmul, std::move(operands), {{"result", std::string(name(result))}}, source);
 }
 
 }  // namespace ridgepoint

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/attention_form.h"
+#include "ops/rule.h"
 #include "ops/shape_rules.h"
 #include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
@@ -42,6 +43,65 @@ class GradientAdder : NodeRewriter {
     const Value made = embedding_backward_add(graph_, inputs[0], inputs[1], addend);
     rewriter_.replace_by_new(sum, {&made, 1});
     rewriter_.remove(embedding);
+  }
+};
+
+class ProductAdder : NodeRewriter {
+ public:
+  using NodeRewriter::NodeRewriter;
+
+  bool run() {
+    return rewrite(Op::add, [this](NodeId id) {
+      if (graph_.node(id).attributes.get_or(kAccumulates, false)) visit(id);
+    });
+  }
+
+ private:
+  void visit(NodeId id) {
+    const std::vector<Value> terms = graph_.node(id).inputs;
+    const std::optional<NodeId> product = only_product(terms[1]);
+    if (!product || graph_.type(terms[0]) != graph_.type(terms[1])) return;
+    Node added = graph_.node(*product);
+    added.op = Op::matmul_add;
+    added.inputs.push_back(terms[0]);
+    added.outputs = graph_.node(id).outputs;
+    added.attributes.erase("result");
+    if (!target_.has_kernel(graph_, added)) return;
+    widen_first(terms[0]);
+    insert(*product, id, added);
+    remove_product(terms[1], *product);
+  }
+
+  // The product that a gradient is, or is a cast of, where nothing else reads it.
+  std::optional<NodeId> only_product(Value gradient) const {
+    if (!readers_.only_reader(gradient)) return std::nullopt;
+    const std::optional<Value> low = low_source(graph_, gradient);
+    if (low && !readers_.only_reader(*low)) return std::nullopt;
+    const NodeId product = graph_.producer(low.value_or(gradient));
+    return graph_.node(product).op == Op::matmul ? std::optional(product) : std::nullopt;
+  }
+
+  // The sums of the first micro-batch are not rounded either.
+  void widen_first(Value gradient) {
+    const std::optional<Value> low = low_source(graph_, gradient);
+    if (!low || !readers_.only_reader(*low) || graph_.producer_node(*low).op != Op::matmul) return;
+    const NodeId product = graph_.producer(*low);
+    Node wide = graph_.node(product);
+    wide.attributes.set("result", std::string(name(graph_.type(gradient).dtype)));
+    insert(product, graph_.producer(gradient), wide);
+    rewriter_.remove(product);
+  }
+
+  // In the place of the product, with its phase and scope.
+  void insert(NodeId product, NodeId replaced, const Node& node) {
+    rewriter_.insert_before(product);
+    const Value made = make_value(graph_, node.op, node.inputs, node.attributes);
+    rewriter_.replace_by_new(replaced, {&made, 1});
+  }
+
+  void remove_product(Value gradient, NodeId product) {
+    if (graph_.producer(gradient) != product) rewriter_.remove(graph_.producer(gradient));
+    rewriter_.remove(product);
   }
 };
 
@@ -109,6 +169,13 @@ class KeyGradientSummer : NodeRewriter {
 // head, or of the micro-batches before. Only the rows of tokens are read and written, instead of three tables.
 bool add_embedding_gradients(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && GradientAdder(graph, options.target).run();
+}
+
+// Lets the product that makes the gradient of a weight add to that of the micro-batches before, in place: the sums of the
+// product are in fp32 still, and no kernel reads and writes both gradients. Where gradients add up in fp32, no product
+// is rounded before.
+bool add_product_gradients(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && ProductAdder(graph, options.target).run();
 }
 
 // Heads of the queries that share keys and values give each a gradient of these, and a reduce_sum adds them. Where the

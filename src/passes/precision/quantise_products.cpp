@@ -1,4 +1,4 @@
-// Carries out products in 8 bits (a matmul with `compute` = fp8): each operand becomes codes and a scale, and the
+// Carries out products in 8 bits (a matmul or matmul_add with `compute` = fp8): each operand becomes codes and a scale, and the
 // product a scaled_matmul of them. A matrix is quantised once for all products that read it, in the order of rows, of
 // columns or both, because a product reads the inner dimension of both operands last. Where backward reads an
 // activation only in a product, its codes are saved instead of it.
@@ -67,7 +67,7 @@ class ProductQuantiser {
   using Key = std::pair<Value, DType>;  // a stored matrix and the dtype of its codes
 
   static std::optional<Float8Operands> codes_of(const Node& node) {
-    return node.op == Op::matmul ? float8_operands(node.attributes) : std::nullopt;
+    return op_class(node.op) == OpClass::contraction ? float8_operands(node.attributes) : std::nullopt;
   }
 
   StoredMatrix stored(Value operand) const {
@@ -87,7 +87,7 @@ class ProductQuantiser {
     const bool is_right = operand == 1;
     const bool reads_rows = matrix.is_transposed == is_right;
     (reads_rows ? read.layout.rows : read.layout.columns) = true;
-    if (reads_rows && (is_right || !is_wide(product))) read.scales_rows = false;
+    if (reads_rows && (is_right || !is_wide(product) || addend_operand(product))) read.scales_rows = false;
   }
 
   bool is_wide(const Node& product) const {
@@ -158,8 +158,10 @@ class ProductQuantiser {
     rewriter_.insert_before(id);
     const DType dtype = graph_.type(node.outputs[0]).dtype;
     const bool scales_rows = graph_.type(left_scale).shape.rank() > 0;
+    const std::optional<std::size_t> addend = addend_operand(node);
+    const Value added = addend ? node.inputs[*addend] : Value{};
     const Value product = scales_rows ? product_of_rows(id, left, left_scale, right, right_scale, dtype)
-                                      : scaled_matmul(graph_, left, left_scale, right, right_scale, dtype);
+                                      : scaled_matmul(graph_, left, left_scale, right, right_scale, dtype, added);
     rewriter_.replace_by_new(id, {&product, 1});
   }
 

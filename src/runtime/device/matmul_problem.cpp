@@ -5,6 +5,7 @@
 
 #include "core/checked.h"
 #include "ops/float8_product.h"
+#include "ops/rule.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -80,7 +81,7 @@ MatmulProblem read_matmul_problem(const KernelSpec& spec) {
   }
   MatmulProblem problem;
   problem.tf32 = is_tf32(spec.node);
-  problem.adds = spec.node.op == Op::matmul_add;
+  problem.adds = addend_operand(spec.node).has_value();
   const Shape& shape = spec.outputs[0].shape;
   for (int axis = 0; axis < shape.rank() - 2; ++axis) {
     if (shape[axis] != 1) problem.batch.push_back(shape[axis]);

@@ -29,7 +29,7 @@ struct MatmulProblem {
   StridedMatrix a;                  // [batch, M, K]
   StridedMatrix b;                  // [batch, K, N]
   StridedMatrix c;                  // [batch, M, N], rows contiguous
-  bool adds = false;                // matmul_add: the sums begin with a dense matrix like c
+  bool adds = false;                // the last operand, a dense matrix like c, to the sums
   bool scaled = false;              // scaled_matmul: the sums are multiplied by both scales
   bool scales_rows = false;         // with one scale a row of both operands
   bool tf32 = false;                // the fp32 operands are rounded to 10 bits of mantissa

@@ -1,8 +1,7 @@
 // Matrix multiplication on the CPU: oneDNN's SGEMM over a grid of tiles for fp32, its matmul primitive for bf16 if the
 // processor has bf16 products, and plain loops for fp64. Operands may have any strides. Those that BLAS cannot read are
 // first packed into the workspace; fp16 operands (and bf16 ones without hardware support) are packed as fp32. A
-// matmul_add, whose result is fp32 or fp64, is added to the result's memory, into which its addend is copied first
-// unless it lies there.
+// matmul_add is added to the result's memory, into which its addend is copied first unless it lies there.
 #pragma once
 
 #include <memory>

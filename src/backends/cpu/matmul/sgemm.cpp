@@ -135,6 +135,7 @@ class SgemmMatmul : public Kernel {
     const float* a = read(a_, problem_.a, arguments.inputs[0], arguments.workspace);
     const float* b = read(b_, problem_.b, arguments.inputs[1], arguments.workspace);
     float* c = static_cast<float*>(c_.packed ? packed_address(c_, arguments.workspace) : arguments.outputs[0]);
+    if (c_.packed && problem_.adds) pack_matrices(problem_, problem_.c, arguments.outputs[0], c);
     const std::int64_t tiles = problem_.batch_count() * grid_.row_tiles * grid_.column_tiles;
     parallel_for(tiles, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t tile = begin; tile < end; ++tile) multiply_tile(tile, a, b, c);

@@ -64,7 +64,7 @@ class LibraryKernel : public Kernel {
     void* c = arguments.outputs[0];
     MatmulPlan::Addresses at{.a = arguments.inputs[scaled_ ? 2 : 1],
                              .b = arguments.inputs[0],
-                             .addend = problem_.adds ? arguments.inputs[2] : c,
+                             .addend = problem_.adds ? arguments.inputs[scaled_ ? 4 : 2] : c,
                              .c = c,
                              .workspace = arguments.workspace};
     if (scaled_) {
