@@ -99,7 +99,7 @@ Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source = S
 
 // a [...,M,K] x b [...,K,N] -> [...,M,N]; leading dimensions equal. Accumulates in fp32 (fp64 for fp64).
 Value matmul(Graph& graph, Value a, Value b, const Source& source = Source::current());
-// a b + c, where c and the result [...,M,N] have the accumulator of the dtype of a and b: the sums are not rounded. The
+// a b + c, where c and the result [...,M,N] have the dtype of a and b or its accumulator: the sum is rounded once. The
 // result may overwrite c.
 Value matmul_add(Graph& graph, Value a, Value b, Value c, const Source& source = Source::current());
 

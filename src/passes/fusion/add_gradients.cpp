@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/attention_form.h"
@@ -68,8 +70,9 @@ class ProductAdder : NodeRewriter {
     added.attributes.erase("result");
     if (!target_.has_kernel(graph_, added)) return;
     widen_first(terms[0]);
-    insert(*product, id, added);
-    remove_product(terms[1], *product);
+    replace(id, added, id, graph_.scope_name(graph_.node(*product)));
+    if (graph_.producer(terms[1]) != *product) rewriter_.remove(graph_.producer(terms[1]));
+    rewriter_.remove(*product);
   }
 
   // The product that a gradient is, or is a cast of, where nothing else reads it.
@@ -88,20 +91,14 @@ class ProductAdder : NodeRewriter {
     const NodeId product = graph_.producer(*low);
     Node wide = graph_.node(product);
     wide.attributes.set("result", std::string(name(graph_.type(gradient).dtype)));
-    insert(product, graph_.producer(gradient), wide);
+    replace(graph_.producer(gradient), wide, product, graph_.scope_name(wide));
     rewriter_.remove(product);
   }
 
-  // In the place of the product, with its phase and scope.
-  void insert(NodeId product, NodeId replaced, const Node& node) {
-    rewriter_.insert_before(product);
+  void replace(NodeId before, const Node& node, NodeId place, std::string_view scope) {
+    rewriter_.insert_before(place, scope);
     const Value made = make_value(graph_, node.op, node.inputs, node.attributes);
-    rewriter_.replace_by_new(replaced, {&made, 1});
-  }
-
-  void remove_product(Value gradient, NodeId product) {
-    if (graph_.producer(gradient) != product) rewriter_.remove(graph_.producer(gradient));
-    rewriter_.remove(product);
+    rewriter_.replace_by_new(before, {&made, 1});
   }
 };
 
@@ -171,9 +168,9 @@ bool add_embedding_gradients(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && GradientAdder(graph, options.target).run();
 }
 
-// Lets the product that makes the gradient of a weight add to that of the micro-batches before, in place: the sums of the
-// product are in fp32 still, and no kernel reads and writes both gradients. Where gradients add up in fp32, no product
-// is rounded before.
+// Lets the product that makes the gradient of a weight add to that of the micro-batches before, in place: the sums of
+// the product are in fp32 still, and no kernel reads and writes both gradients. Where gradients add up in fp32, no
+// product is rounded before.
 bool add_product_gradients(Graph& graph, const PassOptions& options) {
   return options.level != Compile::off && ProductAdder(graph, options.target).run();
 }

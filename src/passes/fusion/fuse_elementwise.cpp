@@ -58,7 +58,7 @@ class ElementwiseFuser : NodeFuser {
       group_of_[id.id] = own;
       for (const Value root : roots) {
         const int making = group_making(root);
-        if (making != kNoGroup && group(making).open && !is_of_earlier_micro_batch(node, root)) merge(making, own);
+        if (making != kNoGroup && group(making).open && !stays_apart(node, root)) merge(making, own);
       }
       for (const Value root : roots) {
         if (const int making = group_making(root); making != own && can_move_up(node, making)) merge(making, own);
@@ -77,15 +77,17 @@ class ElementwiseFuser : NodeFuser {
     }
   }
 
-  // Whether the node adds a gradient to this one of an earlier micro-batch, which is made of a larger value: that would
-  // wait for the node.
-  bool is_of_earlier_micro_batch(const Node& node, Value root) {
+  // Whether the node adds a gradient to that of earlier micro-batches, and this one of the two is made of a larger
+  // value. That of an earlier micro-batch would wait for the node. A vector is sums of columns, which take a kernel of
+  // their own less time.
+  bool stays_apart(const Node& node, Value root) {
     const auto reads_larger = [&](NodeId id) {
       return std::ranges::any_of(graph_.node(id).inputs, [&](Value value) {
         return graph_.type(value).elements() > graph_.type(root).elements();
       });
     };
-    return node.attributes.get_or(kAccumulates, false) && storage_.root(node.inputs[0]) == root &&
+    const bool costs = storage_.root(node.inputs[0]) == root || graph_.type(root).elements() > 1;
+    return node.attributes.get_or(kAccumulates, false) && costs &&
            std::ranges::any_of(group(group_making(root)).members, reads_larger);
   }
 

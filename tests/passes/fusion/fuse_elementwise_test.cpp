@@ -143,21 +143,27 @@ output "b" %5
   EXPECT_EQ(names_of_bodies(one), std::vector<std::string>{"fused_add_exp"});
 }
 
-// The operand of the first gradient would otherwise wait for the second micro-batch; that of the second is there.
-TEST(FuseElementwise, leaves_the_first_gradient_in_its_micro_batch) {
-  const std::string before = with_inputs(R"(%4:fp32[6] = reduce_sum(%0) {axes=[0], keep_dims=false}
+// The operand of the first gradient would otherwise wait for the second micro-batch. That of the second is there: a sum
+// of all its elements takes the first one in, but sums of its columns do not.
+TEST(FuseElementwise, leaves_gradients_that_are_sums_in_their_micro_batches) {
+  expect_left(fuse_elementwise, with_inputs(R"(%4:fp32[6] = reduce_sum(%0) {axes=[0], keep_dims=false}
 %5:fp32[6] = reduce_sum(%1) {axes=[0], keep_dims=false}
 %6:fp32[6] = add(%4, %5) {accumulates=true}
 output "a" %6
+)"));
+  const std::string before = with_inputs(R"(%4:fp32[] = reduce_sum(%0) {axes=[0,1], keep_dims=false}
+%5:fp32[] = reduce_sum(%1) {axes=[0,1], keep_dims=false}
+%6:fp32[] = add(%4, %5) {accumulates=true}
+output "a" %6
 )");
   expect_same_values(fuse_elementwise, before);
-  expect_rewritten(fuse_elementwise, before, with_inputs(R"(%4:fp32[6] = reduce_sum(%0) {axes=[0], keep_dims=false}
-%5:fp32[6] = fused(%1, %4)
+  expect_rewritten(fuse_elementwise, before, with_inputs(R"(%4:fp32[] = reduce_sum(%0) {axes=[0,1], keep_dims=false}
+%5:fp32[] = fused(%1, %4)
 body "fused_reduce_sum_add"
 %0:fp32[4,6] = input() {name="0", role="data"}
-%1:fp32[6] = reduce_sum(%0) {axes=[0], keep_dims=false}
-%2:fp32[6] = input() {name="1", role="data"}
-%3:fp32[6] = add(%2, %1) {accumulates=true}
+%1:fp32[] = reduce_sum(%0) {axes=[0,1], keep_dims=false}
+%2:fp32[] = input() {name="1", role="data"}
+%3:fp32[] = add(%2, %1) {accumulates=true}
 output "0" %3
 end
 output "a" %5

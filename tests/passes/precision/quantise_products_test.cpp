@@ -74,6 +74,45 @@ output "y" %7
 
 TEST(QuantiseProducts, keeps_the_values_of_the_products) { expect_same_values(quantise_products, kTraining); }
 
+// The gradient of a weight that is added to one before, in bf16. The left operand %4 is wide.
+constexpr std::string_view kAdded = R"(
+%0:bf16[T8,F6] = input() {name="dy", role="data"}
+%1:bf16[T8,D8] = input() {name="x", role="data"}
+%2:bf16[F6,D8] = input() {name="before", role="data"}
+%3:bf16[T8,F6] = exp(%0)
+%4:bf16[F6,T8] = transpose(%3) {permutation=[1,0]}
+%5:bf16[F6,D8] = matmul_add(%4, %1, %2) {compute="fp8", left_codes="e5m2"}
+output "dw" %5
+)";
+
+TEST(QuantiseProducts, add_what_the_product_adds) {
+  expect_rewritten(quantise_products, kAdded, R"(
+%0:bf16[T8,F6] = input() {name="dy", role="data"}
+%1:bf16[T8,D8] = input() {name="x", role="data"}
+%2:bf16[F6,D8] = input() {name="before", role="data"}
+%3:bf16[T8,F6] = exp(%0)
+%4:e5m2[F6,T8], %5:fp32[] = quantise(%3) {dtype="e5m2", layout="columns"}
+%6:e4m3[D8,T8], %7:fp32[] = quantise(%1) {dtype="e4m3", layout="columns"}
+%8:bf16[F6,D8] = scaled_matmul(%4, %5, %6, %7, %2) {result="bf16"}
+output "dw" %8
+)");
+  expect_same_values(quantise_products, kAdded);
+}
+
+TEST(QuantiseProducts, give_the_operand_of_a_product_that_adds_one_scale) {
+  Graph graph = testing::graph_of(R"(
+%0:bf16[T4,16] = input() {name="x", role="data"}
+%1:bf16[16,D8] = input() {name="w", role="parameter"}
+%2:bf16[T4,D8] = input() {name="before", role="data"}
+%3:bf16[T4,16] = exp(%0)
+%4:bf16[T4,D8] = matmul_add(%3, %1, %2) {compute="fp8"}
+output "y" %4
+)");
+  testing::expect_changed(quantise_products, graph);
+  EXPECT_EQ(testing::count(graph, Op::quantise_rows), 0U);
+  EXPECT_EQ(testing::count(graph, Op::scaled_matmul), 1U);
+}
+
 TEST(QuantiseProducts, makes_only_the_order_that_is_read) {
   expect_rewritten(quantise_products, kProduct,
                    R"(

@@ -205,6 +205,13 @@ void BodyPrinter::print_row_values(int phase) {
   }
 }
 
+// Whether it is the larger of an fp32 number and its negative: what reads a magnitude needs no instruction for it.
+bool BodyPrinter::is_magnitude(const RowInstruction& instruction) const {
+  if (instruction.op != Op::maximum || compute_type(instruction.dtype) != "float") return false;
+  const RowInstruction& other = at(instruction.operands[1]);
+  return other.kind == RowKind::elementwise && other.op == Op::neg && other.operands[0] == instruction.operands[0];
+}
+
 // Column values are named v<i>, other values r<i>.
 void BodyPrinter::print_value(int i) {
   const RowInstruction& instruction = at(i);
@@ -222,7 +229,8 @@ void BodyPrinter::print_value(int i) {
       const int index = instruction.operands[static_cast<std::size_t>(n)];
       return index < 0 ? std::string() : reference(index);
     };
-    value = formula(instruction.op, instruction.dtype, operand(0), operand(1), operand(2));
+    value = is_magnitude(instruction) ? fmt::format("fabsf({})", operand(0))
+                                      : formula(instruction.op, instruction.dtype, operand(0), operand(1), operand(2));
   }
   code_.line("const {} {} = {};", compute_type(instruction.dtype), name, value);
 }
@@ -274,6 +282,14 @@ void BodyPrinter::print_loads(const std::vector<int>& loads) {
   }
 }
 
+void BodyPrinter::print_prefetches(const std::vector<int>& loads) {
+  for (const int i : loads) {
+    const RowAccess& access = at(i).access;
+    const bool varies = std::ranges::any_of(access.row_strides, [](std::int64_t stride) { return stride != 0; });
+    if (varies && access.column_stride == 1) code_.line("prefetch({});", address(input_name(at(i).input), access));
+  }
+}
+
 // What is narrowed to the output: of a code of 8 bits, which costs a look-up to widen, the number behind the cast.
 int BodyPrinter::narrowed(const RowOutput& output) const {
   const RowInstruction& value = at(output.value);
@@ -281,12 +297,20 @@ int BodyPrinter::narrowed(const RowOutput& output) const {
   return is_code && value.dtype == output.access.dtype ? value.operands[0] : output.value;
 }
 
+// Whether two elements become codes of 8 bits at a time, which is one instruction.
+bool BodyPrinter::narrows_pairs(const RowOutput& output) const {
+  const DType dtype = at(narrowed(output)).dtype;
+  return output.store == RowStore::element && is_float8(output.access.dtype) && width_ % 2 == 0 &&
+         dtype != output.access.dtype && compute_type(dtype) == "float";
+}
+
 void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view condition,
                                  std::string_view accumulator) {
   for (const int o : sweep.outputs) {
     const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
-    if (output.store == RowStore::element)
-      code_.line("Packet<{}, {}> q{};", memory_type(output.access.dtype), width_, o);
+    if (output.store != RowStore::element) continue;
+    code_.line("Packet<{}, {}> q{};", memory_type(output.access.dtype), width_, o);
+    if (narrows_pairs(output)) code_.line("float n{}[{}];", o, width_);
   }
   code_.open_unrolled("k", width_);
   for (const int i : sweep.computed) {
@@ -302,12 +326,18 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
                  reference(output.value));
     } else if (at(output.value).kind == RowKind::load && at(output.value).access.dtype == output.access.dtype) {
       code_.line("q{}.items[k] = p{}[u].items[k];", o, output.value);  // a move keeps all bits, also those of a NaN
+    } else if (narrows_pairs(output)) {
+      code_.line("n{}[k] = {};", o, reference(narrowed(output)));
     } else {
       code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype),
                  reference(narrowed(output)));
     }
   }
   code_.close();
+  for (const int o : sweep.outputs) {
+    const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
+    if (narrows_pairs(output)) code_.line("q{0} = narrow_pairs(n{0}, {1}());", o, memory_type(output.access.dtype));
+  }
 }
 
 void BodyPrinter::finish_sweep(const SweepPlan& plan, const Sweep& sweep) {

@@ -3,8 +3,9 @@
 // Names in the generated code: in<n>, out<n> and part<n> are pointers; `group` is the number of the kept rows, and
 // `row` the number of a row within the group; i<d> is the index along row axis d; p<n>[u] is the packet of load n,
 // x<n>[u][k] a kept value, v<n> a column value, r<n> a row or uniform value, h<n>[u] a row value that is loaded ahead,
-// a<n> the partial result of reduction n, c<n> that of accumulating output n, q<n> the packet of output n. A thread has
-// vectors (u) of `width` elements (k); j is the number of a vector within the row.
+// a<n> the partial result of reduction n, c<n> that of accumulating output n, q<n> the packet of output n, and n<n>[k]
+// its elements before they become codes. A thread has vectors (u) of `width` elements (k); j is the number of a vector
+// within the row.
 #pragma once
 
 #include <cstdint>
@@ -56,6 +57,8 @@ class BodyPrinter {
   void declare_kept(const SweepPlan& plan, int vectors);
   // Loads p<n>[u] and h<n>[u] for vector j of a row.
   void print_loads(const std::vector<int>& loads);
+  // Prefetches what print_loads() would load, where it varies with the row.
+  void print_prefetches(const std::vector<int>& loads);
 
   // Prints the formulas of a sweep for vector j, which update a<n>, c<n> and q<n>. Column k of output n is accumulated
   // in c<n> followed by `accumulator`, in a statement that begins with `condition`.
@@ -84,6 +87,8 @@ class BodyPrinter {
   void print_value(int i);
   void print_load(int i);
   int narrowed(const RowOutput& output) const;
+  bool narrows_pairs(const RowOutput& output) const;
+  bool is_magnitude(const RowInstruction& instruction) const;
   std::vector<RowAccess> accesses() const;
   void add_parameter(std::vector<GeneratedParameter>& list, const GeneratedParameter& parameter) const;
   std::size_t alignment_bytes(const RowAccess& access) const;

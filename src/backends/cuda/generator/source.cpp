@@ -67,6 +67,16 @@ __device__ inline int to_int(double x) { return x != x ? 0 : __double2int_rz(x);
 __device__ inline long long to_int64(float x) { return x != x ? 0 : __float2ll_rz(x); }
 __device__ inline long long to_int64(double x) { return x != x ? 0 : __double2ll_rz(x); }
 
+// The reciprocal to within a unit in the last place.
+__device__ inline float nearly_reciprocal(float x) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// Brings what lies at the address to the L2 cache.
+__device__ inline void prefetch(const void* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
 // NaN if either operand is NaN.
 __device__ inline float maximum(float a, float b) {
   float result;
@@ -150,9 +160,18 @@ template <typename T> __device__ inline T minimum(T a, T b) { return a < b || a 
 __device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
 __device__ inline double reciprocal_root(double x) { return 1.0 / sqrt(x); }
 // Exponentiates a number that is not positive, so that nothing overflows.
+// The quotient is that of `/`, which takes the same steps, but also a branch that keeps the elements of a thread apart:
+// the divisor is between 1 and 2, and 1 where the dividend is so small that a remainder would be rounded.
 __device__ inline float sigmoid(float x) {
   const float e = expf(-fabsf(x));
-  return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
+  const float dividend = x >= 0.0f ? 1.0f : e;
+  const float divisor = 1.0f + e;
+  float reciprocal = nearly_reciprocal(divisor);
+  reciprocal = fmaf(fmaf(-divisor, reciprocal, 1.0f), reciprocal, reciprocal);
+  float quotient = dividend * reciprocal;
+  quotient = fmaf(fmaf(-divisor, quotient, dividend), reciprocal, quotient);
+  quotient = fmaf(fmaf(-divisor, quotient, dividend), reciprocal, quotient);
+  return dividend < 9.3132257e-10f ? dividend : quotient;
 }
 __device__ inline double sigmoid(double x) {
   const double e = exp(-fabs(x));

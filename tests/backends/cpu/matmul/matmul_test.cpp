@@ -225,6 +225,23 @@ TEST_F(CpuMatmul, a_sum_over_nothing_and_an_addend_is_the_addend) {
   }
 }
 
+TEST_F(CpuMatmul, adds_in_the_dtype_of_the_operands) {
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
+    for (const auto& [m, k, n] : {std::array<std::int64_t, 3>{24, 40, 16}, {65, 129, 257}, {7, 1, 3}}) {
+      KernelRun run(*device_, Op::matmul_add,
+                    {random({m, k}, {}, dtype), random({k, n}, {}, dtype), random({m, n}, {}, dtype)});
+      run.launch();
+      for (std::int64_t i = 0; i < m * n; ++i) {
+        const std::vector<std::int64_t> index = {i / n, i % n};
+        const Expected product = product_at(run.operand(0), run.operand(1), index);
+        const double sum = product.value + run.operand(2).at(index);
+        const double of_sums = static_cast<double>(k + 1) * 0x1p-24 * (product.magnitude + std::fabs(sum));
+        ASSERT_NEAR(run.at(i), sum, of_sums + rounding_of(dtype) * std::fabs(sum)) << name(dtype) << ' ' << i;
+      }
+    }
+  }
+}
+
 TEST_F(CpuMatmul, repeats_bit_for_bit) {
   const Operand a = random({300, 257});
   const Operand b = random({257, 290}, {.storage_order = {1, 0}});

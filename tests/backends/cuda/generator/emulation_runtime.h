@@ -32,6 +32,8 @@ struct alignas(16) uint4 {
 };
 
 inline void wait_for_previous_kernel() {}
+inline void prefetch(const void*) {}
+inline float nearly_reciprocal(float x) { return 1.0f / x; }
 
 namespace emulation {
 

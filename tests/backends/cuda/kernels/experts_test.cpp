@@ -153,10 +153,11 @@ TEST_F(OnCardMatmulAdd, adds_to_sums_that_are_not_rounded) {
   for (const DType dtype : kDTypes) {
     for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{
              {24, 40, 16}, {128, 512, 192}, {65, 129, 257}, {7, 1, 3}, {5, 0, 4}}) {
-      const std::vector<Operand> operands = {random(dtype, {m, k}), random(dtype, {k, n}),
-                                             random(accumulator(dtype), {m, n})};
-      expect_agrees(Op::matmul_add, operands, {}, true);
-      expect_agrees(Op::matmul_add, operands, {}, false);
+      for (const DType result : {accumulator(dtype), dtype}) {
+        const std::vector<Operand> operands = {random(dtype, {m, k}), random(dtype, {k, n}), random(result, {m, n})};
+        expect_agrees(Op::matmul_add, operands, {}, true);
+        expect_agrees(Op::matmul_add, operands, {}, false);
+      }
     }
   }
 }

@@ -163,5 +163,30 @@ TEST_F(OnCardQuantise, products_have_the_values_of_the_reference) {
   }
 }
 
+// Over what they add, in bf16 and fp32, as the gradients of a weight of several micro-batches do.
+TEST_F(OnCardQuantise, products_add_as_the_reference_does) {
+  for (const auto& [m, n, k] :
+       {std::array<std::int64_t, 3>{128, 256, 384}, {16, 16, 16}, {1040, 144, 2064}, {7, 9, 33}}) {
+    for (const DType result : {DType::bf16, DType::fp32}) {
+      Graph graph;
+      const Value x = input(graph, "x", {DType::bf16, {k, m}}, Role::data);
+      const Value w = input(graph, "w", {DType::bf16, {k, n}}, Role::data);
+      const Value before = input(graph, "before", {result, {m, n}}, Role::data);
+      const Value left = transpose(graph, x, {1, 0});
+      const Attributes attributes = {{"compute", "fp8"}, {"left_codes", "e5m2"}};
+      const Value once = make_value(graph, Op::matmul_add, {left, w, before}, attributes);
+      graph.add_output("y", make_value(graph, Op::matmul_add, {left, w, once}, attributes));
+      const Tensors inputs{{"x", matrix_of(DType::bf16, {k, m})},
+                           {"w", matrix_of(DType::bf16, {k, n})},
+                           {"before", matrix_of(result, {m, n})}};
+      const HostTensor found = convert(testing::run_graph(graph, device_, inputs).at("y"), DType::fp64);
+      const Tensors expected = testing::run_graph(graph, make_reference_device(), inputs);
+      EXPECT_LT(testing::relative_error(found, convert(expected.at("y"), DType::fp64)),
+                result == DType::fp32 ? 1e-3 : 4e-3)
+          << m << ' ' << k << ' ' << name(result);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ridgepoint

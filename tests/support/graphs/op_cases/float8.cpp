@@ -116,6 +116,18 @@ void add_float8(OpCases& cases) {
   }
   for (const auto& [left, right] : {std::pair(Shape{5, 7}, Shape{3, 7}), std::pair(Shape{48, 64}, Shape{32, 64})}) {
     cases
+        .add_case(Op::scaled_matmul, "added_" + OpCases::shape_name(left),
+                  graph_of({left, right, Shape{left[0], right[0]}},
+                           [=](Graph& g, const Values& x) {
+                             const Quantised a = quantise(g, narrow(g, x[0]), DType::e5m2, {});
+                             const Quantised b = quantise(g, narrow(g, x[1]), DType::e4m3, {});
+                             const Value addend = narrow(g, x[2]);
+                             return Values{scaled_matmul(g, a.rows, a.scale, b.rows, b.scale, DType::fp32, addend)};
+                           }))
+        .differentiable = false;
+  }
+  for (const auto& [left, right] : {std::pair(Shape{5, 7}, Shape{3, 7}), std::pair(Shape{48, 64}, Shape{32, 64})}) {
+    cases
         .add_case(Op::scaled_matmul, "rows_" + OpCases::shape_name(left),
                   graph_of({left, right},
                            [=](Graph& g, const Values& x) {

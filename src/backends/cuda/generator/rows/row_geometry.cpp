@@ -17,6 +17,7 @@ constexpr int kHeldBytesInLargeBlock = 128;
 constexpr int kHeldBytesOfTwoBlocks = 256;  // two blocks of kManyThreads fit on a multiprocessor, or nearly
 constexpr int kHeldBytesOfSums = 288;       // with accumulation over many rows: two blocks must fit on a multiprocessor
 constexpr int kOtherRegisterBytes = 128;    // addresses, indices, temporaries
+constexpr int kFewestOtherBytes = 64;       // the same where registers are few
 constexpr int kWantedVectors = 4;           // independent loads of a thread
 
 int round_up_to_warp(std::int64_t threads) { return static_cast<int>(ceil_divide(threads, kWarp) * kWarp); }
@@ -86,9 +87,12 @@ RowGeometry choose_row_geometry(const RowProgram& program, int width, int kept_b
   if (geometry.in_warp() && geometry.vectors * vector_bytes > most_bytes)
     geometry = block_geometry(rows, vectors, vector_bytes, multiprocessors);
   geometry.width = width;
-  const int thread_bytes = kOtherRegisterBytes + geometry.vectors * vector_bytes;
+  const int held_bytes = geometry.vectors * vector_bytes;
+  const int thread_bytes = kOtherRegisterBytes + held_bytes;
   geometry.blocks_per_multiprocessor = std::clamp(
       std::min(kRegisterBytes / (geometry.threads() * thread_bytes), kResidentThreads / geometry.threads()), 1, 16);
+  geometry.fills_multiprocessor =
+      !geometry.looped && 2 * geometry.threads() * (kFewestOtherBytes + held_bytes) > kRegisterBytes;
   return geometry;
 }
 

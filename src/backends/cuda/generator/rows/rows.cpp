@@ -180,6 +180,7 @@ class RowPrinter {
       body_.print_loads(sweep.loads);
       code_.close();
     }
+    if (geometry_.fills_multiprocessor && &sweep == &plan_.sweeps.front()) print_prefetch(sweep.loads);
     open_vectors();
     body_.print_elements(plan_, sweep, teams_idle() ? "if (live) " : "", sums_.accumulator());
     print_element_stores(sweep);
@@ -187,6 +188,20 @@ class RowPrinter {
     code_.close();
     body_.finish_sweep(plan_, sweep);
     print_exchange(sweep.reductions);
+  }
+
+  // Of the row whose block follows this one on the multiprocessor: no other block loads while this one computes.
+  void print_prefetch(const std::vector<int>& loads) {
+    const int multiprocessors = static_cast<int>(generation_.multiprocessors());
+    if (accumulates_ || space().row_count() <= multiprocessors) return;
+    code_.open("if (group + {0} < {1}u)", multiprocessors, space().row_count());
+    code_.line("const Count before = group;");
+    code_.open("");
+    code_.line("const Count group = before + {};", multiprocessors);
+    body_.print_group_indices();
+    open_vectors();
+    body_.print_prefetches(loads);
+    for (int level = 0; level < 3; ++level) code_.close();
   }
 
   void print_element_stores(const Sweep& sweep) {

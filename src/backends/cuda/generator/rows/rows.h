@@ -13,6 +13,7 @@ struct RowGeometry {
   int vectors = 1;      // vectors of a row that a thread holds at the same time
   bool looped = false;  // the row has more vectors than its team holds: a loop over it keeps nothing
   int blocks_per_multiprocessor = 0;
+  bool fills_multiprocessor = false;  // the registers of two blocks are more than it has
 
   int threads() const { return lanes * teams; }
   bool in_warp() const { return lanes <= 32; }
