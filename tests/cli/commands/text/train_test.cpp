@@ -303,8 +303,11 @@ TEST_F(TrainTest, packed_files_are_taken_as_they_are) {
 
 // No files of models have weights in fp8: the model has them in bf16, and the states of the checkpoint as they are.
 TEST_F(TrainTest, weights_in_fp8_go_on_to_the_bit_and_are_exported_in_bf16) {
-  const std::vector<std::string> in_fp8 = {"--dtype", "fp8", "--lora", "r=2", "--base-weights", "fp8"};
-  train(with_options(in_fp8, {"--verify-resume", "--iterations", "2"}));
+  const std::vector<std::string> in_fp8 = {"--dtype", "fp8",       "--lora", "r=2",       "--base-weights",
+                                           "fp8",     "--d-model", "128",    "--compile", "full"};
+  const ProgramResult resumed =
+      run_program(with_options(with_options(arguments_, in_fp8), {"--verify-resume", "--iterations", "2"}));
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
   train(with_options(in_fp8, {"--save", folder("run"), "--iterations", "1"}));
   const std::string files = folder("run") + "/step-000000001";
   EXPECT_FALSE(parse_json(read_file(files + "/config.json", 1 << 20)).contains("quantization_config"));
