@@ -8,18 +8,19 @@
 
 namespace ridgepoint {
 
-// as_is: in the low type of the step. The others: as bitsandbytes stores them (src/core/packed/packed_matrix.h).
-enum class BaseWeights : std::uint8_t { as_is, nf4, nf4_single, int8 };
+// as_is: in the low type of the step. fp8: as codes of e4m3 and their scale, which products in 8 bits read. The others:
+// as bitsandbytes stores them (src/core/packed/packed_matrix.h).
+enum class BaseWeights : std::uint8_t { as_is, nf4, nf4_single, int8, fp8 };
 
 inline constexpr std::array kAllBaseWeights = {BaseWeights::as_is, BaseWeights::nf4, BaseWeights::nf4_single,
-                                               BaseWeights::int8};
+                                               BaseWeights::int8, BaseWeights::fp8};
 
 // Codes of 4 bits, whose scales are codes (nf4) or fp32 (nf4_single).
 constexpr bool is_of_4_bits(BaseWeights weights) {
   return weights == BaseWeights::nf4 || weights == BaseWeights::nf4_single;
 }
 
-// as-is nf4 nf4-single int8
+// as-is nf4 nf4-single int8 fp8
 std::string_view name(BaseWeights weights);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 BaseWeights base_weights_from_name(std::string_view text);

@@ -120,8 +120,11 @@ struct QuantisedRows {
   Value codes, scales;
 };
 QuantisedRows quantise_rows(Graph& graph, Value x, DType codes, const Source& source = Source::current());
-// Codes of rows [M,N] and their scales as codes [N,M], in `columns`, with one scale, the largest of those.
+// Codes of rows [M,N] and their scales as codes [N,M], in `columns`, with one scale, the largest of those. A scalar is
+// the scale of all rows.
 Quantised transpose_codes(Graph& graph, Value codes, Value scales, const Source& source = Source::current());
+// Codes [M,N] times their scale, an fp32 scalar, in `dtype` (bf16, fp16 or fp32).
+Value widen_codes(Graph& graph, Value codes, Value scale, DType dtype, const Source& source = Source::current());
 // a b^T of codes a [M,K] and b [N,K], times both scales (fp32, a scalar or [M,1] and [N,1]), in `result` (bf16, fp16 or
 // fp32), plus the addend, if any, which has the type of the result. Sums are fp32.
 Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result, Value addend = {},

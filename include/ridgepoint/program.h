@@ -82,7 +82,9 @@ struct PhaseMemory {
 };
 
 // The name of the bytes of a packed weight begins so; the rest is the name of the weight.
-inline constexpr std::string_view kPackedPrefix = "bitsandbytes.";
+constexpr std::string_view packed_prefix(BaseWeights format) {
+  return format == BaseWeights::fp8 ? "float8." : "bitsandbytes.";
+}
 
 // A parameter or state on which later runs depend, and what this rank stores of it. The parts of all ranks make the
 // whole, in their order.
@@ -99,6 +101,8 @@ struct StatePart {
   std::int64_t begin = 0, end = 0;  // the elements that this rank stores
 
   std::size_t bytes() const { return static_cast<std::size_t>(end - begin) * size_bytes(stored); }
+  // Of the bytes of a packed weight: its name.
+  std::string_view weight() const { return std::string_view(name).substr(name.find('.') + 1); }
 };
 
 // Makes a part of what Program::copy_part() copied to device memory, and a copy of that brought to the host.

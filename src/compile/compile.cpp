@@ -55,11 +55,11 @@ void check_training(const CompileOptions& options) {
           "parameters without fp32 master weights need bf16 or fp8, not " + std::string(name(options.precision)));
   const bool is_packed = options.base_weights != BaseWeights::as_is;
   require(!is_packed || is_low(matmul_dtype(options.precision)),
-          "weights in nf4 or int8 are widened for products in 16 bits, not in " + std::string(name(options.precision)));
+          "weights in 4 or 8 bits are widened for products in 16 bits, not in " + std::string(name(options.precision)));
   require(!is_packed || options.lora || !options.frozen.empty() || options.mode == Mode::forward,
-          "weights in nf4 or int8 cannot be trained: freeze some, or add adapters");
+          "weights in 4 or 8 bits cannot be trained: freeze some, or add adapters");
   require(!is_packed || options.parallel.shard != Sharding::parameters,
-          "weights in nf4 or int8 are not divided among ranks: shard the optimizer or the gradients");
+          "weights in 4 or 8 bits are not divided among ranks: shard the optimizer or the gradients");
   require(options.offload != Offload::automatic, "what is offloaded is decided before a graph is compiled");
   require(!includes(options.offload, Offload::optimizer) || options.mode == Mode::step,
           "mode " + std::string(name(options.mode)) + " has no states of an optimizer to offload");

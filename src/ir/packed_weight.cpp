@@ -46,7 +46,7 @@ std::vector<PackedPart> packed_parts(const Attributes& attributes) {
   const auto& rows = attributes.get<std::vector<std::int64_t>>(kRows);
   const auto columns = attributes.get<std::int64_t>(kColumns);
   const bool is_matrix = !rows.empty() && std::ranges::all_of(rows, [](std::int64_t count) { return count > 0; });
-  if (format == BaseWeights::as_is || !is_matrix || columns < 1)
+  if (format == BaseWeights::as_is || format == BaseWeights::fp8 || !is_matrix || columns < 1)
     throw Error("a packed weight is in nf4 or int8 and has rows and columns", ErrorKind::usage);
   for (const std::int64_t count : rows) checked_product({count, columns, 2}, "the number of bytes of a packed weight");
   return packed_parts(format, rows, columns, row_orders(attributes, rows));

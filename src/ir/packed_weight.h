@@ -1,5 +1,5 @@
 // A weight that is stored in 4 or 8 bits (core/packed/packed_matrix.h): an input of dtype packed, and the attributes by
-// which it and `dequantise` describe its bytes.
+// which it and `dequantise` describe its bytes; in fp8, an input of codes and a state with their scale (kScaleOf).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ridgepoint {
 
-// The name of the format, nf4 or int8.
+// The name of the format: nf4, nf4-single, int8 or fp8.
 inline constexpr std::string_view kFormat = "format";
 // The attribute of a weight that a later pass packs: the name of the format.
 inline constexpr std::string_view kPackedAs = "packed_as";

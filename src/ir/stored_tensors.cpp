@@ -40,7 +40,8 @@ bool is_divided(const Node& input) {
 }
 
 std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) {
-  TensorType type = graph.type(input.outputs[0]);
+  const TensorType& type_of_store = graph.type(input.outputs[0]);
+  TensorType type = type_of_store;
   if (input.attributes.contains(kDeclaredDType))
     type.dtype = dtype_from_name(input.attributes.get<std::string>(kDeclaredDType));
   if (input.attributes.contains(kDeclaredShape)) type.shape = declared_shape(input);
@@ -67,7 +68,7 @@ std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) 
     if (is_packed) {
       const BaseWeights format = base_weights_from_name(input.attributes.get<std::string>(kFormat));
       tensors.back().packed = PackedMatrix{format, rows[i], type.shape[1], orders[i]};
-      first += tensors.back().packed->bytes();
+      first += type_of_store.dtype == DType::packed ? tensors.back().packed->bytes() : tensors.back().type.elements();
     } else {
       first += tensors.back().type.elements();
     }

@@ -19,6 +19,9 @@ inline constexpr std::string_view kCopyOf = "copy_of";
 // The attribute of a state that holds the low halves of a parameter that is stored in bf16 (core/types/halves.h): the
 // name of the parameter.
 inline constexpr std::string_view kLowHalfOf = "low_half_of";
+// The attribute of a state that holds the scale of a parameter that is stored as codes of e4m3, fp8: the name of the
+// parameter. Weights side by side have one scale.
+inline constexpr std::string_view kScaleOf = "scale_of";
 // The attribute of a parameter that is stored in a low type: the dtype of the tensors that are written to it.
 inline constexpr std::string_view kDeclaredDType = "declared_dtype";
 
@@ -54,7 +57,7 @@ inline constexpr std::string_view kRows = "rows";
 
 // A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of a
 // divided input, a rank stores those elements that lie in its part. A packed tensor lies in the bytes of an input of
-// dtype packed.
+// dtype packed, or is an input of codes and their scale.
 struct StoredTensor {
   std::string name;
   TensorType type;

@@ -162,9 +162,10 @@ class Planner {
       buffer.on_host = node.attributes.get_or(kOnHost, false);
       buffer.on_disk = buffer.on_host && node.attributes.get_or(kOnDisk, false);
       const Role role = input_role(node);
-      buffer.category = role == Role::parameter ? MemoryCategory::parameter
-                        : role == Role::state   ? MemoryCategory::optimizer_state
-                                                : MemoryCategory::data;
+      const bool is_parameter = role == Role::parameter || node.attributes.contains(kScaleOf);
+      buffer.category = is_parameter          ? MemoryCategory::parameter
+                        : role == Role::state ? MemoryCategory::optimizer_state
+                                              : MemoryCategory::data;
     }
   }
 

@@ -55,7 +55,7 @@ double Evaluation::loss(const Program& trained) {
     std::vector<std::byte> bytes(part.bytes());
     trained.read_part(part, bytes);
     program.write_part(part, bytes);
-    packed.insert(part.name.substr(kPackedPrefix.size()));
+    packed.emplace(part.weight());
   }
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     if (!packed.contains(parameter.name)) program.write_input(parameter.name, trained.read_input(parameter.name));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "core/dynamic_code.h"
+#include "core/packed/float8_weights.h"
+#include "core/types/float8.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -114,9 +117,34 @@ TEST_P(PackedMatrices, are_the_definition_of_int8) {
   }
 }
 
+float rounded_to_bf16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return std::bit_cast<float>((bits + 0x7fffU + (bits >> 16U & 1U)) & 0xffff0000U);
+}
+
+// The formula of `quantise` for the matrix in bf16, one rounding an operation.
+TEST_P(PackedMatrices, are_the_definition_of_fp8) {
+  const PackedMatrix matrix{BaseWeights::fp8, GetParam().rows, GetParam().columns};
+  const std::vector<float> elements = random_elements(matrix);
+  const std::vector<std::byte> bytes = packed(matrix, elements);
+  ASSERT_EQ(matrix.bytes(), matrix.elements() + 4);
+  float scale = 0;
+  std::memcpy(&scale, bytes.data() + matrix.elements(), sizeof scale);
+  const float largest =
+      rounded_to_bf16(std::abs(*std::ranges::max_element(elements, {}, [](float x) { return std::abs(x); })));
+  EXPECT_EQ(scale, largest / 448);
+  const float factor = 448 / largest;
+  const std::vector<float> found = unpacked(matrix, bytes);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const std::uint8_t code = float8_code(DType::e4m3, rounded_to_bf16(elements[i]) * factor);
+    ASSERT_EQ(bytes[i], std::byte{code}) << i;
+    ASSERT_EQ(found[i], float8_values(DType::e4m3)[code] * scale) << i;
+  }
+}
+
 // Any stretch of elements is what the whole has there.
 TEST_P(PackedMatrices, are_read_in_parts) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8, BaseWeights::fp8}) {
     const PackedMatrix matrix{format, GetParam().rows, GetParam().columns};
     const std::vector<std::byte> bytes = packed(matrix, random_elements(matrix));
     const std::vector<float> whole = unpacked(matrix, bytes);
@@ -157,7 +185,8 @@ TEST(PackedMatrix, takes_4_127_bits_an_element_or_4_5) {
 
 // The relative error of normal numbers that the format is made for.
 TEST(PackedMatrix, has_the_error_of_its_format) {
-  for (const auto& [format, most] : {std::pair(BaseWeights::nf4, 0.1), std::pair(BaseWeights::int8, 0.01)}) {
+  for (const auto& [format, most] :
+       {std::pair(BaseWeights::nf4, 0.1), std::pair(BaseWeights::int8, 0.01), std::pair(BaseWeights::fp8, 0.03)}) {
     const PackedMatrix matrix{format, 256, 256};
     const std::vector<float> elements = random_elements(matrix);
     const std::vector<float> found = unpacked(matrix, packed(matrix, elements));
@@ -172,7 +201,7 @@ TEST(PackedMatrix, has_the_error_of_its_format) {
 }
 
 TEST(PackedMatrix, keeps_zeros) {
-  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8}) {
+  for (const BaseWeights format : {BaseWeights::nf4, BaseWeights::nf4_single, BaseWeights::int8, BaseWeights::fp8}) {
     const PackedMatrix matrix{format, 2, 64};
     std::vector<float> elements = random_elements(matrix);
     std::fill_n(elements.begin(), 64, 0.0F);
@@ -181,12 +210,48 @@ TEST(PackedMatrix, keeps_zeros) {
   }
 }
 
+Float8Weight given(const PackedMatrix& matrix, const std::vector<float>& elements) {
+  std::vector<std::uint16_t> bits;
+  for (const float x : elements)
+    bits.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded_to_bf16(x)) >> 16U));
+  return float8_weight(matrix, bits);
+}
+
+std::vector<std::vector<std::byte>> together(const std::vector<Float8Weight>& weights) {
+  std::vector<const Float8Weight*> all;
+  for (const Float8Weight& weight : weights) all.push_back(&weight);
+  return packed_together(all);
+}
+
+// As the rows of one matrix.
+TEST(Float8Weights, side_by_side_have_the_codes_and_the_scale_of_one_matrix) {
+  const PackedMatrix upper{BaseWeights::fp8, 3, 8}, lower{BaseWeights::fp8, 5, 8}, whole{BaseWeights::fp8, 8, 8};
+  const std::vector<float> elements = random_elements(whole);
+  const std::vector<float> first(elements.begin(), elements.begin() + 24), rest(elements.begin() + 24, elements.end());
+  const std::vector<std::byte> expected = packed(whole, elements);
+  const auto found = together({given(upper, first), given(lower, rest)});
+  EXPECT_TRUE(std::equal(found[0].begin(), found[0].begin() + 24, expected.begin()));
+  EXPECT_TRUE(std::equal(found[1].begin(), found[1].end(), expected.begin() + 24));
+  EXPECT_TRUE(std::equal(found[0].begin() + 24, found[0].end(), expected.begin() + 64)) << "one scale";
+  EXPECT_EQ(together({{upper, {}, found[0]}, {lower, {}, found[1]}}), found) << "bytes of one scale stay";
+}
+
+TEST(Float8Weights, of_a_smaller_scale_are_rounded_to_the_larger) {
+  const PackedMatrix matrix{BaseWeights::fp8, 4, 64};
+  const std::vector<float> elements = random_elements(matrix);
+  const auto found = together({{matrix, {}, packed(matrix, elements)}, given(matrix, random_elements(matrix, 0.1F))});
+  const std::vector<float> kept = unpacked(matrix, found[0]);
+  for (std::size_t i = 0; i < kept.size(); ++i) ASSERT_NEAR(kept[i], elements[i], std::abs(elements[i]) / 8 + 1e-5);
+  EXPECT_NE(found[0], packed(matrix, elements));
+}
+
 TEST(PackedMatrix, refuses_what_is_not_finite) {
-  const PackedMatrix matrix{BaseWeights::nf4, 1, 2};
+  const PackedMatrix matrix{BaseWeights::nf4, 1, 2}, in_fp8{BaseWeights::fp8, 1, 2};
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const std::vector<float> elements = {1, bad};
     EXPECT_THAT([&] { pack(matrix, elements, bytes); }, ThrowsMessage<Error>(HasSubstr("not finite")));
+    EXPECT_THAT([&] { given(in_fp8, elements); }, ThrowsMessage<Error>(HasSubstr("not finite")));
   }
 }
 

@@ -49,7 +49,7 @@ const std::set<Op> kActivations = {Op::relu,          Op::silu,     Op::silu_bac
                                    Op::gelu_backward, Op::soft_cap, Op::soft_cap_backward, Op::causal_mask};
 const std::set<Op> kAttention = {Op::attention, Op::attention_backward};
 const std::set<Op> kConvolution = {Op::causal_convolution};
-const std::set<Op> kOfCodes = {Op::quantise, Op::quantise_rows, Op::transpose_codes,
+const std::set<Op> kOfCodes = {Op::quantise, Op::quantise_rows, Op::transpose_codes, Op::widen_codes,
                                Op::scaled_matmul};  // made after autocast
 const std::set<Op> kGrouped = {Op::grouped_matmul, Op::grouped_matmul_weights};
 

@@ -118,7 +118,9 @@ void settle_packing(RunDraft& draft) {
           fmt::format("the files of {} have their weights in {}, which does not train; add --lora r=16, or "
                       "--base-weights as-is to train the widened weights",
                       model->name, name(packing.format)));
-  compile.published_weights = published_weights(*model, compile.base_weights);
+  // No files have weights in fp8: they are made of what the files have.
+  if (compile.base_weights != BaseWeights::fp8)
+    compile.published_weights = published_weights(*model, compile.base_weights);
 }
 
 // Completes the configuration of a draft that has its workload by the options of training and of ranks.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dynamic_code.h"
+#include "core/packed/float8_weights.h"
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
 #include "core/types/enum_names.h"
@@ -15,7 +16,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kNames = enum_names<BaseWeights>("as-is", "nf4", "nf4-single", "int8");
+constexpr auto kNames = enum_names<BaseWeights>("as-is", "nf4", "nf4-single", "int8", "fp8");
 
 constexpr std::int64_t kAlignment = 16;
 constexpr std::int64_t kGrain = 1 << 15;  // elements
@@ -161,6 +162,7 @@ std::int64_t PackedMatrix::blocks() const { return ceil_divide(elements(), kNf4B
 std::int64_t PackedMatrix::blocks_of_blocks() const { return ceil_divide(blocks(), kNf4BlocksOfBlocks); }
 
 std::int64_t PackedMatrix::scales() const {
+  if (format == BaseWeights::fp8) return elements();
   return aligned(is_of_4_bits(format) ? ceil_divide(elements(), std::int64_t{2}) : elements());
 }
 std::int64_t PackedMatrix::outer_scales() const { return scales() + aligned(blocks()); }
@@ -169,6 +171,7 @@ std::int64_t PackedMatrix::mean() const {
 }
 std::int64_t PackedMatrix::bytes() const {
   constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+  if (format == BaseWeights::fp8) return scales() + kFloat;
   if (format == BaseWeights::nf4) return aligned(mean() + kFloat);
   return scales() + aligned((format == BaseWeights::int8 ? rows : blocks()) * kFloat);
 }
@@ -183,12 +186,15 @@ void pack(const PackedMatrix& matrix, std::span<const float> elements, std::span
   std::ranges::fill(packed, std::byte{0});
   const std::vector<float> ordered = in_order_of_file(matrix, elements);
   if (!ordered.empty()) elements = ordered;
+  if (matrix.format == BaseWeights::fp8) return pack_float8(matrix, elements, packed);
   (is_of_4_bits(matrix.format) ? pack_nf4 : pack_int8)(matrix, elements, packed.data());
 }
 
 void unpack(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
             float* elements) {
-  const auto read = is_of_4_bits(matrix.format) ? unpack_nf4 : unpack_int8;
+  const auto read = matrix.format == BaseWeights::fp8 ? unpack_float8
+                    : is_of_4_bits(matrix.format)     ? unpack_nf4
+                                                      : unpack_int8;
   if (matrix.order.rotated == 0) return read(matrix, packed, first, count, elements);
   for (std::int64_t i = first; i < first + count;) {
     const std::int64_t row = i / matrix.columns;

@@ -1,4 +1,4 @@
-// Matrices in 4 or 8 bits an element, as bitsandbytes stores them.
+// Matrices in 4 or 8 bits an element, as bitsandbytes stores them, and in fp8.
 //
 // nf4 (Dettmers et al. 2023, "QLoRA", arXiv 2305.14314): the elements, row by row, are divided into blocks of 64. An
 // element is a code of 4 bits for a number from -1 to 1, times the largest magnitude of its block. Double quantisation
@@ -9,8 +9,11 @@
 // int8 (Dettmers et al. 2022, "LLM.int8()", arXiv 2208.07339): an element is an integer from -127 to 127, times the
 // largest magnitude of its row, which is fp32, over 127.
 //
-// Rows of rotated heads are packed in the order of the model's files, so the bytes are those that bitsandbytes makes of
-// the tensor in the file.
+// fp8: an element is a code of e4m3 (core/types/float8.h) times the fp32 scale of the matrix, which are those that
+// `quantise` makes of the matrix in bf16 (ops/rules/quantise.cpp). Its rows are in this program's order.
+//
+// Of the other formats, rows of rotated heads are packed in the order of the model's files, so the bytes are those that
+// bitsandbytes makes of the tensor in the file.
 //
 // All arithmetic is in fp32, one rounding an operation, so every device computes the same numbers.
 #pragma once
@@ -62,10 +65,10 @@ struct PackedMatrix {
 
   // Offsets in bytes. The codes begin at 0.
   // nf4: the dynamic8 code of each block; nf4-single, int8: the largest magnitude of each block or row.
-  std::int64_t scales() const;
+  std::int64_t scales() const;        // fp8: the scale of the matrix, directly behind the codes
   std::int64_t outer_scales() const;  // nf4: the fp32 factor of each block of blocks
   std::int64_t mean() const;          // nf4: the fp32 mean of the blocks' magnitudes
-  std::int64_t bytes() const;         // a multiple of 16
+  std::int64_t bytes() const;         // a multiple of 16; fp8: 4 more than elements
 };
 
 // Throws Error where an element is not finite, or the sizes of the spans are not those of the matrix.

@@ -1,6 +1,7 @@
 #include "core/types/float8.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -8,6 +9,11 @@ namespace ridgepoint {
 namespace {
 
 constexpr int kSign = 0x80;
+constexpr int kDoubleMantissa = 52, kDoubleBias = 1023;
+
+constexpr double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(kDoubleBias + exponent) << kDoubleMantissa);
+}
 
 float value_of(DType dtype, int code) {
   const Float8Format format = float8_format(dtype);
@@ -41,12 +47,19 @@ std::uint8_t float8_code(DType dtype, double value) {
   if (std::isnan(value)) return kFloat8NaN;
   const Float8Format format = float8_format(dtype);
   const double magnitude = std::min(std::fabs(value), static_cast<double>(format.largest));
-  const int least = 1 - format.bias;  // subnormal numbers share the smallest normal exponent
-  const int exponent = magnitude == 0 ? least : std::max(std::ilogb(magnitude), least);
-  // nearbyint rounds to nearest even in the default mode; a carry out of the mantissa moves into the exponent.
-  const int steps = static_cast<int>(std::nearbyint(std::ldexp(magnitude, format.mantissa - exponent)));
-  return static_cast<std::uint8_t>((std::signbit(value) ? kSign : 0) |
-                                   (((exponent - least) << format.mantissa) + steps));
+  const int sign = std::signbit(value) ? kSign : 0;
+  // Adding 2^52 units rounds to whole ones, to nearest even: of subnormal numbers, which share the smallest normal
+  // exponent, by the addition of doubles, and of others by the carry of integers, which may reach the exponent.
+  const int least = 1 - format.bias;
+  if (magnitude < power_of_two(least)) {
+    const double unit = power_of_two(least - format.mantissa);
+    return static_cast<std::uint8_t>(sign | static_cast<int>((magnitude + 0x1p52 * unit) / unit - 0x1p52));
+  }
+  const int dropped = kDoubleMantissa - format.mantissa;
+  const auto bits = std::bit_cast<std::uint64_t>(magnitude);
+  const std::uint64_t half = (std::uint64_t{1} << (dropped - 1)) - 1 + (bits >> dropped & 1U);
+  const auto rounded = static_cast<int>((bits + half) >> dropped);
+  return static_cast<std::uint8_t>(sign | (rounded - ((kDoubleBias - format.bias) << format.mantissa)));
 }
 
 }  // namespace ridgepoint

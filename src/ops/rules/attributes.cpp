@@ -63,6 +63,7 @@ const std::vector<Row>& rows() {
       {kDeclaredShape, integers, {Op::input}},
       {kPart, integer, {Op::input}},
       {kPartOf, text, {Op::input}},
+      {kScaleOf, text, {Op::input}},
       {kParts, text, {Op::input}},
       {kRows, integers, {Op::input, Op::dequantise}},
       {kFormat, text, {Op::input, Op::dequantise}},
@@ -70,7 +71,9 @@ const std::vector<Row>& rows() {
       {kPackedAs, text, {Op::input}},
       {kRowOrder, integers, {Op::input, Op::dequantise}},
       {"value", number, {Op::constant}},
-      {"dtype", text, {Op::constant, Op::cast, Op::iota, Op::quantise, Op::quantise_rows, Op::dequantise}},
+      {"dtype",
+       text,
+       {Op::constant, Op::cast, Op::iota, Op::quantise, Op::quantise_rows, Op::dequantise, Op::widen_codes}},
       // Layouts and elements.
       {"shape", integers, {Op::reshape, Op::broadcast, Op::iota}},
       {"permutation", integers, {Op::transpose}},

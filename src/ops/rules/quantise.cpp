@@ -12,7 +12,10 @@
 //
 // transpose_codes: codes [M,N] and the powers of two [M,1] that are the scales of their rows -> codes [N,M] with one
 // scale, an fp32 scalar, the largest of those: the exponent of a code changes by the difference of the scales, and its
-// other bits stay unless the code becomes subnormal.
+// other bits stay unless the code becomes subnormal. A scalar is the scale of all rows already: codes stay as they are.
+//
+// widen_codes: codes [M,N] and their scale, an fp32 scalar -> the numbers [M,N], in the dtype `dtype`: bf16, fp16 or
+// fp32, rounded from fp32.
 //
 // scaled_matmul: codes a [M,K], scale of a, codes b [N,K], scale of b -> a b^T times both scales, [M,N]: both operands
 // have the inner dimension last, as the tensor cores for 8 bits read them. A scale is a scalar or one number a row,
@@ -98,23 +101,39 @@ std::vector<TensorType> infer_transpose_codes(const ShapeContext& context) {
   const TensorType& codes = context.inputs[0];
   require(is_float8(codes.dtype) && codes.shape.rank() == 2, "operand 0 must be a matrix of e4m3 or e5m2");
   require(codes.shape.elements() > 0, "operand 0 must have elements");
-  require(context.inputs[1] == TensorType{DType::fp32, Shape{codes.shape[0], 1}}, "the scales must be fp32, one a row");
+  const TensorType& scales = context.inputs[1];
+  require(scales.dtype == DType::fp32 && (scales.shape == Shape{codes.shape[0], 1} || scales.shape.rank() == 0),
+          "the scales must be fp32, one a row or one of all");
   return {{codes.dtype, Shape{codes.shape.dim(1), codes.shape.dim(0)}}, {DType::fp32, Shape()}};
 }
 
 std::vector<Value> decompose_transpose_codes(Graph& graph, const Node& node) {
   const auto [codes, scales] = std::pair(node.inputs[0], node.inputs[1]);
+  if (graph.type(scales).shape.rank() == 0) return {swap_last_two_axes(graph, codes), scales};
   const Value scale = reduce_max(graph, scales, {0, 1});
   const Value wide = cast(graph, codes, DType::fp32);
   const Value shifted = cast(graph, mul(graph, wide, div(graph, scales, scale)), graph.type(codes).dtype);
   return {swap_last_two_axes(graph, shifted), scale};
 }
 
-DType product_dtype(const Attributes& attributes) {
-  const DType dtype = dtype_from_name(attributes.get<std::string>("result"));
+DType result_dtype(const Attributes& attributes, const char* key) {
+  const DType dtype = dtype_from_name(attributes.get<std::string>(key));
   require(is_floating(dtype) && accumulator(dtype) == DType::fp32,
           [&] { return "the result must be fp32, bf16 or fp16, not " + std::string(name(dtype)); });
   return dtype;
+}
+DType product_dtype(const Attributes& attributes) { return result_dtype(attributes, "result"); }
+
+std::vector<TensorType> infer_widen_codes(const ShapeContext& context) {
+  const TensorType& codes = context.inputs[0];
+  require(is_float8(codes.dtype) && codes.shape.rank() == 2, "operand 0 must be a matrix of e4m3 or e5m2");
+  require(context.inputs[1] == TensorType{DType::fp32, Shape()}, "the scale must be an fp32 scalar");
+  return {{result_dtype(context.attributes, "dtype"), codes.shape}};
+}
+
+std::vector<Value> decompose_widen_codes(Graph& graph, const Node& node) {
+  const Value wide = cast(graph, node.inputs[0], DType::fp32);
+  return {cast_to(graph, mul(graph, wide, node.inputs[1]), result_dtype(node.attributes, "dtype"))};
 }
 
 std::vector<TensorType> infer_scaled_matmul(const ShapeContext& context) {
@@ -208,6 +227,8 @@ extern const OpRule rule_quantise_rows{
     .infer = infer_quantise_rows, .vjp = vjp_of_codes, .decompose = decompose_quantise_rows};
 extern const OpRule rule_transpose_codes{
     .infer = infer_transpose_codes, .vjp = vjp_of_codes, .decompose = decompose_transpose_codes};
+extern const OpRule rule_widen_codes{
+    .infer = infer_widen_codes, .vjp = vjp_of_codes, .decompose = decompose_widen_codes};
 extern const OpRule rule_scaled_matmul{.infer = infer_scaled_matmul,
                                        .vjp = vjp_of_codes,
                                        .flops = flops_scaled_matmul,
@@ -234,6 +255,10 @@ Quantised transpose_codes(Graph& graph, Value codes, Value scales, const Source&
   const std::vector<Value> made =
       graph.node(make_node(graph, Op::transpose_codes, {codes, scales}, {}, source)).outputs;
   return {.rows = {}, .columns = made[0], .scale = made[1]};
+}
+
+Value widen_codes(Graph& graph, Value codes, Value scale, DType dtype, const Source& source) {
+  return make_value(graph, Op::widen_codes, {codes, scale}, {{"dtype", std::string(name(dtype))}}, source);
 }
 
 Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result, Value addend,

@@ -1,4 +1,5 @@
-// Passes that store the frozen weights of linear layers in 4 or 8 bits (core/packed/packed_matrix.h).
+// Passes that store the frozen weights of linear layers in 4 or 8 bits (core/packed/packed_matrix.h). In fp8 a weight
+// is stored as a matrix of codes and a scale, so that quantise_products lets products in 8 bits read them as they are.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -32,7 +33,8 @@ class WeightChooser {
       const auto found = published.find(input_name(parameter));
       if (found != published.end() && found->second->stays_wide) continue;
       parameter.attributes.set(kPackedAs, std::string(name(options.base_weights)));
-      if (found != published.end() && found->second->rows != RowOrder{})
+      const bool has_order = found != published.end() && options.base_weights != BaseWeights::fp8;
+      if (has_order && found->second->rows != RowOrder{})
         parameter.attributes.set(kRowOrder, numbers_of(found->second->rows));
       changed = true;
     }
@@ -96,23 +98,41 @@ class WeightPacker : NodeRewriter {
     std::vector<Use> uses;
     if (is_divided(parameter) || !find_uses(value, {}, uses)) return false;
     const BaseWeights format = base_weights_from_name(parameter.attributes.get<std::string>(kPackedAs));
+    parameter.attributes.set(kFormat, std::string(name(format)));
+    if (format == BaseWeights::fp8) {
+      store_codes(value, type, uses);
+      return true;
+    }
     std::vector<std::int64_t> rows = part_rows(parameter);
     if (rows.empty()) rows = {type.shape[0]};
-    parameter.attributes.set(kFormat, std::string(name(format)));
     parameter.attributes.set(kDeclaredShape, std::vector<std::int64_t>{type.shape[0], type.shape[1]});
     graph_.set_type(value, {DType::packed, {packed_bytes(packed_parts(format, rows, type.shape[1]))}});
-    for (const Use& use : uses) widen(use, value, format, rows, type);
+    const auto order = parameter.attributes.get_or<std::vector<std::int64_t>>(kRowOrder, {});
+    for (const Use& use : uses) {
+      widen(use, value, type, [&] {
+        const Value elements = dequantise(graph_, value, format, rows, type.shape[1], type.dtype);
+        if (!order.empty()) graph_.node(graph_.producer(elements)).attributes.set(kRowOrder, order);
+        return elements;
+      });
+    }
     return true;
   }
 
+  void store_codes(Value value, const TensorType& type, const std::vector<Use>& uses) {
+    const std::string name = input_name(graph_.producer_node(value));
+    graph_.set_type(value, {DType::e4m3, type.shape});
+    rewriter_.insert_before(graph_.producer(value));
+    const Value scale = input(graph_, "scale." + name, {DType::fp32, Shape()}, Role::state);
+    graph_.node(graph_.producer(scale)).attributes.set(kScaleOf, name);
+    for (const Use& use : uses) widen(use, value, type, [&] { return widen_codes(graph_, value, scale, type.dtype); });
+  }
+
   // Each product has elements of its own, so that none are kept from forward to backward.
-  void widen(const Use& use, Value packed, BaseWeights format, const std::vector<std::int64_t>& rows,
-             const TensorType& type) {
+  template <typename MakeElements>
+  void widen(const Use& use, Value packed, const TensorType& type, const MakeElements& make_elements) {
     rewriter_.insert_before(use.product);
     const Value before = use.views.empty() ? packed : use.views.back();
-    Value elements = dequantise(graph_, packed, format, rows, type.shape[1], type.dtype);
-    const auto& order = graph_.producer_node(packed).attributes.get_or<std::vector<std::int64_t>>(kRowOrder, {});
-    if (!order.empty()) graph_.node(graph_.producer(elements)).attributes.set(kRowOrder, order);
+    Value elements = make_elements();
     graph_.set_type(elements, type);
     for (const Value view : use.views) elements = rewriter_.rebuild_view(view, elements);
     std::ranges::replace(graph_.node(use.product).inputs, before, elements);

@@ -7,6 +7,9 @@
 // elements by far than the results of the products that read its rows: that kernel then makes the codes
 // (fuse_row_codes). Products over its rows read them with the scale of their row; the product over its columns, which
 // sums over rows, reads codes of one scale, which transpose_codes makes of them.
+//
+// A weight that is stored as codes (pack_weights) is read as it is, and transposed in front of a product that needs the
+// other order.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -59,7 +62,7 @@ class ProductQuantiser {
     }
     if (!rewriter_.finish()) return false;
     // Who fuses the makers of matrices counts readers.
-    erase_unused(graph_, [](const Node& node) { return node.op == Op::transpose; });
+    erase_unused(graph_, [](const Node& node) { return node.op == Op::transpose || node.op == Op::widen_codes; });
     return true;
   }
 
@@ -109,6 +112,9 @@ class ProductQuantiser {
     const StoredMatrix matrix = stored(operand);
     const Key key{matrix.value, codes};
     const bool reads_rows = matrix.is_transposed == is_right;
+    if (const Node& maker = graph_.producer_node(matrix.value);
+        maker.op == Op::widen_codes && graph_.type(maker.inputs[0]).dtype == codes)
+      return stored_codes(product, key, reads_rows);
     const Read& read = reads_.at(key);
     if (read.layout.rows && read.scales_rows && is_elementwise_result(matrix.value))
       return reads_rows ? scaled_rows(product, key) : transposed_rows(product, key);
@@ -116,6 +122,24 @@ class ProductQuantiser {
     if (found == quantised_.end()) found = quantised_.emplace(key, quantised_before(product, key)).first;
     const Quantised& made = found->second;
     return {reads_rows ? made.rows : made.columns, made.scale};
+  }
+
+  std::array<Value, 2> stored_codes(NodeId product, const Key& key, bool reads_rows) {
+    const std::vector<Value> stored = graph_.producer_node(key.first).inputs;
+    const Value codes = stored[0], scale = stored[1];
+    if (reads_rows) return {codes, scale};
+    auto found = quantised_.find(key);
+    if (found == quantised_.end()) {
+      rewriter_.insert_before(product);
+      Quantised made = transpose_codes(graph_, codes, scale);
+      if (!target_.has_kernel(graph_, graph_.producer_node(made.columns))) {
+        rewriter_.erase_inserted();
+        rewriter_.insert_before(product);
+        made.columns = transpose(graph_, codes, {1, 0});
+      }
+      found = quantised_.emplace(key, made).first;
+    }
+    return {found->second.columns, scale};
   }
 
   std::array<Value, 2> scaled_rows(NodeId product, const Key& key) {

@@ -137,7 +137,12 @@ ProgramPlan::Implementation::Implementation(Graph source, std::shared_ptr<Device
     const Value value = inputs[i].value;
     if (!stores.contains(value)) stores[value].push_back(store_of(value));
   }
-  for (const NodeId id : graph.inputs(Role::state)) add_store(graph.node(id));
+  for (const NodeId id : graph.inputs(Role::state)) {
+    const Node& state = graph.node(id);
+    add_store(state);
+    if (state.attributes.contains(kScaleOf))
+      scales.emplace(graph.find_input(state.attributes.get<std::string>(kScaleOf)).value(), state.outputs[0]);
+  }
 }
 
 std::vector<ProgramPlan::Implementation::InputSlot> ProgramPlan::Implementation::input_slots(

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/packed/float8_weights.h"
 #include "ir/stored_tensors.h"
 #include "plan/plan.h"
 #include "ridgepoint/program.h"
@@ -52,6 +53,7 @@ struct ProgramPlan::Implementation {
   std::vector<InputSlot> inputs;
   std::map<std::string, std::size_t, std::less<>> input_index;
   std::map<Value, std::vector<Store>> stores;  // by input, which is the first
+  std::map<Value, Value> scales;               // of weights in fp8, by the input with their codes
   ExecutionPlan plan;
 
  private:
@@ -93,9 +95,13 @@ struct Program::Implementation {
   // Of a slot's stores: the one in the type of the tensor, else the first, beside which low halves may be stored.
   const Store& exact_store(const InputSlot& slot) const;
   std::optional<Value> low_halves(const InputSlot& slot) const;
-  // The tensor of a slot that is packed, of a floating dtype.
+  // The tensor of a slot that is packed, of a floating dtype, or its bytes.
   void write_packed(const InputSlot& slot, const HostTensor& tensor);
+  void write_packed_bytes(const InputSlot& slot, std::span<const std::byte> bytes);
+  // Writes a weight in fp8 with those beside it, whose scale it shares.
+  void write_float8(const InputSlot& slot, Float8Weight weight);
   HostTensor read_packed(const InputSlot& slot) const;
+  std::vector<std::byte> packed_bytes(const InputSlot& slot) const;
   static bool is_whole(const Overlap& overlap, const StoredTensor& tensor);
 
   // Writes what a store has of the tensor.
@@ -113,11 +119,14 @@ struct Program::Implementation {
   void copy_out(Value value, void* to, const void* from, std::size_t bytes) const;
   HostTensor read_dense(Value value, const TensorType& type, const std::byte* from) const;
 
-  // Where this rank stores the part: in one place, or the bf16 and then the low halves of its elements.
+  // Where this rank stores the part: in one place, or the bf16 and then the low halves of its elements, or its codes
+  // and then their scale.
   struct PlaceOfPart {
     Value value;
     std::byte* address = nullptr;
+    std::size_t bytes = 0;
   };
+  std::vector<PlaceOfPart> places_of_packed(const InputSlot& slot) const;
   std::vector<PlaceOfPart> places_of(const StatePart& part) const;
 
   // Null where the value has no memory.
@@ -135,6 +144,8 @@ struct Program::Implementation {
   Kernels kernels;
   std::vector<Lifetime> lifetimes;
   std::unique_ptr<Allocator> allocator;
+  // Weights in fp8 that were written while some beside them were not, by their input and name: as they were given.
+  std::map<Value, std::map<std::string, Float8Weight>> given;
   HostTensor cast;                         // of write(), kept: new memory takes as long as the conversion
   std::unique_ptr<LaunchObserver> marker;  // null unless an external profiler is attached
   Executor executor;

@@ -167,21 +167,77 @@ std::optional<Value> Program::Implementation::low_halves(const InputSlot& slot) 
 
 void Program::Implementation::write_packed(const InputSlot& slot, const HostTensor& tensor) {
   const PackedMatrix& matrix = *slot.tensor.packed;
+  if (matrix.format == BaseWeights::fp8) {
+    // The codes are those of the weight as a step in bf16 has it.
+    const HostTensor rounded = convert(tensor, DType::bf16);
+    return write_float8(slot, float8_weight(matrix, rounded.as<std::uint16_t>()));
+  }
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
   if (tensor.type.dtype == DType::fp32) {
     pack(matrix, tensor.as<float>(), bytes);
   } else {
     pack(matrix, convert(tensor, DType::fp32).as<float>(), bytes);
   }
+  write_packed_bytes(slot, bytes);
+}
+
+void Program::Implementation::write_packed_bytes(const InputSlot& slot, std::span<const std::byte> bytes) {
+  const PackedMatrix& matrix = *slot.tensor.packed;
+  if (matrix.format == BaseWeights::fp8) return write_float8(slot, {matrix, {}, {bytes.begin(), bytes.end()}});
   copy_in(slot.value, element(slot.value, slot.tensor.first_element), bytes.data(), bytes.size());
+}
+
+void Program::Implementation::write_float8(const InputSlot& slot, Float8Weight weight) {
+  std::map<std::string, Float8Weight>& of_input = given[slot.value];
+  of_input.insert_or_assign(slot.tensor.name, std::move(weight));
+  std::vector<const InputSlot*> slots;
+  for (const InputSlot& one : source->inputs) {
+    if (one.value == slot.value) slots.push_back(&one);
+  }
+  std::vector<Float8Weight> stored;
+  stored.reserve(slots.size());
+  std::vector<const Float8Weight*> weights;
+  for (const InputSlot* one : slots) {
+    const auto found = of_input.find(one->tensor.name);
+    if (found == of_input.end()) stored.push_back({*one->tensor.packed, {}, packed_bytes(*one)});
+    weights.push_back(found == of_input.end() ? &stored.back() : &found->second);
+  }
+  const std::vector<std::vector<std::byte>> packed = packed_together(weights);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::byte* from = packed[i].data();
+    for (const PlaceOfPart& place : places_of_packed(*slots[i])) {
+      copy_in(place.value, place.address, from, place.bytes);
+      from += place.bytes;
+    }
+  }
+  if (of_input.size() == slots.size()) given.erase(slot.value);
+}
+
+std::vector<std::byte> Program::Implementation::packed_bytes(const InputSlot& slot) const {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(slot.tensor.packed->bytes()));
+  synchronize();
+  std::byte* to = bytes.data();
+  for (const PlaceOfPart& place : places_of_packed(slot)) {
+    copy_out(place.value, to, place.address, place.bytes);
+    to += place.bytes;
+  }
+  return bytes;
+}
+
+std::vector<Program::Implementation::PlaceOfPart> Program::Implementation::places_of_packed(
+    const InputSlot& slot) const {
+  std::byte* const address = element(slot.value, slot.tensor.first_element);
+  const auto scale = source->scales.find(slot.value);
+  if (scale == source->scales.end())
+    return {{slot.value, address, static_cast<std::size_t>(slot.tensor.packed->bytes())}};
+  return {{slot.value, address, static_cast<std::size_t>(slot.tensor.packed->elements())},
+          {scale->second, element(scale->second, 0), sizeof(float)}};
 }
 
 HostTensor Program::Implementation::read_packed(const InputSlot& slot) const {
   const PackedMatrix& matrix = *slot.tensor.packed;
-  const TensorType bytes{DType::packed, {matrix.bytes()}};
-  const HostTensor packed = read_dense(slot.value, bytes, element(slot.value, slot.tensor.first_element));
   HostTensor tensor({DType::fp32, slot.tensor.type.shape});
-  unpack(matrix, packed.data.data(), 0, matrix.elements(), tensor.as<float>().data());
+  unpack(matrix, packed_bytes(slot).data(), 0, matrix.elements(), tensor.as<float>().data());
   return tensor.type.dtype == slot.tensor.type.dtype ? tensor : convert(tensor, slot.tensor.type.dtype);
 }
 
@@ -243,10 +299,8 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   Implementation& self = *implementation_;
   const Implementation::InputSlot& slot = self.find_input(name);
   const StoredTensor& stored = slot.tensor;
-  if (stored.packed && tensor.type == TensorType{DType::packed, {stored.packed->bytes()}}) {
-    return self.copy_in(slot.value, self.element(slot.value, stored.first_element), tensor.data.data(),
-                        tensor.data.size());
-  }
+  if (stored.packed && tensor.type == TensorType{DType::packed, {stored.packed->bytes()}})
+    return self.write_packed_bytes(slot, tensor.data);
   if (!(tensor.type == stored.type)) {
     throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; the given tensor is " +
                     tensor.type.to_string(),
@@ -318,7 +372,7 @@ std::vector<StatePart> Program::state_parts() const {
   for (const Implementation::InputSlot& slot : self.source->inputs) {
     const Node& node = self.graph.producer_node(slot.value);
     const bool is_parameter = input_role(node) == Role::parameter;
-    const bool is_copy = std::ranges::any_of(std::array{kCopyOf, kLowHalfOf, kPartOf},
+    const bool is_copy = std::ranges::any_of(std::array{kCopyOf, kLowHalfOf, kPartOf, kScaleOf},
                                              [&](auto key) { return node.attributes.contains(key); });
     if (!is_parameter && (input_role(node) != Role::state || is_copy)) continue;
     const Implementation::Store& store = self.exact_store(slot);
@@ -333,7 +387,7 @@ std::vector<StatePart> Program::state_parts() const {
                    .is_on_host = self.is_on_host(store.value) || (low && self.is_on_host(*low)),
                    .is_on_disk = self.is_on_disk(store.value) || (low && self.is_on_disk(*low))};
     if (slot.tensor.packed) {
-      part.name.insert(0, kPackedPrefix);
+      part.name.insert(0, packed_prefix(slot.tensor.packed->format));
       part.type = {DType::udynamic8, {slot.tensor.packed->bytes()}};
       part.stored = part.type.dtype;
       part.is_parameter = false;
@@ -350,15 +404,15 @@ std::vector<StatePart> Program::state_parts() const {
 }
 
 std::vector<Program::Implementation::PlaceOfPart> Program::Implementation::places_of(const StatePart& part) const {
-  std::string_view name = part.name;
-  if (part.is_packed) name.remove_prefix(kPackedPrefix.size());
-  const InputSlot& slot = find_input(name);
+  if (part.is_packed) return places_of_packed(find_input(part.weight()));
+  const InputSlot& slot = find_input(part.name);
   const Store& store = exact_store(slot);
   std::vector<Value> values = {store.value};
   if (part.is_split) values.push_back(*low_halves(slot));
   std::vector<PlaceOfPart> places;
   for (const Value value : values)
-    places.push_back({value, element(value, slot.tensor.first_element + part.begin - store.first_element)});
+    places.push_back({value, element(value, slot.tensor.first_element + part.begin - store.first_element),
+                      part.bytes() / values.size()});
   return places;
 }
 
@@ -370,8 +424,8 @@ void Program::read_part(const StatePart& part, std::span<std::byte> into) const 
   std::byte* to = into.data();
   const std::vector<Implementation::PlaceOfPart> places = self.places_of(part);
   for (const Implementation::PlaceOfPart& place : places) {
-    self.copy_out(place.value, to, place.address, into.size() / places.size());
-    to += into.size() / places.size();
+    self.copy_out(place.value, to, place.address, place.bytes);
+    to += place.bytes;
   }
   join_copied(part, into);
 }
@@ -386,6 +440,7 @@ void Program::write_part(const StatePart& part, std::span<const std::byte> from)
   Implementation& self = *implementation_;
   if (from.size() != part.bytes())
     throw Error("the bytes for '" + part.name + "' have not the size of its part", ErrorKind::usage);
+  if (part.is_packed) return self.write_packed_bytes(self.find_input(part.weight()), from);
   const std::vector<Implementation::PlaceOfPart> places = self.places_of(part);
   if (!part.is_split) return self.copy_in(places[0].value, places[0].address, from.data(), from.size());
   HostTensor numbers({part.stored, Shape{part.end - part.begin}});
@@ -402,8 +457,8 @@ void Program::copy_part(const StatePart& part, DeviceCopies& copies, void* devic
   auto* to = static_cast<std::byte*>(device_address);
   const std::vector<Implementation::PlaceOfPart> places = implementation_->places_of(part);
   for (const Implementation::PlaceOfPart& place : places) {
-    copies.copy_on_device(to, place.address, part.bytes() / places.size());
-    to += part.bytes() / places.size();
+    copies.copy_on_device(to, place.address, place.bytes);
+    to += place.bytes;
   }
 }
 

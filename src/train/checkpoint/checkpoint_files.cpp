@@ -19,6 +19,10 @@ std::string optimizer_file(std::size_t rank, std::size_t ranks) {
                     : fmt::format("{}-{:05}-of-{:05}.safetensors", kOptimizerStem, rank + 1, ranks);
 }
 
+std::string packed_name(const PackedMatrix& matrix, const std::string& weight) {
+  return std::string(packed_prefix(matrix.format)) + weight;
+}
+
 bool is_whole(const StatePart& part) { return part.end - part.begin == part.type.elements(); }
 
 }  // namespace
@@ -104,7 +108,7 @@ void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& f
           }
           if (const auto packed = packed_.find(one.name); packed != packed_.end()) {
             HostTensor value({DType::fp32, one.type.shape});
-            const std::span<const std::byte> bytes = state_.bytes(std::string(kPackedPrefix) + one.name);
+            const std::span<const std::byte> bytes = state_.bytes(packed_name(packed->second, one.name));
             unpack(packed->second, bytes.data(), 0, packed->second.elements(), value.as<float>().data());
             return value;
           }
@@ -119,8 +123,9 @@ void CheckpointFiles::write_parameters(const fs::path& folder, const fs::path& f
         },
         [&](const std::string& name) -> std::optional<PackedBytes> {
           const auto packed = packed_.find(name);
-          if (packed == packed_.end()) return std::nullopt;
-          return PackedBytes{packed->second, state_.bytes(std::string(kPackedPrefix) + name)};
+          // Files of models have no weight in fp8, which they get in bf16.
+          if (packed == packed_.end() || packed->second.format == BaseWeights::fp8) return std::nullopt;
+          return PackedBytes{packed->second, state_.bytes(packed_name(packed->second, name))};
         });
     write_tensors(folder, std::string(kModelFile), model.declarations(), files,
                   [&](std::size_t i) -> std::span<const std::byte> {

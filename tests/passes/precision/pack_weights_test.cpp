@@ -13,6 +13,7 @@
 #include "ir/stored_tensors.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "support/graphs/run_graph.h"
@@ -66,7 +67,8 @@ TEST_P(PackWeights, stores_linear_layers_but_the_head_and_what_trains) {
   EXPECT_THAT(names, Not(Contains("lm_head.weight")));
   EXPECT_THAT(names, Each(Not(HasSubstr("lora_"))));
   // Forward and backward widen a weight each: nothing is kept between them.
-  EXPECT_GT(testing::count(plan.graph(), Op::dequantise), testing::count(plan.graph(), Op::input) / 8);
+  const Op widens = format() == BaseWeights::fp8 ? Op::widen_codes : Op::dequantise;
+  EXPECT_GT(testing::count(plan.graph(), widens), testing::count(plan.graph(), Op::input) / 8);
 }
 
 TEST_P(PackWeights, compute_as_their_widened_values_do) {
@@ -94,18 +96,22 @@ TEST_P(PackWeights, take_bytes_as_they_are) {
   Program program(workload.build(), open_device("cpu"), options_of(level(), format()));
   initialise(program, workload, 3);
   const PublishedWeight& published = kPublished[1];
-  const PackedMatrix matrix{format(), 96, 96, published.rows};
+  const PackedMatrix matrix{format(), 96, 96, format() == BaseWeights::fp8 ? RowOrder{} : published.rows};
   HostTensor elements({DType::fp32, {96, 96}});
   for (std::size_t i = 0; i < elements.as<float>().size(); ++i)
     elements.as<float>()[i] = static_cast<float>(i * 37 % 101) - 50;
   HostTensor bytes({DType::packed, {matrix.bytes()}});
   pack(matrix, elements.as<float>(), bytes.data);
   program.write_input(published.parameter, bytes);
+  if (format() == BaseWeights::fp8) {  // whose scale is that of the weights beside it, and these are smaller
+    for (const char* beside : {"layers.0.attn.q_proj.weight", "layers.0.attn.v_proj.weight"})
+      program.write_input(beside, HostTensor({DType::fp32, {96, 96}}));
+  }
   HostTensor expected({DType::fp32, {96, 96}});
   unpack(matrix, bytes.data.data(), 0, matrix.elements(), expected.as<float>().data());
   EXPECT_EQ(program.read_input(published.parameter).data, expected.data);
-  bytes.type = {DType::packed, {matrix.bytes() - 16}};
-  bytes.data.resize(bytes.data.size() - 16);
+  bytes.type = {DType::packed, {matrix.bytes() - 4}};
+  bytes.data.resize(bytes.data.size() - 4);
   EXPECT_THAT([&] { program.write_input(published.parameter, bytes); }, ThrowsMessage<Error>(HasSubstr("packed")));
 }
 
@@ -128,13 +134,14 @@ TEST_P(PackWeights, come_back_from_their_bytes) {
     second.write_part(part, bytes);
   }
   EXPECT_EQ(found, kModel.layers * 7U);
-  EXPECT_EQ(testing::relative_error(second.read_input(name), first.read_input(name)), 0);
+  for (const std::string& weight : packed_tensors(first.graph()))
+    EXPECT_EQ(testing::relative_error(second.read_input(weight), first.read_input(weight)), 0) << weight;
 }
 
 INSTANTIATE_TEST_SUITE_P(all, PackWeights,
                          ::testing::Combine(::testing::Values(Compile::off, Compile::full),
                                             ::testing::Values(BaseWeights::nf4, BaseWeights::nf4_single,
-                                                              BaseWeights::int8)),
+                                                              BaseWeights::int8, BaseWeights::fp8)),
                          [](const auto& tested) {
                            std::string format(name(std::get<1>(tested.param)));
                            std::ranges::replace(format, '-', '_');
@@ -179,6 +186,103 @@ TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
   EXPECT_THAT([&] { plan({.lora = LoraOptions{}}); }, ThrowsMessage<Error>(HasSubstr("not in fp32")));
   EXPECT_THAT([&] { plan({.mode = Mode::step, .precision = Precision::bf16}); },
               ThrowsMessage<Error>(HasSubstr("add adapters")));
+}
+
+ProgramOptions options_in_fp8(Compile level, Checkpoint checkpoint, BaseWeights format) {
+  ProgramOptions options = options_of(level, format);
+  options.compile.precision = Precision::fp8;
+  options.compile.checkpoint = checkpoint;
+  options.compile.lora->targets = {"q_proj", "w2"};
+  options.compile.published_weights.clear();
+  return options;
+}
+
+// The losses of two steps and what they make of the adapters.
+testing::Tensors trained(const ProgramOptions& options, const std::string& device) {
+  const Transformer workload({"custom", 50, 16, 128, 256, 2, 2}, 2);
+  Program program(workload.build(), open_device(device), options);
+  initialise(program, workload, 3);
+  testing::Tensors found;
+  for (const std::string step : {"first", "second"}) {
+    program.run();
+    program.synchronize();
+    found.emplace(step, program.read_output("loss"));
+  }
+  for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
+    if (parameter.name.find("lora_") != std::string::npos)
+      found.emplace(parameter.name, program.read_input(parameter.name));
+  }
+  return found;
+}
+
+// The codes of a weight are those that the step would make of it.
+TEST(Float8BaseWeights, compute_to_the_bit_what_a_step_in_fp8_computes) {
+  for (const std::string device : {"cpu", "reference"}) {
+    for (const Compile level : kAllCompiles) {
+      for (const Checkpoint checkpoint : {Checkpoint::none, Checkpoint::block}) {
+        const testing::Tensors expected = trained(options_in_fp8(level, checkpoint, BaseWeights::as_is), device);
+        const testing::Tensors found = trained(options_in_fp8(level, checkpoint, BaseWeights::fp8), device);
+        EXPECT_THAT(expected, SizeIs(2 + 8U));
+        for (const auto& [name, tensor] : expected)
+          EXPECT_EQ(found.at(name).data, tensor.data) << device << ' ' << ridgepoint::name(level) << ' ' << name;
+      }
+    }
+  }
+}
+
+TEST(Float8BaseWeights, are_not_quantised_by_the_step) {
+  DeviceOptions h200;
+  h200.card = describe_card(*find_datasheet("h200"));
+  const std::shared_ptr<Device> card = open_device("null", h200);
+  const auto plan = [&](BaseWeights format) {
+    return ProgramPlan(build_transformer({"custom", 50, 16, 128, 256, 2, 2}, 2), card,
+                       options_in_fp8(Compile::full, Checkpoint::none, format));
+  };
+  const ProgramPlan wide = plan(BaseWeights::as_is), packed = plan(BaseWeights::fp8);
+  const std::size_t weights = kModel.layers * 4U;  // merged ones
+  EXPECT_EQ(testing::count(packed.graph(), Op::quantise) + weights, testing::count(wide.graph(), Op::quantise));
+  EXPECT_EQ(testing::count(packed.graph(), Op::transpose_codes),
+            testing::count(wide.graph(), Op::transpose_codes) + weights - 1);  // the first layer has no gradient
+  EXPECT_EQ(testing::count(packed.graph(), Op::widen_codes), 0);
+}
+
+// Weights of one matrix have one scale, whichever is written when.
+TEST(Float8BaseWeights, are_written_one_by_one) {
+  const Transformer workload(kModel, 2);
+  Program program(workload.build(), open_device("cpu"), options_of(Compile::full, BaseWeights::fp8));
+  initialise(program, workload, 3);
+  const std::string q = "layers.1.attn.q_proj.weight", k = "layers.1.attn.k_proj.weight";
+  const HostTensor before = program.read_input(k);
+  HostTensor larger = program.read_input(q);
+  for (float& element : larger.as<float>()) element *= 3;
+  program.write_input(q, larger);
+  EXPECT_LT(testing::relative_error(program.read_input(q), larger), 0.04);
+  EXPECT_LT(testing::relative_error(program.read_input(k), before), 0.04);
+  EXPECT_NE(testing::relative_error(program.read_input(k), before), 0) << "its codes are of another scale";
+}
+
+TEST(Float8BaseWeights, keep_their_numbers_at_another_level) {
+  const Transformer workload(kModel, 2);
+  Program merged(workload.build(), open_device("cpu"), options_of(Compile::full, BaseWeights::fp8));
+  Program single(workload.build(), open_device("cpu"), options_of(Compile::off, BaseWeights::fp8));
+  initialise(merged, workload, 3);
+  initialise(single, workload, 4);
+  const auto copy = [](const Program& from, Program& to) {
+    for (const StatePart& part : from.state_parts()) {
+      if (!part.is_packed) continue;
+      std::vector<std::byte> bytes(part.bytes());
+      from.read_part(part, bytes);
+      to.write_part(part, bytes);
+    }
+  };
+  const auto names = packed_tensors(merged.graph());
+  copy(merged, single);
+  for (const std::string& name : names)
+    EXPECT_EQ(testing::relative_error(single.read_input(name), merged.read_input(name)), 0) << name;
+  initialise(single, workload, 4);
+  copy(single, merged);
+  for (const std::string& name : names)
+    EXPECT_LT(testing::relative_error(merged.read_input(name), single.read_input(name)), 0.04) << name;
 }
 
 // Other devices widen the same bytes to the same numbers.

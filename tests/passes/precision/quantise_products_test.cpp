@@ -189,6 +189,48 @@ output "y" %12
                    testing::target_with_kernels(false));
 }
 
+// A linear layer and its derivative, whose weight is stored as codes.
+constexpr std::string_view kOfCodes = R"(
+%0:bf16[T4,D8] = input() {name="x", role="data"}
+%1:e4m3[F6,D8] = input() {name="w", role="parameter"}
+%2:fp32[] = input() {name="scale.w", role="state", scale_of="w"}
+%3:bf16[T4,F6] = input() {name="dy", role="data"}
+%4:bf16[F6,D8] = widen_codes(%1, %2) {dtype="bf16"}
+%5:bf16[D8,F6] = transpose(%4) {permutation=[1,0]}
+%6:bf16[T4,F6] = matmul(%0, %5) {compute="fp8"}
+%7:bf16[F6,D8] = widen_codes(%1, %2) {dtype="bf16"} @backward "" ""
+%8:bf16[T4,D8] = matmul(%3, %7) {compute="fp8", left_codes="e5m2"} @backward "" ""
+output "y" %6
+output "dx" %8
+)";
+
+TEST(QuantiseProducts, reads_weights_that_are_codes_as_they_are) {
+  expect_rewritten(quantise_products, kOfCodes, R"(
+%0:bf16[T4,D8] = input() {name="x", role="data"}
+%1:e4m3[F6,D8] = input() {name="w", role="parameter"}
+%2:fp32[] = input() {name="scale.w", role="state", scale_of="w"}
+%3:bf16[T4,F6] = input() {name="dy", role="data"}
+%4:e4m3[T4,D8], %5:fp32[] = quantise(%0) {dtype="e4m3", layout="rows"}
+%6:bf16[T4,F6] = scaled_matmul(%4, %5, %1, %2) {result="bf16"}
+%7:e5m2[T4,F6], %8:fp32[] = quantise(%3) {dtype="e5m2", layout="rows"} @backward "" ""
+%9:e4m3[D8,F6], %10:fp32[] = transpose_codes(%1, %2) @backward "" ""
+%11:bf16[T4,D8] = scaled_matmul(%7, %8, %9, %2) {result="bf16"} @backward "" ""
+output "y" %6
+output "dx" %11
+)");
+}
+
+TEST(QuantiseProducts, widens_weights_that_are_codes_for_other_products) {
+  expect_left(quantise_products, R"(
+%0:bf16[T4,D8] = input() {name="x", role="data"}
+%1:e4m3[D8,F6] = input() {name="w", role="parameter"}
+%2:fp32[] = input() {name="scale.w", role="state", scale_of="w"}
+%3:bf16[D8,F6] = widen_codes(%1, %2) {dtype="bf16"}
+%4:bf16[T4,F6] = matmul(%0, %3)
+output "y" %4
+)");
+}
+
 testing::Tensors values_of_wide(bool is_rewritten, bool has_kernels) {
   Graph graph = testing::graph_of(kWide);
   const testing::Tensors inputs = testing::random_inputs(graph, testing::OpCase{Op::input, "", nullptr}, 7);

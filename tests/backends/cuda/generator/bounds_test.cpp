@@ -176,8 +176,8 @@ std::vector<Op> generated_ops() {
   for (const Op op : kAllOps) {
     const OpClass kind = op_class(op);
     const bool by_hand = op == Op::rope || op == Op::attention || op == Op::attention_backward || op == Op::quantise ||
-                         op == Op::quantise_rows || op == Op::transpose_codes || op == Op::scaled_matmul ||
-                         op == Op::causal_convolution;
+                         op == Op::quantise_rows || op == Op::transpose_codes || op == Op::widen_codes ||
+                         op == Op::scaled_matmul || op == Op::causal_convolution;
     if (kind == OpClass::elementwise || kind == OpClass::reduction || (kind == OpClass::composite && !by_hand)) {
       ops.push_back(op);
     }

@@ -10,7 +10,9 @@
 
 #include "backends/cuda/card.h"
 #include "backends/reference/reference_device.h"
+#include "models/transformer.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
@@ -123,6 +125,42 @@ TEST_F(OnCardQuantise, of_rows_and_in_columns_with_one_scale_has_the_bits_of_the
         expect_bits_of_reference(graph, values);
       }
     }
+  }
+}
+
+TEST_F(OnCardQuantise, in_columns_of_one_scale_has_the_bits_of_the_reference) {
+  for (const DType codes : {DType::e4m3, DType::e5m2}) {
+    for (const Shape& shape : {Shape{16, 16}, Shape{128, 128}, Shape{144, 80}, Shape{400, 1296}, Shape{5, 7}}) {
+      Graph graph;
+      const Quantised made = quantise(graph, input(graph, "x", {DType::bf16, shape}, Role::data), codes, {});
+      const Quantised turned = transpose_codes(graph, made.rows, made.scale);
+      graph.add_output("columns", turned.columns);
+      graph.add_output("scale", turned.scale);
+      graph.add_output("numbers", widen_codes(graph, made.rows, made.scale, DType::bf16));
+      expect_bits_of_reference(graph, matrix_of(DType::bf16, shape));
+    }
+  }
+}
+
+// A step with adapters, whose frozen weights are stored in fp8.
+TEST_F(OnCardQuantise, stored_weights_compute_to_the_bit_what_a_step_in_fp8_computes) {
+  const Transformer workload({"custom", 50, 16, 128, 256, 2, 2}, 2);
+  for (const Compile level : kAllCompiles) {
+    std::vector<std::vector<std::byte>> losses;
+    for (const BaseWeights format : {BaseWeights::as_is, BaseWeights::fp8}) {
+      Program program(workload.build(), device_,
+                      {.compile = {.mode = Mode::step,
+                                   .precision = Precision::fp8,
+                                   .level = level,
+                                   .lora = LoraOptions{.rank = 4},
+                                   .base_weights = format}});
+      initialise(program, workload, 3);
+      program.run();
+      program.run();
+      program.synchronize();
+      losses.push_back(program.read_output("loss").data);
+    }
+    EXPECT_EQ(losses[0], losses[1]) << name(level);
   }
 }
 

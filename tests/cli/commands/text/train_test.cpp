@@ -12,6 +12,7 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/text/json.h"
+#include "interchange/safetensors.h"
 #include "ridgepoint/program.h"
 #include "support/program/build_paths.h"
 
@@ -298,6 +299,26 @@ TEST_F(TrainTest, packed_files_are_taken_as_they_are) {
                    "leave the option out to take them as they are");
     expect_refused(with_options(plan, {"--lora", "r=2", "--dtype", "fp32"}), 2, "or --base-weights as-is");
   }
+}
+
+// No files of models have weights in fp8: the model has them in bf16, and the states of the checkpoint as they are.
+TEST_F(TrainTest, weights_in_fp8_go_on_to_the_bit_and_are_exported_in_bf16) {
+  const std::vector<std::string> in_fp8 = {"--dtype", "fp8",       "--lora", "r=2",       "--base-weights",
+                                           "fp8",     "--d-model", "128",    "--compile", "full"};
+  const ProgramResult resumed =
+      run_program(with_options(with_options(arguments_, in_fp8), {"--verify-resume", "--iterations", "2"}));
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.error;
+  train(with_options(in_fp8, {"--save", folder("run"), "--iterations", "1"}));
+  const std::string files = folder("run") + "/step-000000001";
+  EXPECT_FALSE(parse_json(read_file(files + "/config.json", 1 << 20)).contains("quantization_config"));
+  const SafetensorsFile model(files + "/model.safetensors"), states(files + "/optimizer.safetensors");
+  const TensorType type = model.type("model.layers.0.mlp.down_proj.weight");
+  EXPECT_EQ(type.dtype, DType::bf16);
+  EXPECT_EQ(states.type("float8.layers.0.ffn.w2.weight").elements(), type.elements() + 4);
+  expect_refused(with_options(with_options(arguments_, in_fp8), {"--dtype", "fp32"}), 2,
+                 "add --dtype bf16, fp16 or fp8");
+  expect_refused(with_options(arguments_, {"--dtype", "fp8", "--base-weights", "fp8"}), 2, "add --lora or --frozen");
+  expect_refused(with_options(arguments_, {"--base-weights", "fp7"}), 2, "fp8");
 }
 
 TEST_F(TrainTest, packed_files_in_another_form_are_widened_where_that_is_asked) {

@@ -78,6 +78,31 @@ void add_float8(OpCases& cases) {
       }
     }
   }
+  // Codes with one scale, in the order of columns and as numbers.
+  for (const DType codes : {DType::e4m3, DType::e5m2}) {
+    for (const Shape& shape : {Shape{5, 7}, Shape{48, 80}, Shape{272, 144}}) {
+      const std::string stem = "of_one_scale_" + std::string(name(codes)) + "_" + OpCases::shape_name(shape);
+      cases
+          .add_case(Op::transpose_codes, stem,
+                    graph_of({shape},
+                             [=](Graph& g, const Values& x) {
+                               const Quantised made = quantise(g, narrow(g, x[0]), codes, {});
+                               const Quantised turned = transpose_codes(g, made.rows, made.scale);
+                               return Values{cast(g, turned.columns, DType::fp32), turned.scale};
+                             }))
+          .differentiable = false;
+      cases
+          .add_case(
+              Op::widen_codes, stem,
+              graph_of({shape},
+                       [=](Graph& g, const Values& x) {
+                         const Quantised made = quantise(g, narrow(g, x[0]), codes, {});
+                         const Value low = widen_codes(g, made.rows, made.scale, DType::bf16);
+                         return Values{widen_codes(g, made.rows, made.scale, DType::fp32), cast(g, low, DType::fp32)};
+                       }))
+          .differentiable = false;
+    }
+  }
   // Magnitudes that kernels before it found, of rows and of halves of rows.
   for (const Shape& magnitudes : {Shape{48}, Shape{48, 2}}) {
     cases

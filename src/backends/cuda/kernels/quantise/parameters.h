@@ -19,7 +19,7 @@ struct QuantiseGrid {
 
 struct TransposedCodes {
   std::int32_t rows = 0, columns = 0;  // of the codes that are read
-  std::int32_t shares = 0;
+  std::int32_t shares = 0;             // 0: one scale is that of all rows
 };
 
 }  // namespace ridgepoint::cuda

@@ -1,9 +1,11 @@
 // quantise (src/ops/rules/quantise.cpp) by the kernels of quantise.cu: dense x in fp32, bf16 or fp16, whose sizes are
 // multiples of 16, as products in 8 bits need them. The first kernel reads magnitudes instead of x where the node has
-// them. transpose_codes by the first of these kernels and that of transpose_codes.cu, of such sizes too.
+// them. transpose_codes by the first of these kernels and that of transpose_codes.cu, of such sizes too; with one scale
+// by the latter alone.
 #include "backends/cuda/hand_written.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/quantise/parameters.h"
@@ -91,15 +93,18 @@ class Quantise : public Kernel {
 class TransposeCodes : public Kernel {
  public:
   TransposeCodes(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
-      : largest_(context, kLargestOfFp32, spec.inputs[1]), tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
+      : tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
+    if (variant.prepare_entry != nullptr) largest_.emplace(context, variant.prepare_entry, spec.inputs[1]);
     const Shape& shape = spec.inputs[0].shape;
     grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
     grid_.columns = checked_int(shape[1], "the columns of a matrix in 8 bits");
-    grid_.shares = largest_.shares;
+    grid_.shares = largest_ ? largest_->shares : 0;
   }
 
   std::string_view name() const override { return tiles_.name; }
-  std::size_t workspace_bytes() const override { return QuantiseGrid::kMostShares * sizeof(std::uint32_t); }
+  std::size_t workspace_bytes() const override {
+    return largest_ ? QuantiseGrid::kMostShares * sizeof(std::uint32_t) : 0;
+  }
 
   void launch(const LaunchArguments& arguments) override {
     const void* codes = arguments.inputs[0];
@@ -107,13 +112,13 @@ class TransposeCodes : public Kernel {
     void* shares = arguments.workspace;
     void* columns = arguments.outputs[0];
     void* scale = arguments.outputs[1];
-    largest_.launch(scales, shares);
+    if (largest_) largest_->launch(scales, shares);
     tiles_.launch(grid_, codes, scales, shares, columns, scale);
   }
 
  private:
   TransposedCodes grid_;
-  LargestMagnitude largest_;
+  std::optional<LargestMagnitude> largest_;  // of scales of rows
   Launchable tiles_;
 };
 
@@ -132,8 +137,9 @@ bool reads_magnitudes(const KernelVariant& /*variant*/, const Graph& graph, cons
          graph.type(node.inputs[1]).elements() % kVector == 0;
 }
 
-bool transposes_whole_groups(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
-  return has_whole_groups(graph, node);
+bool transposes_whole_groups(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  const bool has_scales_of_rows = graph.type(node.inputs[1]).shape.rank() > 0;
+  return has_whole_groups(graph, node) && has_scales_of_rows == (variant.prepare_entry != nullptr);
 }
 
 std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
@@ -172,10 +178,21 @@ constexpr KernelVariant transposing(DType dtype, const char* tiles) {
           .tiling = {.rows = 128, .columns = 128, .threads = 256},
           .image = "transpose_codes",
           .entry = tiles,
+          .prepare_entry = kLargestOfFp32,
           .workspace_bytes = workspace_of_quantise,
           .rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds},
           .make = make_variant<TransposeCodes>};
 }
+
+constexpr KernelVariant with_one_scale(KernelVariant variant) {
+  variant.prepare_entry = nullptr;
+  variant.workspace_bytes = nullptr;
+  variant.rate = kRowRate;
+  return variant;
+}
+
+constexpr KernelVariant kOfE4m3 = transposing(DType::e4m3, "transpose_codes_forward_e4m3");
+constexpr KernelVariant kOfE5m2 = transposing(DType::e5m2, "transpose_codes_forward_e5m2");
 
 constexpr KernelVariant kVariants[] = {kBf16,
                                        kFp16,
@@ -183,8 +200,10 @@ constexpr KernelVariant kVariants[] = {kBf16,
                                        with_magnitudes(kBf16),
                                        with_magnitudes(kFp16),
                                        with_magnitudes(kFp32),
-                                       transposing(DType::e4m3, "transpose_codes_forward_e4m3"),
-                                       transposing(DType::e5m2, "transpose_codes_forward_e5m2")};
+                                       kOfE4m3,
+                                       kOfE5m2,
+                                       with_one_scale(kOfE4m3),
+                                       with_one_scale(kOfE5m2)};
 
 }  // namespace
 

@@ -1,9 +1,9 @@
 // transpose_codes (the formula is in src/ops/rules/quantise.cpp): codes [M,N] of 8 bits and one scale a row as codes
 // [N,M] with one scale. M and N are multiples of 16.
 //
-// quantise_forward_largest_fp32 finds the largest scale. Then each block transposes a tile through shared memory, bound
+// quantise_forward_largest_fp32 finds the largest scale, unless one scale is that of all rows. Then each block transposes a tile through shared memory, bound
 // by memory: a code is read once and written once. A code times a power of two that is not above 1 is exact in fp16,
-// which has more bits than either format, unless it is so small that its code is 0.
+// which has more bits than either format, unless it is so small that its code is 0. With one scale no code changes.
 //   transpose_codes_forward_*   grid (ceil(N / 128), ceil(M / 128)), block (256)
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -60,8 +60,9 @@ __device__ __forceinline__ void transpose_tile(const TransposedCodes& grid, cons
   wait_for_previous_kernel();
   unsigned of_rows[kThreadColumns / 4][kThreadRows] = {};
   float4 of_scales = {};
+  const bool changes_codes = grid.shares > 0;
   if (is_inside) {
-    of_scales = *reinterpret_cast<const float4*>(scales + row);
+    if (changes_codes) of_scales = *reinterpret_cast<const float4*>(scales + row);
 #pragma unroll
     for (int i = 0; i < kThreadRows; ++i) {
       const auto vector =
@@ -72,14 +73,19 @@ __device__ __forceinline__ void transpose_tile(const TransposedCodes& grid, cons
       of_rows[3][i] = vector.w;
     }
   }
-  const float largest = largest_share<kThreads>(shares, grid.shares);
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *scale = largest;
-  const float row_scales[kThreadRows] = {of_scales.x, of_scales.y, of_scales.z, of_scales.w};
+  const bool is_first = blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0;
+  if (changes_codes) {
+    const float largest = largest_share<kThreads>(shares, grid.shares);
+    if (is_first) *scale = largest;
+    const float row_scales[kThreadRows] = {of_scales.x, of_scales.y, of_scales.z, of_scales.w};
 #pragma unroll
-  for (int i = 0; i < kThreadRows; ++i) {
-    const Factor factor(__fdiv_rn(row_scales[i], largest));
+    for (int i = 0; i < kThreadRows; ++i) {
+      const Factor factor(__fdiv_rn(row_scales[i], largest));
 #pragma unroll
-    for (int j = 0; j < kThreadColumns / 4; ++j) of_rows[j][i] = scaled<kCodes>(of_rows[j][i], factor);
+      for (int j = 0; j < kThreadColumns / 4; ++j) of_rows[j][i] = scaled<kCodes>(of_rows[j][i], factor);
+    }
+  } else if (is_first) {
+    *scale = *scales;
   }
 #pragma unroll
   for (int j = 0; j < kThreadColumns / 4; ++j) {
