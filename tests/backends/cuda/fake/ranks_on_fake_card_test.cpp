@@ -131,6 +131,23 @@ TEST_F(RanksOnFakeCard, copy_large_tensors_where_they_reach_the_memory_of_the_ot
   }
 }
 
+// By one kernel for each gather, where NCCL would copy tensor by tensor.
+TEST_F(RanksOnFakeCard, copy_the_parts_that_stay_behind_those_that_they_send) {
+  const ProgramResult result = run_program(
+      {"profile", "--device", "cuda:0",  "--model",  "tiny",      "--d-model", "1024",    "--context",  "16",
+       "--batch", "2",        "--dtype", "bf16",     "--compile", "full",      "--shard", "parameters", "--parallel",
+       "data=2",  "--ranks",  "2",       "--warmup", "2",         "--steps",   "1",       "--format",   "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json profile = nlohmann::json::parse(result.output)[0]["profile"];
+  int copies = 0, gathers = 0;
+  for (const nlohmann::json& kernel : profile["kernels"])
+    if (kernel["name"] == "copy_own_parts") copies = kernel["calls"];
+  for (const nlohmann::json& collective : profile["communication"]["collectives"])
+    gathers += collective["name"].get<std::string>().starts_with("all_gather") ? 1 : 0;
+  EXPECT_GT(copies, 0);
+  EXPECT_LE(copies, gathers);
+}
+
 // Room for one and a half arenas: what other ranks map of the first must be free when the second is asked for.
 TEST_F(RanksOnFakeCard, have_the_memory_of_one_row_for_the_next) {
   set("FAKE_CARD_FOR_EACH_RANK", "1");
