@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 
@@ -35,6 +36,7 @@ void ask_for_large_pages() {
 
 int main(int argc, char** argv) {
   ask_for_large_pages();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` is an error like another
   ridgepoint::cli::reserve_standard_streams();
   return ridgepoint::cli::run_application(argc, argv);
 }

@@ -1,6 +1,7 @@
 // The built program from the outside, whatever the command: help, exit codes, messages, terminals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <filesystem>
@@ -64,6 +65,20 @@ TEST(Program, its_help_on_a_full_disk_is_an_error) {
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.error, HasSubstr("cannot write to standard output: No space left"));
   }
+}
+
+TEST(Program, a_file_beyond_the_limit_of_its_size_is_an_error) {
+  const TemporaryFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{64 << 10, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const ProgramResult result = run_program({"verify", "--model", "tiny", "--context", "8", "--batch", "1", "--device",
+                                            "cpu", "--dump", folder / "step.safetensors"});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("step.safetensors': File too large; raise the limit"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "step.safetensors"));
 }
 
 TEST(Program, says_what_it_was_built_from) {

@@ -34,6 +34,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 // What helps against an error of writing a file.
 std::string remedy(const std::filesystem::path& path, int error) {
   if (error == ENOSPC || error == EDQUOT) return "make room there, or choose a file on another disk";
+  if (error == EFBIG) return "raise the limit of a file's size (ulimit -f), or choose a file on another disk";
   std::error_code ignored;
   const std::filesystem::path folder = folder_of(path);
   if (error == ENOENT && path.has_filename() && !std::filesystem::exists(folder, ignored))

@@ -4,8 +4,10 @@
 // separately, as do micro-batches. Where every reader casts a parameter to the same 16-bit type, the cast comes before
 // the gather, which sends half as much.
 //
-// With the other shardings a step gathers each divided parameter once, for all readers. The gathers begin the step, in
-// the order in which their results are read, and run beside forward.
+// With the other shardings a step gathers each divided parameter once, for all readers. The gathers run beside forward,
+// in the order in which their results are read. The first begins the step; each of the others begins with the block two
+// before its own, not all at once: a captured run is handed to the GPU branch by branch, and the first kernel of
+// forward would come behind all gathers.
 //
 // The pass shard_optimizer has divided the parameters that are updated; with Sharding::parameters this one also divides
 // those that are not.
@@ -55,8 +57,9 @@ class ParameterGatherer {
     // A gather may stand before the place where the model declared the parameter.
     for (const Source& source : sources_) graph_.move_before(graph_.producer(source.part), order.front());
     const auto first = std::ranges::find_if(order, [&](NodeId id) { return launches(graph_.node(id).op); });
+    const std::size_t ahead = frees_ ? 1 : 2;
     for (std::size_t i = 0; i < segments_.size(); ++i)
-      gather(segments_[i], frees_ ? segments_[i == 0 ? 0 : i - 1].nodes[0] : *first);
+      gather(segments_[i], i == 0 && !frees_ ? *first : segments_[i < ahead ? 0 : i - ahead].nodes[0]);
     for (Segment& segment : segments_) {
       for (const NodeId id : segment.nodes) read_gathered(segment, id);
     }

@@ -46,7 +46,9 @@ std::string first_difference(const std::string& of_first, std::size_t rank, cons
 
 // Whether each rank has a card that no other has.
 bool have_own_cards(const RunConfig& config) {
-  const std::string mine = place_of_card(*open_device(config.device, config.device_options));
+  std::string mine;
+  succeed_on_all_ranks(config.group.get(), "whether devices open",
+                       [&] { mine = place_of_card(*open_device(config.device, config.device_options)); });
   const std::vector<std::string> all = config.group->all_gather(mine, "the cards of ranks");
   return std::ranges::all_of(all,
                              [&](const std::string& one) { return !one.empty() && std::ranges::count(all, one) == 1; });

@@ -132,7 +132,7 @@ TEST(File, a_write_that_fails_half_way_leaves_the_old_content) {
   const rlimit small{4096, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   EXPECT_THAT([&] { write_file(folder / "a", std::string(10000, 'x')); },
-              ThrowsMessage<Error>(HasSubstr("File too large")));
+              ThrowsMessage<Error>(HasSubstr("File too large; raise the limit")));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(read_file(folder / "a", kLimit), "old");
@@ -176,7 +176,7 @@ TEST(File, a_large_one_that_does_not_fit_is_an_error_and_nothing_stays) {
         file.write(std::string(kLargeBytes, 'x'));
         file.commit();
       },
-      ThrowsMessage<Error>(HasSubstr("File too large")));
+      ThrowsMessage<Error>(HasSubstr("File too large; raise the limit")));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(files_in(folder), 0u);

@@ -64,7 +64,8 @@ TEST(GatherParameters, of_other_shardings_are_beside_the_updates_that_follow) {
   for (std::size_t i = 1; i < is_gather.size(); ++i) EXPECT_FALSE(is_gather[i - 1] && is_gather[i]);
 }
 
-// Weights in halves, of which each rank stores a part: their gathers begin a step.
+// Weights in halves, of which each rank stores a part: the first gather begins a step, the others begin with the block
+// two before their own.
 TEST(GatherParameters, gathers_halves_once_beside_forward_with_other_shardings) {
   for (const Sharding shard : {Sharding::optimizer, Sharding::gradients}) {
     for (const std::int64_t micro_batches : {1, 2}) {
@@ -72,19 +73,22 @@ TEST(GatherParameters, gathers_halves_once_beside_forward_with_other_shardings) 
       options.accumulate = micro_batches;
       const Program program = planned(divided(shard, options));
       const Graph& graph = program.graph();
-      std::vector<std::string> scopes;
-      bool has_begun = false;
+      std::vector<std::string> scopes, launches_behind;
       for (const NodeId id : graph.order()) {
         const Node& node = graph.node(id);
-        if (node.op != Op::all_gather || node.phase == Phase::optimizer) {
-          has_begun = has_begun || launches(node.op);
-          continue;
+        const std::string scope(graph.scope_name(node));
+        if (node.op == Op::all_gather && node.phase != Phase::optimizer) {
+          scopes.push_back(scope);
+        } else if (launches(node.op) && launches_behind.size() < scopes.size()) {
+          launches_behind.resize(scopes.size(), scope.substr(0, scope.find('.', sizeof "layers")));
+        } else if (launches(node.op)) {
+          EXPECT_FALSE(scopes.empty());
         }
-        EXPECT_FALSE(has_begun);
-        scopes.emplace_back(graph.scope_name(node));
       }
       EXPECT_EQ(scopes,
                 (std::vector<std::string>{"layers.0", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", ""}));
+      EXPECT_EQ(launches_behind, (std::vector<std::string>{"token_embeddings", "layers.0", "layers.0", "layers.1",
+                                                           "layers.2", "layers.3", "layers.4"}));
       EXPECT_EQ(graph.type(*graph.find_input("lm_head.weight")), (TensorType{DType::bf16, {32000}}));
       EXPECT_EQ(graph.type(*graph.find_input("rest.lm_head.weight")), (TensorType{DType::low_half, {32000}}));
     }

@@ -34,7 +34,7 @@ class LateDevice : public ForwardingDevice {
 
  private:
   struct Copies : DeviceCopies {
-    explicit Copies(LateDevice& device) : device(device) {}
+    explicit Copies(LateDevice& of) : device(of) {}
     void copy_on_device(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
     void copy_to_host(void* host, const void* from, std::size_t bytes) override {
       std::unique_lock lock(device.mutex_);

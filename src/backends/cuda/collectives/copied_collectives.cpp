@@ -1,6 +1,7 @@
 #include "backends/cuda/collectives/copied_collectives.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "backends/cuda/driver/kernel_launch.h"
@@ -10,6 +11,10 @@ namespace ridgepoint::cuda {
 namespace {
 
 constexpr auto kVector = static_cast<std::size_t>(kVectorBytes);
+
+bool are_vectors(const std::byte* from, const std::byte* to, std::size_t bytes) {
+  return (reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to) | bytes) % kVector == 0;
+}
 
 }  // namespace
 
@@ -22,8 +27,25 @@ bool CopiedCollectives::can_scatter(std::size_t bytes) const {
   return divisible(bytes) == bytes && bytes <= DirectMemory::kStagingBytes;
 }
 
-void CopiedCollectives::all_gather(const void* in, void* out, std::size_t part_bytes) {
-  check(nccl().ncclAllGather(in, out, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()), "all-gather");
+// NCCL would copy the part of this rank too, before those for others: by a kernel of the driver, which waits until the
+// multiprocessors are free, for each tensor. One kernel behind all tensors waits once, and holds up no other rank.
+void CopiedCollectives::all_gather(const std::vector<Tensor>& parts) {
+  RankSums own_parts;
+  const auto copy_own_parts = [&] {
+    if (own_parts.count > 0) launch_copies_of_own_parts(channel_.context(), channel_.stream(), own_parts);
+    own_parts.count = 0;
+  };
+  for (const Tensor& part : parts) {
+    check(nccl().ncclAllGather(part.in, part.out, part.bytes, NcclType::int8, memory_.copying(), channel_.stream()),
+          "all-gather");
+    std::byte* const place = part.out + static_cast<std::size_t>(channel_.rank()) * part.bytes;
+    if (part.in == place || !are_vectors(part.in, place, part.bytes)) continue;
+    channel_.context().graph_edits().leave_out_copy(part.in, place);
+    own_parts.sums[own_parts.count++] = {
+        .own_part = part.in, .sum = place, .vectors = static_cast<std::int64_t>(part.bytes / kVector)};
+    if (own_parts.count == RankSums::kMost) copy_own_parts();
+  }
+  copy_own_parts();
 }
 
 // As many pieces at a time as the staging memory holds. A tensor is cut into pieces only for an all_reduce: each rank
@@ -69,10 +91,10 @@ void CopiedCollectives::sum_pieces(const std::vector<Tensor>& pieces, DType dtyp
   }
   launch_rank_sums(channel_.context(), channel_.stream(), dtype, sums);
   if (!is_gathered) return;
-  for (const Tensor& piece : pieces) {
-    const std::size_t part_bytes = piece.bytes / ranks;
-    all_gather(piece.out + rank * part_bytes, piece.out, part_bytes);
-  }
+  std::vector<Tensor> summed;
+  for (const Tensor& piece : pieces)
+    summed.push_back({piece.out + rank * (piece.bytes / ranks), piece.out, piece.bytes / ranks});
+  all_gather(summed);
 }
 
 // Each rank gets a slice of all ranks, so the ranks send several times what copies would; a run launches it once.

@@ -1,5 +1,5 @@
 // Collectives whose bytes the GPUs' copy engines move, so that kernels beside them keep all multiprocessors:
-//   all_gather       each GPU writes its part into the memory of the others
+//   all_gather       each GPU writes its part into the memory of the others; then a kernel copies the parts that stay
 //   reduce_scatter   each GPU writes what the others sum into their staging memory; then a kernel adds the parts
 //   all_reduce       reduce_scatter in place, then all_gather of the sums
 // NCCL makes the copies (ncclAlltoAll and ncclAllGather without blocks of kernels). Each waits for the other ranks at
@@ -25,15 +25,15 @@ class CopiedCollectives {
   // Whether a reduce_scatter of a tensor of `bytes` is possible.
   bool can_scatter(std::size_t bytes) const;
 
-  // `part` bytes of each rank.
-  void all_gather(const void* in, void* out, std::size_t part_bytes);
-
-  // The sums of tensors of one type over all ranks.
   struct Tensor {
     const std::byte* in = nullptr;
     std::byte* out = nullptr;
-    std::size_t bytes = 0;  // of `in`; divisible()
+    std::size_t bytes = 0;  // of `in`
   };
+  // In a captured run.
+  void all_gather(const std::vector<Tensor>& parts);
+
+  // The sums of tensors of one type over all ranks; their bytes are divisible().
   void reduce_scatter(const std::vector<Tensor>& tensors, DType dtype) { sum(tensors, dtype, false); }
   void all_reduce(const std::vector<Tensor>& tensors, DType dtype) { sum(tensors, dtype, true); }
   // The sum of one tensor, on all ranks if `is_gathered`, without copies between windows.

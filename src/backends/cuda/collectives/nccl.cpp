@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/error.h"
 
@@ -10,7 +12,14 @@ namespace {
 
 constexpr std::string_view kFile = "libnccl.so.2";
 
+// Of a captured collective by kernels, NCCL maps the memory on the other ranks: all of the arena. It ends such a
+// mapping only in a later collective (one in 11) behind the end of the graph, so the arena of one program would still
+// be held where the next one asks for its own, and a mapping could meet another arena at the same address. Kernels go
+// through NCCL's own buffers instead. A setting of the user stays.
+void register_nothing_of_graphs() { ::setenv("NCCL_GRAPH_REGISTER", "0", 0); }
+
 Nccl load() {
+  register_nothing_of_graphs();  // NCCL reads it once
   const SharedLibrary library(kFile);
   if (!library.is_open()) {
     throw Error(fmt::format("several ranks on GPUs need NCCL, and {} could not be opened ({}); install it (NVIDIA's "

@@ -219,15 +219,17 @@ class NcclKernel : public Kernel {
 
   void launch_copies(bool is_captured) {
     CopiedCollectives copied(channel_);
+    std::vector<CopiedCollectives::Tensor> parts;
     std::map<DType, std::vector<CopiedCollectives::Tensor>> sums;
     for (const Message& message : messages_) {
       if (!message.is_copied) continue;
       if (node_.op == Op::all_gather) {
-        copied.all_gather(message.in, message.out, message.sent_bytes);
+        parts.push_back({message.in, message.out, message.sent_bytes});
       } else {
         sums[message.part->dtype].push_back({message.in, message.out, copied.divisible(message.sent_bytes)});
       }
     }
+    copied.all_gather(parts);
     for (const auto& [dtype, tensors] : sums) {
       if (!is_captured) {
         for (const CopiedCollectives::Tensor& tensor : tensors)

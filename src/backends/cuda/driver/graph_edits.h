@@ -1,8 +1,8 @@
 // What is changed in a captured run before it is instantiated.
 //
 // Libraries capture nodes that slow a run down. A fill of a few bytes, which cuBLASLt makes for some products, stops
-// the kernels around it for 3 us, where a kernel that fills takes 1 us. NCCL's all-to-all copies the part that a rank
-// keeps, by a kernel that waits until the multiprocessors are free. Each mark of a collective is a branch of its own to
+// the kernels around it for 3 us, where a kernel that fills takes 1 us. NCCL also copies the part that a rank keeps,
+// by a kernel that waits until the multiprocessors are free. Each mark of a collective is a branch of its own to
 // the driver, and branches share few queues: gathers one behind another kept the kernels beside them waiting for up to
 // all of their marks. Where the end of a collective and the begin of the next one touch, neither is marked: they share
 // one time limit.
@@ -25,7 +25,8 @@ class GraphEdits {
   using Listener = std::function<void(CUgraphNode node, CUgraphNode replacement)>;
   void set_listener(Listener listener) { listener_ = std::move(listener); }
 
-  // Leaves out a copy of the run that is being captured, because nobody reads what it writes.
+  // Leaves out a copy of the run that is being captured, because nobody reads what it writes, or another node writes
+  // it.
   void leave_out_copy(const void* from, const void* to) { unread_copies_.emplace(address(from), address(to)); }
 
   void begin() { unread_copies_.clear(); }

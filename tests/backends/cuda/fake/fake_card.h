@@ -1,9 +1,10 @@
-// The interface between the GPU of fake_card.cpp and its observers, fake_cupti.cpp and fake_cublaslt.cpp.
+// The interface between the GPU of fake_card.cpp and its observers: fake_cupti.cpp, fake_cublaslt.cpp, fake_nccl.cpp.
 #pragma once
 
 #include <dlfcn.h>
 
 #include <cstdint>
+#include <memory>
 
 struct FakeWork {
   enum class Kind { kernel, fill, copy } kind = Kind::kernel;
@@ -28,7 +29,8 @@ struct FakeWork {
   void (*call_back)() = nullptr;
   void (*host_function)(void* data) = nullptr;
   void* data = nullptr;
-  bool is_of_host = false;  // a copy
+  bool is_of_host = false;               // a copy
+  std::shared_ptr<void> kept = nullptr;  // as long as the work may run, such as in a graph
 };
 
 // A node of a graph, to which a CUgraphNode points: work, or the record of an event, which is null for work. Each node
@@ -62,8 +64,12 @@ void fake_card_watch(FakeWatcher watcher);
 void fake_card_watch_nodes(FakeNodeWatcher watcher);
 // Launches a kernel of a library.
 void fake_card_run(const char* name);
-// Calls the function as work of the GPU: now, or in every launch of the graph under construction.
-void fake_card_call(void (*function)());
+// Calls the function as work of the GPU: now, or in every launch of the graph under construction, which keeps the
+// object until nothing is left of the graph.
+void fake_card_call(void (*function)(), std::shared_ptr<void> kept);
+// Another process maps the memory with this address, which stays used until the mapping ends, released or not.
+std::uint64_t fake_card_map_elsewhere(const void* address);
+void fake_card_unmap_elsewhere(std::uint64_t mapping);
 // From now on the GPU does not finish its work, until it may go on: words stay as they are, and synchronising waits.
 void fake_card_hang(bool hangs);
 // The number of calls that failed without the GPU's context; of calls that read or changed the current context; of

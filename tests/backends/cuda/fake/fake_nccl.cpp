@@ -2,18 +2,25 @@
 // communicator, on a stream that is not the default one. Environment variables: FAKE_NCCL_FAILS: the function of this
 // name fails; FAKE_NCCL_VERSION: 22807 unless set; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not
 // end, captured or not; with FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_REACHES_NOTHING: the cards
-// do not reach each other's memory. FAKE_NCCL_JOINS_NOBODY: joining does not end. FAKE_NCCL_LOG: the beginning of the
-// name of a file for each rank, with a line for each tensor of a collective: the function, the elements, their type,
-// and whether copy engines do it and whether it is captured.
+// do not reach each other's memory. A gather by kernels that is captured registers the memory which it writes, as in
+// NCCL 2.28: the other rank maps it until a later collective finds that the graph has ended. NCCL_GRAPH_REGISTER=0: it
+// does not. FAKE_NCCL_JOINS_NOBODY: joining does not end. FAKE_NCCL_LOG: the beginning of the name of a file for each
+// rank, with a line for each tensor of a collective: the function, the elements, their type, and whether copy engines
+// do it and whether it is captured.
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "backends/cuda/fake/fake_card.h"
 #include "backends/cuda/libraries/driver.h"
@@ -50,14 +57,63 @@ bool is_valid_copy(const void* in, const void* out, std::size_t count, const voi
   return depth == 0 && is_in_window(in) && is_in_window(out) && count > 0 && handle == &copies && stream != nullptr;
 }
 
+bool is_capturing() {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  fake_function<std::remove_pointer_t<decltype(Driver::cuStreamIsCapturing)>>("cuStreamIsCapturing")(nullptr, &status);
+  return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+// Memory that a captured collective has registered.
+std::vector<std::uint64_t> of_ended_graphs;  // which the other rank still maps
+class Registration {
+ public:
+  explicit Registration(const void* address)
+      : mapping_(fake_function<decltype(fake_card_map_elsewhere)>("fake_card_map_elsewhere")(address)) {}
+  ~Registration() { of_ended_graphs.push_back(mapping_); }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+ private:
+  std::uint64_t mapping_;
+};
+using Registrations = std::list<Registration>;
+std::shared_ptr<Registrations> registered;  // by the group under construction
+
+void register_captured(const void* address) {
+  const char* registers = std::getenv("NCCL_GRAPH_REGISTER");
+  if (!is_capturing() || (registers != nullptr && std::strcmp(registers, "0") == 0)) return;
+  if (registered == nullptr) registered = std::make_shared<Registrations>();
+  registered->emplace_back(address);
+}
+
+std::size_t rank_of_process() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return rank == nullptr ? 0 : std::strtoull(rank, nullptr, 10);
+}
+
+// Where copy engines send the parts, NCCL also copies the one that stays, unless it lies in its place.
+void copy_own_part(const void* part, void* whole, std::size_t bytes) {
+  char* const place = static_cast<char*>(whole) + rank_of_process() * bytes;
+  if (part == place) return;
+  fake_function<std::remove_pointer_t<decltype(Driver::cuMemcpyDtoDAsync_v2)>>("cuMemcpyDtoDAsync_v2")(
+      reinterpret_cast<CUdeviceptr>(place), reinterpret_cast<CUdeviceptr>(part), bytes, nullptr);
+}
+
+// NCCL looks at what has ended in one of 11 groups of collectives.
+void reclaim() {
+  static int groups = 0;
+  if (++groups % 11 != 0) return;
+  for (const std::uint64_t mapping : of_ended_graphs)
+    fake_function<decltype(fake_card_unmap_elsewhere)>("fake_card_unmap_elsewhere")(mapping);
+  of_ended_graphs.clear();
+}
+
 void log(const char* function, std::size_t count, int type, const void* handle = &joined) {
   const char* path = std::getenv("FAKE_NCCL_LOG");
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (path == nullptr || rank == nullptr) return;
   static std::FILE* file = std::fopen((std::string(path) + rank).c_str(), "w");
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  fake_function<std::remove_pointer_t<decltype(Driver::cuStreamIsCapturing)>>("cuStreamIsCapturing")(nullptr, &status);
-  const char* captured = status == CU_STREAM_CAPTURE_STATUS_NONE ? "" : " captured";
+  const char* captured = is_capturing() ? " captured" : "";
   std::fprintf(file, "%s %zu %d%s%s\n", function, count, type, handle == &copies ? " copied" : "", captured);
   std::fflush(file);
 }
@@ -133,7 +189,8 @@ int ncclGroupStart() {
 }
 int ncclGroupEnd() {
   --depth;
-  fake_function<decltype(fake_card_call)>("fake_card_call")(run_collective);
+  fake_function<decltype(fake_card_call)>("fake_card_call")(run_collective, std::exchange(registered, nullptr));
+  reclaim();
   return kSuccess;
 }
 int ncclAllReduce(const void* in, void* out, std::size_t count, int type, int, void* handle, void* stream) {
@@ -146,10 +203,13 @@ int ncclReduceScatter(const void* in, void* out, std::size_t count, int type, in
 }
 int ncclAllGather(const void* in, void* out, std::size_t count, int type, void* handle, void* stream) {
   log("ncclAllGather", count, type, handle);
+  if (handle == &joined) register_captured(out);
+  if (handle == &copies) copy_own_part(in, out, count);
   const bool takes = is_valid(in, out, count, handle, stream) || is_valid_copy(in, out, count, handle, stream);
   return result_of("ncclAllGather", takes);
 }
 int ncclAlltoAll(const void* in, void* out, std::size_t count, int type, void* handle, void* stream) {
+  copy_own_part(static_cast<const char*>(in) + rank_of_process() * count, out, count);
   log("ncclAlltoAll", count, type, handle);
   return result_of("ncclAlltoAll", is_valid_copy(in, out, count, handle, stream));
 }

@@ -131,6 +131,45 @@ TEST_F(RanksOnFakeCard, copy_large_tensors_where_they_reach_the_memory_of_the_ot
   }
 }
 
+// By one kernel for each gather, where NCCL would copy tensor by tensor.
+TEST_F(RanksOnFakeCard, copy_the_parts_that_stay_behind_those_that_they_send) {
+  const ProgramResult result = run_program(
+      {"profile", "--device", "cuda:0",  "--model",  "tiny",      "--d-model", "1024",    "--context",  "16",
+       "--batch", "2",        "--dtype", "bf16",     "--compile", "full",      "--shard", "parameters", "--parallel",
+       "data=2",  "--ranks",  "2",       "--warmup", "2",         "--steps",   "1",       "--format",   "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json profile = nlohmann::json::parse(result.output)[0]["profile"];
+  int copies = 0, gathers = 0;
+  for (const nlohmann::json& kernel : profile["kernels"])
+    if (kernel["name"] == "copy_own_parts") copies = kernel["calls"];
+  for (const nlohmann::json& collective : profile["communication"]["collectives"])
+    gathers += collective["name"].get<std::string>().starts_with("all_gather") ? 1 : 0;
+  EXPECT_GT(copies, 0);
+  EXPECT_LE(copies, gathers);
+}
+
+// Room for one and a half arenas: what other ranks map of the first must be free when the second is asked for.
+TEST_F(RanksOnFakeCard, have_the_memory_of_one_row_for_the_next) {
+  set("FAKE_CARD_FOR_EACH_RANK", "1");
+  const std::vector<std::string> words = {"--compile", "full", "--shard", "parameters", "--d-model", "1024"};
+  const Record first = record_from_json(bench("cuda", words).output);
+  ASSERT_EQ(first.status, RunStatus::ok) << first.error.message;
+  constexpr std::int64_t kCardBytes = std::int64_t{16} << 30;
+  const std::int64_t reserved = *first.memory_bytes.peak_reserved;
+  const std::int64_t free = kCardBytes - *first.memory_bytes.device_used + reserved;
+  set("FAKE_CARD_HELD_BYTES", std::to_string(free - reserved * 3 / 2));
+  const ProgramResult result = bench("cuda", with_options(words, {"--batch", "2,3,4"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  std::istringstream lines(result.output);
+  int rows = 0;
+  for (std::string line; std::getline(lines, line); ++rows) {
+    const Record record = record_from_json(line);
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_TRUE(record.captured) << record.capture_problem.value_or("");
+  }
+  EXPECT_EQ(rows, 3);
+}
+
 // What three ranks do not divide into whole vectors is left to a kernel. Every sum that is exchanged is gathered.
 TEST_F(RanksOnFakeCard, copy_what_they_divide_and_sum_the_rest_by_a_kernel) {
   const TemporaryFolder folder;

@@ -61,6 +61,30 @@ TEST_P(OnCardRankSums, are_the_sums_of_all_parts) {
   }
 }
 
+using OnCardOwnParts = testing::OnCard;
+
+TEST_F(OnCardOwnParts, are_copied_bit_by_bit) {
+  cuda::CudaContext& context = cuda::CudaContext::of_card(0);
+  cuda::RankSums copies;
+  std::vector<std::vector<std::byte>> parts;
+  for (const std::size_t vectors : {1, 513, 100'001}) {
+    std::vector<std::byte>& part = parts.emplace_back(vectors * 16);
+    for (std::size_t i = 0; i < part.size(); ++i) part[i] = static_cast<std::byte>(i * 31 + vectors);
+    void* const from = device_->allocate_memory(part.size());
+    device_->copy_to_device(from, part.data(), part.size());
+    copies.sums[copies.count++] = {
+        .own_part = from, .sum = device_->allocate_memory(part.size()), .vectors = static_cast<std::int64_t>(vectors)};
+  }
+  cuda::launch_copies_of_own_parts(context, context.stream(), copies);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    std::vector<std::byte> copy(parts[i].size());
+    device_->copy_to_host(copy.data(), copies.sums[i].sum, copy.size());
+    EXPECT_EQ(copy, parts[i]);
+    device_->release_memory(const_cast<void*>(copies.sums[i].own_part), copy.size());
+    device_->release_memory(copies.sums[i].sum, copy.size());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(DTypes, OnCardRankSums, ::testing::Values(DType::fp32, DType::bf16, DType::fp16),
                          [](const auto& tested) { return std::string(name(tested.param)); });
 

@@ -1,6 +1,6 @@
 // Sums over the ranks of what each has sent, in the order of ranks, in fp32: every rank gets the same bits, rounded
-// once. Bound by memory: each part is read once, and the sum written once. grid (blocks for each sum, sums), block
-// (RankSums::kThreads)
+// once. Bound by memory: each part is read once, and the sum written once. And copies of the own parts alone, of any
+// type. grid (blocks for each sum, sums), block (RankSums::kThreads)
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/kernels/rank_sums/parameters.h"
 
@@ -38,6 +38,16 @@ __device__ __forceinline__ void add_parts(const RankSums& sums) {
       rank_sums_##dtype(const __grid_constant__ ridgepoint::cuda::RankSums sums) {   \
     ridgepoint::cuda::add_parts<T>(sums);                                            \
   }
+
+extern "C" __global__ void __launch_bounds__(ridgepoint::cuda::RankSums::kThreads)
+    copy_own_parts(const __grid_constant__ ridgepoint::cuda::RankSums copies) {
+  const ridgepoint::cuda::RankSums::Sum& one = copies.sums[blockIdx.y];
+  const auto* from = static_cast<const uint4*>(one.own_part);
+  auto* to = static_cast<uint4*>(one.sum);
+  const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
+  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < one.vectors; i += step)
+    to[i] = from[i];
+}
 
 RIDGEPOINT_RANK_SUMS(fp32, float)
 RIDGEPOINT_RANK_SUMS(bf16, __nv_bfloat16)
