@@ -33,7 +33,7 @@ std::vector<float> random_elements(const PackedMatrix& matrix, float deviation =
 
 std::vector<std::byte> packed(const PackedMatrix& matrix, const std::vector<float>& elements) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
-  pack(matrix, elements, bytes);
+  pack(matrix, elements_of(elements), bytes);
   return bytes;
 }
 
@@ -211,10 +211,7 @@ TEST(PackedMatrix, keeps_zeros) {
 }
 
 Float8Weight given(const PackedMatrix& matrix, const std::vector<float>& elements) {
-  std::vector<std::uint16_t> bits;
-  for (const float x : elements)
-    bits.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(rounded_to_bf16(x)) >> 16U));
-  return float8_weight(matrix, bits);
+  return float8_weight(matrix, elements_of(elements));
 }
 
 std::vector<std::vector<std::byte>> together(const std::vector<Float8Weight>& weights) {
@@ -250,7 +247,7 @@ TEST(PackedMatrix, refuses_what_is_not_finite) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const std::vector<float> elements = {1, bad};
-    EXPECT_THAT([&] { pack(matrix, elements, bytes); }, ThrowsMessage<Error>(HasSubstr("not finite")));
+    EXPECT_THAT([&] { pack(matrix, elements_of(elements), bytes); }, ThrowsMessage<Error>(HasSubstr("not finite")));
     EXPECT_THAT([&] { given(in_fp8, elements); }, ThrowsMessage<Error>(HasSubstr("not finite")));
   }
 }
@@ -268,8 +265,8 @@ TEST(PackedMatrix, packs_rows_of_heads_in_the_order_of_a_file) {
                   file.begin() + static_cast<std::ptrdiff_t>(other * 50));
     }
     std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes())), expected(bytes.size());
-    pack(matrix, ours, bytes);
-    pack(of_file, file, expected);
+    pack(matrix, elements_of(ours), bytes);
+    pack(of_file, elements_of(file), expected);
     EXPECT_EQ(bytes, expected);
     unpack(matrix, bytes.data(), 0, 600, widened.data());
     unpack(of_file, bytes.data(), 150, 50, file.data());

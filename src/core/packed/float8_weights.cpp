@@ -2,20 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstring>
-#include <string>
 
-#include "core/rounding.h"
-#include "core/threads/parallel.h"
+#include "core/packed/pieces.h"
 #include "core/types/float8.h"
-#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
-
-constexpr std::int64_t kFloat8Grain = 1 << 15;  // elements
-constexpr std::uint16_t kInfinityInBf16 = 0x7f80;
 
 // A scale, and the factor that makes codes of elements.
 struct CodeScale {
@@ -30,23 +25,6 @@ std::uint16_t rounded_to_bf16(float number) {
   return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U);
 }
 
-// As its bits, which have the order of the numbers.
-std::uint16_t largest_magnitude_in(std::span<const std::uint16_t> elements) {
-  const auto count = static_cast<std::int64_t>(elements.size());
-  std::vector<std::uint16_t> of_stretches(static_cast<std::size_t>(ceil_divide(count, kFloat8Grain)));
-  parallel_for(static_cast<std::int64_t>(of_stretches.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t stretch = begin; stretch < end; ++stretch) {
-      const std::int64_t first = stretch * kFloat8Grain;
-      std::uint16_t largest = 0;
-      for (const std::uint16_t bits : elements.subspan(static_cast<std::size_t>(first),
-                                                       static_cast<std::size_t>(std::min(kFloat8Grain, count - first))))
-        largest = std::max<std::uint16_t>(largest, bits & 0x7fffU);
-      of_stretches[static_cast<std::size_t>(stretch)] = largest;
-    }
-  });
-  return of_stretches.empty() ? std::uint16_t{0} : *std::ranges::max_element(of_stretches);
-}
-
 float scale_in(const PackedMatrix& matrix, const std::byte* packed) {
   float scale = 0;
   std::memcpy(&scale, packed + matrix.scales(), sizeof scale);
@@ -58,8 +36,7 @@ CodeScale own_scale(const Float8Weight& weight) {
     const float scale = scale_in(weight.matrix, weight.bytes.data());
     return {scale, 1 / scale};
   }
-  const float magnitude =
-      std::max(widened_bf16(largest_magnitude_in(weight.elements)), static_cast<float>(kLeastFloat8Magnitude));
+  const float magnitude = std::max(weight.largest, static_cast<float>(kLeastFloat8Magnitude));
   const float largest = float8_format(DType::e4m3).largest;
   return {magnitude / largest, largest / magnitude};
 }
@@ -68,7 +45,7 @@ std::vector<std::byte> packed_with(const Float8Weight& weight, const CodeScale& 
   const PackedMatrix& matrix = weight.matrix;
   if (weight.elements.empty() && scale_in(matrix, weight.bytes.data()) == shared.scale) return weight.bytes;
   std::vector<std::byte> packed(static_cast<std::size_t>(matrix.bytes()));
-  parallel_for(matrix.elements(), kFloat8Grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(matrix.elements(), kPackedPiece, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       float element = 0;
       if (weight.elements.empty()) {
@@ -85,11 +62,26 @@ std::vector<std::byte> packed_with(const Float8Weight& weight, const CodeScale& 
 
 }  // namespace
 
-Float8Weight float8_weight(const PackedMatrix& matrix, std::span<const std::uint16_t> elements) {
-  if (largest_magnitude_in(elements) >= kInfinityInBf16)
-    throw Error("a weight in " + std::string(name(matrix.format)) + " has an element that is not finite",
-                ErrorKind::usage);
-  return {matrix, {elements.begin(), elements.end()}};
+Float8Weight float8_weight(const PackedMatrix& matrix, const ElementSource& source) {
+  Float8Weight weight{.matrix = matrix,
+                      .elements = std::vector<std::uint16_t>(static_cast<std::size_t>(matrix.elements()))};
+  std::atomic<std::uint16_t> largest{0};  // as the bits of a magnitude, which have the order of the numbers
+  for_each_piece(matrix.elements(), [&](std::int64_t first, std::span<float> elements) {
+    source(first, elements);
+    require_finite(matrix, elements);
+    std::uint16_t of_piece = 0;
+    std::ranges::transform(elements, weight.elements.begin() + first, [&](float element) {
+      const std::uint16_t bits = rounded_to_bf16(element);
+      of_piece = std::max<std::uint16_t>(of_piece, bits & 0x7fffU);
+      return bits;
+    });
+    std::uint16_t known = largest;
+    while (of_piece > known && !largest.compare_exchange_weak(known, of_piece)) {
+    }
+  });
+  weight.largest = widened_bf16(largest);
+  require_finite(matrix, {&weight.largest, 1});
+  return weight;
 }
 
 std::vector<std::vector<std::byte>> packed_together(std::span<const Float8Weight* const> weights) {
@@ -103,10 +95,8 @@ std::vector<std::vector<std::byte>> packed_together(std::span<const Float8Weight
   return packed;
 }
 
-void pack_float8(const PackedMatrix& matrix, std::span<const float> elements, std::span<std::byte> packed) {
-  std::vector<std::uint16_t> rounded(elements.size());
-  std::ranges::transform(elements, rounded.begin(), rounded_to_bf16);
-  const Float8Weight weight = float8_weight(matrix, rounded);
+void pack_float8(const PackedMatrix& matrix, const ElementSource& source, std::span<std::byte> packed) {
+  const Float8Weight weight = float8_weight(matrix, source);
   std::ranges::copy(packed_with(weight, own_scale(weight)), packed.begin());
 }
 

@@ -11,22 +11,22 @@
 
 namespace ridgepoint {
 
-// A weight as it was given: as the bits of its elements in bf16, or as its bytes.
+// A weight as it was given: as the bits of its elements in bf16 and the largest magnitude, or as its bytes.
 struct Float8Weight {
   PackedMatrix matrix;
   std::vector<std::uint16_t> elements = {};
   std::vector<std::byte> bytes = {};  // where there are no elements
+  float largest = 0;
 };
 
-// Throws Error where an element is not finite.
-Float8Weight float8_weight(const PackedMatrix& matrix, std::span<const std::uint16_t> elements);
+// Rounds the elements to bf16. Throws Error where one is not finite, or its rounded number.
+Float8Weight float8_weight(const PackedMatrix& matrix, const ElementSource& source);
 
 // The bytes of weights that have one scale, the largest of theirs. Given bytes with that scale stay; others are rounded
 // once more.
 std::vector<std::vector<std::byte>> packed_together(std::span<const Float8Weight* const> weights);
 
-// Rounds the elements to bf16 first. Throws Error where one is not finite.
-void pack_float8(const PackedMatrix& matrix, std::span<const float> elements, std::span<std::byte> packed);
+void pack_float8(const PackedMatrix& matrix, const ElementSource& source, std::span<std::byte> packed);
 void unpack_float8(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
                    float* elements);
 

@@ -8,6 +8,7 @@
 
 #include "core/dynamic_code.h"
 #include "core/packed/float8_weights.h"
+#include "core/packed/pieces.h"
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
 #include "core/types/enum_names.h"
@@ -19,7 +20,6 @@ namespace {
 constexpr auto kNames = enum_names<BaseWeights>("as-is", "nf4", "nf4-single", "int8", "fp8");
 
 constexpr std::int64_t kAlignment = 16;
-constexpr std::int64_t kGrain = 1 << 15;  // elements
 constexpr float kMostInt8 = 127;
 constexpr float kInt8Step = 1 / kMostInt8;
 
@@ -63,7 +63,7 @@ void pack_magnitudes(const PackedMatrix& matrix, std::vector<float> magnitudes, 
   const auto mean = static_cast<float>(sum / static_cast<double>(magnitudes.size()));
   write_float(packed, matrix.mean(), mean);
   for (float& magnitude : magnitudes) magnitude -= mean;
-  for (std::int64_t outer = 0; outer < matrix.blocks_of_blocks(); ++outer) {
+  const auto pack_outer = [&](std::int64_t outer) {
     const auto begin = static_cast<std::size_t>(outer * kNf4BlocksOfBlocks);
     const auto count = std::min<std::size_t>(kNf4BlocksOfBlocks, magnitudes.size() - begin);
     const float largest = largest_magnitude(std::span(magnitudes).subspan(begin, count));
@@ -73,44 +73,86 @@ void pack_magnitudes(const PackedMatrix& matrix, std::vector<float> magnitudes, 
       const float value = largest == 0 ? 0 : magnitudes[i] * factor;
       packed[static_cast<std::size_t>(matrix.scales()) + i] = std::byte{dynamic_code(DType::dynamic8, value)};
     }
-  }
+  };
+  constexpr std::int64_t kOuterGrain = 16;
+  parallel_for(matrix.blocks_of_blocks(), kOuterGrain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t outer = begin; outer < end; ++outer) pack_outer(outer);
+  });
 }
 
-void pack_nf4(const PackedMatrix& matrix, std::span<const float> elements, std::byte* packed) {
-  std::vector<float> magnitudes(static_cast<std::size_t>(matrix.blocks()));
-  parallel_for(matrix.blocks(), kGrain / kNf4Block, [&](std::int64_t begin, std::int64_t end) {
-    for (auto number = static_cast<std::size_t>(begin); number < static_cast<std::size_t>(end); ++number) {
-      const std::size_t first = number * kNf4Block;
-      const auto block = elements.subspan(first, std::min<std::size_t>(kNf4Block, elements.size() - first));
-      magnitudes[number] = largest_magnitude(block);
-      // A block of zeros keeps the code of 0, though the mean of the magnitudes makes its own a small number.
-      const float factor = magnitudes[number] == 0 ? 0 : 1 / magnitudes[number];
-      for (std::size_t i = 0; i < block.size(); i += 2) {
-        const unsigned upper = nf4_code(block[i] * factor);
-        const unsigned lower = nf4_code(i + 1 < block.size() ? block[i + 1] * factor : 0);
-        packed[(first + i) / 2] = static_cast<std::byte>(upper << 4U | lower);
+// The elements in the order of the packed rows.
+class RowsOfFile {
+ public:
+  RowsOfFile(const PackedMatrix& matrix, const ElementSource& source) : matrix_(matrix), source_(source) {
+    if (matrix.order.rotated == 0) return;
+    rows_.resize(static_cast<std::size_t>(matrix.rows));
+    for (std::int64_t row = 0; row < matrix.rows; ++row)
+      rows_[static_cast<std::size_t>(matrix.order.file_row(row))] = row;
+  }
+
+  void read(std::int64_t first, std::span<float> elements) const {
+    if (rows_.empty()) {
+      source_(first, elements);
+    } else {
+      for (std::size_t done = 0; done < elements.size();) {
+        const std::int64_t at = first + static_cast<std::int64_t>(done), column = at % matrix_.columns;
+        const std::int64_t row = rows_[static_cast<std::size_t>(at / matrix_.columns)];
+        const auto of_row = static_cast<std::size_t>(matrix_.columns - column);
+        const std::span<float> part = elements.subspan(done, std::min(of_row, elements.size() - done));
+        source_(row * matrix_.columns + column, part);
+        done += part.size();
       }
+    }
+    require_finite(matrix_, elements);
+  }
+
+ private:
+  const PackedMatrix& matrix_;
+  const ElementSource& source_;
+  std::vector<std::int64_t> rows_;  // of this program, for each row of the file; empty where the order is the same
+};
+
+// Returns the largest magnitude.
+float pack_nf4_block(std::span<const float> block, std::byte* codes) {
+  const float largest = largest_magnitude(block);
+  // A block of zeros keeps the code of 0, though the mean of the magnitudes makes its own a small number.
+  const float factor = largest == 0 ? 0 : 1 / largest;
+  for (std::size_t i = 0; i < block.size(); i += 2) {
+    const unsigned upper = nf4_code(block[i] * factor);
+    const unsigned lower = nf4_code(i + 1 < block.size() ? block[i + 1] * factor : 0);
+    codes[i / 2] = static_cast<std::byte>(upper << 4U | lower);
+  }
+  return largest;
+}
+
+void pack_nf4(const PackedMatrix& matrix, const RowsOfFile& rows, std::byte* packed) {
+  std::vector<float> magnitudes(static_cast<std::size_t>(matrix.blocks()));
+  for_each_piece(matrix.elements(), [&](std::int64_t first, std::span<float> elements) {
+    rows.read(first, elements);
+    for (std::size_t i = 0; i < elements.size(); i += kNf4Block) {
+      const std::size_t at = static_cast<std::size_t>(first) + i;
+      const auto block = elements.subspan(i, std::min<std::size_t>(kNf4Block, elements.size() - i));
+      magnitudes[at / kNf4Block] = pack_nf4_block(block, packed + at / 2);
     }
   });
   pack_magnitudes(matrix, std::move(magnitudes), packed);
 }
 
-void pack_int8(const PackedMatrix& matrix, std::span<const float> elements, std::byte* packed) {
-  const auto columns = static_cast<std::size_t>(matrix.columns);
-  parallel_for(
-      matrix.rows, std::max<std::int64_t>(kGrain / matrix.columns, 1), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          const std::span<const float> values = elements.subspan(static_cast<std::size_t>(row) * columns, columns);
-          const float largest = largest_magnitude(values);
-          write_float(packed, matrix.scales() + row * static_cast<std::int64_t>(sizeof(float)), largest);
-          const float factor = largest == 0 ? 0 : kMostInt8 / largest;
-          for (std::size_t i = 0; i < columns; ++i) {
-            const float code = std::clamp(std::nearbyint(values[i] * factor), -kMostInt8, kMostInt8);
-            packed[static_cast<std::size_t>(row) * columns + i] =
-                static_cast<std::byte>(static_cast<std::int8_t>(code));
-          }
-        }
+void pack_int8(const PackedMatrix& matrix, const RowsOfFile& rows, std::byte* packed) {
+  const std::int64_t grain = std::max<std::int64_t>(kPackedPiece / matrix.columns, 1);
+  parallel_for(matrix.rows, grain, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> values(static_cast<std::size_t>(matrix.columns));
+    for (std::int64_t row = begin; row < end; ++row) {
+      rows.read(row * matrix.columns, values);
+      const float largest = largest_magnitude(values);
+      write_float(packed, matrix.scales() + row * static_cast<std::int64_t>(sizeof(float)), largest);
+      const float factor = largest == 0 ? 0 : kMostInt8 / largest;
+      std::ranges::transform(values, packed + row * matrix.columns, [factor](float value) {
+        const float code = std::clamp(std::nearbyint(value * factor), -kMostInt8, kMostInt8);
+        return static_cast<std::byte>(static_cast<std::int8_t>(code));
       });
+    }
+  });
 }
 
 float magnitude_of(const PackedMatrix& matrix, const std::byte* packed, std::int64_t block) {
@@ -143,16 +185,6 @@ void unpack_int8(const PackedMatrix& matrix, const std::byte* packed, std::int64
   }
 }
 
-// Empty where the order is the same.
-std::vector<float> in_order_of_file(const PackedMatrix& matrix, std::span<const float> elements) {
-  if (matrix.order.rotated == 0) return {};
-  std::vector<float> ordered(elements.size());
-  for (std::int64_t row = 0; row < matrix.rows; ++row)
-    std::copy_n(elements.begin() + row * matrix.columns, matrix.columns,
-                ordered.begin() + matrix.order.file_row(row) * matrix.columns);
-  return ordered;
-}
-
 }  // namespace
 
 std::string_view name(BaseWeights weights) { return kNames[weights]; }
@@ -176,18 +208,26 @@ std::int64_t PackedMatrix::bytes() const {
   return scales() + aligned((format == BaseWeights::int8 ? rows : blocks()) * kFloat);
 }
 
-void pack(const PackedMatrix& matrix, std::span<const float> elements, std::span<std::byte> packed) {
-  if (static_cast<std::int64_t>(elements.size()) != matrix.elements() ||
-      static_cast<std::int64_t>(packed.size()) != matrix.bytes())
-    throw Error("a packed matrix has another size than its elements", ErrorKind::usage);
+void require_finite(const PackedMatrix& matrix, std::span<const float> elements) {
   if (!std::ranges::all_of(elements, [](float element) { return std::isfinite(element); }))
     throw Error("a weight in " + std::string(name(matrix.format)) + " has an element that is not finite",
                 ErrorKind::usage);
-  std::ranges::fill(packed, std::byte{0});
-  const std::vector<float> ordered = in_order_of_file(matrix, elements);
-  if (!ordered.empty()) elements = ordered;
-  if (matrix.format == BaseWeights::fp8) return pack_float8(matrix, elements, packed);
-  (is_of_4_bits(matrix.format) ? pack_nf4 : pack_int8)(matrix, elements, packed.data());
+}
+
+ElementSource elements_of(std::span<const float> elements) {
+  return [elements](std::int64_t first, std::span<float> into) {
+    std::ranges::copy(elements.subspan(static_cast<std::size_t>(first), into.size()), into.begin());
+  };
+}
+
+void pack(const PackedMatrix& matrix, const ElementSource& source, std::span<std::byte> packed) {
+  if (static_cast<std::int64_t>(packed.size()) != matrix.bytes())
+    throw Error("a packed matrix has another size than its elements", ErrorKind::usage);
+  if (matrix.format == BaseWeights::fp8) return pack_float8(matrix, source, packed);
+  // What the codes leave between the parts is 0.
+  std::ranges::fill(packed.subspan(static_cast<std::size_t>(std::max<std::int64_t>(matrix.scales() - kAlignment, 0))),
+                    std::byte{0});
+  (is_of_4_bits(matrix.format) ? pack_nf4 : pack_int8)(matrix, RowsOfFile(matrix, source), packed.data());
 }
 
 void unpack(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,

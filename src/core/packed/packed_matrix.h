@@ -21,6 +21,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "ridgepoint/base_weights.h"
@@ -71,8 +72,14 @@ struct PackedMatrix {
   std::int64_t bytes() const;         // a multiple of 16; fp8: 4 more than elements
 };
 
-// Throws Error where an element is not finite, or the sizes of the spans are not those of the matrix.
-void pack(const PackedMatrix& matrix, std::span<const float> elements, std::span<std::byte> packed);
+// Writes the elements of a matrix, row by row in this program's order, from number `first` on. Threads call it at once.
+using ElementSource = std::function<void(std::int64_t first, std::span<float> elements)>;
+
+// The source of elements that stay in memory.
+ElementSource elements_of(std::span<const float> elements);
+
+// Throws Error where an element is not finite, or `packed` has another size than the matrix.
+void pack(const PackedMatrix& matrix, const ElementSource& source, std::span<std::byte> packed);
 
 // The `count` elements from `first` on.
 void unpack(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,

@@ -166,19 +166,18 @@ std::optional<Value> Program::Implementation::low_halves(const InputSlot& slot) 
 }
 
 void Program::Implementation::write_packed(const InputSlot& slot, const HostTensor& tensor) {
+  if (tensor.type.dtype == DType::fp32) return write_packed(slot, elements_of(tensor.as<float>()));
+  const HostTensor wide = convert(tensor, DType::fp32);
+  write_packed(slot, elements_of(wide.as<float>()));
+}
+
+void Program::Implementation::write_packed(const InputSlot& slot, const ElementSource& source) {
   const PackedMatrix& matrix = *slot.tensor.packed;
-  if (matrix.format == BaseWeights::fp8) {
-    // The codes are those of the weight as a step in bf16 has it.
-    const HostTensor rounded = convert(tensor, DType::bf16);
-    return write_float8(slot, float8_weight(matrix, rounded.as<std::uint16_t>()));
-  }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
-  if (tensor.type.dtype == DType::fp32) {
-    pack(matrix, tensor.as<float>(), bytes);
-  } else {
-    pack(matrix, convert(tensor, DType::fp32).as<float>(), bytes);
-  }
-  write_packed_bytes(slot, bytes);
+  if (matrix.format == BaseWeights::fp8) return write_float8(slot, float8_weight(matrix, source));
+  const auto count = static_cast<std::size_t>(matrix.bytes());
+  const auto bytes = std::make_unique_for_overwrite<std::byte[]>(count);
+  pack(matrix, source, {bytes.get(), count});
+  write_packed_bytes(slot, {bytes.get(), count});
 }
 
 void Program::Implementation::write_packed_bytes(const InputSlot& slot, std::span<const std::byte> bytes) {
@@ -358,9 +357,11 @@ void Program::write_random(std::string_view name, const TruncatedNormal& distrib
                 ErrorKind::usage);
   }
   if (stored.packed) {
-    HostTensor elements({DType::fp32, stored.type.shape});
-    fill_random(elements.as<float>(), distribution, random_stream(stored.name, seed), 0, stop_point);
-    return self.write_packed(slot, elements);
+    if (stop_point) stop_point();
+    const std::uint64_t stream = random_stream(stored.name, seed);
+    return self.write_packed(slot, [&](std::int64_t first, std::span<float> elements) {
+      fill_random(elements, distribution, stream, first);
+    });
   }
   for (const Implementation::Overlap& overlap : self.overlaps(slot))
     self.write_random(overlap, stored, distribution, seed, stop_point);

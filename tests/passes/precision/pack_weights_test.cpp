@@ -101,7 +101,7 @@ TEST_P(PackWeights, take_bytes_as_they_are) {
   for (std::size_t i = 0; i < elements.as<float>().size(); ++i)
     elements.as<float>()[i] = static_cast<float>(i * 37 % 101) - 50;
   HostTensor bytes({DType::packed, {matrix.bytes()}});
-  pack(matrix, elements.as<float>(), bytes.data);
+  pack(matrix, elements_of(elements.as<float>()), bytes.data);
   program.write_input(published.parameter, bytes);
   if (format() == BaseWeights::fp8) {  // whose scale is that of the weights beside it, and these are smaller
     for (const char* beside : {"layers.0.attn.q_proj.weight", "layers.0.attn.v_proj.weight"})

@@ -335,7 +335,7 @@ TEST(QuantisedFiles, pack_the_weights_of_a_file_as_its_writer_does) {
   for (std::int64_t row = 0; row < 16; ++row)
     std::copy_n(elements.begin() + matrix.order.file_row(row) * 24, 24, ours.begin() + row * 24);
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
-  pack(matrix, ours, bytes);
+  pack(matrix, elements_of(ours), bytes);
   const QuantisedParts parts("x.weight", {{matrix, bytes}}, "float16");
   for (std::size_t i = 0; i < parts.declarations().size(); ++i) {
     const std::string& name = parts.declarations()[i].name;
