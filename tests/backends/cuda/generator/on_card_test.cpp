@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/generator/cases.h"
 #include "backends/cuda/node_run.h"
 #include "support/graphs/agreement.h"
+#include "support/graphs/run_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -49,6 +51,26 @@ class OnCardGenerated : public testing::OnCard {
 };
 
 Attributes over(std::vector<std::int64_t> axes) { return {{"axes", std::move(axes)}, {"keep_dims", false}}; }
+
+// Which has no division in it.
+TEST_F(OnCardGenerated, sigmoid_has_the_bits_of_the_division) {
+  constexpr std::int64_t kNumbers = 1 << 20;
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {kNumbers}}, Role::data);
+  const Value one = constant(graph, 1.0, DType::fp32);
+  const Value magnitude = maximum(graph, x, neg(graph, x));
+  const Value e = exp(graph, neg(graph, magnitude));
+  const Value is_positive = less_equal(graph, constant(graph, 0.0, DType::fp32), x);
+  const Value dividend = where(graph, is_positive, one, e);
+  graph.add_output("divided", div(graph, dividend, add(graph, one, e)));
+  graph.add_output("sigmoid", sigmoid(graph, x));
+  HostTensor numbers({DType::fp32, {kNumbers}});
+  for (std::int64_t i = 0; i < kNumbers; ++i)  // from -128 to 128, and closer around 0
+    numbers.as<float>()[static_cast<std::size_t>(i)] =
+        std::ldexp(static_cast<float>(2 * i - kNumbers), -13 - static_cast<int>(i % 24));
+  const testing::Tensors found = testing::run_graph(graph, device_, {{"x", numbers}});
+  EXPECT_EQ(found.at("sigmoid").data, found.at("divided").data);
+}
 
 TEST_F(OnCardGenerated, variants_agree_with_the_reference) {
   for (const testing::OpCase& op_case : testing::generator_cases()) {

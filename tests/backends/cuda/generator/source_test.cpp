@@ -143,9 +143,9 @@ TEST(GeneratedSource, a_block_that_fills_a_multiprocessor_prefetches_the_row_of_
     const std::string text = generate(Op::softmax, {fp32({rows, columns})})->sources[0].text;
     return text.find("prefetch(", text.find("void __launch_bounds__")) != std::string::npos;
   };
-  EXPECT_TRUE(prefetches(4096, 14000));
+  EXPECT_TRUE(prefetches(4096, 28000));
   EXPECT_FALSE(prefetches(4096, 5000)) << "several blocks are on a multiprocessor";
-  EXPECT_FALSE(prefetches(132, 14000)) << "each multiprocessor has one block";
+  EXPECT_FALSE(prefetches(132, 28000)) << "each multiprocessor has one block";
 }
 
 TEST(GeneratedSource, very_short_rows_share_a_warp) {
