@@ -10,6 +10,7 @@
 #include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/config/quantisation.h"
+#include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"
@@ -340,7 +341,8 @@ ModelConfig parse_model_config(Json json, std::string name, const std::vector<Co
     const Family& family = family_of(fields);
     for (const auto& [key, why] : kRefused) fields.refuse(key, why);
     PublishedPacking packing = read_packing(fields);
-    model.config = family.read(fields);
+    FamilyFields all(fields);
+    family.fields(all, model.config);
     model.config.packing = std::move(packing);
     refuse_telling(fields, family.model_type, model.config.architecture);
     model.config.name = std::move(name);
@@ -369,7 +371,9 @@ ModelConfig read_model_config(const std::filesystem::path& path, const std::vect
 Json model_config_json(const TransformerConfig& config) {
   const Family& family = family_of(config);
   Json fields = {{"architectures", Json::array({family.class_name})}, {"model_type", family.model_type}};
-  family.write(config, fields);
+  FamilyFields all(fields);
+  TransformerConfig copy = config;
+  family.fields(all, copy);
   fields["torch_dtype"] = "float32";
   return fields;
 }

@@ -192,8 +192,8 @@ void set_heads(const ConfigFields& fields, TransformerConfig& c, std::int64_t kv
 
 }  // namespace
 
-void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent) {
-  fields.flag("attention_bias", architecture.projection_bias, absent);
+void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent, std::string_view key) {
+  fields.flag(key, architecture.projection_bias, absent);
   architecture.output_bias = architecture.projection_bias;
 }
 
@@ -212,14 +212,6 @@ std::string_view activation_name(Activation activation) {
   return std::ranges::find(kActivations, activation, &NamedActivation::activation)->name;
 }
 
-double read_cap(ConfigFields& fields, std::string_view key, double absent) {
-  if (!fields.contains(key)) {
-    fields.skip(key);
-    return absent;
-  }
-  return fields.positive(key, 0);
-}
-
 void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> keys, double absent) {
   std::string named;
   for (const std::string_view key : keys) {
@@ -227,47 +219,6 @@ void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> 
     if (share > 0) named += fmt::format("{}{} {:g}", named.empty() ? "" : ", ", key, share);
   }
   if (!named.empty()) fields.note(fmt::format("dropout is off: {}", named));
-}
-
-TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& d) {
-  TransformerConfig c;
-  c.vocab = fields.size(d.vocab_key, d.vocab);
-  c.d_model = fields.size(d.hidden_key, d.hidden);
-  c.d_ff = d.wide_by_four ? fields.optional_size(d.intermediate_key, std::nullopt).value_or(4 * c.d_model)
-                          : fields.size(d.intermediate_key, d.intermediate);
-  c.layers = fields.size(d.layers_key, d.layers, kMostLayers);
-  c.heads = fields.size(d.heads_key, d.heads);
-  set_heads(fields, c, fields.optional_size(d.kv_heads_key, d.kv_heads).value_or(c.heads),
-            fields.optional_size("head_dim", d.head_dim));
-  Architecture& a = c.architecture;
-  a.max_context = fields.size(d.positions_key, d.max_positions);
-  a.norm_epsilon = fields.positive(d.epsilon_key, d.epsilon);
-  if (!d.activation_key.empty()) a.activation = read_activation(fields, d.activation_key, d.activation);
-  a.tied_head = fields.flag("tie_word_embeddings", d.tied);
-  note_dropout(fields,
-               {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout",
-                "hidden_dropout", "dropout", "activation_dropout", "resid_dropout", "embed_dropout"});
-  if (d.theta) a.rotary = read_rotary(fields, c, d);
-  return c;
-}
-
-void write_decoder(const TransformerConfig& c, Json& fields, const DecoderDefaults& keys) {
-  const Architecture& a = c.architecture;
-  const auto at = [&](std::string_view key) -> Json& { return fields[std::string(key)]; };
-  at(keys.vocab_key) = c.vocab;
-  at(keys.hidden_key) = c.d_model;
-  at(keys.intermediate_key) = c.d_ff;
-  at(keys.layers_key) = c.layers;
-  at(keys.heads_key) = c.heads;
-  at(keys.kv_heads_key) = c.kv_heads();
-  fields["head_dim"] = c.head_size();
-  at(keys.positions_key) = a.max_context > 0 ? a.max_context : c.context;
-  at(keys.epsilon_key) = a.norm_epsilon;
-  if (!keys.activation_key.empty()) at(keys.activation_key) = activation_name(a.activation);
-  fields["tie_word_embeddings"] = a.tied_head;
-  fields["attention_dropout"] = 0.0;
-  fields["pad_token_id"] = nullptr;  // the defaults of many families lie outside small vocabularies
-  if (keys.theta) write_rotary(a.rotary, fields, keys.theta_key);
 }
 
 Json scaling_of(const Rotary& rotary) {
@@ -307,10 +258,9 @@ Json rotary_parameters(const Rotary& rotary) {
   return parameters;
 }
 
-void write_rotaries_by_kind(const Architecture& a, Json& fields) {
-  write_rotary(a.rotary, fields);
-  fields["rope_parameters"] = {{kFull, rotary_parameters(a.rotary)},
-                               {kWindow, rotary_parameters(a.separate_rotary ? a.window_rotary : a.rotary)}};
+void write_rotaries_by_kind(FamilyFields& fields, const Architecture& a) {
+  fields.write("rope_parameters", {{kFull, rotary_parameters(a.rotary)},
+                                   {kWindow, rotary_parameters(a.separate_rotary ? a.window_rotary : a.rotary)}});
 }
 
 std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty) {
@@ -353,17 +303,42 @@ std::optional<std::vector<bool>> read_layer_numbers(ConfigFields& fields, std::s
 }
 
 std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers) {
-  std::vector<bool> windows;
-  for (std::int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % period != 0);
-  return windows;
+  return layers_where(layers, [&](std::int64_t layer) { return (layer + 1) % period != 0; });
 }
 
-void FamilyFields::decoder(TransformerConfig& config, const DecoderDefaults& defaults) {
-  if (in_ != nullptr) {
-    config = read_decoder(*in_, defaults);
-  } else {
-    write_decoder(config, *out_, defaults);
+void FamilyFields::decoder(TransformerConfig& c, const DecoderDefaults& d) {
+  if (in_ != nullptr) c = {};
+  Architecture& a = c.architecture;
+  size(d.vocab_key, c.vocab, d.vocab);
+  size(d.hidden_key, c.d_model, d.hidden);
+  if (in_ != nullptr)
+    c.d_ff = d.wide_by_four ? in_->optional_size(d.intermediate_key, std::nullopt).value_or(4 * c.d_model)
+                            : in_->size(d.intermediate_key, d.intermediate);
+  write(d.intermediate_key, c.d_ff);
+  size(d.layers_key, c.layers, d.layers, kMostLayers);
+  size(d.heads_key, c.heads, d.heads);
+  if (in_ != nullptr)
+    set_heads(*in_, c, in_->optional_size(d.kv_heads_key, d.kv_heads).value_or(c.heads),
+              in_->optional_size("head_dim", d.head_dim));
+  write(d.kv_heads_key, c.kv_heads());
+  write("head_dim", c.head_size());
+  positions(d.positions_key, c, d.max_positions);
+  positive(d.epsilon_key, a.norm_epsilon, d.epsilon);
+  if (!d.activation_key.empty()) {
+    if (in_ != nullptr) a.activation = read_activation(*in_, d.activation_key, d.activation);
+    write(d.activation_key, activation_name(a.activation));
   }
+  flag("tie_word_embeddings", a.tied_head, d.tied);
+  write("attention_dropout", 0.0);
+  write("pad_token_id", nullptr);  // the defaults of many families lie outside small vocabularies
+  if (out_ != nullptr) {
+    if (d.theta) write_rotary(a.rotary, *out_, d.theta_key);
+    return;
+  }
+  note_dropout(*in_,
+               {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout",
+                "hidden_dropout", "dropout", "activation_dropout", "resid_dropout", "embed_dropout"});
+  if (d.theta) a.rotary = read_rotary(*in_, c, d);
 }
 
 void FamilyFields::flag(std::string_view key, bool& value, bool absent) {
@@ -371,9 +346,23 @@ void FamilyFields::flag(std::string_view key, bool& value, bool absent) {
   write(key, value);
 }
 
-void FamilyFields::size(std::string_view key, std::int64_t& value, std::int64_t absent) {
-  if (in_ != nullptr) value = in_->size(key, absent);
+void FamilyFields::size(std::string_view key, std::int64_t& value, std::int64_t absent, std::int64_t most) {
+  if (in_ != nullptr) value = in_->size(key, absent, most);
   write(key, value);
+}
+
+void FamilyFields::positions(std::string_view key, TransformerConfig& config, std::int64_t absent) {
+  std::int64_t& most = config.architecture.max_context;
+  if (in_ != nullptr) most = in_->size(key, absent);
+  write(key, most > 0 ? most : config.context);
+}
+
+void FamilyFields::cap(std::string_view key, double& value, double absent) {
+  if (in_ != nullptr) {
+    value = in_->contains(key) ? in_->positive(key, 0) : absent;
+    in_->skip(key);
+  }
+  write_or_null(key, value);
 }
 
 void FamilyFields::positive(std::string_view key, double& value, double absent) {
@@ -403,9 +392,8 @@ void windows(FamilyFields& fields, TransformerConfig& config, std::optional<std:
              const std::vector<bool>& absent) {
   if (ConfigFields* in = fields.in())
     read_windows(*in, config, in->optional_size("sliding_window", absent_window), absent);
-  const Architecture& a = config.architecture;
-  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
-  fields.write("layer_types", layer_types(config));
+  fields.write_or_null("sliding_window", config.architecture.window);
+  write_layer_types(fields, config);
 }
 
 void read_windows(ConfigFields& fields, TransformerConfig& c, std::optional<std::int64_t> window,
@@ -421,24 +409,34 @@ void read_windows(ConfigFields& fields, TransformerConfig& c, std::optional<std:
   c.architecture.window_layers = pattern_of(layers, true);
 }
 
-void read_window_of_all_layers(ConfigFields& fields, TransformerConfig& c, std::optional<std::int64_t> absent) {
-  read_windows(fields, c, fields.optional_size("sliding_window", absent),
-               std::vector<bool>(static_cast<std::size_t>(c.layers), true));
+void window_of_all_layers(FamilyFields& fields, TransformerConfig& c, std::optional<std::int64_t> absent) {
+  if (ConfigFields* in = fields.in())
+    read_windows(*in, c, in->optional_size("sliding_window", absent),
+                 std::vector<bool>(static_cast<std::size_t>(c.layers), true));
+  fields.write_or_null("sliding_window", c.architecture.window);
 }
 
-void write_window(const TransformerConfig& c, Json& fields) {
-  const std::int64_t window = c.architecture.window;
-  fields["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
+void rotate_with_window(TransformerConfig& c) {
+  Architecture& a = c.architecture;
+  a.unrotated_layers =
+      pattern_of(layers_where(c.layers, [&](std::int64_t layer) { return !a.has_window(layer); }), false);
 }
 
-Json layer_types(const TransformerConfig& c) {
-  Json list = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    list.push_back(!c.architecture.has_window(layer) ? kFull : c.architecture.chunks ? kChunk : kWindow);
-  return list;
+void write_layer_types(FamilyFields& fields, const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  fields.write_layers("layer_types", c, [&](std::int64_t layer) {
+    return !a.has_window(layer) ? kFull : a.chunks ? kChunk : kWindow;
+  });
 }
 
-void write_layer_types(const TransformerConfig& c, Json& fields) { fields["layer_types"] = layer_types(c); }
+void rotated_part(FamilyFields& fields, TransformerConfig& c, std::int64_t absent) {
+  std::int64_t rotated = rotated_width(c, c.architecture.rotary);
+  fields.size("rotary_dim", rotated, absent);
+  ConfigFields* in = fields.in();
+  if (in == nullptr) return;
+  if (rotated % 2 != 0 || rotated > c.head_size()) in->fail("rotary_dim", "must be an even part of a head");
+  c.architecture.rotary.share = static_cast<double>(rotated) / static_cast<double>(c.head_size());
+}
 
 Rotary read_rotary_object(ConfigFields& object, const TransformerConfig& config, double absent_theta,
                           std::optional<std::int64_t> original) {

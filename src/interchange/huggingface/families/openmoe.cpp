@@ -34,40 +34,13 @@ void read_kinds(ConfigFields& in, TransformerConfig& c) {
   if (interval > c.layers)
     in.fail("moe_layer_interval",
             fmt::format("is {}, but there are {} layers: none would have experts", interval, c.layers));
-  std::vector<bool> layers;
-  for (std::int64_t layer = 1; layer <= c.layers; ++layer) layers.push_back(layer % interval == 0);
-  experts.layers = pattern_of(layers, true);
+  experts.layers =
+      pattern_of(layers_where(c.layers, [&](std::int64_t layer) { return (layer + 1) % interval == 0; }), true);
   experts.dense_width = c.d_ff;
   in.note(
       "experts take every token that chooses them, and the loss is the cross-entropy alone: the model's own code "
       "limits "
       "the tokens of an expert, and adds losses of the router and of the logits");
-}
-
-void openmoe(FamilyFields& fields, TransformerConfig& c) {
-  ConfigFields* in = fields.in();
-  fields.decoder(c,
-                 {.vocab = 256384,
-                  .hidden = 2048,
-                  .intermediate = 8192,
-                  .layers = 24,
-                  .heads = 24,
-                  .head_dim = 128,
-                  .max_positions = 2048,
-                  .activation_key = {},
-                  .epsilon_key = in != nullptr ? known_as(*in, "rms_norm_eps", "layer_norm_epsilon") : "rms_norm_eps"});
-  Architecture& a = c.architecture;
-  a.third_factor = true;
-  a.query_scale = 1;
-  a.experts.before_dense = true;
-  if (in != nullptr) return read_kinds(*in, c);
-  fields.write("hidden_act", "swiglu");
-  fields.write("mlp_gated", true);
-  fields.write("num_experts", a.experts.count);
-  fields.write("router_topk", a.experts.per_token);
-  std::int64_t interval = 1;
-  while (interval < c.layers && !a.has_experts(interval - 1)) ++interval;
-  fields.write("moe_layer_interval", interval);
 }
 
 // Of the loss, of the tokens that experts take, and of kernels.
@@ -98,17 +71,38 @@ void skip_training_of(FamilyFields& fields) {
                "pretraining_tp"});
 }
 
-void openmoe_fields(FamilyFields& fields, TransformerConfig& c) {
-  openmoe(fields, c);
+void openmoe(FamilyFields& fields, TransformerConfig& c) {
+  ConfigFields* in = fields.in();
   skip_training_of(fields);
+  fields.decoder(c,
+                 {.vocab = 256384,
+                  .hidden = 2048,
+                  .intermediate = 8192,
+                  .layers = 24,
+                  .heads = 24,
+                  .head_dim = 128,
+                  .max_positions = 2048,
+                  .activation_key = {},
+                  .epsilon_key = in != nullptr ? known_as(*in, "rms_norm_eps", "layer_norm_epsilon") : "rms_norm_eps"});
+  Architecture& a = c.architecture;
+  a.third_factor = true;
+  a.query_scale = 1;
+  a.experts.before_dense = true;
+  if (in != nullptr) return read_kinds(*in, c);
+  fields.write("hidden_act", "swiglu");
+  fields.write("mlp_gated", true);
+  fields.write("num_experts", a.experts.count);
+  fields.write("router_topk", a.experts.per_token);
+  std::int64_t interval = 1;
+  while (interval < c.layers && !a.has_experts(interval - 1)) ++interval;
+  fields.write("moe_layer_interval", interval);
 }
 
 }  // namespace
 
 extern const Family family_openmoe{"openmoe",
                                    "OpenMoeForCausalLM",
-                                   read_by<openmoe_fields>,
-                                   write_by<openmoe_fields>,
+                                   openmoe,
                                    {.expert_gate = "experts.wi_gate",
                                     .expert_up = "experts.wi_up",
                                     .router_tensor = "gate_weight",

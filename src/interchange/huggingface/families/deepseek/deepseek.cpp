@@ -44,7 +44,7 @@ void latent_attention(FamilyFields& fields, TransformerConfig& c, const LatentDe
   fields.size("qk_rope_head_dim", latent.rotated, absent.rotated);
   fields.size("v_head_dim", latent.value_size, absent.value);
   attention_bias(fields, a, false);
-  fields.write("q_lora_rank", latent.q_rank > 0 ? Json(latent.q_rank) : Json(nullptr));
+  fields.write_or_null("q_lora_rank", latent.q_rank);
   fields.write("head_dim", latent.rotated);
   if (ConfigFields* in = fields.in()) {
     latent.q_rank = in->optional_size("q_lora_rank", absent.q_rank).value_or(0);
@@ -179,8 +179,8 @@ void read_shared_indexers(ConfigFields& in, TransformerConfig& c) {
       own.push_back(entry == "full");
     }
   } else {
-    for (std::int64_t layer = 0; layer < c.layers; ++layer)
-      own.push_back(std::max<std::int64_t>(layer - offset + 1, 0) % every == 0);
+    own = layers_where(c.layers,
+                       [&](std::int64_t layer) { return std::max<std::int64_t>(layer - offset + 1, 0) % every == 0; });
   }
   if (!own[0]) in.fail(key, "begins with a shared layer; the first layer has no choice before it to take");
   KeySelection& s = c.architecture.selection;
@@ -202,10 +202,9 @@ void glm_moe_dsa(FamilyFields& fields, TransformerConfig& c) {
              .experts = {.dense_width = 12288, .count = 256, .per_token = 8, .first = 3, .scale = 2.5}});
   indexer(fields, c, 32);
   if (ConfigFields* in = fields.in()) return read_shared_indexers(*in, c);
-  Json types = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    types.push_back(c.architecture.selection.has_indexer(layer) ? "full" : "shared");
-  fields.write("indexer_types", std::move(types));
+  fields.write_layers("indexer_types", c, [&](std::int64_t layer) {
+    return c.architecture.selection.has_indexer(layer) ? "full" : "shared";
+  });
 }
 
 void deepseek_v3(FamilyFields& fields, TransformerConfig& c) {
@@ -223,22 +222,17 @@ void minicpm3(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_deepseek{"deepseek", "DeepseekForCausalLM", read_by<deepseek>, write_by<deepseek>,
-                                    kNames,     kNotModelled};
-extern const Family family_deepseek_v2{
-    "deepseek_v2", "DeepseekV2ForCausalLM", read_by<deepseek_v2>, write_by<deepseek_v2>, kAdjacent, kNotModelled};
-extern const Family family_deepseek_v3{
-    "deepseek_v3", "DeepseekV3ForCausalLM", read_by<deepseek_v3>, write_by<deepseek_v3>, kAdjacent, kNotModelled};
-extern const Family family_deepseek_v32{
-    "deepseek_v32", "DeepseekV32ForCausalLM", read_by<deepseek_v32>, write_by<deepseek_v32>, kAdjacent, kNotModelled};
+extern const Family family_deepseek{"deepseek", "DeepseekForCausalLM", deepseek, kNames, kNotModelled};
+extern const Family family_deepseek_v2{"deepseek_v2", "DeepseekV2ForCausalLM", deepseek_v2, kAdjacent, kNotModelled};
+extern const Family family_deepseek_v3{"deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v3, kAdjacent, kNotModelled};
+extern const Family family_deepseek_v32{"deepseek_v32", "DeepseekV32ForCausalLM", deepseek_v32, kAdjacent,
+                                        kNotModelled};
 extern const Family family_glm_moe_dsa{
     "glm_moe_dsa",
     "GlmMoeDsaForCausalLM",
-    read_by<glm_moe_dsa>,
-    write_by<glm_moe_dsa>,
+    glm_moe_dsa,
     {.shared_expert = "shared_experts", .adjacent_pairs = true, .indexer_adjacent_pairs = true},
     kNotModelled};
-extern const Family family_minicpm3{"minicpm3", "MiniCPM3ForCausalLM", read_by<minicpm3>, write_by<minicpm3>,
-                                    {},         kNotModelled};
+extern const Family family_minicpm3{"minicpm3", "MiniCPM3ForCausalLM", minicpm3, {}, kNotModelled};
 
 }  // namespace ridgepoint

@@ -59,10 +59,9 @@ void compressed_attention(FamilyFields& fields, TransformerConfig& c) {
   fields.size("sliding_window", a.window, 128);
   ConfigFields* in = fields.in();
   if (in == nullptr) {
-    Json types = Json::array();
-    for (std::int64_t layer = 0; layer < c.layers; ++layer)
-      types.push_back(kCompressions[static_cast<std::size_t>(made_of.compression(layer))].type);
-    fields.write("layer_types", std::move(types));
+    fields.write_layers("layer_types", c, [&](std::int64_t layer) {
+      return kCompressions[static_cast<std::size_t>(made_of.compression(layer))].type;
+    });
     fields.write("compress_rates",
                  {{kCompressions[1].type, made_of.overlapping_rate}, {kCompressions[2].type, made_of.heavy_rate}});
     return;
@@ -168,10 +167,8 @@ void mixtures(FamilyFields& fields, TransformerConfig& c) {
     return;
   }
   fields.write("scoring_func", std::ranges::find(kScores, rules.scores, &decltype(kScores)::value_type::second)->first);
-  Json types = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    types.push_back(layer < experts.hashed_layers ? "hash_moe" : "moe");
-  fields.write("mlp_layer_types", std::move(types));
+  fields.write_layers("mlp_layer_types", c,
+                      [&](std::int64_t layer) { return layer < experts.hashed_layers ? "hash_moe" : "moe"; });
 }
 
 void deepseek_v4(FamilyFields& fields, TransformerConfig& c) {
@@ -202,8 +199,7 @@ void deepseek_v4(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_deepseek_v4{"deepseek_v4",
                                        "DeepseekV4ForCausalLM",
-                                       read_by<deepseek_v4>,
-                                       write_by<deepseek_v4>,
+                                       deepseek_v4,
                                        {.model = "",
                                         .embedding = "embed",
                                         .head = "head",

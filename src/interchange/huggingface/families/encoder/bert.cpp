@@ -95,16 +95,14 @@ constexpr WeightNames of_roberta(WeightNames names) {
 extern const Family family_bert{
     "bert",
     "BertForMaskedLM",
-    read_by<bert>,
-    write_by<bert>,
+    bert,
     names_of_encoder("bert."),
     {},
     {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.predictions.decoder.weight",
      "cls.predictions.decoder.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias"}};
 extern const Family family_roberta{"roberta",
                                    "RobertaForMaskedLM",
-                                   read_by<roberta>,
-                                   write_by<roberta>,
+                                   roberta,
                                    of_roberta(names_of_encoder("roberta.")),
                                    {},
                                    {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias",

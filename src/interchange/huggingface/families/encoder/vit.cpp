@@ -68,8 +68,7 @@ void vit(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_vit{"vit",
                                "ViTForImageClassification",
-                               read_by<vit>,
-                               write_by<vit>,
+                               vit,
                                {.model = "vit.",
                                 .embedding = "embeddings.patch_embeddings.projection",
                                 .layers = "encoder.layer",

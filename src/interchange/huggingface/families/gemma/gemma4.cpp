@@ -89,10 +89,8 @@ void layers_of_both_kinds(FamilyFields& fields, TransformerConfig& c) {
   windows(fields, c, 512, windows_but_every(6, c.layers));
   if (ConfigFields* in = fields.in()) {
     if (a.has_window(c.layers - 1)) {
-      std::vector<bool> layers;
-      for (std::int64_t layer = 0; layer < c.layers; ++layer)
-        layers.push_back(a.has_window(layer) && layer + 1 < c.layers);
-      a.window_layers = pattern_of(layers, true);
+      const auto has_window = [&](std::int64_t layer) { return a.has_window(layer) && layer + 1 < c.layers; };
+      a.window_layers = pattern_of(layers_where(c.layers, has_window), true);
       in->note("the last layer has no window, as in transformers");
     }
     read_full_heads(*in, c);
@@ -102,10 +100,8 @@ void layers_of_both_kinds(FamilyFields& fields, TransformerConfig& c) {
   }
   fields.write("attention_k_eq_v", a.full_heads.keys_are_values);
   fields.write("global_head_dim", c.full_head_size());
-  fields.write("num_global_key_value_heads",
-               c.architecture.full_heads.kv_heads > 0 ? Json(a.full_heads.kv_heads) : Json(c.kv_heads()));
-  fields.write("rope_parameters", Json{{"full_attention", rotary_parameters(a.rotary)},
-                                       {"sliding_attention", rotary_parameters(a.window_rotary)}});
+  fields.write("num_global_key_value_heads", a.full_heads.kv_heads > 0 ? a.full_heads.kv_heads : c.kv_heads());
+  write_rotaries_by_kind(fields, a);
 }
 
 void experts_beside(FamilyFields& fields, TransformerConfig& c, bool has_experts) {
@@ -211,7 +207,6 @@ void gemma3n(FamilyFields& fields, TransformerConfig& c) {
     use_one_width(*in, c);
     a.updates.active = static_cast<std::int64_t>(in->not_negative("altup_active_idx", 0));
     a.sparsity = read_sparsity(*in, c.layers);
-    a.logit_cap = read_cap(*in, "final_logit_softcapping", 30);
     a.rotary.theta = in->positive("rope_theta", 1e6);
     a.window_rotary.theta = in->positive("rope_local_base_freq", 10000);
     in->refuse("rope_scaling", "rotary embedding of this family is scaled by rope_parameters alone");
@@ -219,12 +214,11 @@ void gemma3n(FamilyFields& fields, TransformerConfig& c) {
     for (const char* key : {"altup_coef_clip", "hidden_act"}) in->skip(key);
   }
   fields.write("altup_active_idx", a.updates.active);
-  fields.write("final_logit_softcapping", a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr));
+  fields.cap("final_logit_softcapping", a.logit_cap, 30);
   Json shares =
       a.sparsity.empty() ? Json(std::vector<double>(static_cast<std::size_t>(c.layers), 0.0)) : Json(a.sparsity);
   fields.write("activation_sparsity_pattern", std::move(shares));
-  fields.write("rope_parameters", Json{{"full_attention", rotary_parameters(a.rotary)},
-                                       {"sliding_attention", rotary_parameters(a.window_rotary)}});
+  write_rotaries_by_kind(fields, a);
 }
 
 void gemma4(FamilyFields& fields, TransformerConfig& c) {
@@ -255,14 +249,13 @@ void gemma4(FamilyFields& fields, TransformerConfig& c) {
   per_layer_inputs(fields, c, 0);
   fields.flag("use_double_wide_mlp", a.wide_without_keys, false);
   if (ConfigFields* in = fields.in()) {
-    a.logit_cap = read_cap(*in, "final_logit_softcapping", 0);
     if (in->text("use_bidirectional_attention", "vision") != "vision")
       in->fail("use_bidirectional_attention", "is not 'vision'; attention to later tokens of text is not supported");
     if (!has_experts) {
       for (const char* key : {"num_experts", "top_k_experts", "moe_intermediate_size"}) in->skip(key);
     }
   }
-  fields.write("final_logit_softcapping", a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr));
+  fields.cap("final_logit_softcapping", a.logit_cap, 0);
 }
 
 constexpr WeightNames kGemma4Names = {.experts = "",
@@ -273,10 +266,9 @@ constexpr WeightNames kGemma4Names = {.experts = "",
 
 }  // namespace
 
-extern const Family family_gemma3n{"gemma3n_text",    "Gemma3nForCausalLM",          read_by<gemma3n>,
-                                   write_by<gemma3n>, {.norms = kGemma4Names.norms}, kNotModelled};
-extern const Family family_gemma4{"gemma4_text",   "Gemma4ForCausalLM",
-                                  read_by<gemma4>, write_by<gemma4>,
-                                  kGemma4Names,    {.rotates_by_token = true, .norms_by_power = true}};
+extern const Family family_gemma3n{
+    "gemma3n_text", "Gemma3nForCausalLM", gemma3n, {.norms = kGemma4Names.norms}, kNotModelled};
+extern const Family family_gemma4{
+    "gemma4_text", "Gemma4ForCausalLM", gemma4, kGemma4Names, {.rotates_by_token = true, .norms_by_power = true}};
 
 }  // namespace ridgepoint

@@ -125,8 +125,7 @@ void lfm2_moe(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_lfm2{"lfm2", "Lfm2ForCausalLM", read_by<lfm2>, write_by<lfm2>, kLfmNames, kNotModelled};
-extern const Family family_lfm2_moe{"lfm2_moe", "Lfm2MoeForCausalLM", read_by<lfm2_moe>, write_by<lfm2_moe>,
-                                    kLfmNames,  kNotModelled};
+extern const Family family_lfm2{"lfm2", "Lfm2ForCausalLM", lfm2, kLfmNames, kNotModelled};
+extern const Family family_lfm2_moe{"lfm2_moe", "Lfm2MoeForCausalLM", lfm2_moe, kLfmNames, kNotModelled};
 
 }  // namespace ridgepoint

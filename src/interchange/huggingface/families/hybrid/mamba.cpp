@@ -100,7 +100,7 @@ void nemotron_experts(FamilyFields& fields, TransformerConfig& c, bool has_netwo
     c.d_ff = in->size("moe_intermediate_size", 7688);
     return;
   }
-  fields.write("moe_latent_size", rules.latent_width > 0 ? Json(rules.latent_width) : Json(nullptr));
+  fields.write_or_null("moe_latent_size", rules.latent_width);
   fields.write("n_shared_experts", 1);
   fields.write("moe_intermediate_size", c.d_ff);
   fields.write("intermediate_size", has_networks ? experts.dense_width : c.d_ff);
@@ -330,8 +330,7 @@ void falcon_h1(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_nemotron_h{"nemotron_h",
                                       "NemotronHForCausalLM",
-                                      read_by<nemotron_h>,
-                                      write_by<nemotron_h>,
+                                      nemotron_h,
                                       {.model = "backbone.",
                                        .embedding = "embeddings",
                                        .final_norm = "norm_f",
@@ -344,8 +343,7 @@ extern const Family family_nemotron_h{"nemotron_h",
                                       kNotModelled};
 extern const Family family_mamba2{"mamba2",
                                   "Mamba2ForCausalLM",
-                                  read_by<mamba2>,
-                                  write_by<mamba2>,
+                                  mamba2,
                                   {.model = "backbone.",
                                    .embedding = "embeddings",
                                    .final_norm = "norm_f",
@@ -354,8 +352,7 @@ extern const Family family_mamba2{"mamba2",
                                   kNotModelled};
 extern const Family family_granitemoehybrid{"granitemoehybrid",
                                             "GraniteMoeHybridForCausalLM",
-                                            read_by<granitemoehybrid>,
-                                            write_by<granitemoehybrid>,
+                                            granitemoehybrid,
                                             {.feed_forward = "shared_mlp",
                                              .gate_up = "input_linear",
                                              .down = "output_linear",
@@ -370,8 +367,7 @@ extern const Family family_granitemoehybrid{"granitemoehybrid",
                                             kNotModelled};
 extern const Family family_falcon_h1{"falcon_h1",
                                      "FalconH1ForCausalLM",
-                                     read_by<falcon_h1>,
-                                     write_by<falcon_h1>,
+                                     falcon_h1,
                                      {.final_norm = "final_layernorm",
                                       .feed_forward = "feed_forward",
                                       .norms = {"input_layernorm", "", "pre_ff_layernorm", ""},

@@ -47,10 +47,9 @@ void layer_mixers(FamilyFields& fields, TransformerConfig& config, std::string_v
     set_mixers(config, list != nullptr ? read_mixers(*in, *list, key, names, config.layers) : absent);
     return;
   }
-  Json list = Json::array();
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    list.push_back(std::ranges::find(names, config.architecture.mixer(layer), &NamedMixer::mixer)->name);
-  fields.write(key, std::move(list));
+  fields.write_layers(key, config, [&](std::int64_t layer) {
+    return std::ranges::find(names, config.architecture.mixer(layer), &NamedMixer::mixer)->name;
+  });
 }
 
 void require_silu(FamilyFields& fields, const TransformerConfig& config) {
