@@ -8,7 +8,6 @@
 
 #include "inspect/published/compare.h"
 #include "inspect/published/published_rows.h"
-#include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
 namespace ridgepoint::tables {

@@ -19,10 +19,9 @@ void read_dbrx_attention(ConfigFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   const std::int64_t kv_heads = attention.size("kv_n_heads", 1);
   if (c.d_model % c.heads != 0 || c.d_model / c.heads % 2 != 0)
-    fields.fail("n_heads",
-                fmt::format("is {}; heads must divide the width {} and have an even size", c.heads, c.d_model));
+    fields.fail("n_heads", "is {}; heads must divide the width {} and have an even size", c.heads, c.d_model);
   if (c.heads % kv_heads != 0)
-    attention.fail("kv_n_heads", fmt::format("is {} and does not divide the {} heads", kv_heads, c.heads));
+    attention.fail("kv_n_heads", "is {} and does not divide the {} heads", kv_heads, c.heads);
   a.kv_heads = kv_heads == c.heads ? 0 : kv_heads;
   a.projection_limit = attention.has("clip_qkv") ? attention.positive("clip_qkv", 1) : 0;
   const double theta = attention.positive("rope_theta", 10000);
@@ -37,7 +36,7 @@ void read_dbrx_mixture(ConfigFields& fields, TransformerConfig& c) {
   a.experts.count = network.size("moe_num_experts", 4);
   a.experts.per_token = network.size("moe_top_k", 1);
   if (a.experts.per_token > a.experts.count)
-    network.fail("moe_top_k", fmt::format("is {}, but a layer has {} experts", a.experts.per_token, a.experts.count));
+    network.fail("moe_top_k", "is {}, but a layer has {} experts", a.experts.per_token, a.experts.count);
   const bool is_null = network.contains("moe_normalize_expert_weights") && !network.has("moe_normalize_expert_weights");
   a.experts.normalised = !is_null;
   if (!is_null && network.positive("moe_normalize_expert_weights", 1) != 1)

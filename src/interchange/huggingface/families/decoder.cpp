@@ -40,8 +40,7 @@ std::vector<bool> parse_layer_types(ConfigFields& fields, const Json& list, std:
   for (const Json& type : entries_of_layers(fields, "layer_types", list, layers)) {
     const std::string text = type.is_string() ? type.get<std::string>() : dump_json(type);
     if (text != limited && text != kFull)
-      fields.fail("layer_types",
-                  fmt::format("has a layer of kind {}; {} and {} are supported", quote_name(text), kFull, limited));
+      fields.fail("layer_types", "has a layer of kind {}; {} and {} are supported", quote_name(text), kFull, limited);
     windows.push_back(text == limited);
   }
   return windows;
@@ -69,20 +68,21 @@ RotaryScaling read_kind(ConfigFields& object) {
   if (kind.empty()) kind = old_kind;
   const auto* found = std::ranges::find(kScalings, kind, &NamedScaling::name);
   if (found == kScalings.end())
-    object.fail("rope_type", fmt::format("is {}, a scaling of rotary embedding that is not supported; default, linear, "
-                                         "llama3, yarn, longrope and dynamic are",
-                                         quote_name(kind)));
+    object.fail("rope_type",
+                "is {}, a scaling of rotary embedding that is not supported; default, linear, "
+                "llama3, yarn, longrope and dynamic are",
+                quote_name(kind));
   return found->scaling;
 }
 
 // The factor, which may be the ratio of the contexts for those kinds that have an original one.
 double read_factor(ConfigFields& object, const TransformerConfig& config, const Rotary& rotary, bool may_be_ratio) {
   if (!object.has("factor") && !(may_be_ratio && object.has("original_max_position_embeddings")))
-    object.fail("factor", fmt::format("is missing; rope_type {} needs it", name(rotary.scaling)));
+    object.fail("factor", "is missing; rope_type {} needs it", name(rotary.scaling));
   const double ratio =
       static_cast<double>(config.architecture.max_context) / static_cast<double>(rotary.original_context);
   const double factor = object.positive("factor", ratio);
-  if (factor < 1) object.fail("factor", fmt::format("is {:g}; it must be at least 1", factor));
+  if (factor < 1) object.fail("factor", "is {:g}; it must be at least 1", factor);
   return factor;
 }
 
@@ -100,8 +100,7 @@ void read_yarn(ConfigFields& object, const TransformerConfig& config, Rotary& ro
   rotary.slow_turns = object.positive("beta_slow", 1);
   rotary.whole_steps = object.flag("truncate", true);
   if (rotary.fast_turns < rotary.slow_turns)
-    object.fail("beta_fast",
-                fmt::format("is {:g}; it must not be below beta_slow, {:g}", rotary.fast_turns, rotary.slow_turns));
+    object.fail("beta_fast", "is {:g}; it must not be below beta_slow, {:g}", rotary.fast_turns, rotary.slow_turns);
 }
 
 std::vector<double> read_factors(ConfigFields& object, std::string_view key) {
@@ -110,7 +109,7 @@ std::vector<double> read_factors(ConfigFields& object, std::string_view key) {
   std::vector<double> factors;
   for (const Json& factor : *list) {
     if (!factor.is_number() || !(factor.get<double>() > 0))
-      object.fail(key, fmt::format("has the entry {}; factors are above 0", printable(dump_json(factor))));
+      object.fail(key, "has the entry {}; factors are above 0", printable(dump_json(factor)));
     factors.push_back(factor.get<double>());
   }
   return factors;
@@ -150,8 +149,8 @@ void read_scaling(ConfigFields& object, const TransformerConfig& config, std::in
   rotary.low_frequency_factor = object.positive("low_freq_factor", 1);
   rotary.high_frequency_factor = object.positive("high_freq_factor", 4);
   if (rotary.high_frequency_factor <= rotary.low_frequency_factor)
-    object.fail("high_freq_factor", fmt::format("is {:g}; it must be above low_freq_factor, {:g}",
-                                                rotary.high_frequency_factor, rotary.low_frequency_factor));
+    object.fail("high_freq_factor", "is {:g}; it must be above low_freq_factor, {:g}", rotary.high_frequency_factor,
+                rotary.low_frequency_factor);
 }
 
 // Each pair of elements that is rotated has a factor.
@@ -160,31 +159,31 @@ void check_factors(const ConfigFields& fields, const TransformerConfig& config, 
   const auto pairs = static_cast<std::size_t>(rotated_width(config, rotary) / 2);
   for (const std::vector<double>* factors : {&rotary.short_factors, &rotary.long_factors}) {
     if (factors->size() != pairs)
-      fields.fail("rope_scaling",
-                  fmt::format("has {} factors for the {} pairs that are rotated", factors->size(), pairs));
+      fields.fail("rope_scaling", "has {} factors for the {} pairs that are rotated", factors->size(), pairs);
   }
 }
 
 void check_share(const ConfigFields& fields, const TransformerConfig& config, double share, RotaryShare allowed) {
   if (share == 1 && config.head_size() % 2 == 0) return;
   constexpr std::string_view kKey = "partial_rotary_factor";
-  if (share == 1) fields.fail("head_dim", fmt::format("is {}; rotary embedding needs an even one", config.head_size()));
+  if (share == 1) fields.fail("head_dim", "is {}; rotary embedding needs an even one", config.head_size());
   if (allowed == RotaryShare::whole) fields.fail(kKey, "is not 1; models of this family rotate whole heads");
   const auto rotated = static_cast<std::int64_t>(static_cast<double>(config.head_size()) * share);
   if (share > 1 || rotated < 2 || rotated % 2 != 0)
-    fields.fail(kKey, fmt::format("is {:g}: it rotates {} of the {} elements of a head; it must be an even part", share,
-                                  rotated, config.head_size()));
+    fields.fail(kKey, "is {:g}: it rotates {} of the {} elements of a head; it must be an even part", share, rotated,
+                config.head_size());
 }
 
 // 0 in the architecture stands for the usual size.
 void set_heads(const ConfigFields& fields, TransformerConfig& c, std::int64_t kv_heads,
                std::optional<std::int64_t> head_size) {
   if (c.heads % kv_heads != 0)
-    fields.fail("num_key_value_heads", fmt::format("is {} and does not divide the {} heads", kv_heads, c.heads));
+    fields.fail("num_key_value_heads", "is {} and does not divide the {} heads", kv_heads, c.heads);
   if (!head_size && c.d_model % c.heads != 0)
-    fields.fail("num_attention_heads", fmt::format("is {} and does not divide the width {}; a config.json of such a "
-                                                   "model needs head_dim",
-                                                   c.heads, c.d_model));
+    fields.fail("num_attention_heads",
+                "is {} and does not divide the width {}; a config.json of such a "
+                "model needs head_dim",
+                c.heads, c.d_model);
   c.architecture.kv_heads = kv_heads == c.heads ? 0 : kv_heads;
   const bool is_usual = !head_size || (c.d_model % c.heads == 0 && *head_size == c.d_model / c.heads);
   c.architecture.head_size = is_usual ? 0 : *head_size;
@@ -204,8 +203,8 @@ Activation read_activation(ConfigFields& fields, std::string_view key, std::stri
     if (name == text) return activation;
     names.push_back(name);
   }
-  fields.fail(key, fmt::format("is {}, an activation that is not supported{}", quote_name(text),
-                               hint(std::string_view(text).substr(0, 64), names)));
+  fields.fail(key, "is {}, an activation that is not supported{}", quote_name(text),
+              hint(std::string_view(text).substr(0, 64), names));
 }
 
 std::string_view activation_name(Activation activation) {
@@ -269,8 +268,7 @@ std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty) {
 
 std::vector<Json> entries_of_layers(ConfigFields& fields, std::string_view key, const Json& list, std::int64_t layers) {
   const auto count = static_cast<std::size_t>(layers);
-  if (!list.is_array() || list.size() < count)
-    fields.fail(key, fmt::format("must be a list of {} entries, one a layer", layers));
+  if (!list.is_array() || list.size() < count) fields.fail(key, "must be a list of {} entries, one a layer", layers);
   if (list.size() > count)
     fields.note(fmt::format("of the {} entries of {} the first {} count", list.size(), key, layers));
   return {list.begin(), list.begin() + layers};
@@ -282,7 +280,7 @@ std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::str
   std::vector<bool> flags;
   for (const Json& entry : entries_of_layers(fields, key, *list, layers)) {
     const bool is_flag = entry.is_boolean() || entry == 0 || entry == 1;
-    if (!is_flag) fields.fail(key, fmt::format("has the entry {}; entries are 0 or 1", printable(dump_json(entry))));
+    if (!is_flag) fields.fail(key, "has the entry {}; entries are 0 or 1", printable(dump_json(entry)));
     flags.push_back(entry.is_boolean() ? entry.get<bool>() : entry == 1);
   }
   return flags;
@@ -292,11 +290,11 @@ std::optional<std::vector<bool>> read_layer_numbers(ConfigFields& fields, std::s
                                                     std::string_view what) {
   const Json* list = fields.find(key);
   if (list == nullptr) return std::nullopt;
-  if (!list->is_array()) fields.fail(key, fmt::format("must be a list of the layers {}", what));
+  if (!list->is_array()) fields.fail(key, "must be a list of the layers {}", what);
   std::vector<bool> named(static_cast<std::size_t>(layers), false);
   for (const Json& layer : *list) {
     if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= named.size())
-      fields.fail(key, fmt::format("names the layer {}; there are {}", printable(dump_json(layer)), layers));
+      fields.fail(key, "names the layer {}; there are {}", printable(dump_json(layer)), layers);
     named[layer.get<std::size_t>()] = true;
   }
   return named;
@@ -403,7 +401,7 @@ void read_windows(ConfigFields& fields, TransformerConfig& c, std::optional<std:
   const std::vector<bool> layers = list != nullptr ? parse_layer_types(fields, *list, c.layers, chunks) : absent;
   const bool has_windows = std::ranges::find(layers, true) != layers.end();
   if (list != nullptr && has_windows && !window)
-    fields.fail("layer_types", fmt::format("has layers of kind {}, but the file has no sliding_window", kWindow));
+    fields.fail("layer_types", "has layers of kind {}, but the file has no sliding_window", kWindow);
   if (!window || !has_windows) return;
   c.architecture.window = *window;
   c.architecture.window_layers = pattern_of(layers, true);
@@ -450,8 +448,7 @@ bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& c, double th
   Architecture& a = c.architecture;
   std::optional<ConfigFields> both = fields.object("rope_parameters");
   if (!both || !both->has(kFull)) return false;
-  if (c.head_size() % 2 != 0)
-    fields.fail("head_dim", fmt::format("is {}; rotary embedding needs an even one", c.head_size()));
+  if (c.head_size() % 2 != 0) fields.fail("head_dim", "is {}; rotary embedding needs an even one", c.head_size());
   if (std::optional<ConfigFields> object = both->object(kFull)) a.rotary = read_rotary_object(*object, c, theta);
   a.window_rotary.theta = window_theta;
   if (std::optional<ConfigFields> object = both->object(kWindow))

@@ -18,7 +18,7 @@ std::int64_t read_count(ConfigFields& fields, const ExpertDefaults& defaults) {
   if (!fields.has(other)) return fields.size(defaults.count_key, defaults.count, kMaxExperts);
   const std::int64_t count = fields.size(other, defaults.count, kMaxExperts);
   if (fields.size(defaults.count_key, count, kMaxExperts) != count)
-    fields.fail(other, fmt::format("is {}, and {} is another number", count, defaults.count_key));
+    fields.fail(other, "is {}, and {} is another number", count, defaults.count_key);
   return count;
 }
 
@@ -48,7 +48,7 @@ void write_qwen_experts(const TransformerConfig& config, FamilyFields& fields) {
 
 void check_experts_per_token(FamilyFields& fields, const Experts& experts, std::string_view key) {
   if (ConfigFields* in = fields.in(); in != nullptr && experts.per_token > experts.count)
-    in->fail(key, fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+    in->fail(key, "is {}, but a layer has {} experts", experts.per_token, experts.count);
 }
 
 void qwen_experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
@@ -71,8 +71,7 @@ std::optional<std::vector<bool>> read_sparse_layers(ConfigFields& fields, const 
   std::vector<bool> layers;
   for (const Json& entry : entries_of_layers(fields, kKey, *list, config.layers)) {
     if (entry != "sparse" && entry != "dense")
-      fields.fail(kKey,
-                  fmt::format("has the entry {}; entries are \"sparse\" or \"dense\"", printable(dump_json(entry))));
+      fields.fail(kKey, "has the entry {}; entries are \"sparse\" or \"dense\"", printable(dump_json(entry)));
     layers.push_back(entry == "sparse");
   }
   if (std::ranges::find(layers, true) == layers.end()) fields.fail(kKey, "names no layer with experts");
@@ -85,7 +84,7 @@ void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::in
   if (ConfigFields* in = fields.in()) {
     const auto first = static_cast<std::int64_t>(in->not_negative(key, static_cast<double>(absent_first)));
     if (first >= config.layers)
-      in->fail(key, fmt::format("is {}, but there are {} layers: none would have experts", first, config.layers));
+      in->fail(key, "is {}, but there are {} layers: none would have experts", first, config.layers);
     const std::int64_t width = in->size("intermediate_size", absent_width);
     const auto named = read_sparse_layers(*in, config);
     set_expert_layers(config,
@@ -114,8 +113,7 @@ void deepseek_experts(FamilyFields& fields, TransformerConfig& config, const Dee
         static_cast<std::int64_t>(in->not_negative("n_shared_experts", static_cast<double>(absent.shared)));
     experts.shared_width = shared * config.d_ff;
     if (const double every = in->positive("moe_layer_freq", 1); every != 1)
-      in->fail("moe_layer_freq",
-               fmt::format("is {:g}; transformers has experts in every layer from the first on", every));
+      in->fail("moe_layer_freq", "is {:g}; transformers has experts in every layer from the first on", every);
   }
   fields.write("n_group", rules.groups);
   fields.write("topk_group", rules.groups_per_token);

@@ -20,7 +20,7 @@ void expert_layers(FamilyFields& fields, TransformerConfig& c) {
     const std::vector<bool> layers =
         named ? *named : layers_where(c.layers, [&](std::int64_t layer) { return (layer + 1) % step == 0; });
     if (std::ranges::find(layers, true) == layers.end())
-      in->fail("moe_layers", fmt::format("leave none of the {} layers with experts", c.layers));
+      in->fail("moe_layers", "leave none of the {} layers with experts", c.layers);
     set_expert_layers(c, layers, in->size("intermediate_size_mlp", 16384));
   }
   fields.write_layer_numbers("moe_layers", c, [&](std::int64_t layer) { return a.has_experts(layer); });

@@ -94,7 +94,7 @@ void ernie_layers(FamilyFields& fields, TransformerConfig& c) {
     const std::vector<bool> layers = layers_where(
         c.layers, [&](std::int64_t layer) { return layer >= first && layer <= last && (layer + 1) % step == 0; });
     if (std::ranges::find(layers, true) == layers.end())
-      in->fail("moe_layer_start_index", fmt::format("is {} of {} layers: none would have experts", first, c.layers));
+      in->fail("moe_layer_start_index", "is {} of {} layers: none would have experts", first, c.layers);
     set_expert_layers(c, layers, in->size("intermediate_size", 12288));
     return;
   }

@@ -22,8 +22,8 @@ std::vector<bool> read_sparse_attention(ConfigFields& in, ConfigFields* object, 
     std::vector<bool> sparse;
     for (const Json& type : entries_of_layers(in, "layer_types", *list, layers)) {
       if (type != kBlockLayer && type != kPlainLayer)
-        in.fail("layer_types", fmt::format("has a layer of kind {}; {} and {} are supported",
-                                           printable(dump_json(type)), kPlainLayer, kBlockLayer));
+        in.fail("layer_types", "has a layer of kind {}; {} and {} are supported", printable(dump_json(type)),
+                kPlainLayer, kBlockLayer);
       sparse.push_back(type == kBlockLayer);
     }
     return sparse;
@@ -48,7 +48,7 @@ void read_blocks(ConfigFields& in, TransformerConfig& c) {
                     .layers = pattern_of(layers, true)};
   if (std::ranges::find(layers, true) == layers.end()) return;
   if (s.head_size < s.rotated)
-    in.fail("index_head_dim", fmt::format("is {}, less than the {} elements that are rotated", s.head_size, s.rotated));
+    in.fail("index_head_dim", "is {}, less than the {} elements that are rotated", s.head_size, s.rotated);
   a.selection = std::move(s);
 }
 

@@ -3,8 +3,6 @@
 // by the other, so that a network has three factors. Scores are not divided by the root of the head size.
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
@@ -29,11 +27,10 @@ void read_kinds(ConfigFields& in, TransformerConfig& c) {
   const std::string_view chosen = known_as(in, "router_topk", "topk");
   experts.per_token = in.size(chosen, 2);
   if (experts.per_token > experts.count)
-    in.fail(chosen, fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+    in.fail(chosen, "is {}, but a layer has {} experts", experts.per_token, experts.count);
   const std::int64_t interval = in.size("moe_layer_interval", 6);
   if (interval > c.layers)
-    in.fail("moe_layer_interval",
-            fmt::format("is {}, but there are {} layers: none would have experts", interval, c.layers));
+    in.fail("moe_layer_interval", "is {}, but there are {} layers: none would have experts", interval, c.layers);
   experts.layers =
       pattern_of(layers_where(c.layers, [&](std::int64_t layer) { return (layer + 1) % interval == 0; }), true);
   experts.dense_width = c.d_ff;
@@ -45,29 +42,12 @@ void read_kinds(ConfigFields& in, TransformerConfig& c) {
 
 // Of the loss, of the tokens that experts take, and of kernels.
 void skip_training_of(FamilyFields& fields) {
-  fields.skip({"attention_bias",
-               "layer_norm_epsilon",
-               "dropout_rate",
-               "label_smoothing",
-               "z_loss_factor",
-               "router_aux_loss_factor",
-               "router_z_loss_factor",
-               "router_capacity_factor_train",
-               "router_capacity_factor_eval",
-               "router_min_capacity",
-               "router_drop_tks",
-               "capacity_factor_train",
-               "capacity_factor_eval",
-               "min_capacity",
-               "drop_tks",
-               "expert_parallel",
-               "enable_load_balance",
-               "load_balance_beam_width",
-               "load_balance_group_swap_factor",
-               "load_balance_tolerance",
-               "enable_kernel",
-               "enable_comm_overlap",
-               "enable_hierarchical_alltoall",
+  fields.skip({"attention_bias", "layer_norm_epsilon", "dropout_rate", "label_smoothing", "z_loss_factor",
+               "router_aux_loss_factor", "router_z_loss_factor"});
+  fields.skip({"router_capacity_factor_train", "router_capacity_factor_eval", "router_min_capacity", "router_drop_tks",
+               "capacity_factor_train", "capacity_factor_eval", "min_capacity", "drop_tks"});
+  fields.skip({"expert_parallel", "enable_load_balance", "load_balance_beam_width", "load_balance_group_swap_factor",
+               "load_balance_tolerance", "enable_kernel", "enable_comm_overlap", "enable_hierarchical_alltoall",
                "pretraining_tp"});
 }
 

@@ -36,7 +36,7 @@ void qwen(FamilyFields& fields, TransformerConfig& c) {
   fields.write("no_bias", true);
   ConfigFields* in = fields.in();
   if (in == nullptr) return;
-  if (c.d_ff % 2 != 0) in->fail("intermediate_size", fmt::format("is {}; gate and up share it, so it is even", c.d_ff));
+  if (c.d_ff % 2 != 0) in->fail("intermediate_size", "is {}; gate and up share it, so it is even", c.d_ff);
   c.d_ff /= 2;
   if (!in->flag("no_bias", true))
     in->fail("no_bias", "is false; biases of all layers are not supported in this family");
@@ -145,7 +145,7 @@ void molmo(FamilyFields& fields, TransformerConfig& c) {
   fields.write("layer_norm_type", "rms");
   fields.skip({"vocab_size", "use_position_ids"});
   if (in == nullptr) return;
-  if (c.d_ff % 2 != 0) in->fail("intermediate_size", fmt::format("is {}; gate and up share it, so it is even", c.d_ff));
+  if (c.d_ff % 2 != 0) in->fail("intermediate_size", "is {}; gate and up share it, so it is even", c.d_ff);
   c.d_ff /= 2;
   if (in->text("layer_norm_type", "rms") != "rms")
     in->fail("layer_norm_type", "is not rms; layer norms of another kind are not supported in this family");

@@ -1,6 +1,5 @@
 // Phi-3 and Phi-4: Llama whose projections of q, k and v, and of gate and up, are stored as one weight each. Phi-3.5
 // MoE: layer norms, biases, and experts that SparseMixer chooses, stored as Mixtral's.
-#include <fmt/format.h>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"

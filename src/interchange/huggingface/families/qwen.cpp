@@ -1,9 +1,6 @@
 // Qwen 2 and 2.5: Llama with biases of q, k and v. Qwen 3: RMS norms of queries and keys in each head, and heads whose
 // size is a field of its own. Each with experts: Qwen 1.5 and 2 MoE, of whose experts every token runs one, and Qwen 3
 // MoE.
-#include <fmt/format.h>
-
-#include <algorithm>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
@@ -26,12 +25,12 @@ struct LatentDefaults {
 void check_latent(const ConfigFields& in, const TransformerConfig& c, std::int64_t plain) {
   const LatentAttention& latent = c.architecture.latent;
   const auto above = [&](std::string_view key, std::int64_t value, std::int64_t most, std::string_view what) {
-    if (value > most) in.fail(key, fmt::format("is {}, more than {}, {}", value, most, what));
+    if (value > most) in.fail(key, "is {}, more than {}, {}", value, most, what);
   };
   above("kv_lora_rank", latent.kv_rank, c.heads * (plain + latent.value_size), "the width of all keys and values");
   above("q_lora_rank", latent.q_rank, c.heads * c.head_size(), "the width of all queries");
   above("v_head_dim", latent.value_size, c.head_size(), "the size of a head of queries");
-  if (latent.rotated % 2 != 0) in.fail("qk_rope_head_dim", fmt::format("is {}; it must be even", latent.rotated));
+  if (latent.rotated % 2 != 0) in.fail("qk_rope_head_dim", "is {}; it must be even", latent.rotated);
 }
 
 // After the decoder, whose fields of rotary embedding it reads, too.
@@ -144,8 +143,7 @@ void indexer(FamilyFields& fields, TransformerConfig& c, std::int64_t absent_hea
   const LatentAttention& latent = c.architecture.latent;
   s.rotated = latent.rotated;
   if (s.head_size < s.rotated)
-    in->fail("index_head_dim",
-             fmt::format("is {}, less than the {} elements that are rotated", s.head_size, s.rotated));
+    in->fail("index_head_dim", "is {}, less than the {} elements that are rotated", s.head_size, s.rotated);
   if (latent.q_rank == 0) in->fail("q_lora_rank", "is null; the indexer reads the low rank of queries");
   // All layers are of one kind, and the code of the family has one order of rotated elements.
   fields.skip({"layer_types", "rope_interleave", "indexer_rope_interleave"});
@@ -161,7 +159,7 @@ void deepseek_v32(FamilyFields& fields, TransformerConfig& c) {
 // Layers without an indexer take the choice of the one before them (arXiv:2603.12201).
 void read_shared_indexers(ConfigFields& in, TransformerConfig& c) {
   const auto fail = [&](std::string_view key, const Json& entry) {
-    in.fail(key, fmt::format("has the entry {}; entries are full or shared", printable(dump_json(entry))));
+    in.fail(key, "has the entry {}; entries are full or shared", printable(dump_json(entry)));
   };
   std::vector<bool> own;
   const std::string_view key = in.has("indexer_types") ? "indexer_types" : "index_topk_pattern";

@@ -38,9 +38,10 @@ std::vector<Compression> read_compressions(ConfigFields& in, std::int64_t layers
     const auto* found = std::ranges::find_if(
         kCompressions, [&](const NamedCompression& one) { return entry == one.type || entry == one.ratio; });
     if (found == kCompressions.end())
-      in.fail(key, fmt::format("has the entry {}; entries are 0, 4 and 128, or sliding_attention, "
-                               "compressed_sparse_attention and heavily_compressed_attention",
-                               printable(dump_json(entry))));
+      in.fail(key,
+              "has the entry {}; entries are 0, 4 and 128, or sliding_attention, "
+              "compressed_sparse_attention and heavily_compressed_attention",
+              printable(dump_json(entry)));
     kinds.push_back(found->kind);
   }
   return kinds;
@@ -77,12 +78,12 @@ void compressed_attention(FamilyFields& fields, TransformerConfig& c) {
   }
   const auto check_rotated = [&](std::string_view key, std::int64_t size) {
     if (made_of.rotated % 2 != 0 || made_of.rotated > size)
-      in->fail("qk_rope_head_dim", fmt::format("is {}; it must be an even part of {}, {}", made_of.rotated, key, size));
+      in->fail("qk_rope_head_dim", "is {}; it must be an even part of {}, {}", made_of.rotated, key, size);
   };
   check_rotated("head_dim", c.head_size());
   check_rotated("index_head_dim", made_of.index_size);
   if (c.heads % made_of.groups != 0)
-    in->fail("o_groups", fmt::format("is {} and does not divide the {} heads", made_of.groups, c.heads));
+    in->fail("o_groups", "is {} and does not divide the {} heads", made_of.groups, c.heads);
   if (c.kv_heads() != 1)
     in->fail("num_key_value_heads", "is not 1; one head of this family is the keys of all queries");
 }
@@ -126,9 +127,10 @@ std::int64_t read_hashed_layers(ConfigFields& in, std::int64_t layers) {
   std::int64_t hashed = 0, place = 0;
   for (const Json& entry : entries_of_layers(in, "mlp_layer_types", *list, layers)) {
     if ((entry != "hash_moe" && entry != "moe") || (entry == "hash_moe" && hashed != place))
-      in.fail("mlp_layer_types", fmt::format("has the entry {} for layer {}; the first layers are hash_moe, and the "
-                                             "others moe",
-                                             printable(dump_json(entry)), place));
+      in.fail("mlp_layer_types",
+              "has the entry {} for layer {}; the first layers are hash_moe, and the "
+              "others moe",
+              printable(dump_json(entry)), place);
     hashed += entry == "hash_moe" ? 1 : 0;
     ++place;
   }

@@ -53,8 +53,8 @@ void roberta(FamilyFields& fields, TransformerConfig& c) {
   if (ConfigFields* in = fields.in()) {
     unused = static_cast<std::int64_t>(in->not_negative("pad_token_id", 1)) + 1;
     if (a.max_context <= unused)
-      in->fail("max_position_embeddings",
-               fmt::format("is {}, but positions begin at {}, after that of pad_token_id", a.max_context, unused));
+      in->fail("max_position_embeddings", "is {}, but positions begin at {}, after that of pad_token_id", a.max_context,
+               unused);
     a.unused_positions = unused;
     a.max_context -= unused;
   }

@@ -3,7 +3,6 @@
 // head, and windows in some layers. Gemma 2 has caps of scores and logits, and a window in every second layer, the
 // first one included. Gemma 3, the text model, has norms of queries and keys in each head, five layers with a window
 // for each one without, and a rotary embedding of its own for those with a window.
-#include <fmt/format.h>
 
 #include <cmath>
 

@@ -34,11 +34,10 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
       const std::optional<std::int64_t> own_size = own ? own->optional_size("head_dim", c.head_size()) : std::nullopt;
       const std::int64_t own_heads = own ? own->optional_size("num_key_value_heads", std::nullopt).value_or(0) : 0;
       if (has_window || (!is_first && (own_size != size || own_heads != kv_heads)))
-        fields.fail(
-            "per_layer_config",
-            fmt::format("has other heads for layer {} than for the others of its kind; one size of heads for the "
-                        "layers without a window is supported",
-                        layer));
+        fields.fail("per_layer_config",
+                    "has other heads for layer {} than for the others of its kind; one size of heads for the "
+                    "layers without a window is supported",
+                    layer);
       size = own_size;
       kv_heads = own_heads;
       is_first = false;
@@ -48,8 +47,7 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
   heads.size = size.value_or(usual) == usual ? 0 : *size;
   heads.kv_heads = kv_heads == c.kv_heads() ? 0 : kv_heads;
   if (c.heads % std::max<std::int64_t>(heads.kv_heads, 1) != 0)
-    fields.fail("num_global_key_value_heads",
-                fmt::format("is {} and does not divide the {} heads", heads.kv_heads, c.heads));
+    fields.fail("num_global_key_value_heads", "is {} and does not divide the {} heads", heads.kv_heads, c.heads);
 }
 
 // Of one kind of layers. transformers rotates whole heads unless the kind of scaling is `proportional`.
@@ -57,8 +55,7 @@ Rotary read_rotary_of_kind(ConfigFields& object, const TransformerConfig& c, dou
                            std::int64_t head_size) {
   if (object.text("rope_type", "default") != "proportional") {
     object.skip("partial_rotary_factor");
-    if (head_size % 2 != 0)
-      object.fail("rope_type", fmt::format("needs heads of an even size; these have {}", head_size));
+    if (head_size % 2 != 0) object.fail("rope_type", "needs heads of an even size; these have {}", head_size);
     return read_rotary_object(object, c, absent_theta);
   }
   Rotary rotary{.theta = object.positive("rope_theta", absent_theta),
@@ -67,9 +64,9 @@ Rotary read_rotary_of_kind(ConfigFields& object, const TransformerConfig& c, dou
                 .factor = object.positive("factor", 1)};
   if (head_size % 2 != 0 || rotary.share > 1 || rotated_width(rotary, head_size) < 2)
     object.fail("partial_rotary_factor",
-                fmt::format("is {:g}; it must rotate a part of heads of an even size, and these "
-                            "have {}",
-                            rotary.share, head_size));
+                "is {:g}; it must rotate a part of heads of an even size, and these "
+                "have {}",
+                rotary.share, head_size);
   return rotary;
 }
 
@@ -127,9 +124,8 @@ void per_layer_inputs(FamilyFields& fields, TransformerConfig& c, double absent_
   if (ConfigFields* in = fields.in()) {
     a.layers_without_keys = static_cast<std::int64_t>(in->not_negative("num_kv_shared_layers", absent_layers));
     if (a.layers_without_keys >= c.layers)
-      in->fail("num_kv_shared_layers",
-               fmt::format("is {}, but there are {} layers: the first ones need keys of their own",
-                           a.layers_without_keys, c.layers));
+      in->fail("num_kv_shared_layers", "is {}, but there are {} layers: the first ones need keys of their own",
+               a.layers_without_keys, c.layers);
     constexpr std::string_view kWidth = "hidden_size_per_layer_input";
     const bool is_null = in->contains(kWidth) && !in->has(kWidth);
     a.per_layer.width = is_null ? 0 : static_cast<std::int64_t>(in->not_negative(kWidth, 256));
@@ -171,7 +167,7 @@ void use_one_width(ConfigFields& fields, TransformerConfig& c) {
   const std::vector<Json> widths = entries_of_layers(fields, "intermediate_size", *list, c.layers);
   const bool are_equal = std::ranges::all_of(widths, [&](const Json& one) { return one == widths[0]; });
   if (!are_equal || !widths[0].is_number_unsigned())
-    fields.fail("intermediate_size", fmt::format("must be one number, or a list of {} equal ones", c.layers));
+    fields.fail("intermediate_size", "must be one number, or a list of {} equal ones", c.layers);
   c.d_ff = widths[0].get<std::int64_t>();
 }
 

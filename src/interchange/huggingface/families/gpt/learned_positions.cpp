@@ -36,8 +36,7 @@ void gpt2(FamilyFields& fields, TransformerConfig& c) {
   fields.size("n_head", c.heads, 12);
   if (in != nullptr) {
     c.d_ff = in->optional_size("n_inner", std::nullopt).value_or(4 * c.d_model);
-    if (c.d_model % c.heads != 0)
-      in->fail("n_head", fmt::format("is {} and does not divide n_embd, {}", c.heads, c.d_model));
+    if (c.d_model % c.heads != 0) in->fail("n_head", "is {} and does not divide n_embd, {}", c.heads, c.d_model);
   }
   fields.write("n_inner", c.d_ff);
   fields.size("n_positions", a.max_context, 1024);
@@ -135,7 +134,7 @@ std::vector<bool> local_layers(ConfigFields& fields, std::int64_t layers) {
     if (!is_group) fields.fail(kKey, "must be a list of kinds of layers with their repeats");
     const auto times = group[1].get<std::uint64_t>();
     if (times > most || group[0].size() > most || local.size() + times * group[0].size() > most)
-      fields.fail(kKey, fmt::format("has more layers than the {} of the model", layers));
+      fields.fail(kKey, "has more layers than the {} of the model", layers);
     for (std::uint64_t i = 0; i < times; ++i) {
       for (const Json& kind : group[0]) {
         if (kind != "global" && kind != "local") fields.fail(kKey, "has a layer that is neither global nor local");
@@ -143,7 +142,7 @@ std::vector<bool> local_layers(ConfigFields& fields, std::int64_t layers) {
       }
     }
   }
-  if (local.size() != most) fields.fail(kKey, fmt::format("has {} layers; there are {}", local.size(), layers));
+  if (local.size() != most) fields.fail(kKey, "has {} layers; there are {}", local.size(), layers);
   return local;
 }
 
@@ -196,6 +195,12 @@ constexpr WeightNames transposed(WeightNames names) {
   names.is_transposed = true;
   return names;
 }
+constexpr WeightNames with_projections_apart(WeightNames names) {
+  names.attention = "attn.attention";
+  names.qkv = {};
+  names.output = "out_proj";
+  return names;
+}
 constexpr WeightNames by_group(WeightNames names) {
   names.qkv_by_group = true;
   return names;
@@ -223,17 +228,7 @@ extern const Family family_gpt_neo{
     "gpt_neo",
     "GPTNeoForCausalLM",
     gpt_neo,
-    {.model = "transformer.",
-     .embedding = "wte",
-     .positions = "wpe",
-     .layers = "h",
-     .final_norm = "ln_f",
-     .attention = "attn.attention",
-     .output = "out_proj",
-     .up = "c_fc",
-     .down = "c_proj",
-     .norms = {"ln_1", "", "ln_2", ""},
-     .norms_in_between = true},
+    with_projections_apart(kGptNames),
     {.gpt2_blocks = true, .has_plain_gelu = true, .scores = ScoresCode::wide_masked, .lacks_sdpa = true},
     {".attention.bias", ".attention.masked_bias"}};
 

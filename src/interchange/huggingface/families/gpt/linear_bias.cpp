@@ -37,8 +37,8 @@ void bloom(FamilyFields& fields, TransformerConfig& c) {
   fields.write("hidden_dropout", 0.0);
   if (in == nullptr) return;
   if (c.d_ff != 4 * c.d_model)
-    in->fail("n_inner", fmt::format("is {}; transformers has feed-forward layers of four times the width: {}", c.d_ff,
-                                    4 * c.d_model));
+    in->fail("n_inner", "is {}; transformers has feed-forward layers of four times the width: {}", c.d_ff,
+             4 * c.d_model);
   in->refuse("apply_residual_connection_post_layernorm", "residuals after the norm are not supported");
   // Of the order of operations, and of other code.
   fields.skip({"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
@@ -67,7 +67,7 @@ void mpt(FamilyFields& fields, TransformerConfig& c) {
   fields.size("n_heads", c.heads, 16);
   c.d_ff = 4 * c.d_model;
   if (in != nullptr && c.d_model % c.heads != 0)
-    in->fail("n_heads", fmt::format("is {} and does not divide the width {}", c.heads, c.d_model));
+    in->fail("n_heads", "is {} and does not divide the width {}", c.heads, c.d_model);
   Architecture& a = c.architecture;
   fields.positions("max_seq_len", c, 2048);
   a.positions = Positions::linear_bias;

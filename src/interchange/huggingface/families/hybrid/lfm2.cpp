@@ -54,7 +54,7 @@ void lfm2_layers(FamilyFields& fields, TransformerConfig& c) {
       layer_mixers(fields, named, "layer_types", kLfmKinds, absent);
       for (std::int64_t layer = 0; layer < c.layers; ++layer) {
         if (named.architecture.mixer(layer) != absent[static_cast<std::size_t>(layer)])
-          in->fail("full_attn_idxs", fmt::format("and layer_types say different things of layer {}", layer));
+          in->fail("full_attn_idxs", "and layer_types say different things of layer {}", layer);
       }
     }
     for (const char* key : {"conv_dim", "conv_dim_out", "block_dim"}) {

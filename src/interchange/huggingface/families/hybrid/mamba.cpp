@@ -38,8 +38,8 @@ std::string read_pattern(ConfigFields& in) {
   const auto add = [&](std::string_view key, const std::string& text, const auto& is_meant) {
     const auto* kind = std::ranges::find_if(kNemotronKinds, is_meant);
     if (kind == kNemotronKinds.end())
-      in.fail(key, fmt::format("has a layer of kind '{}'; there are M (mamba), * (attention), - (mlp) and E (moe)",
-                               text.substr(0, 64)));
+      in.fail(key, "has a layer of kind '{}'; there are M (mamba), * (attention), - (mlp) and E (moe)",
+              text.substr(0, 64));
     letters += kind->letter;
   };
   const std::string pattern = in.text(kPattern, "");
@@ -53,7 +53,7 @@ std::string read_pattern(ConfigFields& in) {
     const std::string name = entry.is_string() ? entry.get<std::string>() : dump_json(entry);
     add(kList, name, [&](const NemotronKind& kind) { return std::ranges::find(kind.names, name) != kind.names.end(); });
   }
-  if (!other.empty() && other != letters) in.fail(kList, fmt::format("says {}, and {} {}", letters, kPattern, other));
+  if (!other.empty() && other != letters) in.fail(kList, "says {}, and {} {}", letters, kPattern, other);
   return letters;
 }
 
@@ -128,8 +128,8 @@ void nemotron_h(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   if (ConfigFields* in = fields.in()) {
     if (c.layers != static_cast<std::int64_t>(letters.size()))
-      in->fail("num_hidden_layers",
-               fmt::format("is {}, but {} layers are described: {}", c.layers, letters.size(), letters.substr(0, 99)));
+      in->fail("num_hidden_layers", "is {}, but {} layers are described: {}", c.layers, letters.size(),
+               letters.substr(0, 99));
     if (a.activation != Activation::relu_squared)
       in->fail("mlp_hidden_act", "is not relu2, the activation that this family has");
     set_nemotron_layers(c, letters);
@@ -164,28 +164,12 @@ void nemotron_h(FamilyFields& fields, TransformerConfig& c) {
   fields.refuse("sliding_window", "windows of this family are not supported");
   if (ConfigFields* in = fields.in(); in != nullptr && in->text("mamba_hidden_act", "silu") != "silu")
     in->fail("mamba_hidden_act", "is not silu, the activation that state spaces of this family are supported with");
-  fields.skip({"attention_head_dim",
-               "chunk_size",
-               "expand",
-               "mamba_proj_bias",
-               "hidden_dropout",
-               "mamba_ssm_cache_dtype",
-               "moe_shared_expert_overlap",
-               "mtp_hybrid_override_pattern",
-               "mtp_layers_block_type",
-               "num_logits_to_keep",
-               "num_nextn_predict_layers",
-               "rescale_prenorm_residual",
-               "residual_in_fp32",
-               "rms_norm_eps",
-               "norm_eps",
-               "rope_theta",
-               "partial_rotary_factor",
-               "time_step_floor",
-               "time_step_max",
-               "time_step_min",
-               "time_step_rank",
+  fields.skip({"chunk_size", "expand", "mamba_proj_bias", "mamba_ssm_cache_dtype", "rescale_prenorm_residual",
+               "residual_in_fp32", "time_step_floor", "time_step_max", "time_step_min", "time_step_rank",
                "use_mamba_kernels"});
+  fields.skip({"attention_head_dim", "hidden_dropout", "moe_shared_expert_overlap", "mtp_hybrid_override_pattern",
+               "mtp_layers_block_type", "num_logits_to_keep", "num_nextn_predict_layers", "rms_norm_eps", "norm_eps",
+               "rope_theta", "partial_rotary_factor"});
 }
 
 constexpr NamedMixer kGraniteKinds[] = {{"mamba", Mixer::state_space},
@@ -234,7 +218,7 @@ void granitemoehybrid(FamilyFields& fields, TransformerConfig& c) {
   }
   const std::string positions = in->text("position_embedding_type", "nope");
   if (positions != "rope" && positions != "nope")
-    in->fail("position_embedding_type", fmt::format("is '{}'; there are rope and nope", positions.substr(0, 64)));
+    in->fail("position_embedding_type", "is '{}'; there are rope and nope", positions.substr(0, 64));
   if (positions == "nope") a.unrotated_layers = {true};
   if (in->text("normalization_function", "rmsnorm") != "rmsnorm")
     in->fail("normalization_function", "is not rmsnorm, the norm that this family has");
@@ -272,7 +256,7 @@ void mamba2(FamilyFields& fields, TransformerConfig& c) {
   step_limits(fields, s);
   fields.write("expand", c.d_ff / c.d_model);
   if (ConfigFields* in = fields.in(); in != nullptr && in->size("expand", 2) * c.d_model != c.d_ff)
-    in->fail("expand", fmt::format("times hidden_size is not the width of {} heads of {}", s.heads, s.value_size));
+    in->fail("expand", "times hidden_size is not the width of {} heads of {}", s.heads, s.value_size);
   fields.skip({"chunk_size", "rms_norm", "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor",
                "time_step_max", "time_step_min", "time_step_rank", "layer_types"});
 }
@@ -283,10 +267,10 @@ void factors(FamilyFields& fields, std::string_view key, std::span<double> value
     const Json* list = in->find(key);
     if (list == nullptr) return;
     if (!list->is_array() || list->size() != values.size())
-      in->fail(key, fmt::format("must be a list of {} factors", values.size()));
+      in->fail(key, "must be a list of {} factors", values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!(*list)[i].is_number() || (*list)[i].get<double>() == 0)
-        in->fail(key, fmt::format("has the entry {}; factors are numbers other than 0", dump_json((*list)[i])));
+        in->fail(key, "has the entry {}; factors are numbers other than 0", dump_json((*list)[i]));
       values[i] = (*list)[i].get<double>();
     }
   }
