@@ -238,10 +238,9 @@ class Attention : public Command {
   static constexpr const char* kSequence = "--sequence,--context";
   static constexpr const char* kSteps = "--steps,--iterations";
 
-  static constexpr std::string_view kSettings[] = {
-      "device",   "threads",  "memory-limit", "card",    "model",    "dtype",    "causal",
-      "window",   "soft-cap", "batch",        "heads",   "kv-heads", "head-dim", "d-model",
-      "sequence", "keys",     "attention",    "compile", "seed",     "warmup",   "steps"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit card model dtype causal window soft-cap batch heads kv-heads head-dim d-model "
+      "sequence keys attention compile seed warmup steps";
   RunOptions run_options_{kSettings, Rows::attention_calls};
   OutputOptions output_options_;
   CLI::Option* pivot_option_ = nullptr;

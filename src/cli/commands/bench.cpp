@@ -351,7 +351,7 @@ class Bench : public Command {
     });
   }
 
-  RunOptions run_options_{kFittedRunSettings};
+  RunOptions run_options_{std::string(kRunSettings) + " fit-into"};
   RankOptions rank_options_;
   PeerCommandLine peer_options_;
   FirstCallOptions first_call_options_;

@@ -143,13 +143,10 @@ class GraphCommand : public Command {
 
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
-  static constexpr std::string_view kSettings[] = {
-      "device",       "threads", "memory-limit",   "workload",       "model",        "config-override",
-      "layers",       "d-model", "d-ff",           "heads",          "vocab",        "context",
-      "batch",        "dtype",   "compile",        "attention",      "checkpoint",   "segment",
-      "loss-chunk",   "mode",    "optimizer",      "momentum",       "weight-decay", "no-decay",
-      "clip-norm",    "z-loss",  "master-weights", "accumulate",     "frozen",       "lora",
-      "base-weights", "offload", "host-memory",    "offload-folder", "parallel",     "shard"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
+      "compile attention checkpoint segment loss-chunk mode optimizer momentum weight-decay no-decay clip-norm z-loss "
+      "master-weights accumulate frozen lora base-weights offload host-memory offload-folder parallel shard";
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string graph_file_, after_, skip_;

@@ -182,7 +182,7 @@ class MemoryCommand : public Command {
                is_picture ? tables::timeline_svg(run, tables::axis_of(run, options_)) : tables::timeline_csv(run));
   }
 
-  RunOptions run_options_{kFittedRunSettings};
+  RunOptions run_options_{std::string(kRunSettings) + " fit-into"};
   RankOptions rank_options_;
   OutputOptions output_options_;
   tables::MemoryViewOptions options_;

@@ -354,9 +354,9 @@ class PrecisionCommand : public Command {
 
   std::shared_ptr<const Workload> workload() const { return run_options_.single().workload; }
 
-  static constexpr std::string_view kSettings[] = {
-      "device", "threads", "memory-limit", "workload", "model", "config-override", "layers",     "d-model",
-      "d-ff",   "heads",   "vocab",        "context",  "batch", "allocator",       "loss-chunk", "seed"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch "
+      "allocator loss-chunk seed";
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   static constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 30;

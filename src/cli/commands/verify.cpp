@@ -482,12 +482,10 @@ class Verify : public Command {
 
   // Both tolerances for results in bf16 and fp16, whose digits are 2^-8 and 2^-11 apart.
   static constexpr double kOfLowResults = 1e-2;
-  static constexpr std::string_view kSettings[] = {
-      "device",    "threads",    "memory-limit",   "workload",  "model",    "config-override", "layers",
-      "d-model",   "d-ff",       "heads",          "vocab",     "context",  "batch",           "dtype",
-      "compile",   "allocator",  "attention",      "causal",    "window",   "soft-cap",        "checkpoint",
-      "segment",   "loss-chunk", "seed",           "optimizer", "momentum", "weight-decay",    "no-decay",
-      "clip-norm", "z-loss",     "master-weights", "parallel",  "shard",    "network"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
+      "compile allocator attention causal window soft-cap checkpoint segment loss-chunk seed optimizer momentum "
+      "weight-decay no-decay clip-norm z-loss master-weights parallel shard network";
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   std::string weights_, tokens_, inputs_, dump_, against_, save_weights_, save_tokens_;

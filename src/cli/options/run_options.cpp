@@ -12,6 +12,7 @@
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/messages.h"
+#include "core/text/words.h"
 #include "interchange/huggingface/named_model.h"
 #include "interchange/huggingface/weights/published_weights.h"
 #include "ridgepoint/error.h"
@@ -311,8 +312,8 @@ RunConfig finish(RunDraft draft) {
   return config;
 }
 
-RunOptions::RunOptions(std::span<const std::string_view> settings, Rows rows) {
-  for (const std::string_view setting : settings) axes_.push_back(axis_of(setting, rows));
+RunOptions::RunOptions(std::string_view settings, Rows rows) {
+  for (const std::string_view setting : words_of(settings)) axes_.push_back(axis_of(setting, rows));
   if (rows == Rows::attention_calls) use_defaults_of_presets();
 }
 

@@ -15,14 +15,6 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// The place of a name, which is added if it is new.
-std::size_t place_of(std::vector<std::string>& names, const std::string& name) {
-  const auto found = std::ranges::find(names, name);
-  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  names.push_back(name);
-  return names.size() - 1;
-}
-
 // The curves of one x as rows: a row for each curve.
 SvgRows rows_instead(const SvgChart& chart) {
   SvgRows rows{chart.title, chart.subtitle, chart.y_title, chart.y_unit, {""}, {}};
@@ -54,6 +46,13 @@ std::optional<double> bytes(const PublishedRow& row, std::string_view mebibytes)
 bool is_usual(const PublishedRow& row) { return row.table != "no_warmup" && row.table != "under_profiler"; }
 
 }  // namespace
+
+std::size_t place_of(std::vector<std::string>& names, const std::string& name) {
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  names.push_back(name);
+  return names.size() - 1;
+}
 
 const std::vector<Json>& rows_of(const StudyRows& rows, StudyPart part) {
   static const std::vector<Json> none;

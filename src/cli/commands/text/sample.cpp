@@ -161,9 +161,9 @@ class Sample : public Command {
     print_output("\n");
   }
 
-  static constexpr std::string_view kSettings[] = {
-      "device", "threads", "memory-limit", "model", "config-override", "layers",    "d-model", "d-ff",
-      "heads",  "vocab",   "context",      "dtype", "compile",         "attention", "seed",    "base-weights"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit model config-override layers d-model d-ff heads vocab context dtype compile "
+      "attention seed base-weights";
   RunOptions run_options_{kSettings};
   std::string checkpoint_, weights_, prompt_, prompt_file_, end_token_, tokenizer_;
   std::int64_t tokens_ = 100;

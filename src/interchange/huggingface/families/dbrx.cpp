@@ -1,7 +1,5 @@
 // DBRX: layer norms without bias, limits of queries, keys and values in one weight, and experts whose matrices stand
 // one below the other. Its fields of attention and of feed-forward are objects.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"

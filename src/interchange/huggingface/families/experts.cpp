@@ -1,7 +1,5 @@
 #include "interchange/huggingface/families/experts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "interchange/safetensors_names.h"

@@ -1,7 +1,5 @@
 // Llama 4, the text model: chunks of attention in layers that rotate, others that see everything and rotate nothing,
 // and experts whose inputs are weighed, beside one that every token has.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "interchange/huggingface/families/decoder.h"

@@ -1,8 +1,6 @@
 // Llama with a few things changed: layers without rotary embedding (SmolLM 3), biases (Seed-OSS, ERNIE 4.5), norms of
 // rotated queries and keys (Hunyuan), norms after attention and feed-forward with layers that see everything and rotate
 // nothing (EXAONE 4), and multipliers (Granite, MiniCPM).
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"

@@ -1,7 +1,5 @@
 // The text model of MiniMax M3, as transformers has it: an indexer chooses blocks of keys in some layers, and SwiGLU
 // has limits in experts, in the shared one and in layers without experts.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>

@@ -1,8 +1,6 @@
 // OpenMoE (Xue et al. 2024, arXiv:2402.01739), with code of its own in the class of Llama's fields: every few layers
 // have experts, and a network behind them. The activation "swiglu" halves a gate of twice the width and gates one half
 // by the other, so that a network has three factors. Scores are not divided by the root of the head size.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"

@@ -1,7 +1,5 @@
 // Models that come with code of their own, which transformers downloads, and are Llama but for the names of their
 // weights, a few biases and the places of norms: InternLM 1 and 2, Qwen 1, Baichuan, OLMo 1, the text model of Molmo.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 

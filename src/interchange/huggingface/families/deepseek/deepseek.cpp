@@ -1,8 +1,6 @@
 // DeepSeek's mixtures: the first one with attention as usual, and those with multi-head latent attention, V2 and V3,
 // whose field names others have taken (Kimi K2). In V3.2 and GLM 5 an indexer chooses the keys of each query. MiniCPM 3
 // has latent attention without experts.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "interchange/huggingface/families/decoder.h"

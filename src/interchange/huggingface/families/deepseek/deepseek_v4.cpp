@@ -1,7 +1,5 @@
 // DeepSeek V4, as transformers has it: several streams, attention to a window and to compressed keys, experts that a
 // table of tokens says in the first layers.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>

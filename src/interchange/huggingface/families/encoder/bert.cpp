@@ -1,8 +1,6 @@
 // BERT, an encoder: tokens see all others, norms read the sums of the stream, and the head is that of the masked
 // language model, the embedding behind a layer of its own. RoBERTa: BERT whose positions begin after that of the
 // padding.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 

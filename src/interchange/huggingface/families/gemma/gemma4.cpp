@@ -4,8 +4,6 @@
 // window have wider heads, of which a part is rotated and whose values may be their keys. The last layers may read keys
 // and values of layers before them. Beside the stream, each layer may read a vector of each token, and layers may have
 // experts beside a feed-forward layer.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 

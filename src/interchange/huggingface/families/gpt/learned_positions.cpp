@@ -1,7 +1,5 @@
 // Layer norms and learned positions: GPT-2, with biases everywhere and the embedding as head, OPT, GPTBigCode with one
 // head of keys and values, and GPT-Neo, whose every second layer has a window.
-#include <fmt/format.h>
-
 #include <array>
 #include <string_view>
 

@@ -1,7 +1,5 @@
 // Scores that fall with the distance of the key (ALiBi), and layer norms: BLOOM, with biases and a norm of the
 // embedding, and MPT, without biases.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 

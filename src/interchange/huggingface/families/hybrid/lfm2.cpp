@@ -1,6 +1,4 @@
 // LFM2: short convolutions between two gates in place of attention in most layers, and the same with experts.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/families/hybrid/mixer_fields.h"

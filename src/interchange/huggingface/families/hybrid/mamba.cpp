@@ -1,8 +1,6 @@
 // Models with Mamba-2's state space: Mamba 2, which has nothing else; layers of one part each, a state space,
 // attention, a network or experts (Nemotron-H); state spaces and attention in place of each other (Granite 4), and side
 // by side (Falcon-H1).
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <span>
