@@ -142,8 +142,7 @@ std::unique_ptr<Command> command_named(std::string_view word) {
     names.push_back(command->name());
   }
   names.insert(names.end(), {"--help", "--version"});
-  throw Error(fmt::format("unknown {} '{}'{}", word.starts_with('-') ? "option" : "command", word, hint(word, names)),
-              ErrorKind::usage);
+  refuse("unknown {} '{}'{}", word.starts_with('-') ? "option" : "command", word, hint(word, names));
 }
 
 bool has_option(const CLI::App& app, const std::string& name) {
@@ -183,8 +182,7 @@ std::string hint_of_command(const std::string& word) {
 
 [[noreturn]] void fail_unexpected(const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-")) {
-    throw Error(fmt::format("unexpected argument '{}'; give a value after its option: --name VALUE", argument),
-                ErrorKind::usage);
+    refuse("unexpected argument '{}'; give a value after its option: --name VALUE", argument);
   }
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -195,9 +193,8 @@ std::string hint_of_command(const std::string& word) {
   std::string likely = hint_of_value(word, app);
   if (likely.empty()) likely = hint_of_command(word);
   if (likely.empty()) likely = hint(word, candidates);
-  throw Error(fmt::format("unknown option '{}'{}{} '{} --help' lists all options", word, likely,
-                          likely.ends_with('?') || likely.ends_with(';') ? "" : ";", app.get_name()),
-              ErrorKind::usage);
+  refuse("unknown option '{}'{}{} '{} --help' lists all options", word, likely,
+         likely.ends_with('?') || likely.ends_with(';') ? "" : ";", app.get_name());
 }
 
 // Clears a progress line first, so that the warning has a line of its own. Ranks warn of the same: the first one does.
@@ -222,16 +219,14 @@ std::string parse_problem(const CLI::ParseError& error) {
                      line.substr(equals + 3));
 }
 
-[[noreturn]] void refuse(const std::string& message) { throw Error(message, ErrorKind::usage); }
-
 void check_value(const CLI::Option& option, const std::string& flag, const std::string& value) {
   const std::string type = option.get_type_name();
-  if (value.empty()) refuse(fmt::format("{} needs a value: {} {}", flag, flag, type));
-  if (value.starts_with("--")) refuse(fmt::format("{} needs a value, and '{}' is an option", flag, value));
+  if (value.empty()) refuse("{} needs a value: {} {}", flag, flag, type);
+  if (value.starts_with("--")) refuse("{} needs a value, and '{}' is an option", flag, value);
   if (type == "FILE" && value == "-") {
-    refuse(fmt::format("{}: '-' is not a file name; {}", flag,
-                       flag == "--output" ? "without --output the result goes to standard output"
-                                          : "give a name, or ./- for a file called -"));
+    refuse("{}: '-' is not a file name; {}", flag,
+           flag == "--output" ? "without --output the result goes to standard output"
+                              : "give a name, or ./- for a file called -");
   }
 }
 
@@ -248,7 +243,7 @@ void check_values(CLI::App& app) {
     if (values.size() < 2 || may_be_repeated(*option)) continue;
     const bool takes_list = choices_of(*option).takes_list;
     const std::string list = takes_list ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";
-    refuse(fmt::format("{} is given {} times; give it once{}", flag, values.size(), list));
+    refuse("{} is given {} times; give it once{}", flag, values.size(), list);
   }
 }
 
@@ -313,8 +308,8 @@ void check_written_files(const CLI::App& app) {
         continue;
       std::error_code ignored;
       if (std::filesystem::is_character_file(written.path, ignored)) continue;  // /dev/stdout, /dev/null
-      refuse(fmt::format("{} would replace '{}', which {} {}; give another file", written.flag, other.path.string(),
-                         other.flag, other.is_written ? "writes too" : "reads"));
+      refuse("{} would replace '{}', which {} {}; give another file", written.flag, other.path.string(), other.flag,
+             other.is_written ? "writes too" : "reads");
     }
   }
 }

@@ -1,7 +1,6 @@
 // A trace as a section of the page.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/text/nearest.h"
 #include "core/types/enum_names.h"
 
 namespace ridgepoint::train {

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "core/files/temporary_folder.h"
 #include "core/same_bits.h"

@@ -76,26 +76,19 @@ class Attention : public Command {
     run_options_.add_to(app);
     run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
-    constexpr const char* kGroup = "Views";
+    const OptionGroup group(app, "Views");
     pivot_option_ =
-        app.add_option("--pivot", pivot_,
-                       "print one table for each metric: a row for each sequence, a column for each value of "
-                       "COLUMN (attention, dtype, d_model, heads, kv_heads, batch, mask, window, soft_cap) [attention]")
-            ->type_name("COLUMN")
-            ->expected(0, 1)
-            ->group(kGroup);
+        group
+            .add("--pivot", pivot_, "COLUMN",
+                 "print one table for each metric: a row for each sequence, a column for each value of COLUMN "
+                 "(attention, dtype, d_model, heads, kv_heads, batch, mask, window, soft_cap) [attention]")
+            ->expected(0, 1);
     offer(*pivot_option_, {"attention", "dtype", "d_model", "heads", "kv_heads", "batch", "mask", "window", "soft_cap"},
           Takes::one);
-    app.add_option("--baseline", baseline_, "with --pivot: also print the speedup over this column")
-        ->type_name("NAME")
-        ->group(kGroup);
-    app.add_flag("--account", account_, "list every tensor that is allocated before backward and at the peak")
-        ->group(kGroup);
-    app.add_flag("--oom", oom_, "predict the longest sequence that fits in memory, and run it where possible")
-        ->group(kGroup);
-    granularity_option_ = app.add_option("--granularity", granularity_, "with --oom: search multiples of N [1]")
-                              ->type_name("N")
-                              ->group(kGroup);
+    group.add("--baseline", baseline_, "NAME", "with --pivot: also print the speedup over this column");
+    group.add_flag("--account", account_, "list every tensor that is allocated before backward and at the peak");
+    group.add_flag("--oom", oom_, "predict the longest sequence that fits in memory, and run it where possible");
+    granularity_option_ = group.add("--granularity", granularity_, "N", "with --oom: search multiples of N [1]");
     output_options_.add_to(app);
     output_options_.add_columns_to(app, Experiment::attention);
     output_options_.add_plot_to(app);
@@ -210,8 +203,7 @@ class Attention : public Command {
   int run_limits(const std::vector<AttentionConfig>& configs) const {
     for (const AttentionConfig& config : configs) {
       if (config.device == "null" && !config.device_options.memory_limit_bytes) {
-        throw Error("--oom: --device null has no memory size; give one: --card h100 or --memory-limit 20GiB",
-                    ErrorKind::usage);
+        refuse("--oom: --device null has no memory size; give one: --card h100 or --memory-limit 20GiB");
       }
     }
     std::vector<AttentionLimit> limits;
@@ -246,10 +238,9 @@ class Attention : public Command {
   static constexpr const char* kSequence = "--sequence,--context";
   static constexpr const char* kSteps = "--steps,--iterations";
 
-  static constexpr std::string_view kSettings[] = {
-      "device",   "threads",  "memory-limit", "card",    "model",    "dtype",    "causal",
-      "window",   "soft-cap", "batch",        "heads",   "kv-heads", "head-dim", "d-model",
-      "sequence", "keys",     "attention",    "compile", "seed",     "warmup",   "steps"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit card model dtype causal window soft-cap batch heads kv-heads head-dim d-model "
+      "sequence keys attention compile seed warmup steps";
   RunOptions run_options_{kSettings, Rows::attention_calls};
   OutputOptions output_options_;
   CLI::Option* pivot_option_ = nullptr;

@@ -65,12 +65,12 @@ class FirstCallOptions {
 };
 
 void FirstCallOptions::add_to(CLI::App& app) {
-  app.add_flag("--cold", is_cold_,
-               "time each row in a new process, so that no row gains from an earlier one, and its first call apart")
-      ->group("First call");
-  app.add_flag("--first-call", is_alone_,
-               "time the first run instead, each row in a new process: where the time from the start to its end goes")
-      ->group("First call");
+  const OptionGroup group(app, "First call");
+  group.add_flag("--cold", is_cold_,
+                 "time each row in a new process, so that no row gains from an earlier one, and its first call apart");
+  group.add_flag(
+      "--first-call", is_alone_,
+      "time the first run instead, each row in a new process: where the time from the start to its end goes");
   add_flag_of(app, "cold-cache", cold_cache_);
   // A new process is started with it; the empty group keeps it out of the help.
   app.add_option("--first-call-row", row_, "")->group("");
@@ -82,8 +82,7 @@ void FirstCallOptions::check(const RunOptions& run_options) const {
   require(!is_alone_ || !is_cold_, "--first-call times the first call alone, --cold also later ones; give one of them");
   if (!is_alone_) return;
   for (const char* flag : {"--warmup", "--steps"}) {
-    require(!run_options.given(flag),
-            fmt::format("{} has no effect with --first-call, which runs once; leave it out", flag));
+    require(!run_options.given(flag), "{} has no effect with --first-call, which runs once; leave it out", flag);
   }
 }
 
@@ -130,19 +129,15 @@ class PeerCommandLine {
 };
 
 void PeerCommandLine::add_to(CLI::App& app) {
-  CLI::Option* peers = app.add_option("--peers", peers_,
-                                      "time PyTorch beside Ridgepoint: torch, or a list of torch:eager, torch:compile, "
-                                      "torch:reduce-overhead, torch:max-autotune, torch:max-autotune-no-cudagraphs")
-                           ->type_name("NAMES")
-                           ->group("Peers");
-  offer(*peers,
-        {"torch", "torch:eager", "torch:compile", "torch:reduce-overhead", "torch:max-autotune",
-         "torch:max-autotune-no-cudagraphs"},
-        Takes::list);
-  app.add_option("--python", python_,
-                 "the Python that has PyTorch [RIDGEPOINT_PYTHON, else python3 in PATH, else /usr/bin/python3]")
-      ->type_name("FILE")
-      ->group("Peers");
+  const OptionGroup group(app, "Peers");
+  group.add("--peers", peers_, "NAMES",
+            "time PyTorch beside Ridgepoint: torch, or a list of torch:eager, torch:compile, torch:reduce-overhead, "
+            "torch:max-autotune, torch:max-autotune-no-cudagraphs",
+            {"torch", "torch:eager", "torch:compile", "torch:reduce-overhead", "torch:max-autotune",
+             "torch:max-autotune-no-cudagraphs"},
+            Takes::list);
+  group.add("--python", python_, "FILE",
+            "the Python that has PyTorch [RIDGEPOINT_PYTHON, else python3 in PATH, else /usr/bin/python3]");
 }
 
 std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> configs) const {
@@ -151,7 +146,7 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
   const std::vector<TorchMode> modes = parse_option("--peers", peers_, torch_modes_from);
   for (const RunConfig& config : configs) {
     require(config.device == "cpu" || config.device.starts_with("cuda"),
-            fmt::format("--peers: PyTorch has no device '{}'; use cpu or cuda", config.device));
+            "--peers: PyTorch has no device '{}'; use cpu or cuda", config.device);
     require(!config.device_options.memory_limit_bytes.has_value(),
             "--peers: --memory-limit would limit Ridgepoint alone; leave it out");
     require(config.compile.checkpoint == Checkpoint::none,
@@ -164,9 +159,8 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
             "--peers: PyTorch trains all parameters with AdamW as it comes; leave the options of Training out");
     const TransformerConfig* model = config.workload->transformer();
     require(model != nullptr && model->architecture == Architecture(),
-            fmt::format("--peers: PyTorch runs the model of docs/model.md alone, in any size; '{}' is of another "
-                        "architecture",
-                        config.workload->describe().model.name));
+            "--peers: PyTorch runs the model of docs/model.md alone, in any size; '{}' is of another architecture",
+            config.workload->describe().model.name);
     require(!config.detect_anomaly, "--peers: --detect-anomaly makes times that are not valid; leave it out");
   }
   return PeerOptions{find_python(python_, stop_if_interrupted), modes};
@@ -205,11 +199,10 @@ class Bench : public Command {
     run_options_.add_skip_to(app);
     add_option_of(app, "weights", weights_);
     until_options_.add_to(app);
-    app.add_flag(
-           "--no-phases", leave_phases_out_,
-           "do not time forward, loss, recompute, backward and optimizer of each iteration by the device's clock; "
-           "each change of phase adds about a microsecond on a GPU")
-        ->group("Work");
+    OptionGroup(app, "Work")
+        .add_flag("--no-phases", leave_phases_out_,
+                  "do not time forward, loss, recompute, backward and optimizer of each iteration by the device's "
+                  "clock; each change of phase adds about a microsecond on a GPU");
     add_flag_of(app, "detect-anomaly", detect_anomaly_);
     RunOptions::add_run_anyway(app, run_anyway_);
     peer_options_.add_to(app);
@@ -217,10 +210,9 @@ class Bench : public Command {
     output_options_.add_to(app);
     output_options_.add_columns_to(app, Experiment::bench);
     output_options_.add_plot_to(app);
-    app.add_option("--baseline", baseline_,
-                   "show the speedup of each row over the one with this value of a swept option: compile=off, batch=1")
-        ->type_name("NAME=VALUE")
-        ->group("Output");
+    OptionGroup(app, "Output")
+        .add("--baseline", baseline_, "NAME=VALUE",
+             "show the speedup of each row over the one with this value of a swept option: compile=off, batch=1");
   }
 
   int run() override {
@@ -332,7 +324,7 @@ class Bench : public Command {
   int run_row(std::size_t row) {
     FirstCallClock clock;  // first, because reading the options may load the libraries of the GPU
     std::vector<RunConfig> configs = checked_configs();
-    require(row < configs.size(), fmt::format("--first-call-row: the sweep has {} rows", configs.size()));
+    require(row < configs.size(), "--first-call-row: the sweep has {} rows", configs.size());
     const std::optional<Record> record = measure_in_own_process(configs[row], clock);
     print_output(to_json(*record) + "\n");
     return kExitOk;
@@ -359,7 +351,7 @@ class Bench : public Command {
     });
   }
 
-  RunOptions run_options_{kFittedRunSettings};
+  RunOptions run_options_{std::string(kRunSettings) + " fit-into"};
   RankOptions rank_options_;
   PeerCommandLine peer_options_;
   FirstCallOptions first_call_options_;

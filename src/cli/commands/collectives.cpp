@@ -36,7 +36,7 @@ std::vector<std::string_view> collective_names() {
 Op collective_from_name(std::string_view text) {
   const std::vector<std::string_view> names = collective_names();
   const auto found = std::ranges::find(names, text);
-  if (found == names.end()) throw Error(fmt::format("'{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
+  if (found == names.end()) refuse("'{}' is unknown{}", text, hint(text, names));
   return kAllCollectives[static_cast<std::size_t>(found - names.begin())];
 }
 
@@ -44,7 +44,7 @@ DType summed_dtype_from_name(std::string_view text) {
   for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
     if (ridgepoint::name(dtype) == text) return dtype;
   }
-  throw Error(fmt::format("'{}' is unknown; available: fp64, fp32, bf16, fp16", text), ErrorKind::usage);
+  refuse("'{}' is unknown; available: fp64, fp32, bf16, fp16", text);
 }
 
 class Collectives : public Command {
@@ -65,26 +65,17 @@ class Collectives : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    constexpr const char* kGroup = "Work";
-    offer(*app.add_option("--op", ops_, fmt::format("collectives [{}]", ops_))->type_name("NAMES")->group(kGroup),
-          collective_names(), Takes::list);
-    app.add_option("--size", sizes_, "bytes of a tensor [1KiB:64MiB:*4; on GPUs 1KiB:1GiB:*4]")
-        ->type_name("SIZES")
-        ->group(kGroup);
-    offer(*app.add_option("--dtype", dtypes_, fmt::format("number types [{}]", dtypes_))
-               ->type_name("NAMES")
-               ->group(kGroup),
-          {"fp64", "fp32", "bf16", "fp16"}, Takes::list);
-    app.add_option("--warmup", warmup_, fmt::format("untimed launches before the timed ones [{}]", warmup_))
-        ->type_name("N")
-        ->group(kGroup);
-    app.add_option("--iterations", iterations_,
-                   fmt::format("launches of each of the five timed batches [{}]", iterations_))
-        ->type_name("N")
-        ->group(kGroup);
-    app.add_option("--device", device_, "cpu, or cuda: the card with the number of the rank [cuda if there is a GPU]")
-        ->type_name("NAME")
-        ->group("Machine");
+    const OptionGroup group(app, "Work");
+    group.add("--op", ops_, "NAMES", fmt::format("collectives [{}]", ops_), collective_names(), Takes::list);
+    group.add("--size", sizes_, "SIZES", "bytes of a tensor [1KiB:64MiB:*4; on GPUs 1KiB:1GiB:*4]");
+    group.add("--dtype", dtypes_, "NAMES", fmt::format("number types [{}]", dtypes_), {"fp64", "fp32", "bf16", "fp16"},
+              Takes::list);
+    group.add("--warmup", warmup_, "N", fmt::format("untimed launches before the timed ones [{}]", warmup_));
+    group.add("--iterations", iterations_, "N",
+              fmt::format("launches of each of the five timed batches [{}]", iterations_));
+    const OptionGroup machine(app, "Machine");
+    machine.add("--device", device_, "NAME",
+                "cpu, or cuda: the card with the number of the rank [cuda if there is a GPU]");
     rank_options_.add_to(app);
     output_.add_to(app);
   }

@@ -3,36 +3,20 @@
 
 namespace ridgepoint::cli {
 
-std::unique_ptr<Command> make_attention();
-std::unique_ptr<Command> make_bench();
-std::unique_ptr<Command> make_collectives();
-std::unique_ptr<Command> make_compare();
-std::unique_ptr<Command> make_completion();
-std::unique_ptr<Command> make_devices();
-std::unique_ptr<Command> make_graph();
-std::unique_ptr<Command> make_man();
-std::unique_ptr<Command> make_memory();
-std::unique_ptr<Command> make_models();
-std::unique_ptr<Command> make_plan();
-std::unique_ptr<Command> make_precision();
-std::unique_ptr<Command> make_profile();
-std::unique_ptr<Command> make_published();
-std::unique_ptr<Command> make_report();
-std::unique_ptr<Command> make_sample();
-std::unique_ptr<Command> make_snapshot();
-std::unique_ptr<Command> make_study();
-std::unique_ptr<Command> make_tokenize();
-std::unique_ptr<Command> make_trace();
-std::unique_ptr<Command> make_train();
-std::unique_ptr<Command> make_verify();
-std::unique_ptr<Command> make_version();
+// clang-format off
+#define RIDGEPOINT_COMMANDS(EACH) \
+  EACH(bench) EACH(compare) EACH(plan) EACH(memory) EACH(attention) EACH(collectives) EACH(devices) EACH(precision) \
+  EACH(profile) EACH(study) EACH(report) EACH(snapshot) EACH(trace) EACH(verify) EACH(graph) EACH(models) \
+  EACH(published) EACH(train) EACH(sample) EACH(tokenize) EACH(version) EACH(completion) EACH(man)
+// clang-format on
+#define DECLARE(name) std::unique_ptr<Command> make_##name();
+RIDGEPOINT_COMMANDS(DECLARE)
+#undef DECLARE
 
 std::span<const MakeCommand> command_makers() {
-  static constexpr MakeCommand kMakers[] = {
-      make_bench,   make_compare,   make_plan,    make_memory,     make_attention, make_collectives,
-      make_devices, make_precision, make_profile, make_study,      make_report,    make_snapshot,
-      make_trace,   make_verify,    make_graph,   make_models,     make_published, make_train,
-      make_sample,  make_tokenize,  make_version, make_completion, make_man};
+#define MAKER(name) make_##name,
+  static constexpr MakeCommand kMakers[] = {RIDGEPOINT_COMMANDS(MAKER)};
+#undef MAKER
   return kMakers;
 }
 

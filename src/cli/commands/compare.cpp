@@ -1,7 +1,6 @@
 // ridgepoint compare: whether one configuration, or one record file, is faster than another beyond the noise, and
 // whether the losses of two trainings differ.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -36,11 +35,10 @@ double parse_share(std::string_view flag, const std::string& text, double least,
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, percent);
   if (error != std::errc() || stop + 1 != end || *stop != '%')
-    throw Error(fmt::format("{}: '{}' is not a percentage; write it as 3% or 0.5%", flag, text), ErrorKind::usage);
+    refuse("{}: '{}' is not a percentage; write it as 3% or 0.5%", flag, text);
   const double share = percent / 100;
   if (!(share >= least && share <= most)) {
-    throw Error(fmt::format("{}: '{}' is not between {:g}% and {:g}%", flag, text, least * 100, most * 100),
-                ErrorKind::usage);
+    refuse("{}: '{}' is not between {:g}% and {:g}%", flag, text, least * 100, most * 100);
   }
   return share;
 }
@@ -83,41 +81,25 @@ class Compare : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    constexpr const char* kGroup = "Compare";
-    app.add_option("FILES", files_, "record files, or steps of trainings; the first is the baseline")
-        ->type_name("FILE")
+    const OptionGroup group(app, "Compare");
+    group.add("FILES", files_, "FILE", "record files, or steps of trainings; the first is the baseline")
         ->default_str("none")
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->group(kGroup);
-    app.add_option("--same-within", same_within_, "differences up to this are called the same [1%]")
-        ->type_name("SHARE")
-        ->group(kGroup);
-    app.add_option("--confidence", confidence_, "confidence of the intervals [99%]")->type_name("SHARE")->group(kGroup);
-    app.add_option("--fail-if-slower", fail_if_slower_,
-                   "exit with 3 if a row is slower than its baseline by more than this beyond doubt")
-        ->type_name("SHARE")
-        ->group(kGroup);
-    app.add_option("--fail-if-more-memory", fail_if_more_memory_,
-                   "exit with 5 if the peak of a row is above its baseline's by more than this")
-        ->type_name("SHARE")
-        ->group(kGroup);
-    app.add_option("--fail-if-loss-worse", fail_if_loss_worse_,
-                   "of trainings: exit with 6 if a final loss is above its baseline's by more than this beyond doubt")
-        ->type_name("SHARE")
-        ->group(kGroup);
-    app.add_option("--last", training_.last,
-                   "of trainings: the steps at the end that make a final loss [a tenth, at least 20]")
-        ->type_name("N")
-        ->group(kGroup);
-    app.add_option("--to-loss", training_.target_loss,
-                   "of trainings: the loss that the time is measured to [the higher of the two final ones]")
-        ->type_name("X")
-        ->group(kGroup);
-    app.add_option("--mapping", mapping_,
-                   "how to read files that are not records, CSV or JSON: a JSON object from our fields to their "
-                   "columns, {\"time_ms.samples\": \"latency_us * 0.001\", \"device.name\": \"= NVIDIA H200\"}")
-        ->type_name("FILE")
-        ->group(kGroup);
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    group.add("--same-within", same_within_, "SHARE", "differences up to this are called the same [1%]");
+    group.add("--confidence", confidence_, "SHARE", "confidence of the intervals [99%]");
+    group.add("--fail-if-slower", fail_if_slower_, "SHARE",
+              "exit with 3 if a row is slower than its baseline by more than this beyond doubt");
+    group.add("--fail-if-more-memory", fail_if_more_memory_, "SHARE",
+              "exit with 5 if the peak of a row is above its baseline's by more than this");
+    group.add("--fail-if-loss-worse", fail_if_loss_worse_, "SHARE",
+              "of trainings: exit with 6 if a final loss is above its baseline's by more than this beyond doubt");
+    group.add("--last", training_.last, "N",
+              "of trainings: the steps at the end that make a final loss [a tenth, at least 20]");
+    group.add("--to-loss", training_.target_loss, "X",
+              "of trainings: the loss that the time is measured to [the higher of the two final ones]");
+    group.add("--mapping", mapping_, "FILE",
+              "how to read files that are not records, CSV or JSON: a JSON object from our fields to their columns, "
+              "{\"time_ms.samples\": \"latency_us * 0.001\", \"device.name\": \"= NVIDIA H200\"}");
     run_options_.add_to(app);
     rank_options_.add_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
@@ -142,9 +124,8 @@ class Compare : public Command {
  private:
   int compare_files() {
     const std::vector<std::string> given = run_options_.given();
-    require(given.empty() && !run_anyway_,
-            fmt::format("{}: files have their configurations; leave it out, or leave out the files",
-                        given.empty() ? "--run-anyway" : given.front()));
+    require(given.empty() && !run_anyway_, "{}: files have their configurations; leave it out, or leave out the files",
+            given.empty() ? "--run-anyway" : given.front());
     require(!rank_options_.is_given(), "--ranks: files are read by one process; leave it out");
     std::vector<RecordFile> files;
     for (const std::string& path : files_) {
@@ -168,7 +149,7 @@ class Compare : public Command {
   void require_no_option_of_trainings() const {
     const char* given = loss_limit_ ? "--fail-if-loss-worse" : training_.last > 0 ? "--last" : "--to-loss";
     require(!loss_limit_ && training_.last == 0 && !training_.target_loss,
-            fmt::format("{} is for the steps of trainings, which ridgepoint train writes; leave it out", given));
+            "{} is for the steps of trainings, which ridgepoint train writes; leave it out", given);
   }
 
   int compare_histories(const std::vector<RecordFile>& files) {
@@ -230,8 +211,8 @@ class Compare : public Command {
     for (RunConfig& config : configs) {
       const RunConfig& first = configs.front();
       require(config.device == first.device,
-              fmt::format("--device: times of different devices are not comparable: {} and {}; bench shows both",
-                          first.device, config.device));
+              "--device: times of different devices are not comparable: {} and {}; bench shows both", first.device,
+              config.device);
       require(config.device != "null", "--device null computes nothing to compare; plan predicts times and memory");
       require(config.device_options.threads == first.device_options.threads,
               "--threads: configurations that run side by side share their threads; run bench with each number, and "

@@ -1,6 +1,4 @@
 // ridgepoint completion: the script that completes command lines in a shell.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <string>
 
@@ -41,10 +39,8 @@ class Completion : public Command {
            "fpath. json prints the commands and their options as data, for other programs.";
   }
   void add_options(CLI::App& app) override {
-    CLI::Option* shell = app.add_option("SHELL", shell_, "bash, zsh or fish; json for other programs")
-                             ->type_name("SHELL")
-                             ->group("Completion");
-    offer(*shell, shell_names(), Takes::one);
+    const OptionGroup group(app, "Completion");
+    group.add("SHELL", shell_, "SHELL", "bash, zsh or fish; json for other programs", shell_names(), Takes::one);
   }
 
   int run() override {

@@ -13,7 +13,6 @@
 #include "cli/options/output.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/run_rows.h"
-#include "core/text/units.h"
 #include "core/threads/parallel.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
@@ -36,17 +35,17 @@ class Devices : public Command {
   }
   void add_options(CLI::App& app) override {
     add_option_of(app, "threads", threads_);
-    CLI::Option* cards = app.add_option(
-        "--card", cards_, "list these cards by their datasheets instead: h100,\"rtx 4090\", or all of them: all");
-    cards->type_name("NAMES")->group("Machine");
-    offer(*cards, card_names(), Takes::list);
+    OptionGroup(app, "Machine")
+        .add("--card", cards_, "NAMES",
+             "list these cards by their datasheets instead: h100,\"rtx 4090\", or all of them: all", card_names(),
+             Takes::list);
     output_.add_to(app);
   }
 
   int run() override {
     std::vector<tables::DeviceReport> reports;
     PageWriter writer(output_, [&](Format format, std::size_t) { return tables::devices_page(reports, format); });
-    require(threads_ >= 0, fmt::format("--threads: {} is too small; the least is 0", threads_));
+    require(threads_ >= 0, "--threads: {} is too small; the least is 0", threads_);
     const std::vector<std::string> names = cards_.empty() ? listed_names() : listed_cards();
     std::vector<RowOutline> outlines;
     for (const std::string& name : names) outlines.push_back({name});

@@ -45,26 +45,19 @@ class GraphCommand : public Command {
   std::string_view notes() const override { return notes_; }
 
   void add_options(CLI::App& app) override {
-    constexpr const char* kGroup = "Graph";
-    app.add_option("--graph", graph_file_, "read a graph in the text form that --text prints, instead of --workload")
-        ->type_name("FILE")
-        ->group(kGroup);
-    CLI::Option* after =
-        app.add_option("--after", after_, "stop after this pass [all passes run]")->type_name("PASS")->group(kGroup);
-    offer(*after, pass_names(), Takes::one);
-    CLI::Option* skip = app.add_option("--skip", skip_, "leave these passes out")->type_name("PASSES")->group(kGroup);
-    offer(*skip, pass_names(), Takes::list);
-    app.add_flag("--text", text_, "print the graph instead of the table of passes")->group(kGroup);
-    app.add_flag(
-           "--dot", dot_,
-           fmt::format("draw the graph for Graphviz (dot -Tsvg); a graph of more than {} nodes has one box for each "
-                       "module and phase",
-                       tables::kMostDrawnNodes))
-        ->group(kGroup);
-    app.add_flag("--stats", stats_,
-                 "also count nodes, launches, operations and bytes by op and phase, and list what fused nodes replace; "
-                 "files have these rows only")
-        ->group(kGroup);
+    const OptionGroup group(app, "Graph");
+    group.add("--graph", graph_file_, "FILE",
+              "read a graph in the text form that --text prints, instead of --workload");
+    group.add("--after", after_, "PASS", "stop after this pass [all passes run]", pass_names(), Takes::one);
+    group.add("--skip", skip_, "PASSES", "leave these passes out", pass_names(), Takes::list);
+    group.add_flag("--text", text_, "print the graph instead of the table of passes");
+    group.add_flag("--dot", dot_,
+                   fmt::format("draw the graph for Graphviz (dot -Tsvg); a graph of more than {} nodes has one box for "
+                               "each module and phase",
+                               tables::kMostDrawnNodes));
+    group.add_flag("--stats", stats_,
+                   "also count nodes, launches, operations and bytes by op and phase, and list what fused nodes "
+                   "replace; files have these rows only");
     run_options_.add_to(app);
     output_options_.add_to(app);
   }
@@ -95,8 +88,7 @@ class GraphCommand : public Command {
     for (const std::string_view name : workload_names())
       std::ranges::copy(workload_kind(name).settings, std::back_inserter(settings));
     for (const std::string& setting : settings)
-      require(!run_options_.given("--" + setting),
-              fmt::format("--graph replaces the workload; leave --{} out", setting));
+      require(!run_options_.given("--" + setting), "--graph replaces the workload; leave --{} out", setting);
   }
 
   Graph source(const RunDraft& draft) const {
@@ -108,9 +100,7 @@ class GraphCommand : public Command {
     const std::vector<std::string_view> names = pass_names();
     if (std::ranges::find(names, pass) != names.end()) return;
     const std::string near = hint(pass, names);
-    throw Error(fmt::format("{}: no pass is called '{}'{}", flag, pass,
-                            near.empty() ? "; 'ridgepoint graph --help' lists them" : near),
-                ErrorKind::usage);
+    refuse("{}: no pass is called '{}'{}", flag, pass, near.empty() ? "; 'ridgepoint graph --help' lists them" : near);
   }
 
   Graph compiled(const RunDraft& draft) {
@@ -153,13 +143,10 @@ class GraphCommand : public Command {
 
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
-  static constexpr std::string_view kSettings[] = {
-      "device",       "threads", "memory-limit",   "workload",       "model",        "config-override",
-      "layers",       "d-model", "d-ff",           "heads",          "vocab",        "context",
-      "batch",        "dtype",   "compile",        "attention",      "checkpoint",   "segment",
-      "loss-chunk",   "mode",    "optimizer",      "momentum",       "weight-decay", "no-decay",
-      "clip-norm",    "z-loss",  "master-weights", "accumulate",     "frozen",       "lora",
-      "base-weights", "offload", "host-memory",    "offload-folder", "parallel",     "shard"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
+      "compile attention checkpoint segment loss-chunk mode optimizer momentum weight-decay no-decay clip-norm z-loss "
+      "master-weights accumulate frozen lora base-weights offload host-memory offload-folder parallel shard";
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string graph_file_, after_, skip_;

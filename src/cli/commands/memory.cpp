@@ -3,9 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,23 +63,15 @@ class MemoryCommand : public Command {
     rank_options_.add_to(app);
     run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
-    constexpr const char* kGroup = "Memory";
-    CLI::Option* axis = app.add_option("--axis", axis_,
-                                       "the axis of the timeline: time, or events as pytorch.org/memory_viz puts them "
-                                       "side by side [time; events on the null device]")
-                            ->type_name("NAME")
-                            ->group(kGroup);
-    offer(*axis, {"time", "events"}, Takes::one);
-    app.add_option("--top", top_, "rows in the tables of modules and allocations; 0 shows all [10]")
-        ->type_name("N")
-        ->group(kGroup);
-    app.add_option("--snapshot", snapshot_, "write a memory snapshot: a pickle, or JSON if the name ends in .json")
-        ->type_name("FILE")
-        ->group(kGroup);
-    app.add_option("--timeline", timelines_,
-                   "write the timeline: a picture (.svg), or a line for every event (.csv); a list writes both")
-        ->type_name("FILES")
-        ->group(kGroup);
+    const OptionGroup group(app, "Memory");
+    group.add("--axis", axis_, "NAME",
+              "the axis of the timeline: time, or events as pytorch.org/memory_viz puts them side by side [time; "
+              "events on the null device]",
+              {"time", "events"}, Takes::one);
+    group.add("--top", top_, "N", "rows in the tables of modules and allocations; 0 shows all [10]");
+    group.add("--snapshot", snapshot_, "FILE", "write a memory snapshot: a pickle, or JSON if the name ends in .json");
+    group.add("--timeline", timelines_, "FILES",
+              "write the timeline: a picture (.svg), or a line for every event (.csv); a list writes both");
     output_options_.add_to(app);
     output_options_.add_columns_to(app, Experiment::memory);
   }
@@ -113,7 +103,7 @@ class MemoryCommand : public Command {
 
  private:
   std::vector<RunConfig> checked_configs() {
-    require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
+    require(top_ >= 0, "--top: {} is too small; the least is 0", top_);
     options_.top = static_cast<std::size_t>(top_);
     if (!axis_.empty()) options_.axis = parse_option("--axis", axis_, timeline_axis_from_name);
     options_.width = page_width();
@@ -133,11 +123,10 @@ class MemoryCommand : public Command {
   void check_files(std::size_t configs) {
     if (!timelines_.empty()) timeline_files_ = parse_option("--timeline", timelines_, split_list);
     require(configs == 1 || (snapshot_.empty() && timeline_files_.empty()),
-            fmt::format("--snapshot and --timeline write one configuration; the options give {}", configs));
+            "--snapshot and --timeline write one configuration; the options give {}", configs);
     for (const std::string& path : timeline_files_) {
       const std::string extension = std::filesystem::path(path).extension();
-      require(extension == ".svg" || extension == ".csv",
-              fmt::format("--timeline: '{}' ends neither in .svg nor in .csv", path));
+      require(extension == ".svg" || extension == ".csv", "--timeline: '{}' ends neither in .svg nor in .csv", path);
       check_writable(path_of_rank(path));
     }
     if (!snapshot_.empty()) check_writable(path_of_rank(snapshot_));
@@ -193,7 +182,7 @@ class MemoryCommand : public Command {
                is_picture ? tables::timeline_svg(run, tables::axis_of(run, options_)) : tables::timeline_csv(run));
   }
 
-  RunOptions run_options_{kFittedRunSettings};
+  RunOptions run_options_{std::string(kRunSettings) + " fit-into"};
   RankOptions rank_options_;
   OutputOptions output_options_;
   tables::MemoryViewOptions options_;

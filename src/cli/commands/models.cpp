@@ -1,6 +1,4 @@
 // ridgepoint models: the models that --model takes by name.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
@@ -36,10 +34,8 @@ class Models : public Command {
            "config.json; --model also takes the path of a config.json. docs/models.md has the families.";
   }
   void add_options(CLI::App& app) override {
-    app.add_option("NAME", filter_, "list only models with this text in their name or family")
-        ->type_name("")
-        ->default_str("all")
-        ->group("Models");
+    const OptionGroup group(app, "Models");
+    group.add("NAME", filter_, "", "list only models with this text in their name or family")->default_str("all");
     output_.add_to(app);
   }
 
@@ -47,8 +43,8 @@ class Models : public Command {
     std::vector<TransformerConfig> models = transformer_presets();
     for (const KnownModel& known : known_models()) models.push_back(named_model(known.name).config);
     std::erase_if(models, [&](const TransformerConfig& model) { return !has_text(model, lower(filter_)); });
-    require(!models.empty(), fmt::format("no model has {} in its name or family{}", quote_name(filter_),
-                                         hint(std::string_view(filter_).substr(0, 64), model_names())));
+    require(!models.empty(), "no model has {} in its name or family{}", quote_name(filter_),
+            hint(std::string_view(filter_).substr(0, 64), model_names()));
     write(output_, [&](Format format, std::size_t) { return tables::model_page(models, format); });
     return kExitOk;
   }

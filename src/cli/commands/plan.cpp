@@ -1,10 +1,8 @@
 // ridgepoint plan: the memory that runs would need, and whether it fits a card; nothing runs.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -112,24 +110,18 @@ class Plan : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    constexpr const char* kGroup = "Fit";
-    offer(*add_option_of(app, "card", cards_, kGroup), card_names(), Takes::list);
-    app.add_option("--keep-free", keep_free_, "memory of a card that the run may not take [1GiB]")
-        ->type_name("SIZE")
-        ->group(kGroup);
-    CLI::Option* fit =
-        app.add_option(
-               "--fit", fit_,
-               "plan the largest batch, context (a multiple of 128) or layers that fits, instead of a given one")
-            ->type_name("NAME")
-            ->group(kGroup);
-    offer(*fit, fit_names(), Takes::one);
-    app.add_flag("--fail-unless-fits", fails_unless_fits_, "exit with 4 if a row does not fit, instead of if none does")
-        ->group(kGroup);
-    app.add_flag("--explain", explains_,
-                 "print the formulas of a step on several ranks with their figures, instead of plans; needs --card, "
-                 "and takes 8 ranks without --parallel")
-        ->group("Calculations");
+    offer(*add_option_of(app, "card", cards_, "Fit"), card_names(), Takes::list);
+    const OptionGroup group(app, "Fit");
+    group.add("--keep-free", keep_free_, "SIZE", "memory of a card that the run may not take [1GiB]");
+    group.add("--fit", fit_, "NAME",
+              "plan the largest batch, context (a multiple of 128) or layers that fits, instead of a given one",
+              fit_names(), Takes::one);
+    group.add_flag("--fail-unless-fits", fails_unless_fits_,
+                   "exit with 4 if a row does not fit, instead of if none does");
+    const OptionGroup calculations(app, "Calculations");
+    calculations.add_flag("--explain", explains_,
+                          "print the formulas of a step on several ranks with their figures, instead of plans; needs "
+                          "--card, and takes 8 ranks without --parallel");
     run_options_.add_to(app);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, Experiment::plan);
@@ -270,10 +262,10 @@ class Plan : public Command {
     std::vector<std::string_view> names;
     for (const FitSize& size : kFitSizes) names.push_back(size.name);
     const auto found = std::ranges::find(kFitSizes, fit_, &FitSize::name);
-    require(found != std::end(kFitSizes), fmt::format("--fit: '{}' is unknown{}", fit_, hint(fit_, names)));
+    require(found != std::end(kFitSizes), "--fit: '{}' is unknown{}", fit_, hint(fit_, names));
     require(!run_options_.given("--fit-into"),
             "--fit makes a run as large as fits, and --fit-into makes one that fits as fast as it can be; give one");
-    require(!run_options_.given("--" + fit_), fmt::format("--fit {0} chooses --{0}; leave one of them out", fit_));
+    require(!run_options_.given("--" + fit_), "--fit {0} chooses --{0}; leave one of them out", fit_);
     require(is_limited(), "--fit needs a memory to fit in; give --card or --memory-limit");
     return &*found;
   }
@@ -297,13 +289,11 @@ class Plan : public Command {
     return plan_run(fitted->config, limit, watch);
   }
 
-  static constexpr std::string_view kSettings[] = {
-      "device",         "threads",    "memory-limit", "workload",     "model",        "config-override", "layers",
-      "d-model",        "d-ff",       "heads",        "vocab",        "context",      "batch",           "dtype",
-      "compile",        "allocator",  "attention",    "checkpoint",   "segment",      "loss-chunk",      "fit-into",
-      "mode",           "optimizer",  "momentum",     "weight-decay", "no-decay",     "clip-norm",       "z-loss",
-      "master-weights", "accumulate", "frozen",       "lora",         "base-weights", "offload",         "host-memory",
-      "offload-folder", "parallel",   "shard",        "network",      "as",           "keep-output"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
+      "compile allocator attention checkpoint segment loss-chunk fit-into mode optimizer momentum weight-decay "
+      "no-decay clip-norm z-loss master-weights accumulate frozen lora base-weights offload host-memory offload-folder "
+      "parallel shard network as keep-output";
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;

@@ -1,7 +1,6 @@
 // ridgepoint precision: rounding errors of sums in each number type and of the steps of a layer norm, the types of a
 // model under autocast, the errors of a model against double precision, and its losses on a text in each type.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -81,7 +80,7 @@ std::vector<PrecisionVariant> parse_variants(const std::string& list, bool low_n
   for (const std::string& text : parse_option("--dtype", list, split_list)) {
     const Precision precision = parse_option("--dtype", text, precision_from_name);
     if (std::ranges::find(variants, precision, &PrecisionVariant::precision) != variants.end()) {
-      throw Error(fmt::format("--dtype: '{}' is in the list twice", text), ErrorKind::usage);
+      refuse("--dtype: '{}' is in the list twice", text);
     }
     variants.push_back({precision, false});
     const bool is_low = precision == Precision::bf16 || precision == Precision::fp16;
@@ -192,41 +191,24 @@ class PrecisionCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    constexpr const char* kGroup = "Precision";
-    CLI::Option* autocast =
-        app.add_option("--autocast", autocast_, "show the types of all ops under tf32, bf16, fp16 or fp8 autocast")
-            ->type_name("NAME")
-            ->group(kGroup);
-    offer(*autocast, {"tf32", "bf16", "fp16", "fp8"}, Takes::one);
-    app.add_flag("--error", errors_, "show the error of every module against double precision")->group(kGroup);
-    app.add_flag("--norm", norm_, "show the error that each step of a layer norm adds in fp16 and bf16")->group(kGroup);
-    CLI::Option* dtypes =
-        app.add_option("--dtype", dtypes_, "with --error or --loss-curve: types to compare [fp32,bf16,fp16,fp8]")
-            ->type_name("NAMES")
-            ->group(kGroup);
-    offer(*dtypes, names_of(kAllPrecisions), Takes::list);
-    dtype_option_ = dtypes;
+    const OptionGroup group(app, "Precision");
+    group.add("--autocast", autocast_, "NAME", "show the types of all ops under tf32, bf16, fp16 or fp8 autocast",
+              {"tf32", "bf16", "fp16", "fp8"}, Takes::one);
+    group.add_flag("--error", errors_, "show the error of every module against double precision");
+    group.add_flag("--norm", norm_, "show the error that each step of a layer norm adds in fp16 and bf16");
+    dtype_option_ =
+        group.add("--dtype", dtypes_, "NAMES", "with --error or --loss-curve: types to compare [fp32,bf16,fp16,fp8]",
+                  names_of(kAllPrecisions), Takes::list);
     low_norms_option_ =
-        app.add_flag("--low-norms", low_norms_, "with --error: also run bf16 and fp16 with norms in the low type")
-            ->group(kGroup);
-    app.add_option("--loss-curve", text_file_, "show the losses of training on the bytes of this file in each type")
-        ->type_name("FILE")
-        ->group(kGroup);
-    train_steps_option_ = app.add_option("--train-steps", train_steps_, "with --loss-curve: the number of steps [200]")
-                              ->type_name("N")
-                              ->group(kGroup);
-    depth_option_ = app.add_option("--depth", depth_, "with --error: levels of modules, one row for each module [1]")
-                        ->type_name("N")
-                        ->group(kGroup);
-    detail_option_ =
-        app.add_flag("--detail", detail_, "with --autocast: also show backward and optimizer")->group(kGroup);
-    graph_option_ =
-        app.add_option("--graph", graph_file_, "with --autocast: read a graph in text form (graph --text prints one)")
-            ->type_name("FILE")
-            ->group(kGroup);
-    count_option_ =
-        app.add_option("--count", count_, "number of terms in the sums [1000]")->type_name("N")->group(kGroup);
-    term_option_ = app.add_option("--term", term_, "value of each term [0.01]")->type_name("X")->group(kGroup);
+        group.add_flag("--low-norms", low_norms_, "with --error: also run bf16 and fp16 with norms in the low type");
+    group.add("--loss-curve", text_file_, "FILE", "show the losses of training on the bytes of this file in each type");
+    train_steps_option_ = group.add("--train-steps", train_steps_, "N", "with --loss-curve: the number of steps [200]");
+    depth_option_ = group.add("--depth", depth_, "N", "with --error: levels of modules, one row for each module [1]");
+    detail_option_ = group.add_flag("--detail", detail_, "with --autocast: also show backward and optimizer");
+    graph_option_ = group.add("--graph", graph_file_, "FILE",
+                              "with --autocast: read a graph in text form (graph --text prints one)");
+    count_option_ = group.add("--count", count_, "N", "number of terms in the sums [1000]");
+    term_option_ = group.add("--term", term_, "X", "value of each term [0.01]");
     run_options_.set_default("--workload", "toy");
     run_options_.use_defaults_of_presets();
     run_options_.set_help("--model", "use this model instead of the toy model: as bench takes it");
@@ -253,20 +235,20 @@ class PrecisionCommand : public Command {
             "--autocast, --error, --norm and --loss-curve print different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
     require(train_steps_ >= 1, "--train-steps: the least is 1");
-    require(count_ <= kMostTerms, fmt::format("--count: {} is too large; the most is {}", count_, kMostTerms));
+    require(count_ <= kMostTerms, "--count: {} is too large; the most is {}", count_, kMostTerms);
     require(dtype_option_->count() == 0 || errors_ || !text_file_.empty(), "--dtype needs --error or --loss-curve");
     require(train_steps_option_->count() == 0 || !text_file_.empty(), "--train-steps needs --loss-curve");
     require(text_file_.empty() || names_model(), "--loss-curve trains a language model; add --model small");
     for (const auto& [option, of_errors] :
          {std::pair(low_norms_option_, true), {depth_option_, true}, {detail_option_, false}, {graph_option_, false}}) {
       const bool applies = of_errors ? errors_ : !autocast_.empty();
-      require(applies || option->count() == 0,
-              fmt::format("--{} needs {}", option->get_lnames().front(), of_errors ? "--error" : "--autocast NAME"));
+      require(applies || option->count() == 0, "--{} needs {}", option->get_lnames().front(),
+              of_errors ? "--error" : "--autocast NAME");
     }
     for (const CLI::Option* option : {count_option_, term_option_}) {
       require(adds_numbers() || option->count() == 0,
-              fmt::format("--{} applies to the sums only, without --autocast, --error, --norm and --loss-curve",
-                          option->get_lnames().front()));
+              "--{} applies to the sums only, without --autocast, --error, --norm and --loss-curve",
+              option->get_lnames().front());
     }
     require(graph_file_.empty() || !names_model(), "--graph replaces the model; leave out --model and sizes");
     require(graph_file_.empty() || !run_options_.given("--workload"),
@@ -291,7 +273,7 @@ class PrecisionCommand : public Command {
       if (is_size && graph_file_.empty()) problem = "the toy model has fixed sizes; choose another model: --model tiny";
       if (is_size && !graph_file_.empty()) problem = "the graph file has fixed sizes; leave it out";
     }
-    require(problem.empty(), fmt::format("{}: {}", flag, problem));
+    require(problem.empty(), "{}: {}", flag, problem);
   }
 
   bool adds_numbers() const { return autocast_.empty() && !errors_ && !norm_ && text_file_.empty(); }
@@ -372,9 +354,9 @@ class PrecisionCommand : public Command {
 
   std::shared_ptr<const Workload> workload() const { return run_options_.single().workload; }
 
-  static constexpr std::string_view kSettings[] = {
-      "device", "threads", "memory-limit", "workload", "model", "config-override", "layers",     "d-model",
-      "d-ff",   "heads",   "vocab",        "context",  "batch", "allocator",       "loss-chunk", "seed"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch "
+      "allocator loss-chunk seed";
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   static constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 30;

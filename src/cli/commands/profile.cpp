@@ -32,8 +32,7 @@ using tables::Breakdown;
 constexpr std::int64_t kMostProfiledSteps = 1000;
 
 void require_range(std::string_view flag, std::int64_t value, std::int64_t least, std::int64_t most) {
-  require(value >= least && value <= most,
-          fmt::format("{}: {} is out of range; the range is {} to {}", flag, value, least, most));
+  require(value >= least && value <= most, "{}: {} is out of range; the range is {} to {}", flag, value, least, most);
 }
 
 class ProfileCommand : public Command {
@@ -63,45 +62,27 @@ class ProfileCommand : public Command {
     rank_options_.add_to(app);
     run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
-    constexpr const char* kGroup = "Profile";
-    app.add_option("--profiled-steps", profiled_steps_, "steps that run under the profiler, after the timed ones [3]")
-        ->type_name("N")
-        ->group(kGroup);
-    CLI::Option* by = app.add_option("--by", by_, "print only this breakdown: kernel, class, scope (modules) or launch")
-                          ->type_name("NAME")
-                          ->group(kGroup);
-    offer(*by, {"kernel", "class", "scope", "launch"}, Takes::one);
-    CLI::Option* phases = app.add_option("--phase", phases_,
-                                         "select kernels by phase: forward, loss, recompute, backward, zeroing, "
-                                         "optimizer")
-                              ->type_name("NAMES")
-                              ->group(kGroup);
-    offer(*phases, {"forward", "loss", "recompute", "backward", "zeroing", "optimizer"}, Takes::list);
-    app.add_option("--scope", scopes_,
-                   "select kernels by module; * matches any characters except a dot: 'layers.*.attn'")
-        ->type_name("GLOBS")
-        ->group(kGroup);
-    depth_option_ = app.add_option("--depth", view_.detail.depth, "levels of modules in the breakdown by scope [3]")
-                        ->type_name("N")
-                        ->group(kGroup);
+    const OptionGroup group(app, "Profile");
+    group.add("--profiled-steps", profiled_steps_, "N", "steps that run under the profiler, after the timed ones [3]");
+    group.add("--by", by_, "NAME", "print only this breakdown: kernel, class, scope (modules) or launch",
+              {"kernel", "class", "scope", "launch"}, Takes::one);
+    group.add("--phase", phases_, "NAMES",
+              "select kernels by phase: forward, loss, recompute, backward, zeroing, optimizer",
+              {"forward", "loss", "recompute", "backward", "zeroing", "optimizer"}, Takes::list);
+    group.add("--scope", scopes_, "GLOBS",
+              "select kernels by module; * matches any characters except a dot: 'layers.*.attn'");
+    depth_option_ = group.add("--depth", view_.detail.depth, "N", "levels of modules in the breakdown by scope [3]");
     app.add_flag_callback(
            "--each-layer", [this] { view_.detail.layers = Layers::apart; },
            "show each layer instead of the sum of all layers")
-        ->group(kGroup);
+        ->group("Profile");
     top_option_ =
-        app.add_option("--top", top_, "rows in the tables of kernels and of recoverable time; 0 shows all [15]")
-            ->type_name("N")
-            ->group(kGroup);
-    CLI::Option* compared = app.add_option("--compare", compare_, "compare two or more modes by class: forward,step")
-                                ->type_name("MODES")
-                                ->group(kGroup);
-    offer(*compared, names_of(kAllModes), Takes::list);
-    app.add_option(
-           "--trace", trace_,
-           "write a trace of the profiled steps for Perfetto or chrome://tracing; with {rank} in its name, as in "
-           "t/{rank}.json, each rank writes a file of its own, as HolisticTraceAnalysis reads them")
-        ->type_name("FILE")
-        ->group(kGroup);
+        group.add("--top", top_, "N", "rows in the tables of kernels and of recoverable time; 0 shows all [15]");
+    group.add("--compare", compare_, "MODES", "compare two or more modes by class: forward,step", names_of(kAllModes),
+              Takes::list);
+    group.add("--trace", trace_, "FILE",
+              "write a trace of the profiled steps for Perfetto or chrome://tracing; with {rank} in its name, as in "
+              "t/{rank}.json, each rank writes a file of its own, as HolisticTraceAnalysis reads them");
     add_option_of(app, "weights", weights_);
     output_options_.add_to(app);
   }
@@ -131,7 +112,7 @@ class ProfileCommand : public Command {
   std::vector<RunConfig> checked_configs() {
     require_range("--profiled-steps", profiled_steps_, 1, kMostProfiledSteps);
     require_range("--depth", view_.detail.depth, 1, 100);
-    require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
+    require(top_ >= 0, "--top: {} is too small; the least is 0", top_);
     take_model_beside(weights_, run_options_);
     std::vector<RunConfig> configs = run_options_.expand();
     for (RunConfig& config : configs) {
@@ -140,8 +121,7 @@ class ProfileCommand : public Command {
     }
     if (!compare_.empty()) configs = one_a_mode(std::move(configs));
     if (!trace_.empty() && configs.size() > 1) {
-      throw Error(fmt::format("--trace: a trace file holds one configuration; the options give {}", configs.size()),
-                  ErrorKind::usage);
+      refuse("--trace: a trace file holds one configuration; the options give {}", configs.size());
     }
     output_options_.check();
     rank_options_.place(configs);
@@ -196,15 +176,13 @@ class ProfileCommand : public Command {
         modules.push_back(levels.front());
       }
     }
-    throw Error(
-        fmt::format("--scope: no module matches '{}'; the outermost modules are {}", pattern, fmt::join(modules, ", ")),
-        ErrorKind::usage);
+    refuse("--scope: no module matches '{}'; the outermost modules are {}", pattern, fmt::join(modules, ", "));
   }
 
   std::vector<RunConfig> one_a_mode(std::vector<RunConfig> configs) const {
     require(!run_options_.given("--mode"), "--compare gives the modes; leave --mode out");
     const std::vector<std::string> modes = parse_option("--compare", compare_, split_list);
-    require(modes.size() >= 2, fmt::format("--compare: '{}' is one mode; give two or more: forward,step", compare_));
+    require(modes.size() >= 2, "--compare: '{}' is one mode; give two or more: forward,step", compare_);
     require(configs.size() == 1, "--compare takes one configuration; give one value for every other option");
     std::vector<RunConfig> result;
     for (const std::string& mode : modes) {

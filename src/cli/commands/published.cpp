@@ -22,8 +22,6 @@
 namespace ridgepoint::cli {
 namespace {
 
-constexpr const char* kGroup = "Published";
-
 // The distinct values of all rows, in the order of the files.
 template <typename Collect>
 std::vector<std::string> values_of(const Collect& collect) {
@@ -53,9 +51,7 @@ std::vector<std::string> quantities() {
   });
 }
 
-void offer_strings(CLI::Option& option, const std::vector<std::string>& names, Takes takes) {
-  offer(option, {names.begin(), names.end()}, takes);
-}
+std::vector<std::string_view> views_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 // The items of a list, each of which must be known. Empty for an option that is not given.
 std::vector<std::string> checked_list(std::string_view flag, const std::string& text,
@@ -64,12 +60,11 @@ std::vector<std::string> checked_list(std::string_view flag, const std::string& 
   std::vector<std::string> items = parse_option(flag, text, split_list);
   for (const std::string& item : items) {
     if (std::ranges::find(known, item) != known.end()) continue;
-    const std::vector<std::string_view> names{known.begin(), known.end()};
+    const std::vector<std::string_view> names = views_of(known);
     const std::string near = nearest(item, names);
-    throw Error(fmt::format("{}: '{}' is unknown; {}", flag, item,
-                            near.empty() ? fmt::format("available: {}", fmt::join(names, ", "))
-                                         : fmt::format("did you mean '{}'?", near)),
-                ErrorKind::usage);
+    refuse(
+        "{}: '{}' is unknown; {}", flag, item,
+        near.empty() ? fmt::format("available: {}", fmt::join(names, ", ")) : fmt::format("did you mean '{}'?", near));
   }
   return items;
 }
@@ -107,24 +102,14 @@ class Published : public Command {
            "ratio, and whether they compare.";
   }
   void add_options(CLI::App& app) override {
-    CLI::Option* kind = app.add_option("--kind", kinds_, "step, attention, memory, profile, precision or claim [step]")
-                            ->type_name("NAMES")
-                            ->group(kGroup);
-    offer(*kind, {kPublishedKindNames.all().begin(), kPublishedKindNames.all().end()}, Takes::list);
-    CLI::Option* model =
-        app.add_option("--model", models_, "only rows of these models [all]")->type_name("NAMES")->group(kGroup);
-    offer_strings(*model, models(), Takes::list);
-    CLI::Option* study =
-        app.add_option("--study", studies_, "only rows of these write-ups [all]")->type_name("NAMES")->group(kGroup);
-    offer_strings(*study, studies(), Takes::list);
-    CLI::Option* quantity =
-        app.add_option("--quantity", quantities_, "only these figures: mean_ms, peak_mib, ... [all]")
-            ->type_name("NAMES")
-            ->group(kGroup);
-    offer_strings(*quantity, quantities(), Takes::list);
-    app.add_option("--beside", beside_, "show the rows that can stand beside the records of this file")
-        ->type_name("FILE")
-        ->group(kGroup);
+    const OptionGroup group(app, "Published");
+    group.add("--kind", kinds_, "NAMES", "step, attention, memory, profile, precision or claim [step]",
+              {kPublishedKindNames.all().begin(), kPublishedKindNames.all().end()}, Takes::list);
+    group.add("--model", models_, "NAMES", "only rows of these models [all]", views_of(models()), Takes::list);
+    group.add("--study", studies_, "NAMES", "only rows of these write-ups [all]", views_of(studies()), Takes::list);
+    group.add("--quantity", quantities_, "NAMES", "only these figures: mean_ms, peak_mib, ... [all]",
+              views_of(quantities()), Takes::list);
+    group.add("--beside", beside_, "FILE", "show the rows that can stand beside the records of this file");
     output_.add_to(app);
   }
 

@@ -48,20 +48,13 @@ class ReportCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("RECORDS", paths_,
-                   "files of records, timelines in CSV, and steps or folders of trainings; or the folder of a study")
-        ->type_name("FILE")
-        ->group("Report");
-    app.add_option("--published", published_,
-                   "files of records with published figures; charts show them as hollow marks on dashed lines")
-        ->type_name("FILES")
-        ->group("Report");
-    app.add_option("--title", title_, "heading of the page [Ridgepoint report; of a study: its device]")
-        ->type_name("TEXT")
-        ->group("Report");
-    app.add_option("-o,--output", output_, "write the page to this file [standard output]")
-        ->type_name("FILE")
-        ->group("Report");
+    const OptionGroup group(app, "Report");
+    group.add("RECORDS", paths_, "FILE",
+              "files of records, timelines in CSV, and steps or folders of trainings; or the folder of a study");
+    group.add("--published", published_, "FILES",
+              "files of records with published figures; charts show them as hollow marks on dashed lines");
+    group.add("--title", title_, "TEXT", "heading of the page [Ridgepoint report; of a study: its device]");
+    group.add("-o,--output", output_, "FILE", "write the page to this file [standard output]");
   }
 
   int run() override {

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,33 +49,24 @@ class SnapshotCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("FILE", file_, "the snapshot")->type_name("FILE")->group("Snapshot");
-    device_option_ = app.add_option("--device", device_, "only this device, by its number [every device in the file]")
-                         ->type_name("N")
-                         ->group("Snapshot");
-    app.add_option("--diff,AFTER", diff_, "compare with this later snapshot; a second FILE is the same")
-        ->type_name("FILE")
-        ->group("Snapshot");
-    app.add_option("--top", top_, "rows in the tables of frames, leaks and failures; 0 shows all [15]")
-        ->type_name("N")
-        ->group("Snapshot");
-    app.add_option("--range", range_,
-                   "only these milliseconds after the first event: 10:20; of a file without times these events")
-        ->type_name("MS:MS")
-        ->group("Snapshot");
-    app.add_flag("--native", reading_.shows_native, "show the innermost line of C++, not of Python, as the library's")
-        ->group("Snapshot");
-    app.add_option("--picture", picture_, "write the timeline of the device as a picture (.svg)")
-        ->type_name("FILE")
-        ->group("Snapshot");
+    const OptionGroup group(app, "Snapshot");
+    group.add("FILE", file_, "FILE", "the snapshot");
+    device_option_ = group.add("--device", device_, "N", "only this device, by its number [every device in the file]");
+    group.add("--diff,AFTER", diff_, "FILE", "compare with this later snapshot; a second FILE is the same");
+    group.add("--top", top_, "N", "rows in the tables of frames, leaks and failures; 0 shows all [15]");
+    group.add("--range", range_, "MS:MS",
+              "only these milliseconds after the first event: 10:20; of a file without times these events");
+    group.add_flag("--native", reading_.shows_native,
+                   "show the innermost line of C++, not of Python, as the library's");
+    group.add("--picture", picture_, "FILE", "write the timeline of the device as a picture (.svg)");
     add_replay_options(app);
     output_options_.add_to(app);
   }
 
   int run() override {
     require(!file_.empty(), "no file is given: ridgepoint snapshot FILE");
-    require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
-    require(device_ >= 0, fmt::format("--device: {} is too small; the least is 0", device_));
+    require(top_ >= 0, "--top: {} is too small; the least is 0", top_);
+    require(device_ >= 0, "--device: {} is too small; the least is 0", device_);
     output_options_.resolved_format();
     check_replay();
     if (!picture_.empty()) check_writable(picture_);
@@ -94,36 +84,29 @@ class SnapshotCommand : public Command {
 
  private:
   void add_replay_options(CLI::App& app) {
-    constexpr const char* kReplay = "Replay";
-    app.add_flag("--replay", replays_,
-                 "ask PyTorch's allocator for the recorded requests again, with other settings: what it would reserve, "
-                 "whether it fits, and the least memory that suffices")
-        ->group(kReplay);
-    app.add_option("--allocator", settings_,
-                   "with --replay: only this setting, as PYTORCH_CUDA_ALLOC_CONF has it, such as "
-                   "expandable_segments:True,max_split_size_mb:128, or default; may be given several times [the file's "
-                   "own, and those that people try]")
-        ->type_name("SETTING")
+    const OptionGroup replay(app, "Replay");
+    replay.add_flag("--replay", replays_,
+                    "ask PyTorch's allocator for the recorded requests again, with other settings: what it would "
+                    "reserve, whether it fits, and the least memory that suffices");
+    replay
+        .add("--allocator", settings_, "SETTING",
+             "with --replay: only this setting, as PYTORCH_CUDA_ALLOC_CONF has it, such as "
+             "expandable_segments:True,max_split_size_mb:128, or default; may be given several times [the file's own, "
+             "and those that people try]")
         ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->group(kReplay);
-    app.add_option(
-           "--capacity", capacity_,
-           "with --replay: the most that may be reserved, as set_per_process_memory_fraction limits it [what the "
-           "device allowed where a request failed; otherwise no limit]")
-        ->type_name("SIZE")
-        ->group(kReplay);
-    app.add_option("--without", reading_.marked,
-                   "with --replay: leave out the blocks of this category, or those with a line of their stack that has "
-                   "this text")
-        ->type_name("TEXT")
-        ->group(kReplay);
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    replay.add("--capacity", capacity_, "SIZE",
+               "with --replay: the most that may be reserved, as set_per_process_memory_fraction limits it [what the "
+               "device allowed where a request failed; otherwise no limit]");
+    replay.add(
+        "--without", reading_.marked, "TEXT",
+        "with --replay: leave out the blocks of this category, or those with a line of their stack that has this text");
   }
 
   void check_replay() {
     const char* given = !settings_.empty() ? "--allocator" : !capacity_.empty() ? "--capacity" : "--without";
     const bool has_options = !settings_.empty() || !capacity_.empty() || !reading_.marked.empty();
-    require(replays_ || !has_options, fmt::format("{} is an option of --replay; add it", given));
+    require(replays_ || !has_options, "{} is an option of --replay; add it", given);
     require(!replays_ || diff_.empty(), "--replay: one file is replayed; leave --diff out");
     require(!replays_ || range_.empty(), "--replay asks for all requests of a file again; leave --range out");
     replay_.without = reading_.marked;
@@ -205,8 +188,8 @@ class SnapshotCommand : public Command {
 
   void draw(const std::string& path, const Snapshot& snapshot, const MemoryAnalysis& analysis) const {
     require(diff_.empty(), "--picture: one file is drawn; leave --diff out");
-    require(chosen_devices(path, snapshot).size() == 1,
-            fmt::format("--picture: '{}' has several devices; choose one with --device", path));
+    require(chosen_devices(path, snapshot).size() == 1, "--picture: '{}' has several devices; choose one with --device",
+            path);
     if (analysis.report.events == 0) throw Error(fmt::format("--picture: '{}' has no history to draw", path));
     write_file(picture_, tables::timeline_svg(path, snapshot, analysis));
   }
@@ -215,9 +198,8 @@ class SnapshotCommand : public Command {
     std::vector<std::int64_t> devices = devices_of(snapshot);
     if (device_option_->count() == 0) return devices;
     if (std::ranges::find(devices, device_) == devices.end()) {
-      throw Error(fmt::format("--device: '{}' has nothing of device {}; it has {}", path, device_,
-                              devices.empty() ? "no device" : fmt::format("{}", fmt::join(devices, ", "))),
-                  ErrorKind::usage);
+      refuse("--device: '{}' has nothing of device {}; it has {}", path, device_,
+             devices.empty() ? "no device" : fmt::format("{}", fmt::join(devices, ", ")));
     }
     return {device_};
   }

@@ -13,7 +13,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "cli/descriptions/command.h"
@@ -220,64 +219,41 @@ class StudyCommandLine : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    constexpr const char* kMachine = "Machine";
-    constexpr const char* kStudy = "Study";
-    app.add_option("--device", settings_.device,
-                   "cpu, or cuda (cuda:1: the second GPU) [cuda if there is a GPU, else cpu]")
-        ->type_name("NAME")
-        ->group(kMachine);
+    const OptionGroup machine(app, "Machine");
+    machine.add("--device", settings_.device, "NAME",
+                "cpu, or cuda (cuda:1: the second GPU) [cuda if there is a GPU, else cpu]");
     add_option_of(app, "threads", settings_.threads);
     add_option_of(app, "memory-limit", settings_.memory_limit);
-    app.add_option(
-           "--ranks", settings_.ranks,
-           "also measure collectives and training steps on this number of ranks of this machine; 1: neither [1]")
-        ->type_name("N")
-        ->group(kMachine);
-    CLI::Option* card =
-        app.add_option("--card", card_,
-                       "measure nothing: plan for this card, which this machine need not have: h100, \"rtx 4090\"")
-            ->type_name("NAME")
-            ->group(kMachine);
-    offer(*card, card_names(), Takes::one);
-    CLI::Option* like =
-        app.add_option("--like", settings_.like,
-                       fmt::format("the models, lengths and rows of an edition of the exercise of Stanford CS336, "
-                                   "assignment 2: {}",
-                                   fmt::join(edition_names(), ", ")))
-            ->type_name("NAME")
-            ->group(kStudy);
-    offer(*like, edition_names(), Takes::one);
-    app.add_flag("--plan-only", is_plan_only_,
-                 "measure nothing: plan for --card, or for the card of the course; rounding errors are computed on the "
-                 "processor")
-        ->group(kStudy);
-    app.add_flag("--quick", settings_.is_quick, "measure less: fewer sizes and iterations")->group(kStudy);
-    app.add_option("--limit", limit_,
-                   "choose rows that take this long: 4min, 1h [15min; 20min on a GPU, 3min with --quick]")
-        ->type_name("TIME")
-        ->group(kStudy);
-    CLI::Option* models =
-        app.add_option("--model", models_,
-                       "models to measure, the smallest first: presets, models of 'ridgepoint models' or paths of a "
-                       "config.json [by the device]")
-            ->type_name("NAMES")
-            ->group(kStudy);
-    offer(*models, model_names(), Takes::list);
-    add_option_of(app, "config-override", settings_.config_overrides, kStudy);
-    CLI::Option* only =
-        app.add_option("--only", only_, fmt::format("run these parts alone: {}", fmt::join(part_names(), ", ")))
-            ->type_name("NAMES")
-            ->group(kStudy);
-    offer(*only, part_names(), Takes::list);
-    CLI::Option* without =
-        app.add_option("--without", without_, "leave these parts out")->type_name("NAMES")->group(kStudy);
-    offer(*without, part_names(), Takes::list);
-    app.add_flag("--restart", restarts_, "remove the study that the folder has, and measure everything again")
-        ->group(kStudy);
-    app.add_flag("--no-run", is_shown_only_,
-                 "measure nothing: write tables, answers and page again from the rows that there are")
-        ->group(kStudy);
-    app.add_option("-o,--output", output_, "the folder of the study [study]")->type_name("FOLDER")->group("Output");
+    machine.add("--ranks", settings_.ranks, "N",
+                "also measure collectives and training steps on this number of ranks of this machine; 1: neither [1]");
+    machine.add("--card", card_, "NAME",
+                "measure nothing: plan for this card, which this machine need not have: h100, \"rtx 4090\"",
+                card_names(), Takes::one);
+    const OptionGroup study(app, "Study");
+    study.add(
+        "--like", settings_.like, "NAME",
+        fmt::format("the models, lengths and rows of an edition of the exercise of Stanford CS336, assignment 2: {}",
+                    fmt::join(edition_names(), ", ")),
+        edition_names(), Takes::one);
+    study.add_flag("--plan-only", is_plan_only_,
+                   "measure nothing: plan for --card, or for the card of the course; rounding errors are computed on "
+                   "the processor");
+    study.add_flag("--quick", settings_.is_quick, "measure less: fewer sizes and iterations");
+    study.add("--limit", limit_, "TIME",
+              "choose rows that take this long: 4min, 1h [15min; 20min on a GPU, 3min with --quick]");
+    study.add("--model", models_, "NAMES",
+              "models to measure, the smallest first: presets, models of 'ridgepoint models' or paths of a config.json "
+              "[by the device]",
+              model_names(), Takes::list);
+    add_option_of(app, "config-override", settings_.config_overrides, "Study");
+    study.add("--only", only_, "NAMES", fmt::format("run these parts alone: {}", fmt::join(part_names(), ", ")),
+              part_names(), Takes::list);
+    study.add("--without", without_, "NAMES", "leave these parts out", part_names(), Takes::list);
+    study.add_flag("--restart", restarts_, "remove the study that the folder has, and measure everything again");
+    study.add_flag("--no-run", is_shown_only_,
+                   "measure nothing: write tables, answers and page again from the rows that there are");
+    const OptionGroup output(app, "Output");
+    output.add("-o,--output", output_, "FOLDER", "the folder of the study [study]");
   }
 
   int run() override {
@@ -305,12 +281,11 @@ class StudyCommandLine : public Command {
     check_card();
     if (settings_.device.empty()) settings_.device = default_device_name();
     require(settings_.is_plan() || settings_.device == "cpu" || settings_.device.starts_with("cuda"),
-            fmt::format("--device: a study runs on cpu or cuda, not on '{}'", settings_.device));
-    require(settings_.threads >= 0, fmt::format("--threads: {} is too small; the least is 0", settings_.threads));
-    require(settings_.ranks >= 1, fmt::format("--ranks: {} is too small; the least is 1", settings_.ranks));
+            "--device: a study runs on cpu or cuda, not on '{}'", settings_.device);
+    require(settings_.threads >= 0, "--threads: {} is too small; the least is 0", settings_.threads);
+    require(settings_.ranks >= 1, "--ranks: {} is too small; the least is 1", settings_.ranks);
     require(settings_.ranks == 1 || settings_.device.find(':') == std::string::npos,
-            fmt::format("--ranks: rank r takes the card with the number r; give --device cuda instead of {}",
-                        settings_.device));
+            "--ranks: rank r takes the card with the number r; give --device cuda instead of {}", settings_.device);
     if (!settings_.memory_limit.empty())
       settings_.memory_limit_bytes = parse_option("--memory-limit", settings_.memory_limit, parse_bytes);
     settings_.limit_seconds = limit_.empty() ? default_limit() : parse_option("--limit", limit_, parse_seconds);
@@ -319,15 +294,15 @@ class StudyCommandLine : public Command {
     parts_ = parsed_parts("--only", only_);
     left_out_ = parsed_parts("--without", without_);
     require(settings_.like.empty() || settings_.models.empty(),
-            fmt::format("--model: {} names its models; leave one of the two options out", settings_.like));
+            "--model: {} names its models; leave one of the two options out", settings_.like);
     for (const StudyPart part : parts_) {
       const bool has_edition = !settings_.like.empty();
-      require(has_edition || !is_of_editions(part),
-              fmt::format("--only: {} is a part of the editions of the exercise; add --like", ridgepoint::name(part)));
+      require(has_edition || !is_of_editions(part), "--only: {} is a part of the editions of the exercise; add --like",
+              ridgepoint::name(part));
       const bool has_ranks = part == StudyPart::ranks || part == StudyPart::sharded_memory;
       const bool needs_ranks = (has_ranks && !has_edition) || part == StudyPart::collectives;
-      require(!needs_ranks || settings_.ranks > 1,
-              fmt::format("--only: {} need several ranks; add --ranks 2", ridgepoint::name(part)));
+      require(!needs_ranks || settings_.ranks > 1, "--only: {} need several ranks; add --ranks 2",
+              ridgepoint::name(part));
     }
     require(!restarts_ || !is_shown_only_,
             "--restart measures again and --no-run measures nothing; give one of the two");
@@ -367,7 +342,7 @@ class StudyCommandLine : public Command {
   // Returns the lock on the folder.
   Descriptor open(const StudyFolder& folder, const Json& configuration) const {
     if (!folder.manifest().exists()) {
-      require(!is_shown_only_, fmt::format("'{}' has no study", output_));
+      require(!is_shown_only_, "'{}' has no study", output_);
       folder.create(configuration);
       return folder.lock();
     }
@@ -394,11 +369,9 @@ class StudyCommandLine : public Command {
         differences.push_back(
             fmt::format("{} {} instead of {}", key, dump_json(value), dump_json(old.value(key, Json()))));
     }
-    require(
-        differences.empty(),
-        fmt::format("'{}' has another study ({}); name another folder with --output, or give --restart to measure it "
-                    "again",
-                    output_, fmt::join(differences, ", ")));
+    require(differences.empty(),
+            "'{}' has another study ({}); name another folder with --output, or give --restart to measure it again",
+            output_, fmt::join(differences, ", "));
   }
 
   void measure(const StudyFolder& folder, const Json& configuration) const {
@@ -439,9 +412,9 @@ class StudyCommandLine : public Command {
     const std::string now =
         open_device(settings_.device, {.threads = settings_.threads, .memory_limit_bytes = std::nullopt})->name();
     require(before == now,
-            fmt::format("'{}' has a study of '{}', and {} is '{}' here; name another folder with --output, or give "
-                        "--restart to measure it again",
-                        output_, before, settings_.device, now));
+            "'{}' has a study of '{}', and {} is '{}' here; name another folder with --output, or give --restart to "
+            "measure it again",
+            output_, before, settings_.device, now);
   }
 
   StudyMachine machine_of(const StudyFolder& folder) const {

@@ -56,43 +56,28 @@ class TraceCommand : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    constexpr const char* kGroup = "Trace";
-    app.add_option("FILE", files_, "the trace; one file a rank")->type_name("FILE")->group(kGroup);
-    app.add_option("--diff", diff_, "compare with this later trace: the first device of each")
-        ->type_name("FILE")
-        ->group(kGroup);
-    app.add_option("--memory", memory_,
-                   "a memory snapshot of the same steps (torch.cuda.memory._dump_snapshot): levels of each step and "
-                   "phase, and what ran at the peak")
-        ->type_name("FILE")
-        ->group(kGroup);
-    step_option_ = app.add_option("--step", step_, "only what this step launched, by the number of its ProfilerStep")
-                       ->type_name("N")
-                       ->group(kGroup);
-    app.add_option("--range", range_, "only what begins in these milliseconds after the first kernel: 10:20")
-        ->type_name("MS:MS")
-        ->group(kGroup);
-    CLI::Option* by =
-        app.add_option("--by", by_, "print only this breakdown: kernel, class, scope (modules), step or idle")
-            ->type_name("NAME")
-            ->group(kGroup);
-    offer(*by, {"kernel", "class", "scope", "step", "idle"}, Takes::one);
-    app.add_option("--classes", classes_,
-                   "a file of more rules for the class of a kernel, one a line: attention my_fused_*_fwd")
-        ->type_name("FILE")
-        ->group(kGroup);
-    app.add_option("--depth", view_.depth, "levels of modules in the breakdown by scope [3]")
-        ->type_name("N")
-        ->group(kGroup);
-    app.add_option("--top", top_, "rows in the table of kernels; 0 shows all [15]")->type_name("N")->group(kGroup);
+    const OptionGroup group(app, "Trace");
+    group.add("FILE", files_, "FILE", "the trace; one file a rank");
+    group.add("--diff", diff_, "FILE", "compare with this later trace: the first device of each");
+    group.add("--memory", memory_, "FILE",
+              "a memory snapshot of the same steps (torch.cuda.memory._dump_snapshot): levels of each step and phase, "
+              "and what ran at the peak");
+    step_option_ = group.add("--step", step_, "N", "only what this step launched, by the number of its ProfilerStep");
+    group.add("--range", range_, "MS:MS", "only what begins in these milliseconds after the first kernel: 10:20");
+    group.add("--by", by_, "NAME", "print only this breakdown: kernel, class, scope (modules), step or idle",
+              {"kernel", "class", "scope", "step", "idle"}, Takes::one);
+    group.add("--classes", classes_, "FILE",
+              "a file of more rules for the class of a kernel, one a line: attention my_fused_*_fwd");
+    group.add("--depth", view_.depth, "N", "levels of modules in the breakdown by scope [3]");
+    group.add("--top", top_, "N", "rows in the table of kernels; 0 shows all [15]");
     run_options_.add_to(app);
     output_options_.add_to(app);
   }
 
   int run() override {
     require(!files_.empty(), "no file is given: ridgepoint trace FILE");
-    require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
-    require(view_.depth >= 1, fmt::format("--depth: {} is too small; the least is 1", view_.depth));
+    require(top_ >= 0, "--top: {} is too small; the least is 0", top_);
+    require(view_.depth >= 1, "--depth: {} is too small; the least is 1", view_.depth);
     require(diff_.empty() || files_.size() == 1, "--diff compares two traces; give one FILE beside it");
     require(diff_.empty() || by_.empty(),
             "--by prints one breakdown of a trace; --diff prints its own: give one of both");
@@ -123,15 +108,15 @@ class TraceCommand : public Command {
 
   void check_companions() const {
     const auto alone = [&](std::string_view what) {
-      require(files_.size() == 1, fmt::format("{} stands beside one trace; give one FILE", what));
-      require(diff_.empty(), fmt::format("--diff already compares the trace; leave it or {} out", what));
+      require(files_.size() == 1, "{} stands beside one trace; give one FILE", what);
+      require(diff_.empty(), "--diff already compares the trace; leave it or {} out", what);
     };
     if (!memory_.empty()) alone("--memory");
     if (!has_own_run()) return;
     const std::string setting = run_options_.given().front();
     alone(setting);
-    require(memory_.empty(), fmt::format("--memory shows the trace itself, {} compares it; leave one out", setting));
-    require(by_.empty(), fmt::format("--by prints one breakdown of a trace, {} compares it; leave one out", setting));
+    require(memory_.empty(), "--memory shows the trace itself, {} compares it; leave one out", setting);
+    require(by_.empty(), "--by prints one breakdown of a trace, {} compares it; leave one out", setting);
   }
 
   void put_memory_beside(std::vector<TraceLane>& lanes) const {
@@ -148,22 +133,18 @@ class TraceCommand : public Command {
   TraceLane own_run(const TraceLane& trace) {
     if (!run_options_.given("--card") && !run_options_.given("--device")) {
       const Datasheet* sheet = find_datasheet(trace.card_name());
-      require(sheet != nullptr,
-              fmt::format("the trace is of '{}', which is no known card; name one with --card, or run here with "
-                          "--device cuda or cpu",
-                          trace.device));
+      require(
+          sheet != nullptr,
+          "the trace is of '{}', which is no known card; name one with --card, or run here with --device cuda or cpu",
+          trace.device);
       run_options_.set_default("--card", std::string(sheet->card));
     }
     RunConfig config = run_options_.single();
     config.profiled_steps = kProfiledSteps;
     CeilingCache ceilings;
-    std::optional<Profile> profile;
-    const RowOutline row = outline(config);
-    run_rows({&row, 1}, [&](std::size_t, Progress& progress) {
-      profile = config.device == "null" ? forecast_profile(config, shown_on(progress))
-                                        : measure_profile(config, ceilings, shown_on(progress));
-      progress.clear();
-      return profile.has_value();
+    const std::optional<Profile> profile = run_row(outline(config), [&](Progress& progress) {
+      return config.device == "null" ? forecast_profile(config, shown_on(progress))
+                                     : measure_profile(config, ceilings, shown_on(progress));
     });
     require_complete(profile ? 1 : 0, 1, output_options_.path, "profiles");
     if (profile->run.status != RunStatus::ok) throw Error(profile->run.error.message);
@@ -201,12 +182,10 @@ class TraceCommand : public Command {
   }
 
   static constexpr std::int64_t kProfiledSteps = 3;
-  static constexpr std::string_view kSettings[] = {
-      "device",       "threads",   "card",        "workload",       "model",      "config-override", "layers",
-      "d-model",      "d-ff",      "heads",       "vocab",          "context",    "batch",           "dtype",
-      "compile",      "allocator", "attention",   "checkpoint",     "segment",    "loss-chunk",      "warmup",
-      "steps",        "mode",      "optimizer",   "master-weights", "accumulate", "frozen",          "lora",
-      "base-weights", "offload",   "host-memory", "offload-folder"};
+  static constexpr std::string_view kSettings =
+      "device threads card workload model config-override layers d-model d-ff heads vocab context batch dtype compile "
+      "allocator attention checkpoint segment loss-chunk warmup steps mode optimizer master-weights accumulate frozen "
+      "lora base-weights offload host-memory offload-folder";
   RunOptions run_options_{kSettings};
   std::vector<std::string> files_;
   std::string diff_, by_, classes_, range_, memory_;

@@ -129,9 +129,8 @@ GivenCall read_call(const SafetensorsFile& file, const RunDraft& draft) {
                   .variant = draft.model.attention,
                   .precision = draft.config.compile.precision};
   if (draft.causal && q[2] != k[2]) {
-    throw Error(fmt::format("--causal true needs as many keys as queries, and '{}' has {} and {}; leave it out",
-                            file.path().string(), k[2], q[2]),
-                ErrorKind::usage);
+    refuse("--causal true needs as many keys as queries, and '{}' has {} and {}; leave it out", file.path().string(),
+           k[2], q[2]);
   }
   validate(call.problem);
   return call;
@@ -216,21 +215,16 @@ class Verify : public Command {
          "write the initial parameters: a file with this program's names, or, if the name ends in /, a new folder with "
          "a config.json and weights as transformers loads them");
     file("--save-tokens", save_tokens_, "write the tokens");
-    steps_option_ = app.add_option("--optimizer-steps", optimizer_steps_,
-                                   "number of optimizer steps; 0 runs forward and backward only [1]")
-                        ->type_name("N")
-                        ->group("Verify");
+    const OptionGroup group(app, "Verify");
+    steps_option_ = group.add("--optimizer-steps", optimizer_steps_, "N",
+                              "number of optimizer steps; 0 runs forward and backward only [1]");
     add_flag_of(app, "detect-anomaly", detect_anomaly_, "Verify");
-    rtol_option_ = app.add_option("--rtol", tolerance_.relative,
-                                  fmt::format("relative tolerance [{:g}; with --inputs and results of 16 bits {:g}]",
-                                              tolerance_.relative, kOfLowResults))
-                       ->type_name("X")
-                       ->group("Verify");
-    atol_option_ = app.add_option("--atol", tolerance_.absolute,
-                                  fmt::format("absolute tolerance [{:g}; with --inputs and results of 16 bits {:g}]",
-                                              tolerance_.absolute, kOfLowResults))
-                       ->type_name("X")
-                       ->group("Verify");
+    rtol_option_ = group.add("--rtol", tolerance_.relative, "X",
+                             fmt::format("relative tolerance [{:g}; with --inputs and results of 16 bits {:g}]",
+                                         tolerance_.relative, kOfLowResults));
+    atol_option_ = group.add("--atol", tolerance_.absolute, "X",
+                             fmt::format("absolute tolerance [{:g}; with --inputs and results of 16 bits {:g}]",
+                                         tolerance_.absolute, kOfLowResults));
   }
 
   int run() override {
@@ -239,19 +233,17 @@ class Verify : public Command {
     RunDraft draft = run_options_.single_draft();
     check_options(draft.config);
     for (const char* flag : {"--causal", "--window", "--soft-cap"}) {
-      require(!run_options_.given(flag),
-              fmt::format("{} is of one call of attention; add --inputs FILE, which has its q, k and v", flag));
+      require(!run_options_.given(flag), "{} is of one call of attention; add --inputs FILE, which has its q, k and v",
+              flag);
     }
     require(draft.workload != "attention",
             "--workload attention: verify reads the call from a file; add --inputs FILE, which has its q, k and v");
     const TrainingTokens tokens = tokens_from_file(draft);
     const std::string workload = draft.workload;
     RunConfig config = finish(std::move(draft));
-    require(
-        config.workload->unit() == "tokens",
-        fmt::format("--workload: verify feeds tokens to a language model, and '{}' is none; bench, profile and memory "
-                    "run it",
-                    workload));
+    require(config.workload->unit() == "tokens",
+            "--workload: verify feeds tokens to a language model, and '{}' is none; bench, profile and memory run it",
+            workload);
     rank_options_.place(std::span(&config, 1));
     config.detect_anomaly = detect_anomaly_;
     const std::optional<SafetensorsFile> reference = open(against_);
@@ -271,10 +263,9 @@ class Verify : public Command {
  private:
   void check_options(const RunConfig& config) const {
     require(config.device != "null", "--device null computes nothing to verify; use cpu, cuda or reference");
-    require(optimizer_steps_ >= 0, fmt::format("--optimizer-steps: {} is too small; the least is 0", optimizer_steps_));
+    require(optimizer_steps_ >= 0, "--optimizer-steps: {} is too small; the least is 0", optimizer_steps_);
     for (const CLI::Option* option : {rtol_option_, atol_option_}) {
-      require(!against_.empty() || option->count() == 0,
-              fmt::format("--{} needs --against", option->get_lnames().front()));
+      require(!against_.empty() || option->count() == 0, "--{} needs --against", option->get_lnames().front());
     }
     require(weights_.empty() || tokens_.empty() || !run_options_.given("--seed"),
             "--seed has no effect: weights and tokens come from files; leave it out");
@@ -290,8 +281,8 @@ class Verify : public Command {
     check_call_options();
     run_options_.set_default("--workload", "attention");
     const RunDraft draft = run_options_.single_draft();
-    require(draft.workload == "attention",
-            fmt::format("--workload {}: --inputs has a call of attention; leave one of them out", draft.workload));
+    require(draft.workload == "attention", "--workload {}: --inputs has a call of attention; leave one of them out",
+            draft.workload);
     check_options(draft.config);
     const SafetensorsFile file(inputs_);
     GivenCall call = read_call(file, draft);
@@ -325,9 +316,8 @@ class Verify : public Command {
     if (detect_anomaly_) others.emplace_back("--detect-anomaly");
     if (rank_options_.is_given()) others.emplace_back("--ranks");
     require(others.empty(),
-            fmt::format("{} has no effect on the call of attention of --inputs, whose sizes are those of the file; "
-                        "leave it out",
-                        others.empty() ? "" : others.front()));
+            "{} has no effect on the call of attention of --inputs, whose sizes are those of the file; leave it out",
+            others.empty() ? "" : others.front());
     require(!against_.empty() || !dump_.empty(),
             "--inputs: add --against FILE to compare results with, or --dump FILE to write them");
   }
@@ -343,11 +333,8 @@ class Verify : public Command {
   }
 
   static AttentionTensors computed(const RunConfig& config, const GivenCall& call) {
-    std::optional<AttentionTensors> results;
-    const RowOutline row{"verify attention"};
-    run_rows(std::span(&row, 1), [&](std::size_t, Progress& progress) {
-      results = run_attention(config, call.problem, call.tensors, shown_on(progress));
-      return results.has_value();
+    std::optional<AttentionTensors> results = run_row({"verify attention"}, [&](Progress& progress) {
+      return run_attention(config, call.problem, call.tensors, shown_on(progress));
     });
     if (!results) throw Interrupted(kInterruption);
     return std::move(*results);
@@ -390,8 +377,8 @@ class Verify : public Command {
                               data.targets->type.to_string(), tokens_));
     }
     const std::int64_t ranks = draft.config.compile.parallel.data;
-    require(shape[0] % ranks == 0,
-            fmt::format("the {} sequences of '{}' cannot be divided among {} ranks", shape[0], tokens_, ranks));
+    require(shape[0] % ranks == 0, "the {} sequences of '{}' cannot be divided among {} ranks", shape[0], tokens_,
+            ranks);
     check_agrees("--batch", draft.batch, shape[0] / ranks);
     const std::int64_t context = shape[1] + (has_images ? 1 : 0);  // and the token of the class
     check_agrees("--context", draft.model.context, context);
@@ -401,8 +388,8 @@ class Verify : public Command {
   }
 
   void check_agrees(std::string_view flag, std::int64_t asked, std::int64_t found) const {
-    require(!run_options_.given(flag) || asked == found,
-            fmt::format("{} is {}, and '{}' has {}; leave the option out", flag, asked, tokens_, found));
+    require(!run_options_.given(flag) || asked == found, "{} is {}, and '{}' has {}; leave the option out", flag, asked,
+            tokens_, found);
   }
 
   // Whether --save-weights names a folder for transformers, rather than one file with this program's names.
@@ -443,11 +430,9 @@ class Verify : public Command {
   }
 
   TrainingResult train(const RunConfig& config, const TrainingTokens& tokens) const {
-    std::optional<TrainingResult> result;
     const RowOutline row{fmt::format("verify {}", config.workload->describe().model.name)};
-    run_rows(std::span(&row, 1), [&](std::size_t, Progress& progress) {
-      result = run_training_steps(config, optimizer_steps_, tokens, shown_on(progress));
-      return result.has_value();
+    std::optional<TrainingResult> result = run_row(row, [&](Progress& progress) {
+      return run_training_steps(config, optimizer_steps_, tokens, shown_on(progress));
     });
     if (!result) throw Interrupted(kInterruption);
     return std::move(*result);
@@ -497,12 +482,10 @@ class Verify : public Command {
 
   // Both tolerances for results in bf16 and fp16, whose digits are 2^-8 and 2^-11 apart.
   static constexpr double kOfLowResults = 1e-2;
-  static constexpr std::string_view kSettings[] = {
-      "device",    "threads",    "memory-limit",   "workload",  "model",    "config-override", "layers",
-      "d-model",   "d-ff",       "heads",          "vocab",     "context",  "batch",           "dtype",
-      "compile",   "allocator",  "attention",      "causal",    "window",   "soft-cap",        "checkpoint",
-      "segment",   "loss-chunk", "seed",           "optimizer", "momentum", "weight-decay",    "no-decay",
-      "clip-norm", "z-loss",     "master-weights", "parallel",  "shard",    "network"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
+      "compile allocator attention causal window soft-cap checkpoint segment loss-chunk seed optimizer momentum "
+      "weight-decay no-decay clip-norm z-loss master-weights parallel shard network";
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   std::string weights_, tokens_, inputs_, dump_, against_, save_weights_, save_tokens_;

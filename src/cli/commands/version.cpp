@@ -1,6 +1,4 @@
 // ridgepoint version, also --version: what this binary was built from.
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>

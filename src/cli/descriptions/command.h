@@ -1,10 +1,8 @@
-// The interface of a command. A new command is a file with a class and a make_ function, and a line in commands.cpp.
+// The interface of a command. A new command is a file with a class and a make_ function, and a name in commands.cpp.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -153,7 +153,8 @@ class Man : public Command {
            "say what --help says. An installed Ridgepoint has them: man ridgepoint-bench.";
   }
   void add_options(CLI::App& app) override {
-    app.add_option("FOLDER", folder_, "where the pages are written")->type_name("FOLDER")->group("Manual");
+    const OptionGroup group(app, "Manual");
+    group.add("FOLDER", folder_, "FOLDER", "where the pages are written");
   }
 
   int run() override {

@@ -1,8 +1,5 @@
 // How each swept option of settings.def changes a run. A new option is a row there, a member of RunDraft or its
 // RunConfig, and a line in setters().
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -14,6 +11,7 @@
 #include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
+#include "cli/terminal/messages.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
 #include "interchange/huggingface/named_model.h"
@@ -75,7 +73,7 @@ double parse_real(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && stop == end && std::isfinite(value)) return value;
-  throw Error(fmt::format("'{}' is not a number; write it as 0.9 or 1e-2", text), ErrorKind::usage);
+  refuse("'{}' is not a number; write it as 0.9 or 1e-2", text);
 }
 
 // Real numbers below `limit`, 0 at least; `rule` says so.
@@ -85,8 +83,7 @@ auto reals(double limit, const char* rule, Apply apply) {
     Changes changes;
     for (const std::string& item : split_list(text)) {
       const double value = parse_real(item);
-      if (!(value >= 0 && value < limit))
-        throw Error(fmt::format("'{}' is out of range; {}", value, rule), ErrorKind::usage);
+      if (!(value >= 0 && value < limit)) refuse("'{}' is out of range; {}", value, rule);
       changes.emplace_back([apply, value](D& draft) { apply(draft, value); });
     }
     return changes;
@@ -176,8 +173,7 @@ Changes loss_chunks(std::string_view text, const Setting& setting, const Option&
 
 // A number alone would be bytes, and never what was meant.
 Int memory_with_unit(std::string_view text) {
-  if (!text.empty() && text.back() >= '0' && text.back() <= '9')
-    throw Error(fmt::format("'{0}' has no unit; write {0}GiB", text), ErrorKind::usage);
+  if (!text.empty() && text.back() >= '0' && text.back() <= '9') refuse("'{0}' has no unit; write {0}GiB", text);
   return parse_bytes(text);
 }
 

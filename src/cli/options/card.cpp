@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/terminal/messages.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
 #include "ridgepoint/error.h"
@@ -35,25 +36,21 @@ const Datasheet& card_named(std::string_view name) {
   }
   const std::string help =
       near.empty() ? fmt::format("available: {}.", fmt::join(cards, ", ")) : fmt::format("did you mean '{}'?", near);
-  throw Error(
-      fmt::format("--card: '{}' is unknown; {} Give the memory of another card: --memory-limit 80GiB", name, help),
-      ErrorKind::usage);
+  refuse("--card: '{}' is unknown; {} Give the memory of another card: --memory-limit 80GiB", name, help);
 }
 
 void settle_card(RunDraft& draft, bool has_device) {
   if (draft.card == nullptr) return;
   if (has_device && draft.config.device != "null") {
-    throw Error(
-        fmt::format("--card plans for a card, and --device {} runs; leave one of the two out", draft.config.device),
-        ErrorKind::usage);
+    refuse("--card plans for a card, and --device {} runs; leave one of the two out", draft.config.device);
   }
   const Datasheet& card = *draft.card;
   if (!can_describe_card(card.compute_capability)) {
-    throw Error(fmt::format("--card: no kernel of this engine runs on {}, of compute capability {}.{}; give --device "
-                            "null --memory-limit {} for the plan of this machine's processor",
-                            card.card, card.compute_capability / 10, card.compute_capability % 10,
-                            format_bytes(static_cast<std::uint64_t>(card.memory_bytes))),
-                ErrorKind::usage);
+    refuse(
+        "--card: no kernel of this engine runs on {}, of compute capability {}.{}; give --device null --memory-limit "
+        "{} for the plan of this machine's processor",
+        card.card, card.compute_capability / 10, card.compute_capability % 10,
+        format_bytes(static_cast<std::uint64_t>(card.memory_bytes)));
   }
   draft.config.device = "null";
   DeviceOptions& options = draft.config.device_options;

@@ -40,12 +40,33 @@ struct OptionText {
 };
 OptionText text_of(const Setting& setting, const Option& option);
 
-// Adds an option that is no setting.
-template <typename App, typename Value>
-CLI::Option* add_own_option(App& app, const char* flag, Value& value, const char* type, const char* help,
-                            const char* group) {
-  return app.add_option(flag, value, help)->type_name(type)->group(group);
-}
+// The options under one heading of a command's help that are no settings.
+template <typename App>
+class OptionGroup {
+ public:
+  OptionGroup(App& app, const char* name) : app_(app), name_(name) {}
+
+  // `type` is the word for the value in the help: N, FILE, NAME.
+  template <typename Value>
+  CLI::Option* add(const char* flag, Value& value, const char* type, const std::string& help) const {
+    return app_.add_option(flag, value, help)->type_name(type)->group(name_);
+  }
+  // With the names that it takes.
+  template <typename Value>
+  CLI::Option* add(const char* flag, Value& value, const char* type, const std::string& help,
+                   const std::vector<std::string_view>& names, Takes takes) const {
+    CLI::Option* option = add(flag, value, type, help);
+    offer(*option, names, takes);
+    return option;
+  }
+  CLI::Option* add_flag(const char* flag, bool& value, const std::string& help) const {
+    return app_.add_flag(flag, value, help)->group(name_);
+  }
+
+ private:
+  App& app_;
+  const char* name_;
+};
 
 // Adds the option of a setting whose command reads its value itself, in another group of the help if one is given.
 template <typename App, typename Value>

@@ -40,46 +40,37 @@ bool is_special_file(const std::string& path) {
 }  // namespace
 
 void OutputOptions::add_to(CLI::App& app) {
-  CLI::Option* format_option =
-      app.add_option("--format", format,
-                     "table, markdown, csv, json or jsonl [by the extension of --output, else table]")
-          ->type_name("NAME")
-          ->group("Output");
-  offer(*format_option, {tables::kFormatNames.all().begin(), tables::kFormatNames.all().end()}, Takes::one);
-  app.add_option("--output", path, "write to this file; it is rewritten as rows finish [standard output]")
-      ->type_name("FILE")
-      ->group("Output");
-  CLI::Option* unit_option = app.add_option("--unit", unit,
-                                            fmt::format("print bytes of tables in this unit: {} [one that suits each]",
-                                                        fmt::join(kPrintedByteUnits, ", ")))
-                                 ->type_name("NAME")
-                                 ->group("Output");
-  offer(*unit_option, {kPrintedByteUnits.begin(), kPrintedByteUnits.end()}, Takes::one);
+  const OptionGroup output(app, "Output");
+  output.add("--format", format, "NAME",
+             "table, markdown, csv, json or jsonl [by the extension of --output, else table]",
+             {tables::kFormatNames.all().begin(), tables::kFormatNames.all().end()}, Takes::one);
+  output.add("--output", path, "FILE", "write to this file; it is rewritten as rows finish [standard output]");
+  output.add(
+      "--unit", unit, "NAME",
+      fmt::format("print bytes of tables in this unit: {} [one that suits each]", fmt::join(kPrintedByteUnits, ", ")),
+      {kPrintedByteUnits.begin(), kPrintedByteUnits.end()}, Takes::one);
 }
 
 void OutputOptions::add_columns_to(CLI::App& app, Experiment of) {
   experiment = of;
   const std::vector<std::string_view> names = column_names(of);
-  CLI::Option* option =
-      app.add_option("--columns", columns,
-                     fmt::format("print these measurements and settings instead of the usual ones: {}, and any heading "
-                                 "of a setting; docs/record.md explains them",
-                                 fmt::join(names, ", ")))
-          ->type_name("NAMES")
-          ->group("Output");
-  offer(*option, names, Takes::list);
+  OptionGroup(app, "Output")
+      .add("--columns", columns, "NAMES",
+           fmt::format("print these measurements and settings instead of the usual ones: {}, and any heading of a "
+                       "setting; docs/record.md explains them",
+                       fmt::join(names, ", ")),
+           names, Takes::list);
 }
 
 void OutputOptions::add_plot_to(CLI::App& app) {
-  app.add_flag("--plot", plot,
-               "below the table, draw time and peak memory over the size that takes the most values (three at least)")
-      ->group("Output");
+  OptionGroup(app, "Output")
+      .add_flag("--plot", plot,
+                "below the table, draw time and peak memory over the size that takes the most values (three at least)");
 }
 
 void OutputOptions::check_plot() const {
   if (!plot || resolved_format() == Format::table) return;
-  throw Error(fmt::format("--plot draws with characters below a table; leave --format {} out", name(resolved_format())),
-              ErrorKind::usage);
+  refuse("--plot draws with characters below a table; leave --format {} out", name(resolved_format()));
 }
 
 void OutputOptions::check() const {
@@ -100,10 +91,9 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end() || find_setting(name) != nullptr) continue;
     const std::string near = nearest(name, known);
-    throw Error(fmt::format("--columns: '{}' is unknown; {}", name,
-                            near.empty() ? fmt::format("available: {}", fmt::join(known, ", "))
-                                         : fmt::format("did you mean '{}'?", near)),
-                ErrorKind::usage);
+    refuse(
+        "--columns: '{}' is unknown; {}", name,
+        near.empty() ? fmt::format("available: {}", fmt::join(known, ", ")) : fmt::format("did you mean '{}'?", near));
   }
   return names;
 }
@@ -114,12 +104,11 @@ Format OutputOptions::resolved_format() const {
   if (ending == ".md") return Format::markdown;
   constexpr std::array<std::string_view, 6> kOthers = {".svg", ".png", ".pdf", ".html", ".xlsx", ".pickle"};
   if (std::ranges::find(kOthers, ending) != kOthers.end()) {
-    throw Error(
-        fmt::format("--output: no table is written as {0}; it may end in .md, .csv, .json, .jsonl or .txt. memory "
-                    "--timeline writes .svg, memory --snapshot .pickle, report --output .html; --format table "
-                    "writes text into a file of any name",
-                    ending),
-        ErrorKind::usage);
+    refuse(
+        "--output: no table is written as {0}; it may end in .md, .csv, .json, .jsonl or .txt. memory --timeline "
+        "writes .svg, memory --snapshot .pickle, report --output .html; --format table writes text into a file of any "
+        "name",
+        ending);
   }
   return tables::kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
 }

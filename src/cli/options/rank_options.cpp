@@ -1,7 +1,5 @@
 #include "cli/options/rank_options.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
@@ -12,6 +10,7 @@
 
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
+#include "cli/terminal/messages.h"
 #include "core/text/nearest.h"
 #include "core/text/text.h"
 #include "core/text/units.h"
@@ -27,14 +26,14 @@ constexpr std::string_view kAutomatic = "auto";
 std::int64_t ranks_from(std::string_view text) {
   const std::int64_t ranks = parse_integer(text);
   if (ranks >= 1 && ranks <= kMostRanks) return ranks;
-  throw Error(fmt::format("'{}' is out of range; the ranks are 1 to {}", text, kMostRanks), ErrorKind::usage);
+  refuse("'{}' is out of range; the ranks are 1 to {}", text, kMostRanks);
 }
 
 std::optional<DType> reduce_dtype_from(std::string_view text) {
   if (text == kAutomatic) return std::nullopt;
   if (text == "fp32") return DType::fp32;
   if (text == "bf16") return DType::bf16;
-  throw Error(fmt::format("'{}' is unknown; available: auto, fp32, bf16", text), ErrorKind::usage);
+  refuse("'{}' is unknown; available: auto, fp32, bf16", text);
 }
 
 std::int64_t bucket_from(std::string_view text) {
@@ -43,16 +42,16 @@ std::int64_t bucket_from(std::string_view text) {
   try {
     return parse_bytes(text);
   } catch (const Error& error) {
-    throw Error(fmt::format("{}; each sums every gradient by itself, all sums them as one message, and auto takes the "
-                            "size with the least predicted time",
-                            error.what()),
-                ErrorKind::usage);
+    refuse(
+        "{}; each sums every gradient by itself, all sums them as one message, and auto takes the size with the least "
+        "predicted time",
+        error.what());
   }
 }
 
 bool overlap_from(std::string_view text) {
   if (text == "on" || text == "off") return text == "on";
-  throw Error(fmt::format("'{}' is unknown; available: on, off", text), ErrorKind::usage);
+  refuse("'{}' is unknown; available: on, off", text);
 }
 
 // What --parallel says of a run.
@@ -99,7 +98,7 @@ const Key& key_named(std::string_view name) {
   if (found != std::end(kKeys)) return *found;
   std::vector<std::string_view> names;
   for (const Key& key : kKeys) names.push_back(key.name);
-  throw Error(fmt::format("unknown key '{}'{}", name, hint(name, names)), ErrorKind::usage);
+  refuse("unknown key '{}'{}", name, hint(name, names));
 }
 
 // A key of a division, and what each of its values changes.
@@ -115,11 +114,10 @@ std::vector<Swept> keys_of(std::string_view text) {
     const std::size_t equals = item.find('=');
     if (equals != std::string::npos || keys.empty()) {
       if (equals == std::string::npos && !is_digits(item.substr(0, 1)))
-        throw Error(fmt::format("'{}' is no KEY=VALUE; write data=2 or data=2,reduce=fp32", item), ErrorKind::usage);
+        refuse("'{}' is no KEY=VALUE; write data=2 or data=2,reduce=fp32", item);
       const Key& key = key_named(equals == std::string::npos ? "data" : item.substr(0, equals));
       if (std::ranges::find(keys, &key, &Swept::key) != keys.end()) {
-        throw Error(fmt::format("'{}' has {} twice; write the values of a sweep as {}=A,B", text, key.name, key.name),
-                    ErrorKind::usage);
+        refuse("'{}' has {} twice; write the values of a sweep as {}=A,B", text, key.name, key.name);
       }
       keys.push_back({&key, {}});
     }
@@ -135,7 +133,7 @@ Divisions divisions_from(std::string_view text) {
   Divisions divisions(1);
   for (const Swept& swept : keys_of(text)) {
     if (divisions.size() * swept.changes.size() > kMaxSweepValues)
-      throw Error(fmt::format("'{}' has more than {} values", text, kMaxSweepValues), ErrorKind::usage);
+      refuse("'{}' has more than {} values", text, kMaxSweepValues);
     Divisions product;
     for (const Division& division : divisions) {
       for (const Change& change : swept.changes) change(product.emplace_back(division));
@@ -161,9 +159,8 @@ std::vector<Axis::Change> divisions_of(std::string_view text) {
 }
 
 void RankOptions::add_to(CLI::App& app) {
-  app.add_option("--ranks", ranks_, "start this number of ranks on this machine, with mpirun")
-      ->type_name("N")
-      ->group("Ranks")
+  const OptionGroup group(app, "Ranks");
+  group.add("--ranks", ranks_, "N", "start this number of ranks on this machine, with mpirun")
       ->check([](const std::string& text) {
         parse_option("--ranks", text, ranks_from);
         return std::string();
@@ -178,15 +175,12 @@ void RankOptions::place(std::span<RunConfig> configs) const {
   for (const RunConfig& config : configs) {
     const std::int64_t ranks = config.compile.parallel.data;
     if (config.network && !config.chooses_parallel()) {
-      throw Error(
+      refuse(
           "--network is for predicted times, and a run has measured ones; leave it out, or add --shard auto or "
-          "--parallel bucket=auto",
-          ErrorKind::usage);
+          "--parallel bucket=auto");
     }
     if (ranks_ == 0 || ranks == ranks_) continue;
-    throw Error(fmt::format("--ranks {0} starts {0} ranks, and the options are for {1}; give --parallel data={0}",
-                            ranks_, ranks),
-                ErrorKind::usage);
+    refuse("--ranks {0} starts {0} ranks, and the options are for {1}; give --parallel data={0}", ranks_, ranks);
   }
   start();
   std::ranges::for_each(configs, place_on_rank);

@@ -12,6 +12,7 @@
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/messages.h"
+#include "core/text/words.h"
 #include "interchange/huggingface/named_model.h"
 #include "interchange/huggingface/weights/published_weights.h"
 #include "ridgepoint/error.h"
@@ -21,8 +22,7 @@ namespace {
 
 void require_size(const std::optional<std::int64_t>& size, std::string_view flag) {
   if (size) return;
-  throw Error(fmt::format("a model without a preset also needs {}; or add a preset: --model small", flag),
-              ErrorKind::usage);
+  refuse("a model without a preset also needs {}; or add a preset: --model small", flag);
 }
 
 constexpr std::string_view kDefaultModel = "tiny";
@@ -80,8 +80,8 @@ std::vector<std::string_view> optimizers_with(std::string_view hyperparameter) {
 void settle_optimizer(RunDraft& draft) {
   OptimizerOptions& optimizer = draft.config.compile.optimizer;
   require(!draft.momentum || optimizer.find("momentum"),
-          fmt::format("--momentum belongs to {0}, and {1} has none; add --optimizer {0}",
-                      fmt::join(optimizers_with("momentum"), ", "), name(optimizer.kind)));
+          "--momentum belongs to {0}, and {1} has none; add --optimizer {0}",
+          fmt::join(optimizers_with("momentum"), ", "), name(optimizer.kind));
   if (draft.momentum) optimizer.hyperparameters.push_back({"momentum", *draft.momentum});
   if (draft.weight_decay) optimizer.hyperparameters.push_back({"weight_decay", *draft.weight_decay});
 }
@@ -90,15 +90,14 @@ void check_patterns(const Graph& graph, std::string_view flag, const CompileOpti
   try {
     count_parameters(graph, options);
   } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", flag, error.what()), ErrorKind::usage);
+    refuse("{}: {}", flag, error.what());
   }
 }
 
 void require_output_is_kept_by_torch(const RunConfig& config) {
-  require(
-      !config.keeps_output || config.plan_as != PlanAs::ridgepoint,
-      "--keep-output is about a loop in PyTorch, and this engine frees what an iteration leaves before the next one "
-      "begins; add --as torch, or leave --keep-output out");
+  require(!config.keeps_output || config.plan_as != PlanAs::ridgepoint,
+          "--keep-output is about a loop in PyTorch, and this engine frees what an iteration leaves before the next "
+          "one begins; add --as torch, or leave --keep-output out");
 }
 
 // What the files of the model say of the weights that are packed.
@@ -108,16 +107,15 @@ void settle_packing(RunDraft& draft) {
   if (model == nullptr || compile.base_weights == BaseWeights::as_is) return;
   const PublishedPacking& packing = model->packing;
   require(!packing.is_packed() || packing.format == compile.base_weights,
-          fmt::format("--base-weights {}: the files of {} have their weights in {}; {}", name(compile.base_weights),
-                      model->name, packing.widened.empty() ? name(packing.format) : packing.widened,
-                      packing.widened.empty() ? "leave the option out to take them as they are, or give as-is to widen "
-                                                "them"
-                                              : "give as-is to widen them"));
+          "--base-weights {}: the files of {} have their weights in {}; {}", name(compile.base_weights), model->name,
+          packing.widened.empty() ? name(packing.format) : packing.widened,
+          packing.widened.empty() ? "leave the option out to take them as they are, or give as-is to widen them"
+                                  : "give as-is to widen them");
   const bool trains = compile.mode != Mode::forward && !compile.lora && compile.frozen.empty();
   require(!packing.is_packed() || !trains,
-          fmt::format("the files of {} have their weights in {}, which does not train; add --lora r=16, or "
-                      "--base-weights as-is to train the widened weights",
-                      model->name, name(packing.format)));
+          "the files of {} have their weights in {}, which does not train; add --lora r=16, or --base-weights as-is to "
+          "train the widened weights",
+          model->name, name(packing.format));
   // No files have weights in fp8: they are made of what the files have.
   if (compile.base_weights != BaseWeights::fp8)
     compile.published_weights = published_weights(*model, compile.base_weights);
@@ -130,44 +128,39 @@ void settle_training(RunDraft& draft) {
   const CompileOptions& compile = draft.config.compile;
   const Precision precision = compile.precision;
   require(compile.master_weights || precision == Precision::bf16 || precision == Precision::fp8,
-          fmt::format("--master-weights off stores parameters in bf16; add --dtype bf16 or fp8 instead of {}",
-                      name(precision)));
+          "--master-weights off stores parameters in bf16; add --dtype bf16 or fp8 instead of {}", name(precision));
   const bool is_packed = compile.base_weights != BaseWeights::as_is;
   require(!is_packed || is_low(matmul_dtype(precision)),
-          fmt::format("--base-weights {} widens weights to 16 bits; add --dtype bf16, fp16 or fp8 instead of {}, or "
-                      "--base-weights as-is",
-                      name(compile.base_weights), name(precision)));
+          "--base-weights {} widens weights to 16 bits; add --dtype bf16, fp16 or fp8 instead of {}, or --base-weights "
+          "as-is",
+          name(compile.base_weights), name(precision));
   require(!is_packed || compile.lora || !compile.frozen.empty() || compile.mode == Mode::forward,
-          fmt::format("--base-weights {} is for weights that do not train; add --lora or --frozen",
-                      name(compile.base_weights)));
+          "--base-weights {} is for weights that do not train; add --lora or --frozen", name(compile.base_weights));
   require(!is_packed || compile.parallel.shard != Sharding::parameters,
-          fmt::format("--base-weights {} and --shard parameters exclude each other; use --shard optimizer or gradients",
-                      name(compile.base_weights)));
+          "--base-weights {} and --shard parameters exclude each other; use --shard optimizer or gradients",
+          name(compile.base_weights));
   require(!includes(compile.offload, Offload::optimizer) || compile.mode == Mode::step,
-          fmt::format("--offload {} is for the states of the optimizer, and --mode {} has none; use step",
-                      name(compile.offload), name(compile.mode)));
-  require(
-      !includes(compile.offload, Offload::activations) || runs_backward(compile.mode),
-      fmt::format("--offload {} moves what forward saves for backward, and --mode {} has none; use backward or step",
-                  name(compile.offload), name(compile.mode)));
+          "--offload {} is for the states of the optimizer, and --mode {} has none; use step", name(compile.offload),
+          name(compile.mode));
+  require(!includes(compile.offload, Offload::activations) || runs_backward(compile.mode),
+          "--offload {} moves what forward saves for backward, and --mode {} has none; use backward or step",
+          name(compile.offload), name(compile.mode));
   require(compile.accumulate == 1 || runs_backward(compile.mode),
-          fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
-  require(
-      compile.checkpoint_segment == 1 || has_segments(compile.checkpoint),
-      fmt::format("--segment groups the blocks of --checkpoint block and nested, not of {}", name(compile.checkpoint)));
+          "--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode));
+  require(compile.checkpoint_segment == 1 || has_segments(compile.checkpoint),
+          "--segment groups the blocks of --checkpoint block and nested, not of {}", name(compile.checkpoint));
   const bool is_chosen = draft.config.choose_sharding;
   const bool shards = compile.parallel.shard != Sharding::none;
   require((!shards && !is_chosen) || compile.parallel.is_parallel(),
           "--shard divides what ranks keep, and there is one rank; add --parallel data=2");
-  require(
-      !shards || compile.parallel.shard == Sharding::parameters || compile.mode == Mode::step,
-      fmt::format("--shard divides the states of the optimizer, and --mode {} has none; use step", name(compile.mode)));
+  require(!shards || compile.parallel.shard == Sharding::parameters || compile.mode == Mode::step,
+          "--shard divides the states of the optimizer, and --mode {} has none; use step", name(compile.mode));
   require(!draft.config.network || compile.parallel.is_parallel(),
           "--network connects ranks, and there is one rank; add --parallel data=2");
   require(compile.parallel.overlap || is_chosen || keeps_gradients(compile.parallel.shard),
-          fmt::format("overlap=off sums gradients that are whole until backward has ended, and --shard {} frees each "
-                      "during backward; use --shard none or optimizer, or overlap=on",
-                      name(compile.parallel.shard)));
+          "overlap=off sums gradients that are whole until backward has ended, and --shard {} frees each during "
+          "backward; use --shard none or optimizer, or overlap=on",
+          name(compile.parallel.shard));
   require(!draft.config.choose_bucket || compile.checkpoint != Checkpoint::automatic,
           "--checkpoint auto and bucket=auto would plan for minutes together; give the size of a bucket, or a policy");
   require(
@@ -189,8 +182,8 @@ bool has_setting(const WorkloadKind& kind, std::string_view setting);
 void settle_fit_into(const RunDraft& draft, RunConfig& config) {
   if (!config.fit_into_bytes) return;
   require(runs_backward(config.compile.mode),
-          fmt::format("--fit-into decides what backward keeps, and --mode {} has none; use backward or step",
-                      name(config.compile.mode)));
+          "--fit-into decides what backward keeps, and --mode {} has none; use backward or step",
+          name(config.compile.mode));
   require(!config.choose_sharding && !config.choose_bucket,
           "--fit-into searches with one sharding; give --shard and the size of a bucket instead of auto");
   require(config.plan_as == PlanAs::ridgepoint, "--fit-into schedules this engine; leave --as out");
@@ -263,7 +256,7 @@ std::vector<std::string> notes_of(std::span<const RunDraft> drafts) {
 TransformerConfig model_of(const RunDraft& draft) {
   const bool has_sizes = draft.layers || draft.d_model || draft.d_ff || draft.heads;
   if (!draft.config_overrides.empty() && draft.model_name.empty())
-    throw Error("--config-override changes the config.json of a model; it needs --model", ErrorKind::usage);
+    refuse("--config-override changes the config.json of a model; it needs --model");
   TransformerConfig model;
   if (!draft.model_name.empty() || !has_sizes) {
     model = source_of(draft).config;
@@ -307,14 +300,13 @@ void require_setting(std::string_view workload, std::string_view setting) {
   if (has_setting(kind, setting)) return;
   const std::string has =
       kind.settings.empty() ? "has fixed sizes" : fmt::format("has --{} alone", fmt::join(kind.settings, ", --"));
-  throw Error(fmt::format("--{}: the workload '{}' {}; leave it out", setting, kind.name, has), ErrorKind::usage);
+  refuse("--{}: the workload '{}' {}; leave it out", setting, kind.name, has);
 }
 
 RunConfig finish(RunDraft draft) {
   draft.config.workload = workload_of(draft);
   require(draft.config.compile.mode != Mode::step || draft.config.workload->describe().model.parameters > 0,
-          fmt::format("--mode step updates parameters, and the workload '{}' has none; use forward or backward",
-                      draft.workload));
+          "--mode step updates parameters, and the workload '{}' has none; use forward or backward", draft.workload);
   settle_training(draft);
   require_output_is_kept_by_torch(draft.config);
   RunConfig config = draft.config;
@@ -322,8 +314,8 @@ RunConfig finish(RunDraft draft) {
   return config;
 }
 
-RunOptions::RunOptions(std::span<const std::string_view> settings, Rows rows) {
-  for (const std::string_view setting : settings) axes_.push_back(axis_of(setting, rows));
+RunOptions::RunOptions(std::string_view settings, Rows rows) {
+  for (const std::string_view setting : words_of(settings)) axes_.push_back(axis_of(setting, rows));
   if (rows == Rows::attention_calls) use_defaults_of_presets();
 }
 
@@ -343,13 +335,12 @@ void RunOptions::add_to(CLI::App& app) {
 }
 
 void RunOptions::add_skip_to(CLI::App& app) {
-  app.add_option("--skip", skip_, "leave out the first N rows of the sweep, to continue one that was stopped [0]")
-      ->type_name("N")
-      ->group("Work");
+  OptionGroup(app, "Work")
+      .add("--skip", skip_, "N", "leave out the first N rows of the sweep, to continue one that was stopped [0]");
 }
 
 void RunOptions::add_run_anyway(CLI::App& app, bool& run_anyway) {
-  app.add_flag("--run-anyway", run_anyway, "run a row even if its predicted memory does not fit")->group("Work");
+  OptionGroup(app, "Work").add_flag("--run-anyway", run_anyway, "run a row even if its predicted memory does not fit");
 }
 
 std::vector<RunDraft> RunOptions::drafts() const {
@@ -360,9 +351,7 @@ std::vector<RunDraft> RunOptions::drafts() const {
     const std::vector<Axis::Change> changes = changes_of(axis);
     if (changes.empty()) continue;
     if (drafts.size() * changes.size() > kMaxSweepValues) {
-      throw Error(
-          fmt::format("the sweep has more than {} rows; give fewer values for {}", kMaxSweepValues, axis.text.flags),
-          ErrorKind::usage);
+      refuse("the sweep has more than {} rows; give fewer values for {}", kMaxSweepValues, axis.text.flags);
     }
     std::vector<RunDraft> product;
     product.reserve(drafts.size() * changes.size());
@@ -380,8 +369,7 @@ std::vector<RunDraft> RunOptions::drafts() const {
           "--offload-folder is for the states that --offload keeps on the host; add --offload optimizer");
   const auto rows = static_cast<std::int64_t>(drafts.size());
   if (skip_ < 0 || skip_ >= rows) {
-    throw Error(fmt::format("--skip: {} is out of range; the sweep has {} row{}", skip_, rows, rows == 1 ? "" : "s"),
-                ErrorKind::usage);
+    refuse("--skip: {} is out of range; the sweep has {} row{}", skip_, rows, rows == 1 ? "" : "s");
   }
   drafts.erase(drafts.begin(), drafts.begin() + skip_);
   if (tells_for_all_ranks()) {
@@ -393,7 +381,7 @@ std::vector<RunDraft> RunOptions::drafts() const {
 void RunOptions::check_fit_into() const {
   if (!given("--fit-into")) return;
   for (const char* flag : {"--checkpoint", "--segment", "--loss-chunk", "--accumulate"})
-    require(!given(flag), fmt::format("--fit-into decides {0}; leave {0} out", flag));
+    require(!given(flag), "--fit-into decides {0}; leave {0} out", flag);
   require(!given("--offload-folder"),
           "--fit-into compares predicted times, and none is predicted with states in a file; leave out --fit-into or "
           "--offload-folder");
@@ -445,9 +433,8 @@ void RunOptions::take_packing(const TransformerConfig& model, RunDraft& draft) c
   const auto found = std::ranges::find_if(axes_, [](const Axis& axis) { return axis.text.flags == "--base-weights"; });
   if (!model.packing.is_packed() || found == axes_.end() || is_given(*found) || widens_packed_files_) return;
   require(model.packing.widened.empty(),
-          fmt::format("the files of {} have their weights in {}; taken as they are: nf4 and int8. --base-weights "
-                      "as-is widens them",
-                      model.name, model.packing.widened));
+          "the files of {} have their weights in {}; taken as they are: nf4 and int8. --base-weights as-is widens them",
+          model.name, model.packing.widened);
   draft.config.compile.base_weights = model.packing.format;
 }
 
@@ -497,10 +484,7 @@ bool RunOptions::given(std::string_view flag) const {
 RunDraft RunOptions::single_draft() const {
   std::vector<RunDraft> all = drafts();
   if (all.size() != 1) {
-    throw Error(
-        fmt::format("the options give {} configurations and this command runs one; give one value for each option",
-                    all.size()),
-        ErrorKind::usage);
+    refuse("the options give {} configurations and this command runs one; give one value for each option", all.size());
   }
   return std::move(all.front());
 }

@@ -3,17 +3,13 @@
 // sweep is their product, in the order of the help: the last option varies fastest.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "cli/options/choices.h"
@@ -68,21 +64,11 @@ std::vector<std::string_view> repeated_values(std::string_view given);
 Axis axis_of(std::string_view name, Rows rows);
 
 // What the commands that run a model take, in the order of the help: the last varies fastest.
-inline constexpr std::string_view kRunSettings[] = {
-    "device",       "threads",   "memory-limit", "card",           "workload",   "model",    "config-override",
-    "layers",       "d-model",   "d-ff",         "heads",          "vocab",      "context",  "batch",
-    "dtype",        "compile",   "allocator",    "attention",      "checkpoint", "segment",  "loss-chunk",
-    "seed",         "warmup",    "steps",        "mode",           "optimizer",  "momentum", "weight-decay",
-    "no-decay",     "clip-norm", "z-loss",       "master-weights", "accumulate", "frozen",   "lora",
-    "base-weights", "offload",   "host-memory",  "offload-folder", "parallel",   "shard",    "network"};
-
-// The same with --fit-into, for commands that choose the schedule.
-inline constexpr auto kFittedRunSettings = [] {
-  std::array<std::string_view, std::size(kRunSettings) + 1> settings{};
-  settings.back() = "fit-into";
-  std::ranges::copy(kRunSettings, settings.begin());
-  return settings;
-}();
+inline constexpr std::string_view kRunSettings =
+    "device threads memory-limit card workload model config-override layers d-model d-ff heads vocab context batch "
+    "dtype compile allocator attention checkpoint segment loss-chunk seed warmup steps mode optimizer momentum "
+    "weight-decay no-decay clip-norm z-loss master-weights accumulate frozen lora base-weights offload host-memory "
+    "offload-folder parallel shard network";
 
 // The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);
@@ -97,8 +83,8 @@ RunConfig finish(RunDraft draft);
 
 class RunOptions {
  public:
-  // The options of these settings, by their first names.
-  explicit RunOptions(std::span<const std::string_view> settings = kRunSettings, Rows rows = Rows::models);
+  // The options of these settings, by their first names with blanks between.
+  explicit RunOptions(std::string_view settings = kRunSettings, Rows rows = Rows::models);
   RunOptions(const RunOptions&) = delete;
   RunOptions& operator=(const RunOptions&) = delete;
 

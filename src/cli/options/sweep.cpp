@@ -5,14 +5,13 @@
 #include <charconv>
 #include <cmath>
 
+#include "cli/terminal/messages.h"
 #include "core/text/units.h"
 
 namespace ridgepoint::cli {
 namespace {
 
-[[noreturn]] void fail(std::string_view text, std::string_view problem) {
-  throw Error(fmt::format("'{}' {}", text, problem), ErrorKind::usage);
-}
+[[noreturn]] void fail(std::string_view text, std::string_view problem) { refuse("'{}' {}", text, problem); }
 
 constexpr std::string_view kRangeExpected = "is not a range; write first:last, first:last:+step or first:last:*factor";
 
@@ -108,7 +107,7 @@ std::pair<std::int64_t, std::int64_t> parse_range(std::string_view text, std::in
   const auto second = has_colon ? std::from_chars(first.ptr + 1, last, end) : first;
   const bool is_read = has_colon && second.ec == std::errc() && second.ptr == last;
   if (!is_read || begin < 0 || end <= begin || end > kMostMs)
-    throw Error(fmt::format("'{}' is no range of milliseconds; write it as 10:20", text), ErrorKind::usage);
+    refuse("'{}' is no range of milliseconds; write it as 10:20", text);
   const auto parts = static_cast<double>(parts_of_ms);
   return {std::llround(begin * parts), std::llround(end * parts)};
 }

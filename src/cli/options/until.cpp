@@ -1,7 +1,5 @@
 #include "cli/options/until.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <array>
 #include <charconv>
@@ -30,15 +28,11 @@ std::optional<double> number_before(std::string_view suffix, std::string_view te
 }  // namespace
 
 void UntilOptions::add_to(CLI::App& app) {
-  app.add_option(
-         "--until", until_,
-         "time iterations until half the width of the median's 95% confidence interval is at most this share of "
-         "the median: 0.5%. At least 20 iterations run; --steps is the maximum, if it is given")
-      ->type_name("PERCENT")
-      ->group("Work");
-  app.add_option("--until-limit", limit_, "the longest time that --until may take for a row: 90s, 2min [60s]")
-      ->type_name("TIME")
-      ->group("Work");
+  const OptionGroup work(app, "Work");
+  work.add("--until", until_, "PERCENT",
+           "time iterations until half the width of the median's 95% confidence interval is at most this share of the "
+           "median: 0.5%. At least 20 iterations run; --steps is the maximum, if it is given");
+  work.add("--until-limit", limit_, "TIME", "the longest time that --until may take for a row: 90s, 2min [60s]");
 }
 
 void UntilOptions::apply(const RunOptions& run_options, std::span<RunConfig> configs) const {
@@ -62,7 +56,7 @@ std::vector<std::string> UntilOptions::arguments() const {
 double parse_percentage(std::string_view text) {
   const std::optional<double> percent = number_before("%", text);
   if (percent && *percent < 100) return *percent / 100;
-  throw Error(fmt::format("'{}' is not a percentage between 0% and 100%; write 0.5%", text), ErrorKind::usage);
+  refuse("'{}' is not a percentage between 0% and 100%; write 0.5%", text);
 }
 
 double parse_seconds(std::string_view text) {
@@ -70,7 +64,7 @@ double parse_seconds(std::string_view text) {
   for (const auto& [unit, seconds] : kUnits) {
     if (const std::optional<double> count = number_before(unit, text)) return *count * seconds;
   }
-  throw Error(fmt::format("'{}' is not a time; write 90s, 2min or 1h", text), ErrorKind::usage);
+  refuse("'{}' is not a time; write 90s, 2min or 1h", text);
 }
 
 }  // namespace ridgepoint::cli

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -127,7 +126,7 @@ void fail_with(const std::vector<std::string>& problems) {
 
 void use_weights(const std::string& path, std::span<RunConfig> configs) {
   if (std::ranges::any_of(configs, [](const RunConfig& config) { return config.device == "null"; })) {
-    throw Error("--weights: --device null reads no parameters; give one of the two", ErrorKind::usage);
+    refuse("--weights: --device null reads no parameters; give one of the two");
   }
   const Workload* checked = nullptr;
   GivenWeights weights;

@@ -20,7 +20,6 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "backends/mpi/mpirun.h"
@@ -80,9 +79,7 @@ double collective_limit_seconds() {
   if (text == nullptr) return kCollectiveLimitSeconds;
   const std::optional<double> seconds = number_in(kLimitVariable);
   if (seconds && *seconds > 0 && *seconds <= kMostLimitSeconds) return *seconds;
-  throw Error(fmt::format("{} is '{}'; give a number of seconds, above 0 and up to {:.0f}", kLimitVariable, text,
-                          kMostLimitSeconds),
-              ErrorKind::usage);
+  refuse("{} is '{}'; give a number of seconds, above 0 and up to {:.0f}", kLimitVariable, text, kMostLimitSeconds);
 }
 
 std::string joined(std::span<const std::string> words) {
@@ -114,9 +111,7 @@ void check_agreement(std::span<const std::string> command_line) {
       const bool is_value = i > 0 && words[i - 1].starts_with("--") && !words[i].starts_with("--");
       return "'" + (is_value ? words[i - 1] + " " : "") + words[i] + "'";
     };
-    throw Error(fmt::format("the ranks have different options: rank 0 has {} where rank {} has {}", word(first), rank,
-                            word(other)),
-                ErrorKind::usage);
+    refuse("the ranks have different options: rank 0 has {} where rank {} has {}", word(first), rank, word(other));
   }
 }
 
@@ -271,13 +266,10 @@ void place_on_rank(RunConfig& config) {
   const std::int64_t ranks = group() == nullptr ? 1 : group()->ranks();
   if ((ranks == 1 && !parallel.is_parallel()) || config.device == "null") return;
   if (ranks == 1) {
-    throw Error(fmt::format("--parallel data={0} needs {0} processes: {1}", parallel.data, how_to_start(parallel.data)),
-                ErrorKind::usage);
+    refuse("--parallel data={0} needs {0} processes: {1}", parallel.data, how_to_start(parallel.data));
   }
   if (parallel.data != ranks) {
-    throw Error(fmt::format("{} ranks were started, and the options are for {}; give --parallel data={}", ranks,
-                            parallel.data, ranks),
-                ErrorKind::usage);
+    refuse("{} ranks were started, and the options are for {}; give --parallel data={}", ranks, parallel.data, ranks);
   }
   config.group = group();
   parallel.rank = group()->rank();

@@ -1,7 +1,5 @@
 #include "cli/terminal/host.h"
 
-#include <fmt/format.h>
-
 #include <atomic>
 
 #include "cli/terminal/messages.h"
@@ -27,9 +25,8 @@ Host* host() { return current; }
 
 void require_own_process(std::string_view flag) {
   require(host() == nullptr,
-          fmt::format("{0} starts the program again, and this process runs another one; give {0} to `ridgepoint` on a "
-                      "command line",
-                      flag));
+          "{0} starts the program again, and this process runs another one; give {0} to `ridgepoint` on a command line",
+          flag);
 }
 
 Hosted::Hosted(Host& host) : lock_(turn()) { current = &host; }

@@ -2,8 +2,13 @@
 // host (host.h) nothing is printed; the host gets it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 
@@ -18,7 +23,16 @@ inline constexpr int kExitWorseLoss = 6;    // compare --fail-if-loss-worse; int
 // train: it was asked to end, or out of time, and goes on with --resume. A scheduler may queue it again (EX_TEMPFAIL).
 inline constexpr int kExitResume = 75;
 
-// Throws Error (usage) with the message unless the condition holds.
+// Throws Error (usage) with the message.
+template <typename... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> message, Args&&... args) {
+  throw Error(fmt::format(message, std::forward<Args>(args)...), ErrorKind::usage);
+}
+// The same unless the condition holds.
+template <typename... Args>
+void require(bool holds, fmt::format_string<Args...> message, Args&&... args) {
+  if (!holds) refuse(message, std::forward<Args>(args)...);
+}
 void require(bool holds, const std::string& message);
 
 // Writes to standard output and flushes. Throws Error if that fails (redirection to a full disk).

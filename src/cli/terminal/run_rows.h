@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cli/terminal/progress.h"
 #include "run/session/session.h"
@@ -21,6 +22,18 @@ RowOutline outline(const RunConfig& config);
 // Ends early after Ctrl-C. `run_row` returns false if it was stopped.
 void run_rows(std::span<const RowOutline> rows,
               const std::function<bool(std::size_t row, Progress& progress)>& run_row);
+
+// The same with one row. What `run` returns is empty if it was stopped.
+template <typename Run>
+auto run_row(const RowOutline& row, const Run& run) {
+  decltype(run(std::declval<Progress&>())) result;
+  run_rows({&row, 1}, [&](std::size_t, Progress& progress) {
+    result = run(progress);
+    progress.clear();
+    return result.has_value();
+  });
+  return result;
+}
 
 // A watcher that updates the progress line and stops the run after Ctrl-C.
 StepWatcher shown_on(Progress& progress);

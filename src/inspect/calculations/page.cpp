@@ -6,7 +6,6 @@
 #include <cmath>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "core/text/units.h"
 #include "inspect/calculations/formula.h"

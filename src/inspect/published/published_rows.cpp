@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
-#include <variant>
 
 #include "core/text/json.h"
+#include "core/text/words.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -17,24 +16,9 @@ namespace {
 constexpr std::string_view kPresumed = "_presumed";
 
 // Settings of the run that a row is of; every other number is a figure.
-constexpr std::array<std::string_view, 18> kSizes = {"batch",
-                                                     "heads",
-                                                     "d",
-                                                     "sequence",
-                                                     "context",
-                                                     "layers",
-                                                     "d_model",
-                                                     "d_ff",
-                                                     "warmup",
-                                                     "steps",
-                                                     "iterations",
-                                                     "vocabulary",
-                                                     "terms",
-                                                     "parameters",
-                                                     "addend",
-                                                     "bytes_per_element",
-                                                     "saved_s_by_s_tensors",
-                                                     "card_memory_gb_as_printed"};
+constexpr std::string_view kSizes =
+    "batch heads d sequence context layers d_model d_ff warmup steps iterations vocabulary terms parameters addend "
+    "bytes_per_element saved_s_by_s_tensors card_memory_gb_as_printed";
 
 struct UnitOfSuffix {
   std::string_view suffix;
@@ -70,7 +54,8 @@ const UnitOfSuffix* unit_of(std::string_view quantity) {
 
 bool is_size(std::string_view name) {
   if (name.ends_with(kPresumed)) name.remove_suffix(kPresumed.size());
-  return std::ranges::find(kSizes, name) != kSizes.end();
+  static const std::vector<std::string_view> sizes = words_of(kSizes);
+  return std::ranges::find(sizes, name) != sizes.end();
 }
 
 // Takes the fields of a row as they are parsed. A parser that keeps values alone would lose trailing zeros.

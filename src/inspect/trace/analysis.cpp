@@ -1,7 +1,6 @@
 #include "inspect/trace/analysis.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,7 +1,6 @@
 // The kernels of a trace whose work is known, against the datasheet of their card.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>

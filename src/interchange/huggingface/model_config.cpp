@@ -4,12 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 
 #include "core/text/nearest.h"
+#include "core/text/words.h"
 #include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/config/quantisation.h"
+#include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/error.h"
@@ -21,82 +22,20 @@ constexpr const char* kConfigName = "config.json";
 
 // Fields of every family that a training step does not depend on: names, tokens with a meaning, generation of text, the
 // types of files.
-constexpr auto kWithoutEffect = std::to_array<std::string_view>({"model_type",
-                                                                 "architectures",
-                                                                 "_name_or_path",
-                                                                 "name_or_path",
-                                                                 "transformers_version",
-                                                                 "torch_dtype",
-                                                                 "dtype",
-                                                                 "bos_token_id",
-                                                                 "eos_token_id",
-                                                                 "pad_token_id",
-                                                                 "sep_token_id",
-                                                                 "cls_token_id",
-                                                                 "unk_token_id",
-                                                                 "decoder_start_token_id",
-                                                                 "use_cache",
-                                                                 "initializer_range",
-                                                                 "auto_map",
-                                                                 "tokenizer_class",
-                                                                 "task_specific_params",
-                                                                 "id2label",
-                                                                 "label2id",
-                                                                 "num_labels",
-                                                                 "problem_type",
-                                                                 "finetuning_task",
-                                                                 "output_attentions",
-                                                                 "output_hidden_states",
-                                                                 "return_dict",
-                                                                 "output_past",
-                                                                 "torchscript",
-                                                                 "use_bfloat16",
-                                                                 "tf_legacy_loss",
-                                                                 "tie_encoder_decoder",
-                                                                 "chunk_size_feed_forward",
-                                                                 "cross_attention_hidden_size",
-                                                                 "summary_type",
-                                                                 "summary_use_proj",
-                                                                 "summary_activation",
-                                                                 "summary_proj_to_labels",
-                                                                 "summary_first_dropout",
-                                                                 "classifier_dropout",
-                                                                 "cache_implementation",
-                                                                 "attn_implementation",
-                                                                 "_attn_implementation",
-                                                                 "_attn_implementation_autoset",
-                                                                 "_attn_implementation_internal",
-                                                                 "gradient_checkpointing",
-                                                                 "_from_model_config",
-                                                                 "_commit_hash",
-                                                                 "is_decoder",
-                                                                 "prefix",
-                                                                 "use_mems_eval",
-                                                                 "max_length",
-                                                                 "min_length",
-                                                                 "do_sample",
-                                                                 "early_stopping",
-                                                                 "num_beams",
-                                                                 "num_beam_groups",
-                                                                 "diversity_penalty",
-                                                                 "temperature",
-                                                                 "top_k",
-                                                                 "top_p",
-                                                                 "typical_p",
-                                                                 "repetition_penalty",
-                                                                 "length_penalty",
-                                                                 "no_repeat_ngram_size",
-                                                                 "encoder_no_repeat_ngram_size",
-                                                                 "bad_words_ids",
-                                                                 "num_return_sequences",
-                                                                 "output_scores",
-                                                                 "return_dict_in_generate",
-                                                                 "forced_bos_token_id",
-                                                                 "forced_eos_token_id",
-                                                                 "remove_invalid_values",
-                                                                 "exponential_decay_length_penalty",
-                                                                 "suppress_tokens",
-                                                                 "begin_suppress_tokens"});
+constexpr std::string_view kWithoutEffect =
+    "model_type architectures _name_or_path name_or_path transformers_version torch_dtype dtype bos_token_id "
+    "eos_token_id pad_token_id sep_token_id cls_token_id unk_token_id decoder_start_token_id use_cache "
+    "initializer_range auto_map tokenizer_class task_specific_params id2label label2id num_labels problem_type "
+    "finetuning_task output_attentions output_hidden_states return_dict output_past torchscript use_bfloat16 "
+    "tf_legacy_loss tie_encoder_decoder chunk_size_feed_forward cross_attention_hidden_size summary_type "
+    "summary_use_proj summary_activation summary_proj_to_labels summary_first_dropout classifier_dropout "
+    "cache_implementation attn_implementation _attn_implementation _attn_implementation_autoset "
+    "_attn_implementation_internal gradient_checkpointing _from_model_config _commit_hash is_decoder prefix "
+    "use_mems_eval max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty "
+    "temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size "
+    "encoder_no_repeat_ngram_size bad_words_ids num_return_sequences output_scores return_dict_in_generate "
+    "forced_bos_token_id forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens "
+    "begin_suppress_tokens";
 
 struct Refused {
   std::string_view key;
@@ -113,10 +52,9 @@ const Family& family_of(ConfigFields& fields) {
   const std::string type = fields.text("model_type", "");
   if (type.empty()) {
     const Json* classes = fields.find("architectures");
-    fields.fail("model_type", fmt::format("is missing, and {}, so the family is not known",
-                                          classes == nullptr ? "'architectures', too"
-                                                             : "'architectures' names no class that is known: " +
-                                                                   printable(dump_json(*classes))));
+    fields.fail("model_type", "is missing, and {}, so the family is not known",
+                classes == nullptr ? "'architectures', too"
+                                   : "'architectures' names no class that is known: " + printable(dump_json(*classes)));
   }
   if (const Family* family = find_family(type)) return *family;
   const std::string_view lacking = lacking_for(type);
@@ -124,60 +62,25 @@ const Family& family_of(ConfigFields& fields) {
   for (const Family* family : families()) names.push_back(family->model_type);
   // A family that is known is no misspelt one.
   const std::string near = lacking.empty() ? nearest(std::string_view(type).substr(0, 64), names) : "";
-  fields.fail("model_type",
-              fmt::format("is {}, a family that is not supported{}{}; docs/models.md lists the {} that are",
-                          quote_name(type), lacking.empty() ? "" : fmt::format(": it has {}", lacking),
-                          near.empty() ? "" : fmt::format("; the nearest is '{}'", near), names.size()));
+  fields.fail("model_type", "is {}, a family that is not supported{}{}; docs/models.md lists the {} that are",
+              quote_name(type), lacking.empty() ? "" : fmt::format(": it has {}", lacking),
+              near.empty() ? "" : fmt::format("; the nearest is '{}'", near), names.size());
 }
 
 // Fields that change what a model computes, in the families that have them. One that a family does not read, with a
 // value, is of another model than the family's.
-constexpr auto kTelling = std::to_array<std::string_view>({"num_experts",
-                                                           "num_local_experts",
-                                                           "n_routed_experts",
-                                                           "moe_num_experts",
-                                                           "num_experts_per_tok",
-                                                           "moe_layers",
-                                                           "kv_lora_rank",
-                                                           "q_lora_rank",
-                                                           "index_topk",
-                                                           "linear_num_key_heads",
-                                                           "mamba_d_state",
-                                                           "state_size",
-                                                           "hybrid_override_pattern",
-                                                           "conv_L_cache",
-                                                           "attn_output_gate",
-                                                           "hc_mult",
-                                                           "hidden_size_per_layer_input",
-                                                           "num_kv_shared_layers",
-                                                           "attention_k_eq_v",
-                                                           "enable_moe_block",
-                                                           "altup_num_inputs",
-                                                           "laurel_rank",
-                                                           "cross_attention_layers",
-                                                           "no_rope_layers",
-                                                           "no_rope_layer_interval",
-                                                           "attention_chunk_size",
-                                                           "use_qk_norm",
-                                                           "qk_layernorm",
-                                                           "clip_qkv",
-                                                           "alibi",
-                                                           "logit_scale",
-                                                           "logits_scaling",
-                                                           "embedding_multiplier",
-                                                           "residual_multiplier",
-                                                           "attention_multiplier",
-                                                           "scale_emb",
-                                                           "scale_depth",
-                                                           "final_logit_softcapping",
-                                                           "attn_logit_softcapping",
-                                                           "swiglu_limit",
-                                                           "use_parallel_residual",
-                                                           "parallel_attn"});
+constexpr std::string_view kTelling =
+    "num_experts num_local_experts n_routed_experts moe_num_experts num_experts_per_tok moe_layers kv_lora_rank "
+    "q_lora_rank index_topk linear_num_key_heads mamba_d_state state_size hybrid_override_pattern conv_L_cache "
+    "attn_output_gate hc_mult hidden_size_per_layer_input num_kv_shared_layers attention_k_eq_v enable_moe_block "
+    "altup_num_inputs laurel_rank cross_attention_layers no_rope_layers no_rope_layer_interval attention_chunk_size "
+    "use_qk_norm qk_layernorm clip_qkv alibi logit_scale logits_scaling embedding_multiplier residual_multiplier "
+    "attention_multiplier scale_emb scale_depth final_logit_softcapping attn_logit_softcapping swiglu_limit "
+    "use_parallel_residual parallel_attn";
 
 void refuse_telling(ConfigFields& fields, std::string_view family, const Architecture& a) {
   if (a.projection_norm != ProjectionNorm::none) fields.skip("use_qk_norm");  // the family has these norms always
-  for (const std::string_view key : kTelling) {
+  for (const std::string_view key : words_of(kTelling)) {
     if (fields.read().find(key) == fields.read().end())
       fields.refuse(key,
                     fmt::format("models of the family {} have nothing of that kind, so this is another model", family));
@@ -261,9 +164,10 @@ Json text_model_of(Json fields, std::string_view what, std::vector<std::string>&
 }
 
 void note_unread(const ConfigFields& fields, std::vector<std::string>& notes) {
+  const std::vector<std::string_view> without_effect = words_of(kWithoutEffect);
   std::vector<std::string> unknown;
   for (const std::string& key : fields.unread()) {
-    if (std::ranges::find(kWithoutEffect, key) == kWithoutEffect.end()) unknown.push_back(quote_name(key));
+    if (std::ranges::find(without_effect, key) == without_effect.end()) unknown.push_back(quote_name(key));
   }
   if (unknown.empty()) return;
   constexpr std::size_t kMostNamed = 12;
@@ -340,7 +244,8 @@ ModelConfig parse_model_config(Json json, std::string name, const std::vector<Co
     const Family& family = family_of(fields);
     for (const auto& [key, why] : kRefused) fields.refuse(key, why);
     PublishedPacking packing = read_packing(fields);
-    model.config = family.read(fields);
+    FamilyFields all(fields);
+    family.fields(all, model.config);
     model.config.packing = std::move(packing);
     refuse_telling(fields, family.model_type, model.config.architecture);
     model.config.name = std::move(name);
@@ -369,7 +274,9 @@ ModelConfig read_model_config(const std::filesystem::path& path, const std::vect
 Json model_config_json(const TransformerConfig& config) {
   const Family& family = family_of(config);
   Json fields = {{"architectures", Json::array({family.class_name})}, {"model_type", family.model_type}};
-  family.write(config, fields);
+  FamilyFields all(fields);
+  TransformerConfig copy = config;
+  family.fields(all, copy);
   fields["torch_dtype"] = "float32";
   return fields;
 }

@@ -1,7 +1,6 @@
 // Tokens that a tokenizer finds in text before its model sees it, such as <|endoftext|>.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>

@@ -1,8 +1,6 @@
 // A tokenizer: text to ids of tokens and back. docs/tokenizers.md says which files are read.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>

@@ -3,7 +3,6 @@
 // 16 MiB at most.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
 #include "core/files/byte_stream.h"

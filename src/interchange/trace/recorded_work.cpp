@@ -7,9 +7,11 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/text/text.h"
+#include "core/text/words.h"
 #include "interchange/trace/json_cursor.h"
 
 namespace ridgepoint {
@@ -29,143 +31,36 @@ enum class Form : std::uint8_t {
   fill,                // writes the first
 };
 
-struct KnownOp {
-  std::string_view name;  // without aten::, and without the _ behind the name of what works in place
+struct OpsOfForm {
   Form form;
-  std::size_t place = 0;
+  std::size_t place;
+  std::string_view names;  // without aten::, and without the _ behind the name of what works in place
 };
-
-constexpr auto kOps = [] {
-  using enum Form;
-  std::array ops = {
-      KnownOp{"mm", product, 0},
-      KnownOp{"addmm", product, 1},
-      KnownOp{"bmm", product, 0},
-      KnownOp{"baddbmm", product, 1},
-      KnownOp{"_scaled_mm", product, 0},
-      KnownOp{"_addmm_activation", product, 1},
-
-      KnownOp{"_scaled_dot_product_flash_attention", attention, 4},
-      KnownOp{"_scaled_dot_product_efficient_attention", attention, 6},
-      KnownOp{"_scaled_dot_product_cudnn_attention", attention, 6},
-      KnownOp{"_scaled_dot_product_flash_attention_backward", attention_backward, 11},
-      KnownOp{"_scaled_dot_product_efficient_attention_backward", attention_backward, 11},
-      KnownOp{"_scaled_dot_product_cudnn_attention_backward", attention_backward, 14},
-
-      KnownOp{"abs", elementwise},
-      KnownOp{"add", elementwise},
-      KnownOp{"addcdiv", elementwise},
-      KnownOp{"addcmul", elementwise},
-      KnownOp{"bitwise_and", elementwise},
-      KnownOp{"bitwise_not", elementwise},
-      KnownOp{"bitwise_or", elementwise},
-      KnownOp{"ceil", elementwise},
-      KnownOp{"clamp", elementwise},
-      KnownOp{"clamp_max", elementwise},
-      KnownOp{"clamp_min", elementwise},
-      KnownOp{"cos", elementwise},
-      KnownOp{"div", elementwise},
-      KnownOp{"elu", elementwise},
-      KnownOp{"erf", elementwise},
-      KnownOp{"exp", elementwise},
-      KnownOp{"expm1", elementwise},
-      KnownOp{"floor", elementwise},
-      KnownOp{"gelu", elementwise},
-      KnownOp{"gelu_backward", elementwise},
-      KnownOp{"hardswish", elementwise},
-      KnownOp{"leaky_relu", elementwise},
-      KnownOp{"lerp", elementwise},
-      KnownOp{"log", elementwise},
-      KnownOp{"log1p", elementwise},
-      KnownOp{"log2", elementwise},
-      KnownOp{"masked_fill", elementwise},
-      KnownOp{"maximum", elementwise},
-      KnownOp{"minimum", elementwise},
-      KnownOp{"mul", elementwise},
-      KnownOp{"neg", elementwise},
-      KnownOp{"pow", elementwise},
-      KnownOp{"reciprocal", elementwise},
-      KnownOp{"relu", elementwise},
-      KnownOp{"remainder", elementwise},
-      KnownOp{"rsqrt", elementwise},
-      KnownOp{"sgn", elementwise},
-      KnownOp{"sigmoid", elementwise},
-      KnownOp{"sigmoid_backward", elementwise},
-      KnownOp{"sign", elementwise},
-      KnownOp{"silu", elementwise},
-      KnownOp{"silu_backward", elementwise},
-      KnownOp{"sin", elementwise},
-      KnownOp{"softplus", elementwise},
-      KnownOp{"sqrt", elementwise},
-      KnownOp{"sub", elementwise},
-      KnownOp{"tanh", elementwise},
-      KnownOp{"tanh_backward", elementwise},
-      KnownOp{"threshold_backward", elementwise},
-      KnownOp{"trunc", elementwise},
-      KnownOp{"where", elementwise},
-      KnownOp{"native_dropout_backward", elementwise},
-
-      KnownOp{"eq", comparison},
-      KnownOp{"ge", comparison},
-      KnownOp{"gt", comparison},
-      KnownOp{"isfinite", comparison},
-      KnownOp{"isinf", comparison},
-      KnownOp{"isnan", comparison},
-      KnownOp{"le", comparison},
-      KnownOp{"logical_and", comparison},
-      KnownOp{"logical_not", comparison},
-      KnownOp{"logical_or", comparison},
-      KnownOp{"lt", comparison},
-      KnownOp{"ne", comparison},
-
-      KnownOp{"all", reduction},
-      KnownOp{"amax", reduction},
-      KnownOp{"amin", reduction},
-      KnownOp{"any", reduction},
-      KnownOp{"argmax", reduction},
-      KnownOp{"argmin", reduction},
-      KnownOp{"linalg_vector_norm", reduction},
-      KnownOp{"max", reduction},
-      KnownOp{"mean", reduction},
-      KnownOp{"min", reduction},
-      KnownOp{"norm", reduction},
-      KnownOp{"prod", reduction},
-      KnownOp{"std", reduction},
-      KnownOp{"sum", reduction},
-      KnownOp{"var", reduction},
-      KnownOp{"var_mean", reduction},
-
-      KnownOp{"_fused_rms_norm", like_first},
-      KnownOp{"_fused_rms_norm_backward", like_first},
-      KnownOp{"_log_softmax", like_first},
-      KnownOp{"_log_softmax_backward_data", like_first},
-      KnownOp{"_softmax", like_first},
-      KnownOp{"_softmax_backward_data", like_first},
-      KnownOp{"cudnn_batch_norm", like_first},
-      KnownOp{"cudnn_batch_norm_backward", like_first},
-      KnownOp{"cumsum", like_first},
-      KnownOp{"miopen_batch_norm", like_first},
-      KnownOp{"native_batch_norm", like_first},
-      KnownOp{"native_batch_norm_backward", like_first},
-      KnownOp{"native_dropout", like_first},
-      KnownOp{"native_group_norm", like_first},
-      KnownOp{"native_group_norm_backward", like_first},
-      KnownOp{"native_layer_norm", like_first},
-      KnownOp{"native_layer_norm_backward", like_first},
-      KnownOp{"tril", like_first},
-      KnownOp{"triu", like_first},
-
-      KnownOp{"embedding", look_up},
-      KnownOp{"copy", copy},
-      KnownOp{"fill", fill},
-      KnownOp{"zero", fill},
-      KnownOp{"_foreach_copy", copy},
-      KnownOp{"_foreach_norm", reduction},
-      KnownOp{"_foreach_zero", fill},
-  };
-  std::ranges::sort(ops, {}, &KnownOp::name);
-  return ops;
-}();
+constexpr OpsOfForm kOps[] = {
+    {Form::product, 0, "mm bmm _scaled_mm"},
+    {Form::product, 1, "addmm baddbmm _addmm_activation"},
+    {Form::attention, 4, "_scaled_dot_product_flash_attention"},
+    {Form::attention, 6, "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"},
+    {Form::attention_backward, 11,
+     "_scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward"},
+    {Form::attention_backward, 14, "_scaled_dot_product_cudnn_attention_backward"},
+    {Form::elementwise, 0,
+     "abs add addcdiv addcmul bitwise_and bitwise_not bitwise_or ceil clamp clamp_max clamp_min cos div elu erf exp "
+     "expm1 floor gelu gelu_backward hardswish leaky_relu lerp log log1p log2 masked_fill maximum minimum mul neg pow "
+     "reciprocal relu remainder rsqrt sgn sigmoid sigmoid_backward sign silu silu_backward sin softplus sqrt sub tanh "
+     "tanh_backward threshold_backward trunc where native_dropout_backward"},
+    {Form::comparison, 0, "eq ge gt isfinite isinf isnan le logical_and logical_not logical_or lt ne"},
+    {Form::reduction, 0,
+     "all amax amin any argmax argmin linalg_vector_norm max mean min norm prod std sum var var_mean _foreach_norm"},
+    {Form::like_first, 0,
+     "_fused_rms_norm _fused_rms_norm_backward _log_softmax _log_softmax_backward_data _softmax _softmax_backward_data "
+     "cudnn_batch_norm cudnn_batch_norm_backward cumsum miopen_batch_norm native_batch_norm native_batch_norm_backward "
+     "native_dropout native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward tril "
+     "triu"},
+    {Form::look_up, 0, "embedding"},
+    {Form::copy, 0, "copy _foreach_copy"},
+    {Form::fill, 0, "fill zero _foreach_zero"},
+};
 
 // Of lists of tensors; all other ops with these names. The first list is written, too.
 constexpr std::string_view kOfLists = "_foreach_";
@@ -188,9 +83,15 @@ OpName name_of(std::string_view op) {
   return {op, is_in_place};
 }
 
-const KnownOp* find_op(std::string_view name) {
-  const auto* const found = std::ranges::lower_bound(kOps, name, {}, &KnownOp::name);
-  return found != kOps.end() && found->name == name ? found : nullptr;
+const OpsOfForm* find_op(std::string_view name) {
+  static const auto known = [] {
+    std::unordered_map<std::string_view, const OpsOfForm*> ops;
+    for (const OpsOfForm& of_form : kOps)
+      for (const std::string_view each : words_of(of_form.names)) ops.emplace(each, &of_form);
+    return ops;
+  }();
+  const auto found = known.find(name);
+  return found == known.end() ? nullptr : found->second;
 }
 
 bool is_of_lists(std::string_view name) {
@@ -340,7 +241,7 @@ Work work_of_product(const std::vector<Input>& inputs, std::size_t place) {
 }
 
 // 4 B H S^2 D, half of that if causal; 2.5 times as many backward.
-Work work_of_attention(const std::vector<Input>& inputs, const KnownOp& op, std::string_view concrete) {
+Work work_of_attention(const std::vector<Input>& inputs, const OpsOfForm& op, std::string_view concrete) {
   constexpr std::size_t kDims = 4;
   constexpr double kBackward = 2.5;
   const bool is_backward = op.form == Form::attention_backward;
@@ -372,7 +273,7 @@ Work work_of_lists(const std::vector<Input>& inputs, std::string_view name) {
   return {0, bytes};
 }
 
-Work work_of(const KnownOp& op, bool is_in_place, const std::vector<Input>& inputs, std::string_view concrete) {
+Work work_of(const OpsOfForm& op, bool is_in_place, const std::vector<Input>& inputs, std::string_view concrete) {
   if (op.form == Form::product) return work_of_product(inputs, op.place);
   if (op.form == Form::attention || op.form == Form::attention_backward) return work_of_attention(inputs, op, concrete);
   if (inputs.empty() || inputs.front().elements <= 0) return {};
@@ -405,7 +306,7 @@ bool may_have_work(std::string_view op) {
 std::optional<TraceWork> work_of_op(std::string_view op, const RecordedInputs& recorded) {
   constexpr double kMost = 4e18;
   const auto [name, is_in_place] = name_of(op);
-  const KnownOp* const known = find_op(name);
+  const OpsOfForm* const known = find_op(name);
   if (known == nullptr && !is_of_lists(name)) return std::nullopt;
   const std::vector<Input> inputs = inputs_of(recorded);
   const Work work =

@@ -3,7 +3,6 @@
 // value of another update, the result of an op that reads the input in another order) is copied at the end of the
 // graph. A node that reads an old value after it is overwritten reads a copy from before instead. make_plan()
 // refuses any other graph.
-#include <algorithm>
 
 #include "ir/rewriter.h"
 #include "ops/layout.h"

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "ridgepoint/graph.h"
 #include "ridgepoint/parallel.h"

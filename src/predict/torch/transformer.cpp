@@ -1,6 +1,5 @@
 // The Transformer of docs/model.md as a module of PyTorch, as tools/torch_memory.py has it: which ops its Python code
 // calls, and which tensors its local variables hold meanwhile.
-#include <functional>
 #include <utility>
 #include <vector>
 

@@ -1,7 +1,5 @@
 #include "run/session/session.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>

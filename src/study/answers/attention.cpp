@@ -1,6 +1,5 @@
 // Attention alone: time and memory over sequence lengths, what it allocates, and what removes the matrices of scores.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

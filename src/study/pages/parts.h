@@ -62,6 +62,9 @@ std::string study_readme(const StudyDocument& document, const std::vector<StudyF
 // The rows of a part; none if it has not run.
 const std::vector<Json>& rows_of(const StudyRows& rows, StudyPart part);
 
+// The place of a name, which is added if it is new.
+std::size_t place_of(std::vector<std::string>& names, const std::string& name);
+
 // The settings that all rows share: "NVIDIA H200, small, bf16, 4 x 256".
 std::string shared_settings(const std::vector<Json>& rows);
 

@@ -8,21 +8,12 @@
 
 #include "inspect/published/compare.h"
 #include "inspect/published/published_rows.h"
-#include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
 namespace ridgepoint::tables {
 namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-// The place of a name, which is added if it is new.
-std::size_t place_of(std::vector<std::string>& names, const std::string& name) {
-  const auto found = std::ranges::find(names, name);
-  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  names.push_back(name);
-  return names.size() - 1;
-}
 
 // The curves of one x as rows: a row for each curve.
 SvgRows rows_instead(const SvgChart& chart) {
@@ -55,6 +46,13 @@ std::optional<double> bytes(const PublishedRow& row, std::string_view mebibytes)
 bool is_usual(const PublishedRow& row) { return row.table != "no_warmup" && row.table != "under_profiler"; }
 
 }  // namespace
+
+std::size_t place_of(std::vector<std::string>& names, const std::string& name) {
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  names.push_back(name);
+  return names.size() - 1;
+}
 
 const std::vector<Json>& rows_of(const StudyRows& rows, StudyPart part) {
   static const std::vector<Json> none;

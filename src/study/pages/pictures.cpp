@@ -124,19 +124,15 @@ void add_classes(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
                 .subtitle = shared_settings(rows) + "; share of the kernel time, and its ms",
                 .series = {},
                 .bars = {}};
-  for (const Json& row : rows) {
-    for (const Json* kernels : pointers(field(row, "profile.classes"))) {
-      const std::string name = text_at(*kernels, "class");
-      if (std::ranges::find(chart.series, name) == chart.series.end()) chart.series.push_back(name);
-    }
-  }
+  for (const Json& row : rows)
+    for (const Json* kernels : pointers(field(row, "profile.classes")))
+      place_of(chart.series, text_at(*kernels, "class"));
   for (const Json& row : rows) {
     SvgBar bar{.label = fmt::format("{}, {}", text_at(row, "mode"), text_at(row, "dtype")), .parts = {}};
     bar.parts.resize(chart.series.size());
     for (const Json* kernels : pointers(field(row, "profile.classes"))) {
-      const auto place = std::ranges::find(chart.series, text_at(*kernels, "class")) - chart.series.begin();
       const double ms = number_at(*kernels, "time_ms");
-      if (ms > 0) bar.parts[static_cast<std::size_t>(place)] += ms;
+      if (ms > 0) bar.parts[place_of(chart.series, text_at(*kernels, "class"))] += ms;
     }
     chart.bars.push_back(std::move(bar));
   }
@@ -156,10 +152,7 @@ void add_errors(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
       SvgRow shown{.label = fmt::format("{} {}", text_at(row, "module"), what)};
       for (const auto& [key, value] : row.items()) {
         if (!key.ends_with(std::string(".") + what) || !value.is_number() || value.get<double>() <= 0) continue;
-        const std::string type = key.substr(0, key.find('.'));
-        auto series = std::ranges::find(chart.series, type);
-        if (series == chart.series.end()) series = chart.series.insert(series, type);
-        shown.marks.push_back({.series = static_cast<std::size_t>(series - chart.series.begin()), .value = value});
+        shown.marks.push_back({.series = place_of(chart.series, key.substr(0, key.find('.'))), .value = value});
       }
       if (!shown.marks.empty()) chart.rows.push_back(std::move(shown));
     }
@@ -177,10 +170,7 @@ std::string file_word(std::string text) {
 // A picture for each model.
 void add_peaks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   std::vector<std::string> models;
-  for (const Json& row : rows) {
-    const std::string model = text_at(row, "model.name");
-    if (std::ranges::find(models, model) == models.end()) models.push_back(model);
-  }
+  for (const Json& row : rows) place_of(models, text_at(row, "model.name"));
   for (const std::string& model : models) {
     std::vector<Json> own;
     std::ranges::copy_if(rows, std::back_inserter(own),

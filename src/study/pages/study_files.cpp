@@ -12,7 +12,6 @@
 #include "report/report_page.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/record.h"
-#include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 
 namespace ridgepoint::tables {

@@ -10,7 +10,6 @@
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "inspect/published/published_rows.h"
-#include "study/pages/json_table.h"
 #include "study/pages/parts.h"
 #include "tables/table/wrap.h"
 

@@ -35,25 +35,23 @@ void add_warmup(Planner& planner) {
   constexpr std::int64_t kSteps = 10;
   const std::string& model = planner.main_model();
   const StudyMachine& machine = planner.machine();
+  const Words forward = {"--model", model, "--mode", "forward", "--context", std::to_string(planner.edition().context)};
+  const auto command = [&](Words words, double starts, std::int64_t iterations) -> StudyCommand {
+    return {.arguments = std::move(words),
+            .rows = 1,
+            .seconds = starts * start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
+                       planner.iteration_seconds(model, Mode::forward) * static_cast<double>(iterations),
+            .without_card = Without::is_left_out};
+  };
   std::vector<StudyCommand> commands;
   for (const std::int64_t warmup : {0, 1, 2, 5}) {
     const StudyIterations iterations{warmup, kSteps};
-    commands.push_back(
-        {.arguments = with_iterations(planner.words("bench", {"--model", model, "--mode", "forward", "--context",
-                                                              std::to_string(planner.edition().context)}),
-                                      iterations),
-         .rows = 1,
-         .seconds = start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
-                    planner.iteration_seconds(model, Mode::forward) * static_cast<double>(iterations.total()),
-         .without_card = Without::is_left_out});
+    commands.push_back(command(with_iterations(planner.words("bench", forward), iterations), 1, iterations.total()));
   }
   // Where the time of the first call goes.
-  commands.push_back({.arguments = planner.words("bench", {"--model", model, "--mode", "forward", "--context",
-                                                           std::to_string(planner.edition().context), "--first-call"}),
-                      .rows = 1,
-                      .seconds = 2 * start_seconds(machine) + initial_seconds(machine, planner.config_of(model)) +
-                                 planner.iteration_seconds(model, Mode::forward),
-                      .without_card = Without::is_left_out});
+  Words first_call = forward;
+  first_call.emplace_back("--first-call");
+  commands.push_back(command(planner.words("bench", first_call), 2, 1));
   planner.add_each(StudyPart::warmup, "Warm-up: each row in a new process", 0.06, std::move(commands));
 }
 
@@ -295,24 +293,17 @@ void add_steps(Planner& planner) {
 }
 
 void add_precision(Planner& planner) {
+  const auto precision = [](Words options, double seconds = 0.1) -> StudyCommand {
+    options.insert(options.begin(), "precision");
+    return {.arguments = std::move(options), .rows = 0, .seconds = seconds, .without_card = Without::runs};
+  };
   planner.add_each(StudyPart::accumulation, "Sums of a thousand terms, and the steps of a layer norm", 0.01,
-                   {{.arguments = {"precision"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs},
-                    {.arguments = {"precision", "--term", "100", "--count", "1000"},
-                     .rows = 0,
-                     .seconds = 0.1,
-                     .without_card = Without::runs},
-                    {.arguments = {"precision", "--norm"}, .rows = 0, .seconds = 0.1, .without_card = Without::runs}});
-  std::vector<StudyCommand> autocast;
-  for (const char* dtype : {"fp16", "bf16"})
-    autocast.push_back({.arguments = {"precision", "--autocast", dtype, "--detail"},
-                        .rows = 0,
-                        .seconds = 0.1,
-                        .without_card = Without::runs});
-  planner.add_each(StudyPart::autocast, "Types under autocast", 0.01, std::move(autocast));
+                   {precision({}), precision({"--term", "100", "--count", "1000"}), precision({"--norm"})});
+  planner.add_each(StudyPart::autocast, "Types under autocast", 0.01,
+                   {precision({"--autocast", "fp16", "--detail"}), precision({"--autocast", "bf16", "--detail"})});
   const std::string device = planner.settings().is_plan() ? "cpu" : planner.machine().device;
-  const Words error = {"precision", "--error", "--dtype", "fp32,bf16,fp16", "--low-norms", "--device", device};
   planner.add_each(StudyPart::precision_error, "Errors against double precision", 0.03,
-                   {{.arguments = error, .rows = 0, .seconds = 1, .without_card = Without::runs}});
+                   {precision({"--error", "--dtype", "fp32,bf16,fp16", "--low-norms", "--device", device}, 1)});
 }
 
 void add_memory(Planner& planner) {

@@ -1,8 +1,5 @@
 #include "study/plan/planner.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <span>
 #include <utility>

@@ -4,7 +4,6 @@
 #include <memory>
 #include <set>
 
-#include "core/text/nearest.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"

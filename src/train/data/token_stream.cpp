@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "interchange/tokens/documents.h"
 #include "ridgepoint/error.h"

@@ -31,7 +31,6 @@ namespace {
 using tokenizer::Id;
 using tokenizer::Tokenizer;
 
-constexpr const char* kText = "Text";
 constexpr std::uint64_t kMostPromptBytes = std::uint64_t{64} << 20;
 
 // The bytes at the end of a text that begin a character of UTF-8 whose other bytes are missing.
@@ -66,18 +65,16 @@ class Sample : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
-      add_own_option(app, flag, value, type, help, kText);
-    };
-    option("--checkpoint", checkpoint_, "FOLDER", "a checkpoint of train, or a folder of them: the newest one");
-    option("--prompt", prompt_, "TEXT", "the text that goes on");
-    option("--prompt-file", prompt_file_, "FILE", "the same, in a file");
-    option("--tokens", tokens_, "N", "tokens to write [100]");
-    option("--temperature", temperature_, "X", "logits are divided by it; 0 takes the likeliest token [1]");
-    option("--top-p", top_p_, "X", "choose among the fewest likeliest tokens whose probabilities sum to X [1]");
-    option("--end-token", end_token_, "TOKEN", "end at this token");
-    option("--tokenizer", tokenizer_, "FILE",
-           "byte, or a file or folder as tokenize reads it [that of the checkpoint]");
+    const OptionGroup group(app, "Text");
+    group.add("--checkpoint", checkpoint_, "FOLDER", "a checkpoint of train, or a folder of them: the newest one");
+    group.add("--prompt", prompt_, "TEXT", "the text that goes on");
+    group.add("--prompt-file", prompt_file_, "FILE", "the same, in a file");
+    group.add("--tokens", tokens_, "N", "tokens to write [100]");
+    group.add("--temperature", temperature_, "X", "logits are divided by it; 0 takes the likeliest token [1]");
+    group.add("--top-p", top_p_, "X", "choose among the fewest likeliest tokens whose probabilities sum to X [1]");
+    group.add("--end-token", end_token_, "TOKEN", "end at this token");
+    group.add("--tokenizer", tokenizer_, "FILE",
+              "byte, or a file or folder as tokenize reads it [that of the checkpoint]");
     add_option_of(app, "weights", weights_);
     run_options_.add_to(app);
   }
@@ -98,7 +95,7 @@ class Sample : public Command {
   void check_options() {
     require(checkpoint_.empty() != weights_.empty(), "give --checkpoint FOLDER or --weights PATH");
     require(prompt_.empty() || prompt_file_.empty(), "give --prompt or --prompt-file, not both");
-    require(tokens_ >= 1, fmt::format("--tokens: {} is too small; the least is 1", tokens_));
+    require(tokens_ >= 1, "--tokens: {} is too small; the least is 1", tokens_);
     require(temperature_ >= 0 && std::isfinite(temperature_), "--temperature: it must be 0 or more");
     require(top_p_ > 0 && top_p_ <= 1, "--top-p: it must be above 0 and at most 1");
     if (!prompt_file_.empty()) prompt_ = read_file(prompt_file_, kMostPromptBytes);
@@ -108,15 +105,15 @@ class Sample : public Command {
   void take_checkpoint() {
     if (checkpoint_.empty()) return;
     const std::optional<train::FoundCheckpoint> found = train::find_newest(checkpoint_);
-    require(found.has_value(), fmt::format("--checkpoint: '{}' has no checkpoint", checkpoint_));
+    require(found.has_value(), "--checkpoint: '{}' has no checkpoint", checkpoint_);
     for (const std::string& sentence : found->passed_over) print_warning(sentence);
     const Json& run = found->manifest.run;
     const bool has_adapters = run.contains("lora") && !run.at("lora").is_null();
     weights_ = (has_adapters ? found->folder / train::kPeftFolder : found->folder).string();
     require(!has_adapters || std::filesystem::exists(weights_),
-            fmt::format("--checkpoint: '{}' has adapters of layers that the files of the model do not have; train with "
-                        "targets that are theirs to read them",
-                        found->folder.string()));
+            "--checkpoint: '{}' has adapters of layers that the files of the model do not have; train with targets "
+            "that are theirs to read them",
+            found->folder.string());
     if (tokenizer_.empty()) tokenizer_ = run.value("tokenizer", "");
     if (!run_options_.given("--context") && run.contains("context"))
       run_options_.set_default("--context", dump_json(run.at("context")));
@@ -164,9 +161,9 @@ class Sample : public Command {
     print_output("\n");
   }
 
-  static constexpr std::string_view kSettings[] = {
-      "device", "threads", "memory-limit", "model", "config-override", "layers",    "d-model", "d-ff",
-      "heads",  "vocab",   "context",      "dtype", "compile",         "attention", "seed",    "base-weights"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit model config-override layers d-model d-ff heads vocab context dtype compile "
+      "attention seed base-weights";
   RunOptions run_options_{kSettings};
   std::string checkpoint_, weights_, prompt_, prompt_file_, end_token_, tokenizer_;
   std::int64_t tokens_ = 100;

@@ -32,9 +32,6 @@ using tables::Table;
 using tokenizer::Id;
 using tokenizer::Tokenizer;
 
-constexpr const char* kGroup = "Tokens";
-constexpr const char* kTraining = "Training";
-
 constexpr auto kBitsNames = enum_names<TokenBits>("auto", "16", "32");
 
 using Clock = std::chrono::steady_clock;
@@ -107,50 +104,37 @@ class Tokenize : public Command {
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("FILE", files_, "text, or with --decode a file of tokens")->type_name("FILE...")->group(kGroup);
-    app.add_option("--tokenizer", tokenizer_,
-                   "byte, or a file: tokenizer.json, SentencePiece's .model, GPT-2's vocab.json with merges.txt, or a "
-                   "folder with one of these [byte]")
-        ->type_name("FILE")
-        ->group(kGroup);
-    CLI::Option* bits = app.add_option("--bits", bits_,
-                                       "bits of a token in a file: 16, 32 or auto, which is 16 where all ids of the "
-                                       "vocabulary fit [auto]")
-                            ->type_name("N")
-                            ->group(kGroup);
-    offer(*bits, {kBitsNames.all().begin(), kBitsNames.all().end()}, Takes::one);
-    app.add_flag("--decode", decodes_, "make text of a file of tokens")->group(kGroup);
-    app.add_flag("--add-special-tokens", adds_special_tokens_,
-                 "put the tokenizer's tokens for begin and end around each document")
-        ->group(kGroup);
-    app.add_option("--end-token", end_token_, "put this token behind each document")->type_name("TOKEN")->group(kGroup);
-    add_option_of(app, "threads", threads_, kGroup);
-    app.add_option("--train", train_, "train byte-level BPE on the files, to a vocabulary of this size")
-        ->type_name("N")
-        ->group(kTraining);
-    app.add_option("--vocabulary", vocabulary_, "with --train: write the tokenizer.json to this file")
-        ->type_name("FILE")
-        ->group(kTraining);
-    app.add_option("--special", special_,
-                   "with --train: a token that text has as it is; may be given several times [<|endoftext|>]")
-        ->type_name("TOKEN")
+    const OptionGroup group(app, "Tokens");
+    group.add("FILE", files_, "FILE...", "text, or with --decode a file of tokens");
+    group.add("--tokenizer", tokenizer_, "FILE",
+              "byte, or a file: tokenizer.json, SentencePiece's .model, GPT-2's vocab.json with merges.txt, or a "
+              "folder with one of these [byte]");
+    group.add("--bits", bits_, "N",
+              "bits of a token in a file: 16, 32 or auto, which is 16 where all ids of the vocabulary fit [auto]",
+              {kBitsNames.all().begin(), kBitsNames.all().end()}, Takes::one);
+    group.add_flag("--decode", decodes_, "make text of a file of tokens");
+    group.add_flag("--add-special-tokens", adds_special_tokens_,
+                   "put the tokenizer's tokens for begin and end around each document");
+    group.add("--end-token", end_token_, "TOKEN", "put this token behind each document");
+    add_option_of(app, "threads", threads_, "Tokens");
+    const OptionGroup training(app, "Training");
+    training.add("--train", train_, "N", "train byte-level BPE on the files, to a vocabulary of this size");
+    training.add("--vocabulary", vocabulary_, "FILE", "with --train: write the tokenizer.json to this file");
+    training
+        .add("--special", special_, "TOKEN",
+             "with --train: a token that text has as it is; may be given several times [<|endoftext|>]")
         ->expected(1)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->group(kTraining);
-    CLI::Option* format = app.add_option("--format", output_.format,
-                                         "table, markdown, csv, json or jsonl; the last two print the ids too where no "
-                                         "--output is given [table]")
-                              ->type_name("NAME")
-                              ->group("Output");
-    offer(*format, {tables::kFormatNames.all().begin(), tables::kFormatNames.all().end()}, Takes::one);
-    app.add_option("--output", path_, "write the tokens to this file; with --decode the text [standard output]")
-        ->type_name("FILE")
-        ->group("Output");
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    const OptionGroup output(app, "Output");
+    output.add("--format", output_.format, "NAME",
+               "table, markdown, csv, json or jsonl; the last two print the ids too where no --output is given [table]",
+               {tables::kFormatNames.all().begin(), tables::kFormatNames.all().end()}, Takes::one);
+    output.add("--output", path_, "FILE", "write the tokens to this file; with --decode the text [standard output]");
   }
 
   int run() override {
     require(!files_.empty(), "no file is given: ridgepoint tokenize FILE");
-    require(threads_ >= 0, fmt::format("--threads: {} is too small; the least is 0", threads_));
+    require(threads_ >= 0, "--threads: {} is too small; the least is 0", threads_);
     format_ = output_.resolved_format();
     bits_form_ = kBitsNames.parse(bits_, "--bits: '{}' is unknown");
     check_training();
@@ -177,7 +161,7 @@ class Tokenize : public Command {
       require(!decodes_ || end_token_.empty(), "--end-token is for text; leave it out with --decode");
       return;
     }
-    require(train_ > 0, fmt::format("--train: {} is too small; the least is 1", train_));
+    require(train_ > 0, "--train: {} is too small; the least is 1", train_);
     require(!vocabulary_.empty(), "--train: say with --vocabulary FILE where the tokenizer.json goes");
     require(tokenizer_.empty() && path_.empty() && !decodes_,
             "--train makes a tokenizer; leave --tokenizer, --output and --decode out");

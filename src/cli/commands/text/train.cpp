@@ -26,7 +26,6 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/run_rows.h"
 #include "cli/terminal/width.h"
-#include "core/text/text.h"
 #include "core/text/units.h"
 #include "interchange/tokenizer/tokenizer.h"
 #include "models/transformer.h"
@@ -42,10 +41,6 @@ namespace {
 using tables::Page;
 using tokenizer::Tokenizer;
 using train::StepReport;
-
-constexpr const char* kData = "Data";
-constexpr const char* kSteps = "Steps";
-constexpr const char* kSaving = "Checkpoints";
 
 // The vocabulary of a model that is made for a tokenizer is a multiple of this, so that its products are aligned.
 constexpr std::int64_t kVocabularyStep = 64;
@@ -102,76 +97,70 @@ class Train : public Command {
  private:
   void add_data_options(CLI::App& app) {
     const auto files = [&](const char* flag, std::vector<std::string>& paths, const char* help) {
-      app.add_option(flag, paths, help)->type_name("FILE...")->expected(1, -1)->group(kData);
+      app.add_option(flag, paths, help)->type_name("FILE...")->expected(1, -1)->group("Data");
     };
     files("--data", data_, "text, JSON Lines (.jsonl) or tokens (.bin) to train on");
     files("--validation", validation_, "the same for validation [the end of --data, where --validation-share says]");
-    const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
-      return add_own_option(app, flag, value, type, help, kData);
-    };
-    option("--validation-share", validation_share_, "X", "the share of --data that is for validation alone [0]");
-    option("--tokenizer", tokenizer_, "FILE",
-           "byte, or a file or folder as tokenize reads it [that of a resumed run, else byte]");
-    option("--end-token", end_token_, "TOKEN", "put this token behind each document of a text");
-    CLI::Option* documents = option(
-        "--documents", documents_, "NAME",
-        "packed: documents follow one another in a sequence; apart: a sequence holds tokens of one, and the loss "
-        "leaves out what follows its end [packed]");
-    offer(*documents, names_of(train::kAllDocumentLayouts), Takes::one);
-    option("--shuffle", shuffle_, "NAME", "whether sequences come in an order of the seed: on or off [on]");
+    const OptionGroup group(app, "Data");
+    group.add("--validation-share", validation_share_, "X", "the share of --data that is for validation alone [0]");
+    group.add("--tokenizer", tokenizer_, "FILE",
+              "byte, or a file or folder as tokenize reads it [that of a resumed run, else byte]");
+    group.add("--end-token", end_token_, "TOKEN", "put this token behind each document of a text");
+    group.add("--documents", documents_, "NAME",
+              "packed: documents follow one another in a sequence; apart: a sequence holds tokens of one, and the loss "
+              "leaves out what follows its end [packed]",
+              names_of(train::kAllDocumentLayouts), Takes::one);
+    group.add("--shuffle", shuffle_, "NAME", "whether sequences come in an order of the seed: on or off [on]");
   }
 
   void add_step_options(CLI::App& app) {
-    const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
-      return add_own_option(app, flag, value, type, help, kSteps);
-    };
-    option("--iterations", iterations_, "N", "the steps of the whole run [1000]");
-    option("--learning-rate", learning_rate_, "X", "the highest learning rate [that of the optimizer: 1e-3 for adamw]");
-    option("--min-learning-rate", lowest_rate_, "X", "the learning rate at the end [0]");
-    CLI::Option* schedule = option("--schedule", schedule_, "NAME",
-                                   "how the learning rate falls: constant, cosine, linear, or wsd, which falls in the "
-                                   "last --decay-iterations [constant]");
-    offer(*schedule, names_of(train::kAllDecays), Takes::one);
-    option("--warmup", warmup_, "N", "the steps in which the learning rate rises [0]");
-    option("--decay-iterations", decay_iterations_, "N", "with --schedule wsd: the steps in which it falls [a tenth]");
-    option("--evaluate-every", evaluate_every_, "N",
-           "steps between evaluations on the data for validation [0: the end]");
-    option("--evaluation-batches", evaluation_batches_, "N", "the batches of an evaluation [20]");
-    CLI::Option* on_nan = option("--on-nan", on_nan_, "NAME",
-                                 "where the loss or the gradients are not finite: stop, skip the update, or go back to "
-                                 "the newest checkpoint [stop]");
-    offer(*on_nan, names_of(train::kAllReactions), Takes::one);
-    option("--spike", spike_, "X", "a loss of X times the median of the 64 before is a spike [0: none is]");
-    CLI::Option* on_spike = option("--on-spike", on_spike_, "NAME", "at a spike: stop, or go back [back]");
-    offer(*on_spike, {train::name(train::Reaction::stop), train::name(train::Reaction::back)}, Takes::one);
-    option("--time-limit", time_limit_, "TIME", "end with a checkpoint after this time: 90s, 30min, 8h");
+    const OptionGroup group(app, "Steps");
+    group.add("--iterations", iterations_, "N", "the steps of the whole run [1000]");
+    group.add("--learning-rate", learning_rate_, "X",
+              "the highest learning rate [that of the optimizer: 1e-3 for adamw]");
+    group.add("--min-learning-rate", lowest_rate_, "X", "the learning rate at the end [0]");
+    group.add("--schedule", schedule_, "NAME",
+              "how the learning rate falls: constant, cosine, linear, or wsd, which falls in the last "
+              "--decay-iterations [constant]",
+              names_of(train::kAllDecays), Takes::one);
+    group.add("--warmup", warmup_, "N", "the steps in which the learning rate rises [0]");
+    group.add("--decay-iterations", decay_iterations_, "N",
+              "with --schedule wsd: the steps in which it falls [a tenth]");
+    group.add("--evaluate-every", evaluate_every_, "N",
+              "steps between evaluations on the data for validation [0: the end]");
+    group.add("--evaluation-batches", evaluation_batches_, "N", "the batches of an evaluation [20]");
+    group.add("--on-nan", on_nan_, "NAME",
+              "where the loss or the gradients are not finite: stop, skip the update, or go back to the newest "
+              "checkpoint [stop]",
+              names_of(train::kAllReactions), Takes::one);
+    group.add("--spike", spike_, "X", "a loss of X times the median of the 64 before is a spike [0: none is]");
+    group.add("--on-spike", on_spike_, "NAME", "at a spike: stop, or go back [back]",
+              {train::name(train::Reaction::stop), train::name(train::Reaction::back)}, Takes::one);
+    group.add("--time-limit", time_limit_, "TIME", "end with a checkpoint after this time: 90s, 30min, 8h");
   }
 
   void add_saving_options(CLI::App& app) {
-    const auto option = [&](const char* flag, auto& value, const char* type, const char* help) {
-      add_own_option(app, flag, value, type, help, kSaving);
-    };
-    option("--save", save_, "FOLDER", "write checkpoints and the history of steps into this folder");
-    option("--save-every", save_every_, "N", "steps between checkpoints [0: one at the end]");
-    option("--keep-last", keep_.last, "N", "the newest checkpoints that are kept [3]");
-    option("--keep-every", keep_.every, "N", "keep the checkpoints of every Nth step, too [0]");
-    option("--resume", resume_, "FOLDER", "go on from the newest checkpoint of this folder, and save there");
-    app.add_flag("--verify-resume", verifies_resume_,
-                 "run all steps, and again with a checkpoint in the middle; compare every loss and tensor to the bit")
-        ->group(kSaving);
+    const OptionGroup group(app, "Checkpoints");
+    group.add("--save", save_, "FOLDER", "write checkpoints and the history of steps into this folder");
+    group.add("--save-every", save_every_, "N", "steps between checkpoints [0: one at the end]");
+    group.add("--keep-last", keep_.last, "N", "the newest checkpoints that are kept [3]");
+    group.add("--keep-every", keep_.every, "N", "keep the checkpoints of every Nth step, too [0]");
+    group.add("--resume", resume_, "FOLDER", "go on from the newest checkpoint of this folder, and save there");
+    group.add_flag(
+        "--verify-resume", verifies_resume_,
+        "run all steps, and again with a checkpoint in the middle; compare every loss and tensor to the bit");
   }
 
   void add_output_options(CLI::App& app) {
     output_.add_to(app);
-    app.add_option("--log-every", log_every_, "steps between the rows of a table [a twentieth of the run]")
-        ->type_name("N")
-        ->group("Output");
+    OptionGroup(app, "Output")
+        .add("--log-every", log_every_, "N", "steps between the rows of a table [a twentieth of the run]");
   }
 
   void check_options() const {
     require(!data_.empty(), "no data is given: ridgepoint train --data FILE");
     const auto at_least = [](const char* flag, std::int64_t value, std::int64_t least) {
-      require(value >= least, fmt::format("{}: {} is too small; the least is {}", flag, value, least));
+      require(value >= least, "{}: {} is too small; the least is {}", flag, value, least);
     };
     at_least("--iterations", iterations_, 1);
     at_least("--warmup", warmup_, 0);
@@ -187,8 +176,7 @@ class Train : public Command {
     require(lowest_rate_ >= 0 && std::isfinite(lowest_rate_), "--min-learning-rate: it must be 0 or more");
     require(validation_share_ >= 0 && validation_share_ < 1, "--validation-share: it must be at least 0 and below 1");
     require(validation_.empty() || validation_share_ == 0, "--validation and --validation-share exclude each other");
-    require(shuffle_ == "on" || shuffle_ == "off",
-            fmt::format("--shuffle: '{}' is unknown; available: on, off", shuffle_));
+    require(shuffle_ == "on" || shuffle_ == "off", "--shuffle: '{}' is unknown; available: on, off", shuffle_);
     require(spike_ == 0 || spike_ > 1, "--spike: it must be above 1");
     require(on_spike_ != "skip", "--on-spike: a spike is known after its update; choose stop or back");
     require(save_every_ == 0 || !folder().empty(), "--save-every needs --save FOLDER");
@@ -198,8 +186,8 @@ class Train : public Command {
     require(!verifies_resume_ || iterations_ >= 2, "--verify-resume needs two --iterations or more");
     const bool goes_back = on_nan_ == "back" || (spike_ > 0 && on_spike_ == "back");
     require(!goes_back || !folder().empty(),
-            fmt::format("{} needs checkpoints to go back to: give --save FOLDER and --save-every N, or stop",
-                        on_nan_ == "back" ? "--on-nan back" : "--spike with --on-spike back"));
+            "{} needs checkpoints to go back to: give --save FOLDER and --save-every N, or stop",
+            on_nan_ == "back" ? "--on-nan back" : "--spike with --on-spike back");
     output_.check();
   }
 
@@ -211,7 +199,7 @@ class Train : public Command {
   std::optional<train::FoundCheckpoint> find_checkpoint() const {
     if (resume_.empty()) return std::nullopt;
     std::optional<train::FoundCheckpoint> found = train::find_newest(resume_, joined_ranks().get());
-    require(found.has_value(), fmt::format("--resume: '{}' has no checkpoint", resume_));
+    require(found.has_value(), "--resume: '{}' has no checkpoint", resume_);
     for (const std::vector<std::string>* sentences : {&found->passed_over, &found->notes}) {
       for (const std::string& sentence : *sentences) say(sentence);
     }
@@ -277,8 +265,8 @@ class Train : public Command {
     if (!draft.vocab && model.architecture.family.empty())
       draft.vocab = (size + kVocabularyStep - 1) / kVocabularyStep * kVocabularyStep;
     const std::int64_t vocabulary = draft.vocab.value_or(model.vocab);
-    require(size <= vocabulary, fmt::format("the tokenizer has {} tokens, and the model a vocabulary of {}; {}", size,
-                                            vocabulary, draft.vocab ? "raise --vocab" : "they are not of one model"));
+    require(size <= vocabulary, "the tokenizer has {} tokens, and the model a vocabulary of {}; {}", size, vocabulary,
+            draft.vocab ? "raise --vocab" : "they are not of one model");
   }
 
   void read_data() {
@@ -347,8 +335,8 @@ class Train : public Command {
     for (const char* key : kMustAgree) {
       if (!before.contains(key)) continue;  // from before there was such an option
       require(text(before, key) == text(description_, key),
-              fmt::format("--resume: the checkpoint is of a run with {} {}, and this one has {}", key,
-                          text(before, key), text(description_, key)));
+              "--resume: the checkpoint is of a run with {} {}, and this one has {}", key, text(before, key),
+              text(description_, key));
     }
     for (const char* key : kShouldAgree) {
       if (text(before, key) == text(description_, key)) continue;
@@ -436,8 +424,7 @@ class Train : public Command {
         output_, [&](Format as, std::size_t first) { return page_of(as, first); },
         is_for_people(format) ? PageWriter::Items::one_table : PageWriter::Items::independent);
     const RowOutline row{fmt::format("train {}", options.config.workload->describe().model.name)};
-    std::optional<train::TrainingSummary> summary;
-    run_rows(std::span(&row, 1), [&](std::size_t, Progress& progress) {
+    const auto summary = run_row(row, [&](Progress& progress) {
       const std::int64_t first = options.resumed ? options.resumed->manifest.step : 0;
       train::TrainingEvents events;
       events.watch = shown_on(progress);
@@ -457,8 +444,7 @@ class Train : public Command {
         progress.update(live_line(report), static_cast<double>(report.step - first) /
                                                static_cast<double>(std::max<std::int64_t>(1, iterations_ - first)));
       };
-      summary = train::train(options, events);
-      return summary.has_value();
+      return train::train(options, events);
     });
     if (!summary) throw Interrupted("interrupted before the first step");
     ending_ = ending_of(*summary);
@@ -509,24 +495,19 @@ class Train : public Command {
 
   int verify() {
     const train::TrainingOptions options = training_options(std::nullopt);
-    const RowOutline row{"train --verify-resume"};
-    std::optional<train::ResumeVerdict> verdict;
-    run_rows(std::span(&row, 1), [&](std::size_t, Progress& progress) {
-      verdict = train::verify_resume(options, shown_on(progress), interrupted);
-      return verdict.has_value();
+    const auto verdict = run_row({"train --verify-resume"}, [&](Progress& progress) {
+      return train::verify_resume(options, shown_on(progress), interrupted);
     });
     if (!verdict) throw Interrupted("interrupted");
     print_output(verdict->sentence + "\n");
     return verdict->is_equal ? kExitOk : kExitFailure;
   }
 
-  static constexpr std::string_view kSettings[] = {
-      "device",    "threads",   "memory-limit", "model",    "config-override", "layers",         "d-model",
-      "d-ff",      "heads",     "vocab",        "context",  "batch",           "dtype",          "compile",
-      "allocator", "attention", "checkpoint",   "segment",  "loss-chunk",      "fit-into",       "seed",
-      "optimizer", "momentum",  "weight-decay", "no-decay", "clip-norm",       "z-loss",         "accumulate",
-      "frozen",    "lora",      "base-weights", "offload",  "host-memory",     "offload-folder", "master-weights",
-      "parallel",  "shard"};
+  static constexpr std::string_view kSettings =
+      "device threads memory-limit model config-override layers d-model d-ff heads vocab context batch dtype compile "
+      "allocator attention checkpoint segment loss-chunk fit-into seed optimizer momentum weight-decay no-decay "
+      "clip-norm z-loss accumulate frozen lora base-weights offload host-memory offload-folder master-weights parallel "
+      "shard";
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   OutputOptions output_;

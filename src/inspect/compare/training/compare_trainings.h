@@ -1,7 +1,6 @@
 // Compares the losses, the speed and the memory of trainings by the steps that both have.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>

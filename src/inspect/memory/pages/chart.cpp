@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"

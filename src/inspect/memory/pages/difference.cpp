@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "core/text/text.h"
 #include "core/text/units.h"

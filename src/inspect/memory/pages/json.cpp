@@ -3,7 +3,6 @@
 
 #include "core/memory_category.h"
 #include "inspect/memory/pages/parts.h"
-#include "inspect/memory/sawtooth.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {

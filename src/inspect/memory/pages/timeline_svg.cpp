@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "core/text/units.h"
 #include "inspect/memory/pages/page.h"
-#include "record/record_table.h"
 #include "ridgepoint/graph.h"
 #include "tables/plot/svg_canvas.h"
 

@@ -1,7 +1,6 @@
 // Runs a workload and records every event of its memory.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -7,7 +7,6 @@
 #include "core/text/units.h"
 #include "inspect/profile/views.h"
 #include "inspect/trace/pages/page.h"
-#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {

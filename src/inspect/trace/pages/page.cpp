@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -15,7 +14,6 @@
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "inspect/profile/pages/figures.h"
-#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {

@@ -50,7 +50,7 @@ std::int64_t ConfigFields::size(std::string_view key, std::int64_t absent, std::
   const bool fits = value->is_number_integer() &&
                     (!value->is_number_unsigned() || value->get<std::uint64_t>() <= static_cast<std::uint64_t>(most));
   if (!fits || value->get<std::int64_t>() < 1 || value->get<std::int64_t>() > most)
-    fail(key, fmt::format("is {}; it must be an integer from 1 to {}", shown(*value), most));
+    fail(key, "is {}; it must be an integer from 1 to {}", shown(*value), most);
   return value->get<std::int64_t>();
 }
 
@@ -69,7 +69,7 @@ double ConfigFields::number(std::string_view key, double absent, double least, b
   if (value == nullptr) return absent;
   const double number = value->is_number() ? value->get<double>() : std::nan("");
   if (!std::isfinite(number) || number < least || (number == least && !may_be_least))
-    fail(key, fmt::format("is {}; it must be a number {}", shown(*value), range));
+    fail(key, "is {}; it must be a number {}", shown(*value), range);
   return number;
 }
 
@@ -103,7 +103,7 @@ std::optional<ConfigFields> ConfigFields::object(std::string_view key) {
 void ConfigFields::refuse(std::string_view key, std::string_view why) {
   const Json* value = find(key);
   if (value == nullptr || is_nothing(*value)) return;
-  fail(key, fmt::format("is {}; {}", shown(*value), why));
+  fail(key, "is {}; {}", shown(*value), why);
 }
 
 std::vector<std::string> ConfigFields::unread() const {

@@ -1,12 +1,14 @@
 // The fields of a config.json with their types, and which of them were read. The readers of the families share it.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/text/json.h"
@@ -46,6 +48,11 @@ class ConfigFields {
   void refuse(std::string_view key, std::string_view why);
   // Throws Error about the whole: "config.json: ...".
   [[noreturn]] void fail(std::string_view key, std::string_view problem) const;
+  template <typename... Args>
+  requires(sizeof...(Args) > 0)
+      [[noreturn]] void fail(std::string_view key, fmt::format_string<Args...> problem, Args&&... args) const {
+    fail(key, fmt::format(problem, std::forward<Args>(args)...));
+  }
 
   const std::set<std::string, std::less<>>& read() const { return read_; }
   // The names of fields that nothing has read, in the order of the file.

@@ -1,10 +1,8 @@
 // JSON files that may be malicious: their size is limited before anything is made of them.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 #include "core/text/json.h"

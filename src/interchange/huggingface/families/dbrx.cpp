@@ -1,7 +1,5 @@
 // DBRX: layer norms without bias, limits of queries, keys and values in one weight, and experts whose matrices stand
 // one below the other. Its fields of attention and of feed-forward are objects.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
@@ -19,10 +17,9 @@ void read_dbrx_attention(ConfigFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   const std::int64_t kv_heads = attention.size("kv_n_heads", 1);
   if (c.d_model % c.heads != 0 || c.d_model / c.heads % 2 != 0)
-    fields.fail("n_heads",
-                fmt::format("is {}; heads must divide the width {} and have an even size", c.heads, c.d_model));
+    fields.fail("n_heads", "is {}; heads must divide the width {} and have an even size", c.heads, c.d_model);
   if (c.heads % kv_heads != 0)
-    attention.fail("kv_n_heads", fmt::format("is {} and does not divide the {} heads", kv_heads, c.heads));
+    attention.fail("kv_n_heads", "is {} and does not divide the {} heads", kv_heads, c.heads);
   a.kv_heads = kv_heads == c.heads ? 0 : kv_heads;
   a.projection_limit = attention.has("clip_qkv") ? attention.positive("clip_qkv", 1) : 0;
   const double theta = attention.positive("rope_theta", 10000);
@@ -37,7 +34,7 @@ void read_dbrx_mixture(ConfigFields& fields, TransformerConfig& c) {
   a.experts.count = network.size("moe_num_experts", 4);
   a.experts.per_token = network.size("moe_top_k", 1);
   if (a.experts.per_token > a.experts.count)
-    network.fail("moe_top_k", fmt::format("is {}, but a layer has {} experts", a.experts.per_token, a.experts.count));
+    network.fail("moe_top_k", "is {}, but a layer has {} experts", a.experts.per_token, a.experts.count);
   const bool is_null = network.contains("moe_normalize_expert_weights") && !network.has("moe_normalize_expert_weights");
   a.experts.normalised = !is_null;
   if (!is_null && network.positive("moe_normalize_expert_weights", 1) != 1)
@@ -54,52 +51,41 @@ void read_dbrx_mixture(ConfigFields& fields, TransformerConfig& c) {
     fields.note("random noise before the router is off: ffn_config.moe_jitter_eps");
 }
 
-TransformerConfig read_dbrx(ConfigFields& fields) {
-  TransformerConfig c;
-  c.vocab = fields.size("vocab_size", 32000);
-  c.d_model = fields.size("d_model", 2048);
-  c.layers = fields.size("n_layers", 24, kMostLayers);
-  c.heads = fields.size("n_heads", 16);
+void dbrx(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
-  a.max_context = fields.size("max_seq_len", 2048);
+  const Experts& experts = a.experts;
   a.norm = Norm::layer_norm;
   a.norm_biases = false;
-  read_dbrx_attention(fields, c);
-  read_dbrx_mixture(fields, c);
-  note_dropout(fields, {"resid_pdrop", "emb_pdrop"});
-  fields.refuse("tie_word_embeddings", "a head that is the embedding is not supported in this family");
-  fields.skip("move_model_to_device");
-  fields.skip("pretraining_tp");
-  return c;
-}
-
-void write_dbrx(const TransformerConfig& c, Json& fields) {
-  const Architecture& a = c.architecture;
-  const Experts& experts = a.experts;
-  fields["vocab_size"] = c.vocab;
-  fields["d_model"] = c.d_model;
-  fields["n_layers"] = c.layers;
-  fields["n_heads"] = c.heads;
-  fields["max_seq_len"] = a.max_context > 0 ? a.max_context : c.context;
-  fields["attn_config"] = {{"kv_n_heads", c.kv_heads()}, {"rope_theta", a.rotary.theta}, {"attn_pdrop", 0.0}};
-  if (a.projection_limit > 0) fields["attn_config"]["clip_qkv"] = a.projection_limit;
-  fields["rope_parameters"] = rotary_parameters(a.rotary);  // transformers 5 reads the object alone
-  fields["ffn_config"] = {{"ffn_hidden_size", c.d_ff},
-                          {"hidden_size", c.d_model},
-                          {"moe_num_experts", experts.count},
-                          {"moe_top_k", experts.per_token},
-                          {"moe_normalize_expert_weights", experts.normalised ? Json(1.0) : Json(nullptr)},
-                          {"moe_loss_weight", experts.auxiliary_loss},
-                          {"ffn_act_fn", {{"name", activation_name(a.activation)}}}};
-  fields["output_router_logits"] = experts.auxiliary_loss > 0;
+  fields.size("vocab_size", c.vocab, 32000);
+  fields.size("d_model", c.d_model, 2048);
+  fields.size("n_layers", c.layers, 24, kMostLayers);
+  fields.size("n_heads", c.heads, 16);
+  fields.positions("max_seq_len", c, 2048);
+  if (ConfigFields* in = fields.in()) {
+    read_dbrx_attention(*in, c);
+    read_dbrx_mixture(*in, c);
+    note_dropout(*in, {"resid_pdrop", "emb_pdrop"});
+    in->refuse("tie_word_embeddings", "a head that is the embedding is not supported in this family");
+    return fields.skip({"move_model_to_device", "pretraining_tp"});
+  }
+  fields.write("attn_config", {{"kv_n_heads", c.kv_heads()}, {"rope_theta", a.rotary.theta}, {"attn_pdrop", 0.0}});
+  if (a.projection_limit > 0) fields.write_into("attn_config", "clip_qkv", a.projection_limit);
+  fields.write("rope_parameters", rotary_parameters(a.rotary));  // transformers 5 reads the object alone
+  fields.write("ffn_config", {{"ffn_hidden_size", c.d_ff},
+                              {"hidden_size", c.d_model},
+                              {"moe_num_experts", experts.count},
+                              {"moe_top_k", experts.per_token},
+                              {"moe_normalize_expert_weights", experts.normalised ? Json(1.0) : Json(nullptr)},
+                              {"moe_loss_weight", experts.auxiliary_loss},
+                              {"ffn_act_fn", {{"name", activation_name(a.activation)}}}});
+  fields.write("output_router_logits", experts.auxiliary_loss > 0);
 }
 
 }  // namespace
 
 extern const Family family_dbrx{"dbrx",
                                 "DbrxForCausalLM",
-                                read_dbrx,
-                                write_dbrx,
+                                dbrx,
                                 {.model = "transformer.",
                                  .embedding = "wte",
                                  .layers = "blocks",

@@ -40,8 +40,7 @@ std::vector<bool> parse_layer_types(ConfigFields& fields, const Json& list, std:
   for (const Json& type : entries_of_layers(fields, "layer_types", list, layers)) {
     const std::string text = type.is_string() ? type.get<std::string>() : dump_json(type);
     if (text != limited && text != kFull)
-      fields.fail("layer_types",
-                  fmt::format("has a layer of kind {}; {} and {} are supported", quote_name(text), kFull, limited));
+      fields.fail("layer_types", "has a layer of kind {}; {} and {} are supported", quote_name(text), kFull, limited);
     windows.push_back(text == limited);
   }
   return windows;
@@ -69,20 +68,21 @@ RotaryScaling read_kind(ConfigFields& object) {
   if (kind.empty()) kind = old_kind;
   const auto* found = std::ranges::find(kScalings, kind, &NamedScaling::name);
   if (found == kScalings.end())
-    object.fail("rope_type", fmt::format("is {}, a scaling of rotary embedding that is not supported; default, linear, "
-                                         "llama3, yarn, longrope and dynamic are",
-                                         quote_name(kind)));
+    object.fail("rope_type",
+                "is {}, a scaling of rotary embedding that is not supported; default, linear, "
+                "llama3, yarn, longrope and dynamic are",
+                quote_name(kind));
   return found->scaling;
 }
 
 // The factor, which may be the ratio of the contexts for those kinds that have an original one.
 double read_factor(ConfigFields& object, const TransformerConfig& config, const Rotary& rotary, bool may_be_ratio) {
   if (!object.has("factor") && !(may_be_ratio && object.has("original_max_position_embeddings")))
-    object.fail("factor", fmt::format("is missing; rope_type {} needs it", name(rotary.scaling)));
+    object.fail("factor", "is missing; rope_type {} needs it", name(rotary.scaling));
   const double ratio =
       static_cast<double>(config.architecture.max_context) / static_cast<double>(rotary.original_context);
   const double factor = object.positive("factor", ratio);
-  if (factor < 1) object.fail("factor", fmt::format("is {:g}; it must be at least 1", factor));
+  if (factor < 1) object.fail("factor", "is {:g}; it must be at least 1", factor);
   return factor;
 }
 
@@ -100,8 +100,7 @@ void read_yarn(ConfigFields& object, const TransformerConfig& config, Rotary& ro
   rotary.slow_turns = object.positive("beta_slow", 1);
   rotary.whole_steps = object.flag("truncate", true);
   if (rotary.fast_turns < rotary.slow_turns)
-    object.fail("beta_fast",
-                fmt::format("is {:g}; it must not be below beta_slow, {:g}", rotary.fast_turns, rotary.slow_turns));
+    object.fail("beta_fast", "is {:g}; it must not be below beta_slow, {:g}", rotary.fast_turns, rotary.slow_turns);
 }
 
 std::vector<double> read_factors(ConfigFields& object, std::string_view key) {
@@ -110,7 +109,7 @@ std::vector<double> read_factors(ConfigFields& object, std::string_view key) {
   std::vector<double> factors;
   for (const Json& factor : *list) {
     if (!factor.is_number() || !(factor.get<double>() > 0))
-      object.fail(key, fmt::format("has the entry {}; factors are above 0", printable(dump_json(factor))));
+      object.fail(key, "has the entry {}; factors are above 0", printable(dump_json(factor)));
     factors.push_back(factor.get<double>());
   }
   return factors;
@@ -150,8 +149,8 @@ void read_scaling(ConfigFields& object, const TransformerConfig& config, std::in
   rotary.low_frequency_factor = object.positive("low_freq_factor", 1);
   rotary.high_frequency_factor = object.positive("high_freq_factor", 4);
   if (rotary.high_frequency_factor <= rotary.low_frequency_factor)
-    object.fail("high_freq_factor", fmt::format("is {:g}; it must be above low_freq_factor, {:g}",
-                                                rotary.high_frequency_factor, rotary.low_frequency_factor));
+    object.fail("high_freq_factor", "is {:g}; it must be above low_freq_factor, {:g}", rotary.high_frequency_factor,
+                rotary.low_frequency_factor);
 }
 
 // Each pair of elements that is rotated has a factor.
@@ -160,31 +159,31 @@ void check_factors(const ConfigFields& fields, const TransformerConfig& config, 
   const auto pairs = static_cast<std::size_t>(rotated_width(config, rotary) / 2);
   for (const std::vector<double>* factors : {&rotary.short_factors, &rotary.long_factors}) {
     if (factors->size() != pairs)
-      fields.fail("rope_scaling",
-                  fmt::format("has {} factors for the {} pairs that are rotated", factors->size(), pairs));
+      fields.fail("rope_scaling", "has {} factors for the {} pairs that are rotated", factors->size(), pairs);
   }
 }
 
 void check_share(const ConfigFields& fields, const TransformerConfig& config, double share, RotaryShare allowed) {
   if (share == 1 && config.head_size() % 2 == 0) return;
   constexpr std::string_view kKey = "partial_rotary_factor";
-  if (share == 1) fields.fail("head_dim", fmt::format("is {}; rotary embedding needs an even one", config.head_size()));
+  if (share == 1) fields.fail("head_dim", "is {}; rotary embedding needs an even one", config.head_size());
   if (allowed == RotaryShare::whole) fields.fail(kKey, "is not 1; models of this family rotate whole heads");
   const auto rotated = static_cast<std::int64_t>(static_cast<double>(config.head_size()) * share);
   if (share > 1 || rotated < 2 || rotated % 2 != 0)
-    fields.fail(kKey, fmt::format("is {:g}: it rotates {} of the {} elements of a head; it must be an even part", share,
-                                  rotated, config.head_size()));
+    fields.fail(kKey, "is {:g}: it rotates {} of the {} elements of a head; it must be an even part", share, rotated,
+                config.head_size());
 }
 
 // 0 in the architecture stands for the usual size.
 void set_heads(const ConfigFields& fields, TransformerConfig& c, std::int64_t kv_heads,
                std::optional<std::int64_t> head_size) {
   if (c.heads % kv_heads != 0)
-    fields.fail("num_key_value_heads", fmt::format("is {} and does not divide the {} heads", kv_heads, c.heads));
+    fields.fail("num_key_value_heads", "is {} and does not divide the {} heads", kv_heads, c.heads);
   if (!head_size && c.d_model % c.heads != 0)
-    fields.fail("num_attention_heads", fmt::format("is {} and does not divide the width {}; a config.json of such a "
-                                                   "model needs head_dim",
-                                                   c.heads, c.d_model));
+    fields.fail("num_attention_heads",
+                "is {} and does not divide the width {}; a config.json of such a "
+                "model needs head_dim",
+                c.heads, c.d_model);
   c.architecture.kv_heads = kv_heads == c.heads ? 0 : kv_heads;
   const bool is_usual = !head_size || (c.d_model % c.heads == 0 && *head_size == c.d_model / c.heads);
   c.architecture.head_size = is_usual ? 0 : *head_size;
@@ -192,8 +191,8 @@ void set_heads(const ConfigFields& fields, TransformerConfig& c, std::int64_t kv
 
 }  // namespace
 
-void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent) {
-  fields.flag("attention_bias", architecture.projection_bias, absent);
+void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent, std::string_view key) {
+  fields.flag(key, architecture.projection_bias, absent);
   architecture.output_bias = architecture.projection_bias;
 }
 
@@ -204,20 +203,12 @@ Activation read_activation(ConfigFields& fields, std::string_view key, std::stri
     if (name == text) return activation;
     names.push_back(name);
   }
-  fields.fail(key, fmt::format("is {}, an activation that is not supported{}", quote_name(text),
-                               hint(std::string_view(text).substr(0, 64), names)));
+  fields.fail(key, "is {}, an activation that is not supported{}", quote_name(text),
+              hint(std::string_view(text).substr(0, 64), names));
 }
 
 std::string_view activation_name(Activation activation) {
   return std::ranges::find(kActivations, activation, &NamedActivation::activation)->name;
-}
-
-double read_cap(ConfigFields& fields, std::string_view key, double absent) {
-  if (!fields.contains(key)) {
-    fields.skip(key);
-    return absent;
-  }
-  return fields.positive(key, 0);
 }
 
 void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> keys, double absent) {
@@ -227,47 +218,6 @@ void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> 
     if (share > 0) named += fmt::format("{}{} {:g}", named.empty() ? "" : ", ", key, share);
   }
   if (!named.empty()) fields.note(fmt::format("dropout is off: {}", named));
-}
-
-TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& d) {
-  TransformerConfig c;
-  c.vocab = fields.size(d.vocab_key, d.vocab);
-  c.d_model = fields.size(d.hidden_key, d.hidden);
-  c.d_ff = d.wide_by_four ? fields.optional_size(d.intermediate_key, std::nullopt).value_or(4 * c.d_model)
-                          : fields.size(d.intermediate_key, d.intermediate);
-  c.layers = fields.size(d.layers_key, d.layers, kMostLayers);
-  c.heads = fields.size(d.heads_key, d.heads);
-  set_heads(fields, c, fields.optional_size(d.kv_heads_key, d.kv_heads).value_or(c.heads),
-            fields.optional_size("head_dim", d.head_dim));
-  Architecture& a = c.architecture;
-  a.max_context = fields.size(d.positions_key, d.max_positions);
-  a.norm_epsilon = fields.positive(d.epsilon_key, d.epsilon);
-  if (!d.activation_key.empty()) a.activation = read_activation(fields, d.activation_key, d.activation);
-  a.tied_head = fields.flag("tie_word_embeddings", d.tied);
-  note_dropout(fields,
-               {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout",
-                "hidden_dropout", "dropout", "activation_dropout", "resid_dropout", "embed_dropout"});
-  if (d.theta) a.rotary = read_rotary(fields, c, d);
-  return c;
-}
-
-void write_decoder(const TransformerConfig& c, Json& fields, const DecoderDefaults& keys) {
-  const Architecture& a = c.architecture;
-  const auto at = [&](std::string_view key) -> Json& { return fields[std::string(key)]; };
-  at(keys.vocab_key) = c.vocab;
-  at(keys.hidden_key) = c.d_model;
-  at(keys.intermediate_key) = c.d_ff;
-  at(keys.layers_key) = c.layers;
-  at(keys.heads_key) = c.heads;
-  at(keys.kv_heads_key) = c.kv_heads();
-  fields["head_dim"] = c.head_size();
-  at(keys.positions_key) = a.max_context > 0 ? a.max_context : c.context;
-  at(keys.epsilon_key) = a.norm_epsilon;
-  if (!keys.activation_key.empty()) at(keys.activation_key) = activation_name(a.activation);
-  fields["tie_word_embeddings"] = a.tied_head;
-  fields["attention_dropout"] = 0.0;
-  fields["pad_token_id"] = nullptr;  // the defaults of many families lie outside small vocabularies
-  if (keys.theta) write_rotary(a.rotary, fields, keys.theta_key);
 }
 
 Json scaling_of(const Rotary& rotary) {
@@ -307,10 +257,9 @@ Json rotary_parameters(const Rotary& rotary) {
   return parameters;
 }
 
-void write_rotaries_by_kind(const Architecture& a, Json& fields) {
-  write_rotary(a.rotary, fields);
-  fields["rope_parameters"] = {{kFull, rotary_parameters(a.rotary)},
-                               {kWindow, rotary_parameters(a.separate_rotary ? a.window_rotary : a.rotary)}};
+void write_rotaries_by_kind(FamilyFields& fields, const Architecture& a) {
+  fields.write("rope_parameters", {{kFull, rotary_parameters(a.rotary)},
+                                   {kWindow, rotary_parameters(a.separate_rotary ? a.window_rotary : a.rotary)}});
 }
 
 std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty) {
@@ -319,8 +268,7 @@ std::vector<bool> pattern_of(const std::vector<bool>& layers, bool if_empty) {
 
 std::vector<Json> entries_of_layers(ConfigFields& fields, std::string_view key, const Json& list, std::int64_t layers) {
   const auto count = static_cast<std::size_t>(layers);
-  if (!list.is_array() || list.size() < count)
-    fields.fail(key, fmt::format("must be a list of {} entries, one a layer", layers));
+  if (!list.is_array() || list.size() < count) fields.fail(key, "must be a list of {} entries, one a layer", layers);
   if (list.size() > count)
     fields.note(fmt::format("of the {} entries of {} the first {} count", list.size(), key, layers));
   return {list.begin(), list.begin() + layers};
@@ -332,7 +280,7 @@ std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::str
   std::vector<bool> flags;
   for (const Json& entry : entries_of_layers(fields, key, *list, layers)) {
     const bool is_flag = entry.is_boolean() || entry == 0 || entry == 1;
-    if (!is_flag) fields.fail(key, fmt::format("has the entry {}; entries are 0 or 1", printable(dump_json(entry))));
+    if (!is_flag) fields.fail(key, "has the entry {}; entries are 0 or 1", printable(dump_json(entry)));
     flags.push_back(entry.is_boolean() ? entry.get<bool>() : entry == 1);
   }
   return flags;
@@ -342,28 +290,53 @@ std::optional<std::vector<bool>> read_layer_numbers(ConfigFields& fields, std::s
                                                     std::string_view what) {
   const Json* list = fields.find(key);
   if (list == nullptr) return std::nullopt;
-  if (!list->is_array()) fields.fail(key, fmt::format("must be a list of the layers {}", what));
+  if (!list->is_array()) fields.fail(key, "must be a list of the layers {}", what);
   std::vector<bool> named(static_cast<std::size_t>(layers), false);
   for (const Json& layer : *list) {
     if (!layer.is_number_integer() || layer.get<std::uint64_t>() >= named.size())
-      fields.fail(key, fmt::format("names the layer {}; there are {}", printable(dump_json(layer)), layers));
+      fields.fail(key, "names the layer {}; there are {}", printable(dump_json(layer)), layers);
     named[layer.get<std::size_t>()] = true;
   }
   return named;
 }
 
 std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers) {
-  std::vector<bool> windows;
-  for (std::int64_t layer = 0; layer < layers; ++layer) windows.push_back((layer + 1) % period != 0);
-  return windows;
+  return layers_where(layers, [&](std::int64_t layer) { return (layer + 1) % period != 0; });
 }
 
-void FamilyFields::decoder(TransformerConfig& config, const DecoderDefaults& defaults) {
-  if (in_ != nullptr) {
-    config = read_decoder(*in_, defaults);
-  } else {
-    write_decoder(config, *out_, defaults);
+void FamilyFields::decoder(TransformerConfig& c, const DecoderDefaults& d) {
+  if (in_ != nullptr) c = {};
+  Architecture& a = c.architecture;
+  size(d.vocab_key, c.vocab, d.vocab);
+  size(d.hidden_key, c.d_model, d.hidden);
+  if (in_ != nullptr)
+    c.d_ff = d.wide_by_four ? in_->optional_size(d.intermediate_key, std::nullopt).value_or(4 * c.d_model)
+                            : in_->size(d.intermediate_key, d.intermediate);
+  write(d.intermediate_key, c.d_ff);
+  size(d.layers_key, c.layers, d.layers, kMostLayers);
+  size(d.heads_key, c.heads, d.heads);
+  if (in_ != nullptr)
+    set_heads(*in_, c, in_->optional_size(d.kv_heads_key, d.kv_heads).value_or(c.heads),
+              in_->optional_size("head_dim", d.head_dim));
+  write(d.kv_heads_key, c.kv_heads());
+  write("head_dim", c.head_size());
+  positions(d.positions_key, c, d.max_positions);
+  positive(d.epsilon_key, a.norm_epsilon, d.epsilon);
+  if (!d.activation_key.empty()) {
+    if (in_ != nullptr) a.activation = read_activation(*in_, d.activation_key, d.activation);
+    write(d.activation_key, activation_name(a.activation));
   }
+  flag("tie_word_embeddings", a.tied_head, d.tied);
+  write("attention_dropout", 0.0);
+  write("pad_token_id", nullptr);  // the defaults of many families lie outside small vocabularies
+  if (out_ != nullptr) {
+    if (d.theta) write_rotary(a.rotary, *out_, d.theta_key);
+    return;
+  }
+  note_dropout(*in_,
+               {"attention_dropout", "resid_pdrop", "embd_pdrop", "attn_pdrop", "residual_dropout", "embedding_dropout",
+                "hidden_dropout", "dropout", "activation_dropout", "resid_dropout", "embed_dropout"});
+  if (d.theta) a.rotary = read_rotary(*in_, c, d);
 }
 
 void FamilyFields::flag(std::string_view key, bool& value, bool absent) {
@@ -371,9 +344,23 @@ void FamilyFields::flag(std::string_view key, bool& value, bool absent) {
   write(key, value);
 }
 
-void FamilyFields::size(std::string_view key, std::int64_t& value, std::int64_t absent) {
-  if (in_ != nullptr) value = in_->size(key, absent);
+void FamilyFields::size(std::string_view key, std::int64_t& value, std::int64_t absent, std::int64_t most) {
+  if (in_ != nullptr) value = in_->size(key, absent, most);
   write(key, value);
+}
+
+void FamilyFields::positions(std::string_view key, TransformerConfig& config, std::int64_t absent) {
+  std::int64_t& most = config.architecture.max_context;
+  if (in_ != nullptr) most = in_->size(key, absent);
+  write(key, most > 0 ? most : config.context);
+}
+
+void FamilyFields::cap(std::string_view key, double& value, double absent) {
+  if (in_ != nullptr) {
+    value = in_->contains(key) ? in_->positive(key, 0) : absent;
+    in_->skip(key);
+  }
+  write_or_null(key, value);
 }
 
 void FamilyFields::positive(std::string_view key, double& value, double absent) {
@@ -403,9 +390,8 @@ void windows(FamilyFields& fields, TransformerConfig& config, std::optional<std:
              const std::vector<bool>& absent) {
   if (ConfigFields* in = fields.in())
     read_windows(*in, config, in->optional_size("sliding_window", absent_window), absent);
-  const Architecture& a = config.architecture;
-  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
-  fields.write("layer_types", layer_types(config));
+  fields.write_or_null("sliding_window", config.architecture.window);
+  write_layer_types(fields, config);
 }
 
 void read_windows(ConfigFields& fields, TransformerConfig& c, std::optional<std::int64_t> window,
@@ -415,30 +401,40 @@ void read_windows(ConfigFields& fields, TransformerConfig& c, std::optional<std:
   const std::vector<bool> layers = list != nullptr ? parse_layer_types(fields, *list, c.layers, chunks) : absent;
   const bool has_windows = std::ranges::find(layers, true) != layers.end();
   if (list != nullptr && has_windows && !window)
-    fields.fail("layer_types", fmt::format("has layers of kind {}, but the file has no sliding_window", kWindow));
+    fields.fail("layer_types", "has layers of kind {}, but the file has no sliding_window", kWindow);
   if (!window || !has_windows) return;
   c.architecture.window = *window;
   c.architecture.window_layers = pattern_of(layers, true);
 }
 
-void read_window_of_all_layers(ConfigFields& fields, TransformerConfig& c, std::optional<std::int64_t> absent) {
-  read_windows(fields, c, fields.optional_size("sliding_window", absent),
-               std::vector<bool>(static_cast<std::size_t>(c.layers), true));
+void window_of_all_layers(FamilyFields& fields, TransformerConfig& c, std::optional<std::int64_t> absent) {
+  if (ConfigFields* in = fields.in())
+    read_windows(*in, c, in->optional_size("sliding_window", absent),
+                 std::vector<bool>(static_cast<std::size_t>(c.layers), true));
+  fields.write_or_null("sliding_window", c.architecture.window);
 }
 
-void write_window(const TransformerConfig& c, Json& fields) {
-  const std::int64_t window = c.architecture.window;
-  fields["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
+void rotate_with_window(TransformerConfig& c) {
+  Architecture& a = c.architecture;
+  a.unrotated_layers =
+      pattern_of(layers_where(c.layers, [&](std::int64_t layer) { return !a.has_window(layer); }), false);
 }
 
-Json layer_types(const TransformerConfig& c) {
-  Json list = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    list.push_back(!c.architecture.has_window(layer) ? kFull : c.architecture.chunks ? kChunk : kWindow);
-  return list;
+void write_layer_types(FamilyFields& fields, const TransformerConfig& c) {
+  const Architecture& a = c.architecture;
+  fields.write_layers("layer_types", c, [&](std::int64_t layer) {
+    return !a.has_window(layer) ? kFull : a.chunks ? kChunk : kWindow;
+  });
 }
 
-void write_layer_types(const TransformerConfig& c, Json& fields) { fields["layer_types"] = layer_types(c); }
+void rotated_part(FamilyFields& fields, TransformerConfig& c, std::int64_t absent) {
+  std::int64_t rotated = rotated_width(c, c.architecture.rotary);
+  fields.size("rotary_dim", rotated, absent);
+  ConfigFields* in = fields.in();
+  if (in == nullptr) return;
+  if (rotated % 2 != 0 || rotated > c.head_size()) in->fail("rotary_dim", "must be an even part of a head");
+  c.architecture.rotary.share = static_cast<double>(rotated) / static_cast<double>(c.head_size());
+}
 
 Rotary read_rotary_object(ConfigFields& object, const TransformerConfig& config, double absent_theta,
                           std::optional<std::int64_t> original) {
@@ -452,8 +448,7 @@ bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& c, double th
   Architecture& a = c.architecture;
   std::optional<ConfigFields> both = fields.object("rope_parameters");
   if (!both || !both->has(kFull)) return false;
-  if (c.head_size() % 2 != 0)
-    fields.fail("head_dim", fmt::format("is {}; rotary embedding needs an even one", c.head_size()));
+  if (c.head_size() % 2 != 0) fields.fail("head_dim", "is {}; rotary embedding needs an even one", c.head_size());
   if (std::optional<ConfigFields> object = both->object(kFull)) a.rotary = read_rotary_object(*object, c, theta);
   a.window_rotary.theta = window_theta;
   if (std::optional<ConfigFields> object = both->object(kWindow))

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "interchange/huggingface/config/config_fields.h"
@@ -41,11 +42,6 @@ struct DecoderDefaults {
   bool wide_by_four = false;  // a feed-forward layer is four times the width where the file has no intermediate size
 };
 
-// Sizes, RMS norms, activation, rotary embedding and head. Throws Error also where heads do not divide what they must.
-TransformerConfig read_decoder(ConfigFields& fields, const DecoderDefaults& defaults);
-// Under the names of `keys`.
-void write_decoder(const TransformerConfig& config, Json& fields, const DecoderDefaults& keys = {});
-
 // The fields of one family, which one function either reads or writes: each call names a field and the member that has
 // its value. When writing, members have their values already; what the function sets besides changes nothing.
 class FamilyFields {
@@ -56,46 +52,64 @@ class FamilyFields {
   // The fields that are read; null when writing.
   ConfigFields* in() { return in_; }
   Json* out() { return out_; }  // null when reading
+  // Sizes, RMS norms, activation, rotary embedding and head, under the keys of `defaults`. Throws Error also where
+  // heads do not divide what they must.
   void decoder(TransformerConfig& config, const DecoderDefaults& defaults);
   void flag(std::string_view key, bool& value, bool absent);
-  void size(std::string_view key, std::int64_t& value, std::int64_t absent);
+  void size(std::string_view key, std::int64_t& value, std::int64_t absent, std::int64_t most = ConfigFields::kMaxSize);
+  // The longest context, which is written as that of the model where it has no limit.
+  void positions(std::string_view key, TransformerConfig& config, std::int64_t absent);
+  // A cap of scores or logits, whose field is null where there is none.
+  void cap(std::string_view key, double& value, double absent);
   void positive(std::string_view key, double& value, double absent);
+  // A flag that stands for one of two values.
+  template <typename Value>
+  void choice(std::string_view key, Value& value, Value where_true, Value where_false, bool absent) {
+    bool is_true = value != where_false;
+    flag(key, is_true, absent);
+    value = is_true ? where_true : where_false;
+  }
   // As ConfigFields has them, when reading.
   void refuse(std::string_view key, std::string_view why);
   void skip(std::initializer_list<std::string_view> keys);
   // When writing.
   void write(std::string_view key, Json value);
   void write_into(std::string_view object, std::string_view key, Json value);
+  template <typename Number>
+  void write_or_null(std::string_view key, Number value) {  // null for 0
+    write(key, value > 0 ? Json(value) : Json(nullptr));
+  }
+  // The list of what each layer has.
+  template <typename ValueOf>
+  void write_layers(std::string_view key, const TransformerConfig& config, const ValueOf& value_of) {
+    if (out_ == nullptr) return;
+    Json list = Json::array();
+    for (std::int64_t layer = 0; layer < config.layers; ++layer) list.push_back(value_of(layer));
+    write(key, std::move(list));
+  }
+  // The numbers of the layers for which it is so.
+  template <typename Is>
+  void write_layer_numbers(std::string_view key, const TransformerConfig& config, const Is& is) {
+    Json list = Json::array();
+    for (std::int64_t layer = 0; layer < config.layers; ++layer) {
+      if (is(layer)) list.push_back(layer);
+    }
+    write(key, std::move(list));
+  }
 
  private:
   ConfigFields* in_ = nullptr;
   Json* out_ = nullptr;
 };
 
-// `attention_bias`: of the projections of q, k and v and of the output. `absent` is its value in a file without it.
-void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent);
-
-using FamilyFunction = void (*)(FamilyFields& fields, TransformerConfig& config);
-template <FamilyFunction kFieldsOf>
-TransformerConfig read_by(ConfigFields& fields) {
-  TransformerConfig config;
-  FamilyFields all(fields);
-  kFieldsOf(all, config);
-  return config;
-}
-template <FamilyFunction kFieldsOf>
-void write_by(const TransformerConfig& config, Json& fields) {
-  TransformerConfig copy = config;
-  FamilyFields all(fields);
-  kFieldsOf(all, copy);
-}
+// One field for the biases of the projections of q, k and v and of the output. `absent` is its value in a file without
+// it.
+void attention_bias(FamilyFields& fields, Architecture& architecture, bool absent,
+                    std::string_view key = "attention_bias");
 
 // Throws Error with the nearest name for an activation that is not supported.
 Activation read_activation(ConfigFields& fields, std::string_view key, std::string_view absent);
 std::string_view activation_name(Activation activation);  // as config.json has it
-
-// A cap of scores or logits, whose field is null where there is none.
-double read_cap(ConfigFields& fields, std::string_view key, double absent);
 
 // Notes that dropout is off, where a field or its default is not 0.
 void note_dropout(ConfigFields& fields, std::initializer_list<std::string_view> keys, double absent = 0);
@@ -112,6 +126,15 @@ void read_windows(ConfigFields& fields, TransformerConfig& config, std::optional
 // The same when reading, and the list when writing, of windows whose layers are `absent` where the file has no list.
 void windows(FamilyFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent_window,
              const std::vector<bool>& absent);
+// Layers without a window rotate nothing.
+void rotate_with_window(TransformerConfig& config);
+// For each layer, whether it is so.
+template <typename Is>
+std::vector<bool> layers_where(std::int64_t layers, const Is& is) {
+  std::vector<bool> where;
+  for (std::int64_t layer = 0; layer < layers; ++layer) where.push_back(is(layer));
+  return where;
+}
 // Layers without a window end each period of this many layers.
 std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers);
 // The entries of a list that has one for each layer. Throws Error for a shorter list; of a longer one the first count,
@@ -134,11 +157,9 @@ std::optional<std::vector<bool>> read_layer_flags(ConfigFields& fields, std::str
 // list of numbers of layers; empty where the file has none.
 std::optional<std::vector<bool>> read_layer_numbers(ConfigFields& fields, std::string_view key, std::int64_t layers,
                                                     std::string_view what);
-// The window, of all layers or of those that layer_types names.
-void read_window_of_all_layers(ConfigFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent);
-void write_window(const TransformerConfig& config, Json& fields);
-Json layer_types(const TransformerConfig& config);  // the list
-void write_layer_types(const TransformerConfig& config, Json& fields);
+// The window of all layers, or when reading of those that layer_types names.
+void window_of_all_layers(FamilyFields& fields, TransformerConfig& config, std::optional<std::int64_t> absent);
+void write_layer_types(FamilyFields& fields, const TransformerConfig& config);
 
 // Rotary embedding: rope_theta and rope_scaling, or rope_parameters, which replaces both in transformers 5.
 // Throws Error for a kind of scaling that is not supported and for factors that contradict each other. `share` says
@@ -152,11 +173,13 @@ Rotary read_rotary_object(ConfigFields& object, const TransformerConfig& config,
 // object for each kind of layers in transformers 5. Returns false where the file has no such object.
 bool read_rotaries_by_kind(ConfigFields& fields, TransformerConfig& config, double absent_theta,
                            double absent_window_theta);
-void write_rotaries_by_kind(const Architecture& architecture, Json& fields);
+void write_rotaries_by_kind(FamilyFields& fields, const Architecture& architecture);
 // The object that says how rotary embedding is scaled, whichever name it has.
 std::optional<ConfigFields> rotary_object(ConfigFields& fields);
 // As an object of rope_parameters.
 Json rotary_parameters(const Rotary& rotary);
+// rotary_dim, the elements of a head that are rotated. Throws Error, when reading, where they are no even part.
+void rotated_part(FamilyFields& fields, TransformerConfig& config, std::int64_t absent);
 // Writes the fields of rotary embedding.
 void write_rotary(const Rotary& rotary, Json& fields, std::string_view theta_key = "rope_theta");
 

@@ -1,7 +1,5 @@
 #include "interchange/huggingface/families/experts.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "interchange/safetensors_names.h"
@@ -18,7 +16,7 @@ std::int64_t read_count(ConfigFields& fields, const ExpertDefaults& defaults) {
   if (!fields.has(other)) return fields.size(defaults.count_key, defaults.count, kMaxExperts);
   const std::int64_t count = fields.size(other, defaults.count, kMaxExperts);
   if (fields.size(defaults.count_key, count, kMaxExperts) != count)
-    fields.fail(other, fmt::format("is {}, and {} is another number", count, defaults.count_key));
+    fields.fail(other, "is {}, and {} is another number", count, defaults.count_key);
   return count;
 }
 
@@ -27,8 +25,7 @@ std::int64_t read_count(ConfigFields& fields, const ExpertDefaults& defaults) {
 void read_qwen_layers(ConfigFields& fields, TransformerConfig& config, const QwenExperts& absent) {
   config.architecture.experts.normalised = fields.flag("norm_topk_prob", absent.normalised);
   const std::int64_t step = fields.size("decoder_sparse_step", 1);
-  std::vector<bool> layers;
-  for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back((layer + 1) % step == 0);
+  std::vector<bool> layers = layers_where(config.layers, [&](std::int64_t layer) { return (layer + 1) % step == 0; });
   if (const auto dense = read_layer_numbers(fields, "mlp_only_layers", config.layers, "without experts")) {
     for (std::size_t layer = 0; layer < layers.size(); ++layer) layers[layer] = layers[layer] && !(*dense)[layer];
   }
@@ -42,18 +39,14 @@ void write_qwen_experts(const TransformerConfig& config, FamilyFields& fields) {
   if (a.experts.dense_width > 0) fields.write("intermediate_size", a.experts.dense_width);
   fields.write("norm_topk_prob", a.experts.normalised);
   fields.write("decoder_sparse_step", 1);
-  Json dense = Json::array();
-  for (std::int64_t layer = 0; layer < config.layers; ++layer) {
-    if (!a.has_experts(layer)) dense.push_back(layer);
-  }
-  fields.write("mlp_only_layers", std::move(dense));
+  fields.write_layer_numbers("mlp_only_layers", config, [&](std::int64_t layer) { return !a.has_experts(layer); });
 }
 
 }  // namespace
 
 void check_experts_per_token(FamilyFields& fields, const Experts& experts, std::string_view key) {
   if (ConfigFields* in = fields.in(); in != nullptr && experts.per_token > experts.count)
-    in->fail(key, fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+    in->fail(key, "is {}, but a layer has {} experts", experts.per_token, experts.count);
 }
 
 void qwen_experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
@@ -76,8 +69,7 @@ std::optional<std::vector<bool>> read_sparse_layers(ConfigFields& fields, const 
   std::vector<bool> layers;
   for (const Json& entry : entries_of_layers(fields, kKey, *list, config.layers)) {
     if (entry != "sparse" && entry != "dense")
-      fields.fail(kKey,
-                  fmt::format("has the entry {}; entries are \"sparse\" or \"dense\"", printable(dump_json(entry))));
+      fields.fail(kKey, "has the entry {}; entries are \"sparse\" or \"dense\"", printable(dump_json(entry)));
     layers.push_back(entry == "sparse");
   }
   if (std::ranges::find(layers, true) == layers.end()) fields.fail(kKey, "names no layer with experts");
@@ -90,12 +82,12 @@ void expert_layers_from(FamilyFields& fields, TransformerConfig& config, std::in
   if (ConfigFields* in = fields.in()) {
     const auto first = static_cast<std::int64_t>(in->not_negative(key, static_cast<double>(absent_first)));
     if (first >= config.layers)
-      in->fail(key, fmt::format("is {}, but there are {} layers: none would have experts", first, config.layers));
+      in->fail(key, "is {}, but there are {} layers: none would have experts", first, config.layers);
     const std::int64_t width = in->size("intermediate_size", absent_width);
-    std::vector<bool> layers;
-    for (std::int64_t layer = 0; layer < config.layers; ++layer) layers.push_back(layer >= first);
-    if (const auto named = read_sparse_layers(*in, config)) layers = *named;
-    set_expert_layers(config, layers, width);
+    const auto named = read_sparse_layers(*in, config);
+    set_expert_layers(config,
+                      named ? *named : layers_where(config.layers, [&](std::int64_t layer) { return layer >= first; }),
+                      width);
   }
   std::int64_t first = 0;
   while (first < config.layers && !config.architecture.has_experts(first)) ++first;
@@ -119,8 +111,7 @@ void deepseek_experts(FamilyFields& fields, TransformerConfig& config, const Dee
         static_cast<std::int64_t>(in->not_negative("n_shared_experts", static_cast<double>(absent.shared)));
     experts.shared_width = shared * config.d_ff;
     if (const double every = in->positive("moe_layer_freq", 1); every != 1)
-      in->fail("moe_layer_freq",
-               fmt::format("is {:g}; transformers has experts in every layer from the first on", every));
+      in->fail("moe_layer_freq", "is {:g}; transformers has experts in every layer from the first on", every);
   }
   fields.write("n_group", rules.groups);
   fields.write("topk_group", rules.groups_per_token);
@@ -136,34 +127,21 @@ void skip_auxiliary_loss(FamilyFields& fields) {
 }
 
 void experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
-  if (ConfigFields* in = fields.in()) read_experts(*in, config, defaults);
-  const Experts& experts = config.architecture.experts;
+  Experts& experts = config.architecture.experts;
+  if (ConfigFields* in = fields.in()) {
+    experts.count = read_count(*in, defaults);
+    experts.per_token = in->size(defaults.per_token_key, defaults.per_token, kMaxExperts);
+    check_experts_per_token(fields, experts, defaults.per_token_key);
+    const double factor = in->not_negative("router_aux_loss_coef", kAuxiliaryLoss);
+    const bool has_loss = in->flag("output_router_logits", false);
+    experts.auxiliary_loss = has_loss ? factor : 0;
+    if (!has_loss && factor > 0)
+      in->note("the loss has no load-balancing part: transformers adds it only with output_router_logits=true");
+  }
   fields.write(defaults.count_key, experts.count);
   fields.write(defaults.per_token_key, experts.per_token);
   fields.write("output_router_logits", experts.auxiliary_loss > 0);
   fields.write("router_aux_loss_coef", experts.auxiliary_loss);
-}
-
-void read_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
-  Experts& experts = config.architecture.experts;
-  experts.count = read_count(fields, defaults);
-  experts.per_token = fields.size(defaults.per_token_key, defaults.per_token, kMaxExperts);
-  if (experts.per_token > experts.count)
-    fields.fail(defaults.per_token_key,
-                fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
-  const double factor = fields.not_negative("router_aux_loss_coef", kAuxiliaryLoss);
-  const bool has_loss = fields.flag("output_router_logits", false);
-  experts.auxiliary_loss = has_loss ? factor : 0;
-  if (!has_loss && factor > 0)
-    fields.note("the loss has no load-balancing part: transformers adds it only with output_router_logits=true");
-}
-
-void write_experts(const TransformerConfig& config, std::string_view count_key, Json& fields) {
-  const Experts& experts = config.architecture.experts;
-  fields[std::string(count_key)] = experts.count;
-  fields["num_experts_per_tok"] = experts.per_token;
-  fields["output_router_logits"] = experts.auxiliary_loss > 0;
-  fields["router_aux_loss_coef"] = experts.auxiliary_loss;
 }
 
 }  // namespace ridgepoint

@@ -52,7 +52,5 @@ struct QwenExperts {
 };
 void qwen_experts(FamilyFields& fields, TransformerConfig& config, const ExpertDefaults& defaults,
                   const QwenExperts& absent);
-void read_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults);
-void write_experts(const TransformerConfig& config, std::string_view count_key, Json& fields);
 
 }  // namespace ridgepoint

@@ -7,10 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
-#include "core/text/json.h"
-#include "interchange/huggingface/config/config_fields.h"
 #include "models/transformer.h"
 
 namespace ridgepoint {
@@ -90,12 +87,13 @@ struct TransformersCode {
 
 inline constexpr TransformersCode kNotModelled = {.is_unknown = true};
 
+class FamilyFields;
+
 struct Family {
   std::string_view model_type;
   std::string_view class_name;  // in transformers
-  TransformerConfig (*read)(ConfigFields& fields);
-  // Adds the fields of a configuration that read() would return; `fields` has model_type and architectures.
-  void (*write)(const TransformerConfig& config, Json& fields);
+  // Reads a configuration from the fields of a file, or writes one as fields (FamilyFields says how).
+  void (*fields)(FamilyFields& fields, TransformerConfig& config);
   WeightNames names = {};
   TransformersCode code = {};
   // Tensors of the files that belong to no parameter end so.

@@ -42,9 +42,7 @@ void glm4_moe(FamilyFields& fields, TransformerConfig& c) {
                      .share = 0.5});
   Architecture& a = c.architecture;
   fields.flag("attention_bias", a.projection_bias, false);
-  bool has_norms = a.projection_norm != ProjectionNorm::none;
-  fields.flag("use_qk_norm", has_norms, false);
-  a.projection_norm = has_norms ? ProjectionNorm::per_head : ProjectionNorm::none;
+  fields.choice("use_qk_norm", a.projection_norm, ProjectionNorm::per_head, ProjectionNorm::none, false);
   deepseek_experts(fields, c, {.count = 128, .per_token = 8});
   a.experts.rules.scores = RouterScores::sigmoid;
   a.experts.rules.has_correction = true;
@@ -95,29 +93,22 @@ void chatglm(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_glm{"glm",
                                "GlmForCausalLM",
-                               read_by<glm>,
-                               write_by<glm>,
+                               glm,
                                {.gate_up = "gate_up_proj", .adjacent_pairs = true},
                                {.joins = Joins::both_at_the_end, .repeats_tables = true}};
 extern const Family family_glm4{
     "glm4",
     "Glm4ForCausalLM",
-    read_by<glm4>,
-    write_by<glm4>,
+    glm4,
     {.gate_up = "gate_up_proj",
      .norms = {"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"},
      .adjacent_pairs = true},
     {.joins = Joins::both_at_the_end, .repeats_tables = true}};
-extern const Family family_glm4_moe{"glm4_moe",
-                                    "Glm4MoeForCausalLM",
-                                    read_by<glm4_moe>,
-                                    write_by<glm4_moe>,
-                                    {.shared_expert = "shared_experts"},
-                                    {.joins = Joins::both_at_the_end}};
+extern const Family family_glm4_moe{
+    "glm4_moe", "Glm4MoeForCausalLM", glm4_moe, {.shared_expert = "shared_experts"}, {.joins = Joins::both_at_the_end}};
 extern const Family family_chatglm{"chatglm",
                                    "ChatGLMModel",
-                                   read_by<chatglm>,
-                                   write_by<chatglm>,
+                                   chatglm,
                                    {.model = "transformer.",
                                     .embedding = "embedding.word_embeddings",
                                     .layers = "encoder.layers",

@@ -44,8 +44,7 @@ void gpt_oss(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_gpt_oss{"gpt_oss",
                                    "GptOssForCausalLM",
-                                   read_by<gpt_oss>,
-                                   write_by<gpt_oss>,
+                                   gpt_oss,
                                    {.router = "router", .stored_experts = StoredExperts::alternating},
                                    {.rotates_halves = true, .scales_norms_wide = true, .lacks_sdpa = true}};
 

@@ -5,23 +5,15 @@
 namespace ridgepoint {
 namespace {
 
-TransformerConfig read_llama(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(fields, {});
-  Architecture& a = c.architecture;
-  a.projection_bias = a.output_bias = fields.flag("attention_bias", false);
-  a.feed_forward_bias = fields.flag("mlp_bias", false);
-  fields.skip("pretraining_tp");  // products in slices, with the same results
-  return c;
-}
-
-void write_llama(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  fields["attention_bias"] = c.architecture.projection_bias;
-  fields["mlp_bias"] = c.architecture.feed_forward_bias;
+void llama(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {});
+  attention_bias(fields, c.architecture, false);
+  fields.flag("mlp_bias", c.architecture.feed_forward_bias, false);
+  fields.skip({"pretraining_tp"});  // products in slices, with the same results
 }
 
 }  // namespace
 
-extern const Family family_llama{"llama", "LlamaForCausalLM", read_llama, write_llama};
+extern const Family family_llama{"llama", "LlamaForCausalLM", llama};
 
 }  // namespace ridgepoint

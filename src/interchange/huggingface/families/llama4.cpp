@@ -1,9 +1,6 @@
 // Llama 4, the text model: chunks of attention in layers that rotate, others that see everything and rotate nothing,
 // and experts whose inputs are weighed, beside one that every token has.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <utility>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
@@ -17,18 +14,14 @@ void expert_layers(FamilyFields& fields, TransformerConfig& c) {
   const Architecture& a = c.architecture;
   if (ConfigFields* in = fields.in()) {
     const std::int64_t step = in->size("interleave_moe_layer_step", 1);
-    std::vector<bool> layers;
-    for (std::int64_t layer = 0; layer < c.layers; ++layer) layers.push_back((layer + 1) % step == 0);
-    if (auto named = read_layer_numbers(*in, "moe_layers", c.layers, "with experts")) layers = std::move(*named);
+    const auto named = read_layer_numbers(*in, "moe_layers", c.layers, "with experts");
+    const std::vector<bool> layers =
+        named ? *named : layers_where(c.layers, [&](std::int64_t layer) { return (layer + 1) % step == 0; });
     if (std::ranges::find(layers, true) == layers.end())
-      in->fail("moe_layers", fmt::format("leave none of the {} layers with experts", c.layers));
+      in->fail("moe_layers", "leave none of the {} layers with experts", c.layers);
     set_expert_layers(c, layers, in->size("intermediate_size_mlp", 16384));
   }
-  Json list = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) {
-    if (a.has_experts(layer)) list.push_back(layer);
-  }
-  fields.write("moe_layers", std::move(list));
+  fields.write_layer_numbers("moe_layers", c, [&](std::int64_t layer) { return a.has_experts(layer); });
   fields.write("intermediate_size_mlp", a.experts.dense_width > 0 ? a.experts.dense_width : c.d_ff);
 }
 
@@ -43,11 +36,9 @@ void layers_of_attention(FamilyFields& fields, TransformerConfig& c) {
     rotated.flip();
     a.unrotated_layers = pattern_of(rotated, false);
   }
-  Json list = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) list.push_back(a.is_rotated(layer) ? 1 : 0);
-  fields.write("no_rope_layers", std::move(list));
-  fields.write("attention_chunk_size", a.window > 0 ? Json(a.window) : Json(nullptr));
-  fields.write("layer_types", layer_types(c));
+  fields.write_layers("no_rope_layers", c, [&](std::int64_t layer) { return a.is_rotated(layer) ? 1 : 0; });
+  fields.write_or_null("attention_chunk_size", a.window);
+  write_layer_types(fields, c);
 }
 
 void llama4(FamilyFields& fields, TransformerConfig& c) {
@@ -63,9 +54,7 @@ void llama4(FamilyFields& fields, TransformerConfig& c) {
                      .theta = 500000});
   Architecture& a = c.architecture;
   attention_bias(fields, a, false);
-  bool has_norms = a.projection_norm != ProjectionNorm::none;
-  fields.flag("use_qk_norm", has_norms, true);
-  a.projection_norm = has_norms ? ProjectionNorm::unweighted : ProjectionNorm::none;
+  fields.choice("use_qk_norm", a.projection_norm, ProjectionNorm::unweighted, ProjectionNorm::none, true);
   experts(fields, c, {.count_key = "num_local_experts", .count = 16, .per_token = 1});
   a.experts.rules.scores = RouterScores::sigmoid;
   a.experts.rules.weighs_inputs = true;
@@ -91,8 +80,7 @@ void llama4(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_llama4{"llama4_text",
                                   "Llama4ForCausalLM",
-                                  read_by<llama4>,
-                                  write_by<llama4>,
+                                  llama4,
                                   {.feed_forward = "feed_forward",
                                    .experts = "feed_forward",
                                    .router = "router",

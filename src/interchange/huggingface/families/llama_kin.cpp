@@ -1,8 +1,6 @@
 // Llama with a few things changed: layers without rotary embedding (SmolLM 3), biases (Seed-OSS, ERNIE 4.5), norms of
 // rotated queries and keys (Hunyuan), norms after attention and feed-forward with layers that see everything and rotate
 // nothing (EXAONE 4), and multipliers (Granite, MiniCPM).
-#include <fmt/format.h>
-
 #include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"
@@ -11,12 +9,6 @@
 
 namespace ridgepoint {
 namespace {
-
-// The same biases everywhere, of the field `key`.
-void biases(FamilyFields& fields, Architecture& a, std::string_view key) {
-  fields.flag(key, a.projection_bias, false);
-  a.output_bias = a.projection_bias;
-}
 
 // no_rope_layers has a 1 for each layer that rotates.
 void layers_that_rotate(FamilyFields& fields, TransformerConfig& c) {
@@ -28,9 +20,7 @@ void layers_that_rotate(FamilyFields& fields, TransformerConfig& c) {
     layers.flip();
     a.unrotated_layers = pattern_of(layers, false);
   }
-  Json list = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) list.push_back(a.is_rotated(layer) ? 1 : 0);
-  fields.write("no_rope_layers", std::move(list));
+  fields.write_layers("no_rope_layers", c, [&](std::int64_t layer) { return a.is_rotated(layer) ? 1 : 0; });
 }
 
 void smollm3(FamilyFields& fields, TransformerConfig& c) {
@@ -43,14 +33,15 @@ void smollm3(FamilyFields& fields, TransformerConfig& c) {
                      .tied = true,
                      .theta = 2e6});
   Architecture& a = c.architecture;
-  biases(fields, a, "attention_bias");
+  attention_bias(fields, a, false);
   fields.flag("mlp_bias", a.feed_forward_bias, false);
   layers_that_rotate(fields, c);
   bool has_windows = a.window > 0;
   fields.flag("use_sliding_window", has_windows, false);
-  std::vector<bool> unrotated;
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) unrotated.push_back(!a.is_rotated(layer));
-  if (has_windows) return windows(fields, c, std::nullopt, unrotated);
+  if (has_windows) {
+    const auto is_unrotated = [&](std::int64_t layer) { return !a.is_rotated(layer); };
+    return windows(fields, c, std::nullopt, layers_where(c.layers, is_unrotated));
+  }
   fields.skip({"sliding_window", "layer_types", "max_window_layers"});
   fields.write("sliding_window", nullptr);
 }
@@ -84,7 +75,7 @@ constexpr DecoderDefaults kErnie = {.vocab = 103424,
 
 void ernie4_5(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, kErnie);
-  biases(fields, c.architecture, "use_bias");
+  attention_bias(fields, c.architecture, false, "use_bias");
   c.architecture.feed_forward_bias = c.architecture.projection_bias;
   fields.refuse("compression_ratio", "positions that are compressed are not supported");
 }
@@ -98,11 +89,10 @@ void ernie_layers(FamilyFields& fields, TransformerConfig& c) {
     const Json* end = in->find("moe_layer_end_index");
     if (end != nullptr && *end != -1) last = in->size("moe_layer_end_index", 1);
     step = in->size("moe_layer_interval", 1);
-    std::vector<bool> layers;
-    for (std::int64_t layer = 0; layer < c.layers; ++layer)
-      layers.push_back(layer >= first && layer <= last && (layer + 1) % step == 0);
+    const std::vector<bool> layers = layers_where(
+        c.layers, [&](std::int64_t layer) { return layer >= first && layer <= last && (layer + 1) % step == 0; });
     if (std::ranges::find(layers, true) == layers.end())
-      in->fail("moe_layer_start_index", fmt::format("is {} of {} layers: none would have experts", first, c.layers));
+      in->fail("moe_layer_start_index", "is {} of {} layers: none would have experts", first, c.layers);
     set_expert_layers(c, layers, in->size("intermediate_size", 12288));
     return;
   }
@@ -127,7 +117,7 @@ void ernie4_5_moe(FamilyFields& fields, TransformerConfig& c) {
   defaults.intermediate_key = "moe_intermediate_size";
   fields.decoder(c, defaults);
   Architecture& a = c.architecture;
-  biases(fields, a, "use_bias");
+  attention_bias(fields, a, false, "use_bias");
   a.head_bias = a.projection_bias;
   if (a.projection_bias) fields.refuse("use_bias", "biases of experts are not supported in this family");
   experts(fields, c, {.count_key = "moe_num_experts", .count = 64, .per_token = 6, .per_token_key = "moe_k"});
@@ -147,7 +137,7 @@ void ernie4_5_moe(FamilyFields& fields, TransformerConfig& c) {
 void hunyuan(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {.vocab = 290943, .max_positions = 2048, .epsilon = 1e-5});
   Architecture& a = c.architecture;
-  biases(fields, a, "attention_bias");
+  attention_bias(fields, a, false);
   a.projection_norm = ProjectionNorm::rotated;
   fields.skip({"pretraining_tp"});
   ConfigFields* in = fields.in();
@@ -168,10 +158,9 @@ std::vector<bool> exaone_windows(ConfigFields& fields, std::int64_t layers) {
   const std::string letters = pattern->get<std::string>();
   if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos)
     fields.fail(kKey, "must be a number or a word of the letters L and G");
-  std::vector<bool> windows;
-  for (std::int64_t layer = 0; layer < layers; ++layer)
-    windows.push_back(letters[static_cast<std::size_t>(layer) % letters.size()] == 'L' && layer + 1 < layers);
-  return windows;
+  return layers_where(layers, [&](std::int64_t layer) {
+    return letters[static_cast<std::size_t>(layer) % letters.size()] == 'L' && layer + 1 < layers;
+  });
 }
 
 void exaone4(FamilyFields& fields, TransformerConfig& c) {
@@ -185,22 +174,19 @@ void exaone4(FamilyFields& fields, TransformerConfig& c) {
     in->skip("sliding_window_pattern");
   }
   windows(fields, c, 4096, absent);
-  if (a.window == 0) return;
-  std::vector<bool> unrotated;
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) unrotated.push_back(!a.has_window(layer));
-  a.unrotated_layers = pattern_of(unrotated, false);
+  if (a.window > 0) rotate_with_window(c);
 }
 
 void granite(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {});
-  biases(fields, c.architecture, "attention_bias");
+  attention_bias(fields, c.architecture, false);
   fields.flag("mlp_bias", c.architecture.feed_forward_bias, false);
   granite_multipliers(fields, c.architecture);
 }
 
 void granitemoe(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {});
-  biases(fields, c.architecture, "attention_bias");
+  attention_bias(fields, c.architecture, false);
   granite_multipliers(fields, c.architecture);
   experts(fields, c, {.count_key = "num_local_experts", .count = 8, .per_token = 2});
   c.architecture.experts.rules.scores = RouterScores::softmax_of_chosen;
@@ -209,7 +195,7 @@ void granitemoe(FamilyFields& fields, TransformerConfig& c) {
 // Its own code, which transformers downloads.
 void minicpm(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {.max_positions = 2048, .tied = true});
-  biases(fields, c.architecture, "attention_bias");
+  attention_bias(fields, c.architecture, false);
   minicpm_multipliers(fields, c);
 }
 
@@ -238,45 +224,37 @@ void minicpm_multipliers(FamilyFields& fields, TransformerConfig& c) {
   fields.skip({"pretraining_tp", "mup_denominator"});
 }
 
-extern const Family family_smollm3{"smollm3", "SmolLM3ForCausalLM", read_by<smollm3>, write_by<smollm3>};
-extern const Family family_seed_oss{"seed_oss", "SeedOssForCausalLM", read_by<seed_oss>, write_by<seed_oss>};
+extern const Family family_smollm3{"smollm3", "SmolLM3ForCausalLM", smollm3};
+extern const Family family_seed_oss{"seed_oss", "SeedOssForCausalLM", seed_oss};
 extern const Family family_ernie4_5{"ernie4_5",
                                     "Ernie4_5ForCausalLM",
-                                    read_by<ernie4_5>,
-                                    write_by<ernie4_5>,
+                                    ernie4_5,
                                     {.adjacent_pairs = true},
                                     {.casts_rotated = true, .rotates_wide = true, .repeats_tables = true}};
 extern const Family family_ernie4_5_moe{
     "ernie4_5_moe",
     "Ernie4_5_MoeForCausalLM",
-    read_by<ernie4_5_moe>,
-    write_by<ernie4_5_moe>,
+    ernie4_5_moe,
     {.shared_expert = "shared_experts",
      .correction = "moe_statics.e_score_correction_bias",
      .correction_is_row = true,
      .adjacent_pairs = true},
     {.casts_rotated = true, .rotates_wide = true, .repeats_tables = true, .routes_without_autocast = true}};
-extern const Family family_hunyuan_v1_dense{"hunyuan_v1_dense",
-                                            "HunYuanDenseV1ForCausalLM",
-                                            read_by<hunyuan>,
-                                            write_by<hunyuan>,
-                                            {.q_norm = "query_layernorm", .k_norm = "key_layernorm"}};
+extern const Family family_hunyuan_v1_dense{
+    "hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", hunyuan, {.q_norm = "query_layernorm", .k_norm = "key_layernorm"}};
 extern const Family family_exaone4{"exaone4",
                                    "Exaone4ForCausalLM",
-                                   read_by<exaone4>,
-                                   write_by<exaone4>,
+                                   exaone4,
                                    {.norms = {"", "post_attention_layernorm", "", "post_feedforward_layernorm"}}};
-extern const Family family_granite{"granite", "GraniteForCausalLM", read_by<granite>, write_by<granite>};
+extern const Family family_granite{"granite", "GraniteForCausalLM", granite};
 extern const Family family_granitemoe{"granitemoe",
                                       "GraniteMoeForCausalLM",
-                                      read_by<granitemoe>,
-                                      write_by<granitemoe>,
+                                      granitemoe,
                                       {.experts = "block_sparse_moe",
                                        .router = "router.layer",
                                        .stored_experts = StoredExperts::halves,
                                        .expert_gate_up = "input_linear.weight",
                                        .experts_down = "output_linear.weight"}};
-extern const Family family_minicpm{"minicpm", "MiniCPMForCausalLM", read_by<minicpm>, write_by<minicpm>,
-                                   {},        kNotModelled};
+extern const Family family_minicpm{"minicpm", "MiniCPMForCausalLM", minicpm, {}, kNotModelled};
 
 }  // namespace ridgepoint

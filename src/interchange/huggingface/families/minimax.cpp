@@ -1,7 +1,5 @@
 // The text model of MiniMax M3, as transformers has it: an indexer chooses blocks of keys in some layers, and SwiGLU
 // has limits in experts, in the shared one and in layers without experts.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -16,23 +14,14 @@ namespace {
 
 constexpr std::string_view kBlockLayer = "minimax_m3_sparse", kPlainLayer = "full_attention";
 
-void rotated_part(FamilyFields& fields, TransformerConfig& c) {
-  if (ConfigFields* in = fields.in()) {
-    const std::int64_t rotated = in->size("rotary_dim", std::min<std::int64_t>(64, c.head_size()));
-    if (rotated % 2 != 0 || rotated > c.head_size()) in->fail("rotary_dim", "must be an even part of a head");
-    c.architecture.rotary.share = static_cast<double>(rotated) / static_cast<double>(c.head_size());
-  }
-  fields.write("rotary_dim", rotated_width(c, c.architecture.rotary));
-}
-
 // Which layers choose blocks: those of `layer_types`, or of a list of 0 and 1 in the object of older files.
 std::vector<bool> read_sparse_attention(ConfigFields& in, ConfigFields* object, std::int64_t layers) {
   if (const Json* list = in.find("layer_types")) {
     std::vector<bool> sparse;
     for (const Json& type : entries_of_layers(in, "layer_types", *list, layers)) {
       if (type != kBlockLayer && type != kPlainLayer)
-        in.fail("layer_types", fmt::format("has a layer of kind {}; {} and {} are supported",
-                                           printable(dump_json(type)), kPlainLayer, kBlockLayer));
+        in.fail("layer_types", "has a layer of kind {}; {} and {} are supported", printable(dump_json(type)),
+                kPlainLayer, kBlockLayer);
       sparse.push_back(type == kBlockLayer);
     }
     return sparse;
@@ -57,16 +46,14 @@ void read_blocks(ConfigFields& in, TransformerConfig& c) {
                     .layers = pattern_of(layers, true)};
   if (std::ranges::find(layers, true) == layers.end()) return;
   if (s.head_size < s.rotated)
-    in.fail("index_head_dim", fmt::format("is {}, less than the {} elements that are rotated", s.head_size, s.rotated));
+    in.fail("index_head_dim", "is {}, less than the {} elements that are rotated", s.head_size, s.rotated);
   a.selection = std::move(s);
 }
 
 void write_blocks(const TransformerConfig& c, FamilyFields& fields) {
   const KeySelection& s = c.architecture.selection;
-  Json types = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    types.push_back(s.has_indexer(layer) ? kBlockLayer : kPlainLayer);
-  fields.write("layer_types", std::move(types));
+  fields.write_layers("layer_types", c,
+                      [&](std::int64_t layer) { return s.has_indexer(layer) ? kBlockLayer : kPlainLayer; });
   if (s.heads == 0) return;
   fields.write("index_n_heads", s.heads);
   fields.write("index_head_dim", s.head_size);
@@ -86,9 +73,8 @@ void layers_with_experts(FamilyFields& fields, TransformerConfig& c) {
                       in->size("dense_intermediate_size", 12288));
     in->skip("moe_layer_freq");
   }
-  Json types = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) types.push_back(a.has_experts(layer) ? "sparse" : "dense");
-  fields.write("mlp_layer_types", std::move(types));
+  fields.write_layers("mlp_layer_types", c,
+                      [&](std::int64_t layer) { return a.has_experts(layer) ? "sparse" : "dense"; });
   if (a.experts.dense_width > 0) fields.write("dense_intermediate_size", a.experts.dense_width);
 }
 
@@ -107,7 +93,7 @@ void minimax_m3(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   a.norm_adds_one = true;
   a.projection_norm = ProjectionNorm::per_head;
-  rotated_part(fields, c);
+  rotated_part(fields, c, std::min<std::int64_t>(64, c.head_size()));
   experts(fields, c, {.count_key = "num_local_experts", .count = 128, .per_token = 4});
   Experts& experts = a.experts;
   experts.normalised = true;
@@ -136,8 +122,7 @@ void minimax_m3(FamilyFields& fields, TransformerConfig& c) {
 extern const Family family_minimax_m3_vl_text{
     "minimax_m3_vl_text",
     "MiniMaxM3VLForCausalLM",
-    read_by<minimax_m3>,
-    write_by<minimax_m3>,
+    minimax_m3,
     {.gate_up = "gate_up_proj", .shared_expert = "shared_experts", .stored_experts = StoredExperts::halves},
     kNotModelled};
 

@@ -8,30 +8,17 @@
 namespace ridgepoint {
 namespace {
 
-TransformerConfig read_mistral(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(fields, {.intermediate = 14336, .kv_heads = 8, .max_positions = 131072});
-  read_window_of_all_layers(fields, c, 4096);
-  return c;
+void mistral(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.intermediate = 14336, .kv_heads = 8, .max_positions = 131072});
+  window_of_all_layers(fields, c, 4096);
 }
 
-void write_mistral(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  write_window(c, fields);
-}
-
-TransformerConfig read_mixtral(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(
-      fields, {.intermediate = 14336, .kv_heads = 8, .max_positions = 131072, .epsilon = 1e-5, .theta = 1e6});
-  read_window_of_all_layers(fields, c, std::nullopt);
-  read_experts(fields, c, {.count_key = "num_local_experts", .count = 8, .per_token = 2});
+void mixtral(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.intermediate = 14336, .kv_heads = 8, .max_positions = 131072, .epsilon = 1e-5, .theta = 1e6});
+  window_of_all_layers(fields, c, std::nullopt);
+  experts(fields, c, {.count_key = "num_local_experts", .count = 8, .per_token = 2});
   c.architecture.experts.normalised = true;
   fields.refuse("router_jitter_noise", "random noise at the router is not supported");
-  return c;
-}
-
-void write_mixtral(const TransformerConfig& c, Json& fields) {
-  write_mistral(c, fields);
-  write_experts(c, "num_local_experts", fields);
 }
 
 void ministral3(FamilyFields& fields, TransformerConfig& c) {
@@ -44,8 +31,8 @@ void ministral3(FamilyFields& fields, TransformerConfig& c) {
                      .epsilon = 1e-5,
                      .theta = 1e6});
   Architecture& a = c.architecture;
+  window_of_all_layers(fields, c, std::nullopt);
   if (ConfigFields* in = fields.in()) {
-    read_window_of_all_layers(*in, c, std::nullopt);
     constexpr std::int64_t kOriginal = 16384;
     std::optional<ConfigFields> object = rotary_object(*in);
     if (!object) a.rotary = {.theta = 1e6, .scaling = RotaryScaling::yarn, .factor = 16, .original_context = kOriginal};
@@ -54,7 +41,6 @@ void ministral3(FamilyFields& fields, TransformerConfig& c) {
     if (a.query_growth.strength == 0) a.query_growth = {};
     return;
   }
-  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
   // transformers reads the object alone.
   Json rotary;
   write_rotary(a.rotary, rotary);
@@ -79,12 +65,7 @@ void minimax_m2(FamilyFields& fields, TransformerConfig& c) {
                      .rotary_share = RotaryShare::may_be_partial});
   Architecture& a = c.architecture;
   a.projection_norm = ProjectionNorm::whole;
-  if (ConfigFields* in = fields.in(); in != nullptr && in->has("rotary_dim")) {
-    const std::int64_t rotated = in->size("rotary_dim", c.head_size());
-    if (rotated % 2 != 0 || rotated > c.head_size()) in->fail("rotary_dim", "must be an even part of a head");
-    a.rotary.share = static_cast<double>(rotated) / static_cast<double>(c.head_size());
-  }
-  fields.write("rotary_dim", rotated_width(c, a.rotary));
+  if (fields.in() == nullptr || fields.in()->has("rotary_dim")) rotated_part(fields, c, c.head_size());
   experts(fields, c, {.count_key = "num_local_experts", .count = 256, .per_token = 8});
   a.experts.normalised = true;
   a.experts.rules.scores = RouterScores::sigmoid;
@@ -103,19 +84,17 @@ void minimax_m2(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_mistral{"mistral", "MistralForCausalLM", read_mistral, write_mistral};
+extern const Family family_mistral{"mistral", "MistralForCausalLM", mistral};
 extern const Family family_mixtral{
     "mixtral",
     "MixtralForCausalLM",
-    read_mixtral,
-    write_mixtral,
+    mixtral,
     {.experts = "block_sparse_moe", .expert_gate = "w1", .expert_up = "w3", .expert_down = "w2"},
     {.routes_wide = true}};
-extern const Family family_ministral3{"ministral3", "Ministral3ForCausalLM", read_by<ministral3>, write_by<ministral3>};
+extern const Family family_ministral3{"ministral3", "Ministral3ForCausalLM", ministral3};
 extern const Family family_minimax_m2{"minimax_m2",
                                       "MiniMaxM2ForCausalLM",
-                                      read_by<minimax_m2>,
-                                      write_by<minimax_m2>,
+                                      minimax_m2,
                                       {.experts = "block_sparse_moe",
                                        .expert_gate = "w1",
                                        .expert_up = "w3",

@@ -8,18 +8,11 @@
 namespace ridgepoint {
 namespace {
 
-TransformerConfig read_olmo2(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(fields, {.vocab = 50304, .epsilon = 1e-5});
-  Architecture& a = c.architecture;
-  a.placement = NormPlacement::after;
-  a.projection_norm = ProjectionNorm::whole;
-  a.projection_bias = a.output_bias = fields.flag("attention_bias", false);
-  return c;
-}
-
-void write_olmo2(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  fields["attention_bias"] = c.architecture.projection_bias;
+void olmo2(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5});
+  c.architecture.placement = NormPlacement::after;
+  c.architecture.projection_norm = ProjectionNorm::whole;
+  attention_bias(fields, c.architecture, false);
 }
 
 // The limit of q, k and v, whose field is null where there is none.
@@ -27,7 +20,7 @@ void limit(FamilyFields& fields, Architecture& a) {
   constexpr std::string_view kKey = "clip_qkv";
   if (ConfigFields* in = fields.in(); in != nullptr && in->has(kKey)) a.projection_limit = in->positive(kKey, 0);
   fields.skip({kKey});
-  fields.write(kKey, a.projection_limit > 0 ? Json(a.projection_limit) : Json(nullptr));
+  fields.write_or_null(kKey, a.projection_limit);
 }
 
 void olmo(FamilyFields& fields, TransformerConfig& c) {
@@ -55,7 +48,8 @@ void olmo3(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5, .theta = std::nullopt});
   Architecture& a = c.architecture;
   if (fields.in() != nullptr) read_rotaries(*fields.in(), c);
-  if (fields.out() != nullptr) write_rotaries_by_kind(a, *fields.out());
+  if (fields.out() != nullptr) write_rotary(a.rotary, *fields.out());
+  write_rotaries_by_kind(fields, a);
   a.placement = NormPlacement::after;
   a.projection_norm = ProjectionNorm::whole;
   attention_bias(fields, a, false);
@@ -83,9 +77,9 @@ constexpr TransformersCode kOlmo2Code = {.casts_rotated = true, .scales_norms_wi
 
 }  // namespace
 
-extern const Family family_olmo2{"olmo2", "Olmo2ForCausalLM", read_olmo2, write_olmo2, kNormsAfter, kOlmo2Code};
-extern const Family family_olmo{"olmo", "OlmoForCausalLM", read_by<olmo>, write_by<olmo>, {}, {.casts_rotated = true}};
-extern const Family family_olmo3{"olmo3", "Olmo3ForCausalLM", read_by<olmo3>, write_by<olmo3>, kNormsAfter, kOlmo2Code};
-extern const Family family_olmoe{"olmoe", "OlmoeForCausalLM", read_by<olmoe>, write_by<olmoe>};
+extern const Family family_olmo2{"olmo2", "Olmo2ForCausalLM", olmo2, kNormsAfter, kOlmo2Code};
+extern const Family family_olmo{"olmo", "OlmoForCausalLM", olmo, {}, {.casts_rotated = true}};
+extern const Family family_olmo3{"olmo3", "Olmo3ForCausalLM", olmo3, kNormsAfter, kOlmo2Code};
+extern const Family family_olmoe{"olmoe", "OlmoeForCausalLM", olmoe};
 
 }  // namespace ridgepoint

@@ -1,10 +1,6 @@
 // OpenMoE (Xue et al. 2024, arXiv:2402.01739), with code of its own in the class of Llama's fields: every few layers
 // have experts, and a network behind them. The activation "swiglu" halves a gate of twice the width and gates one half
 // by the other, so that a network has three factors. Scores are not divided by the root of the head size.
-#include <fmt/format.h>
-
-#include <vector>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
@@ -29,14 +25,12 @@ void read_kinds(ConfigFields& in, TransformerConfig& c) {
   const std::string_view chosen = known_as(in, "router_topk", "topk");
   experts.per_token = in.size(chosen, 2);
   if (experts.per_token > experts.count)
-    in.fail(chosen, fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+    in.fail(chosen, "is {}, but a layer has {} experts", experts.per_token, experts.count);
   const std::int64_t interval = in.size("moe_layer_interval", 6);
   if (interval > c.layers)
-    in.fail("moe_layer_interval",
-            fmt::format("is {}, but there are {} layers: none would have experts", interval, c.layers));
-  std::vector<bool> layers;
-  for (std::int64_t layer = 1; layer <= c.layers; ++layer) layers.push_back(layer % interval == 0);
-  experts.layers = pattern_of(layers, true);
+    in.fail("moe_layer_interval", "is {}, but there are {} layers: none would have experts", interval, c.layers);
+  experts.layers =
+      pattern_of(layers_where(c.layers, [&](std::int64_t layer) { return (layer + 1) % interval == 0; }), true);
   experts.dense_width = c.d_ff;
   in.note(
       "experts take every token that chooses them, and the loss is the cross-entropy alone: the model's own code "
@@ -44,8 +38,20 @@ void read_kinds(ConfigFields& in, TransformerConfig& c) {
       "the tokens of an expert, and adds losses of the router and of the logits");
 }
 
+// Of the loss, of the tokens that experts take, and of kernels.
+void skip_training_of(FamilyFields& fields) {
+  fields.skip({"attention_bias", "layer_norm_epsilon", "dropout_rate", "label_smoothing", "z_loss_factor",
+               "router_aux_loss_factor", "router_z_loss_factor"});
+  fields.skip({"router_capacity_factor_train", "router_capacity_factor_eval", "router_min_capacity", "router_drop_tks",
+               "capacity_factor_train", "capacity_factor_eval", "min_capacity", "drop_tks"});
+  fields.skip({"expert_parallel", "enable_load_balance", "load_balance_beam_width", "load_balance_group_swap_factor",
+               "load_balance_tolerance", "enable_kernel", "enable_comm_overlap", "enable_hierarchical_alltoall",
+               "pretraining_tp"});
+}
+
 void openmoe(FamilyFields& fields, TransformerConfig& c) {
   ConfigFields* in = fields.in();
+  skip_training_of(fields);
   fields.decoder(c,
                  {.vocab = 256384,
                   .hidden = 2048,
@@ -70,45 +76,11 @@ void openmoe(FamilyFields& fields, TransformerConfig& c) {
   fields.write("moe_layer_interval", interval);
 }
 
-// Of the loss, of the tokens that experts take, and of kernels.
-void skip_training_of(FamilyFields& fields) {
-  fields.skip({"attention_bias",
-               "layer_norm_epsilon",
-               "dropout_rate",
-               "label_smoothing",
-               "z_loss_factor",
-               "router_aux_loss_factor",
-               "router_z_loss_factor",
-               "router_capacity_factor_train",
-               "router_capacity_factor_eval",
-               "router_min_capacity",
-               "router_drop_tks",
-               "capacity_factor_train",
-               "capacity_factor_eval",
-               "min_capacity",
-               "drop_tks",
-               "expert_parallel",
-               "enable_load_balance",
-               "load_balance_beam_width",
-               "load_balance_group_swap_factor",
-               "load_balance_tolerance",
-               "enable_kernel",
-               "enable_comm_overlap",
-               "enable_hierarchical_alltoall",
-               "pretraining_tp"});
-}
-
-void openmoe_fields(FamilyFields& fields, TransformerConfig& c) {
-  openmoe(fields, c);
-  skip_training_of(fields);
-}
-
 }  // namespace
 
 extern const Family family_openmoe{"openmoe",
                                    "OpenMoeForCausalLM",
-                                   read_by<openmoe_fields>,
-                                   write_by<openmoe_fields>,
+                                   openmoe,
                                    {.expert_gate = "experts.wi_gate",
                                     .expert_up = "experts.wi_up",
                                     .router_tensor = "gate_weight",

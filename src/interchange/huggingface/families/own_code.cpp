@@ -1,24 +1,23 @@
 // Models that come with code of their own, which transformers downloads, and are Llama but for the names of their
 // weights, a few biases and the places of norms: InternLM 1 and 2, Qwen 1, Baichuan, OLMo 1, the text model of Molmo.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 
 namespace ridgepoint {
 namespace {
 
-void internlm(FamilyFields& fields, TransformerConfig& c) {
+void internlm_fields(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {.vocab = 103168, .max_positions = 2048});
-  fields.flag("bias", c.architecture.projection_bias, true);
-  c.architecture.output_bias = c.architecture.projection_bias;
+  attention_bias(fields, c.architecture, true, "bias");
+}
+
+void internlm(FamilyFields& fields, TransformerConfig& c) {
+  internlm_fields(fields, c);
   fields.skip({"rotary"});
 }
 
 void internlm2(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 103168, .max_positions = 2048});
-  fields.flag("bias", c.architecture.projection_bias, true);
-  c.architecture.output_bias = c.architecture.projection_bias;
+  internlm_fields(fields, c);
   fields.skip({"pretraining_tp"});
 }
 
@@ -35,7 +34,7 @@ void qwen(FamilyFields& fields, TransformerConfig& c) {
   fields.write("no_bias", true);
   ConfigFields* in = fields.in();
   if (in == nullptr) return;
-  if (c.d_ff % 2 != 0) in->fail("intermediate_size", fmt::format("is {}; gate and up share it, so it is even", c.d_ff));
+  if (c.d_ff % 2 != 0) in->fail("intermediate_size", "is {}; gate and up share it, so it is even", c.d_ff);
   c.d_ff /= 2;
   if (!in->flag("no_bias", true))
     in->fail("no_bias", "is false; biases of all layers are not supported in this family");
@@ -139,16 +138,12 @@ void molmo(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, defaults);
   a.unpredicted_tokens = kTokensOfImages;
   fields.flag("qkv_bias", a.projection_bias, false);
-  bool has_norms = a.projection_norm == ProjectionNorm::whole;
-  fields.flag("attention_layer_norm", has_norms, false);
-  a.projection_norm = has_norms ? ProjectionNorm::whole : ProjectionNorm::none;
-  bool is_after = a.placement == NormPlacement::after;
-  fields.flag("norm_after", is_after, false);
-  a.placement = is_after ? NormPlacement::after : NormPlacement::before;
+  fields.choice("attention_layer_norm", a.projection_norm, ProjectionNorm::whole, ProjectionNorm::none, false);
+  fields.choice("norm_after", a.placement, NormPlacement::after, NormPlacement::before, false);
   fields.write("layer_norm_type", "rms");
   fields.skip({"vocab_size", "use_position_ids"});
   if (in == nullptr) return;
-  if (c.d_ff % 2 != 0) in->fail("intermediate_size", fmt::format("is {}; gate and up share it, so it is even", c.d_ff));
+  if (c.d_ff % 2 != 0) in->fail("intermediate_size", "is {}; gate and up share it, so it is even", c.d_ff);
   c.d_ff /= 2;
   if (in->text("layer_norm_type", "rms") != "rms")
     in->fail("layer_norm_type", "is not rms; layer norms of another kind are not supported in this family");
@@ -179,12 +174,10 @@ constexpr WeightNames names_of_olmo(std::string_view embedding, std::string_view
 
 }  // namespace
 
-extern const Family family_internlm{"internlm", "InternLMForCausalLM", read_by<internlm>, write_by<internlm>,
-                                    {},         kNotModelled};
+extern const Family family_internlm{"internlm", "InternLMForCausalLM", internlm, {}, kNotModelled};
 extern const Family family_internlm2{"internlm2",
                                      "InternLM2ForCausalLM",
-                                     read_by<internlm2>,
-                                     write_by<internlm2>,
+                                     internlm2,
                                      {.embedding = "tok_embeddings",
                                       .head = "output",
                                       .attention = "attention",
@@ -199,8 +192,7 @@ extern const Family family_internlm2{"internlm2",
                                      kNotModelled};
 extern const Family family_qwen{"qwen",
                                 "QWenLMHeadModel",
-                                read_by<qwen>,
-                                write_by<qwen>,
+                                qwen,
                                 {.model = "transformer.",
                                  .embedding = "wte",
                                  .layers = "h",
@@ -213,15 +205,10 @@ extern const Family family_qwen{"qwen",
                                  .down = "c_proj",
                                  .norms = {"ln_1", "", "ln_2", ""}},
                                 kNotModelled};
-extern const Family family_baichuan{"baichuan",         "BaichuanForCausalLM", read_by<baichuan>,
-                                    write_by<baichuan>, {.qkv = "W_pack"},     kNotModelled};
-extern const Family family_hf_olmo{
-    "hf_olmo", "OLMoForCausalLM", read_by<hf_olmo>, write_by<hf_olmo>, names_of_olmo("wte", "wpe", {}), kNotModelled};
-extern const Family family_molmo{"molmo",
-                                 "MolmoForCausalLM",
-                                 read_by<molmo>,
-                                 write_by<molmo>,
-                                 names_of_olmo("wte.embedding", {}, "wte.new_embedding"),
-                                 kNotModelled};
+extern const Family family_baichuan{"baichuan", "BaichuanForCausalLM", baichuan, {.qkv = "W_pack"}, kNotModelled};
+extern const Family family_hf_olmo{"hf_olmo", "OLMoForCausalLM", hf_olmo, names_of_olmo("wte", "wpe", {}),
+                                   kNotModelled};
+extern const Family family_molmo{"molmo", "MolmoForCausalLM", molmo,
+                                 names_of_olmo("wte.embedding", {}, "wte.new_embedding"), kNotModelled};
 
 }  // namespace ridgepoint

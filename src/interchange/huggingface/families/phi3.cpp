@@ -1,6 +1,5 @@
 // Phi-3 and Phi-4: Llama whose projections of q, k and v, and of gate and up, are stored as one weight each. Phi-3.5
 // MoE: layer norms, biases, and experts that SparseMixer chooses, stored as Mixtral's.
-#include <fmt/format.h>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
@@ -9,24 +8,19 @@
 namespace ridgepoint {
 namespace {
 
-TransformerConfig read_phi3(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(fields, {.vocab = 32064,
-                                              .hidden = 3072,
-                                              .intermediate = 8192,
-                                              .max_positions = 4096,
-                                              .epsilon = 1e-5,
-                                              .rotary_share = RotaryShare::may_be_partial});
-  read_window_of_all_layers(fields, c, std::nullopt);
+void phi3(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 32064,
+                     .hidden = 3072,
+                     .intermediate = 8192,
+                     .max_positions = 4096,
+                     .epsilon = 1e-5,
+                     .rotary_share = RotaryShare::may_be_partial});
+  window_of_all_layers(fields, c, std::nullopt);
   fields.refuse("attention_bias", "biases of this family are not supported");
-  fields.skip("original_max_position_embeddings");  // of scaled rotary embedding
-  return c;
-}
-
-void write_phi3(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  write_window(c, fields);
+  fields.skip({"original_max_position_embeddings"});  // of scaled rotary embedding
   const Rotary& rotary = c.architecture.rotary;  // the field beside the object wins in transformers, and has a default
-  if (rotary.scaling == RotaryScaling::longrope) fields["original_max_position_embeddings"] = rotary.original_context;
+  if (rotary.scaling == RotaryScaling::longrope)
+    fields.write("original_max_position_embeddings", rotary.original_context);
 }
 
 // The factor of cosines and sines is a field of its own, one up to the original context and one beyond it.
@@ -57,14 +51,13 @@ void phimoe(FamilyFields& fields, TransformerConfig& c) {
   rules.scores = RouterScores::sparse_mixer;
   if (ConfigFields* in = fields.in()) {
     rules.jitter = in->not_negative("router_jitter_noise", 0.01);
-    read_window_of_all_layers(*in, c, std::nullopt);
     in->note("experts are chosen as in evaluation: the best, then the best of the others; training samples them");
     if (in->not_negative("input_jitter_noise", 0) > 0)
       in->note("random noise before the router is off: input_jitter_noise");
     in->skip("original_max_position_embeddings");
   }
   fields.write("router_jitter_noise", rules.jitter);
-  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
+  window_of_all_layers(fields, c, std::nullopt);
 }
 
 }  // namespace
@@ -72,15 +65,10 @@ void phimoe(FamilyFields& fields, TransformerConfig& c) {
 extern const Family family_phimoe{
     "phimoe",
     "PhimoeForCausalLM",
-    read_by<phimoe>,
-    write_by<phimoe>,
+    phimoe,
     {.experts = "block_sparse_moe", .expert_gate = "w1", .expert_up = "w3", .expert_down = "w2"},
     kNotModelled};
-extern const Family family_phi3{"phi3",
-                                "Phi3ForCausalLM",
-                                read_phi3,
-                                write_phi3,
-                                {.qkv = "qkv_proj", .gate_up = "gate_up_proj"},
-                                {.joins = Joins::one_by_one}};
+extern const Family family_phi3{
+    "phi3", "Phi3ForCausalLM", phi3, {.qkv = "qkv_proj", .gate_up = "gate_up_proj"}, {.joins = Joins::one_by_one}};
 
 }  // namespace ridgepoint

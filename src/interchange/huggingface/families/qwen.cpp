@@ -1,9 +1,6 @@
 // Qwen 2 and 2.5: Llama with biases of q, k and v. Qwen 3: RMS norms of queries and keys in each head, and heads whose
 // size is a field of its own. Each with experts: Qwen 1.5 and 2 MoE, of whose experts every token runs one, and Qwen 3
 // MoE.
-#include <fmt/format.h>
-
-#include <algorithm>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
@@ -13,69 +10,56 @@
 namespace ridgepoint {
 namespace {
 
-// With use_sliding_window the layers from max_window_layers on have the window.
-void read_qwen_windows(ConfigFields& fields, TransformerConfig& c) {
-  const bool has_window = fields.flag("use_sliding_window", false);
-  const std::optional<std::int64_t> window = fields.optional_size("sliding_window", 4096);
-  // 0 gives every layer the window.
-  const auto first = static_cast<std::int64_t>(fields.not_negative("max_window_layers", 28));
-  std::vector<bool> layers;
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) layers.push_back(has_window && layer >= first);
-  read_windows(fields, c, has_window ? window : std::nullopt, layers);
+void write_qwen_windows(FamilyFields& fields, const TransformerConfig& c) {
+  const std::int64_t window = c.architecture.window;
+  fields.write("use_sliding_window", window > 0);
+  fields.write_or_null("sliding_window", window);
+  // transformers reads layer_types if it is there.
+  fields.write("max_window_layers", window > 0 ? 0 : c.layers);
+  write_layer_types(fields, c);
 }
 
-void write_qwen_windows(const TransformerConfig& c, Json& fields) {
-  const Architecture& a = c.architecture;
-  fields["use_sliding_window"] = a.window > 0;
-  fields["sliding_window"] = a.window > 0 ? Json(a.window) : Json(nullptr);
-  // transformers reads layer_types if it is there.
-  fields["max_window_layers"] = a.window > 0 ? 0 : c.layers;
-  write_layer_types(c, fields);
+// With use_sliding_window the layers from max_window_layers on have the window.
+void qwen_windows(FamilyFields& fields, TransformerConfig& c) {
+  if (fields.in() == nullptr) return write_qwen_windows(fields, c);
+  ConfigFields& in = *fields.in();
+  const bool has_window = in.flag("use_sliding_window", false);
+  const std::optional<std::int64_t> window = in.optional_size("sliding_window", 4096);
+  // 0 gives every layer the window.
+  const auto first = static_cast<std::int64_t>(in.not_negative("max_window_layers", 28));
+  read_windows(in, c, has_window ? window : std::nullopt,
+               layers_where(c.layers, [&](std::int64_t layer) { return has_window && layer >= first; }));
 }
 
 // With use_sliding_window, Qwen 3 MoE has the window in every layer, Qwen 2 MoE in every second one before
 // max_window_layers, the first included, or in those of layer_types.
 void windows_beside_experts(FamilyFields& fields, TransformerConfig& c, bool in_every_layer) {
-  if (Json* out = fields.out()) return write_qwen_windows(c, *out);
+  if (fields.in() == nullptr) return write_qwen_windows(fields, c);
   ConfigFields& in = *fields.in();
   const bool has_window = in.flag("use_sliding_window", false);
   const std::optional<std::int64_t> window = in.optional_size("sliding_window", 4096);
   const auto end = static_cast<std::int64_t>(in.not_negative("max_window_layers", 28));
   if (!has_window || in_every_layer) in.skip("layer_types");
   if (!has_window || !window) return;
-  std::vector<bool> layers;
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    layers.push_back(in_every_layer || (layer % 2 == 0 && layer < end));
-  if (!in_every_layer) return read_windows(in, c, window, layers);
-  c.architecture.window = *window;
+  if (in_every_layer) {
+    c.architecture.window = *window;
+    return;
+  }
+  read_windows(in, c, window,
+               layers_where(c.layers, [&](std::int64_t layer) { return layer % 2 == 0 && layer < end; }));
 }
 
-TransformerConfig read_qwen2(ConfigFields& fields) {
-  TransformerConfig c =
-      read_decoder(fields, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .max_positions = 32768});
+void qwen2(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .max_positions = 32768});
   c.architecture.projection_bias = true;
-  read_qwen_windows(fields, c);
-  return c;
+  qwen_windows(fields, c);
 }
 
-void write_qwen2(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  write_qwen_windows(c, fields);
-}
-
-TransformerConfig read_qwen3(ConfigFields& fields) {
-  TransformerConfig c = read_decoder(
-      fields, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .head_dim = 128, .max_positions = 32768});
-  c.architecture.projection_bias = c.architecture.output_bias = fields.flag("attention_bias", false);
+void qwen3(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .head_dim = 128, .max_positions = 32768});
+  attention_bias(fields, c.architecture, false);
   c.architecture.projection_norm = ProjectionNorm::per_head;
-  read_qwen_windows(fields, c);
-  return c;
-}
-
-void write_qwen3(const TransformerConfig& c, Json& fields) {
-  write_decoder(c, fields);
-  fields["attention_bias"] = c.architecture.projection_bias;
-  write_qwen_windows(c, fields);
+  qwen_windows(fields, c);
 }
 
 void qwen2_moe(FamilyFields& fields, TransformerConfig& c) {
@@ -110,9 +94,9 @@ void qwen3_moe(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_qwen2{"qwen2", "Qwen2ForCausalLM", read_qwen2, write_qwen2};
-extern const Family family_qwen3{"qwen3", "Qwen3ForCausalLM", read_qwen3, write_qwen3};
-extern const Family family_qwen2_moe{"qwen2_moe", "Qwen2MoeForCausalLM", read_by<qwen2_moe>, write_by<qwen2_moe>};
-extern const Family family_qwen3_moe{"qwen3_moe", "Qwen3MoeForCausalLM", read_by<qwen3_moe>, write_by<qwen3_moe>};
+extern const Family family_qwen2{"qwen2", "Qwen2ForCausalLM", qwen2};
+extern const Family family_qwen3{"qwen3", "Qwen3ForCausalLM", qwen3};
+extern const Family family_qwen2_moe{"qwen2_moe", "Qwen2MoeForCausalLM", qwen2_moe};
+extern const Family family_qwen3_moe{"qwen3_moe", "Qwen3MoeForCausalLM", qwen3_moe};
 
 }  // namespace ridgepoint

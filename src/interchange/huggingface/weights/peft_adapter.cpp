@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/files/file.h"
-#include "core/text/nearest.h"
 #include "core/threads/parallel.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/weights/weight_rows.h"

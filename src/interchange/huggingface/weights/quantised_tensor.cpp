@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/checked.h"
 #include "core/dynamic_code.h"
 #include "core/rounding.h"
 #include "interchange/huggingface/config/json_file.h"

@@ -8,7 +8,6 @@
 // 8 bits: X.weight I8 [out, in], X.SCB F32 [out], X.weight_format U8 of 0, which says that the rows are together.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

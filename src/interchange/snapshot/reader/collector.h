@@ -13,7 +13,6 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/text/utf8.h"

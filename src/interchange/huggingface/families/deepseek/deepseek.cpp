@@ -1,10 +1,7 @@
 // DeepSeek's mixtures: the first one with attention as usual, and those with multi-head latent attention, V2 and V3,
 // whose field names others have taken (Kimi K2). In V3.2 and GLM 5 an indexer chooses the keys of each query. MiniCPM 3
 // has latent attention without experts.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/experts.h"
@@ -26,12 +23,12 @@ struct LatentDefaults {
 void check_latent(const ConfigFields& in, const TransformerConfig& c, std::int64_t plain) {
   const LatentAttention& latent = c.architecture.latent;
   const auto above = [&](std::string_view key, std::int64_t value, std::int64_t most, std::string_view what) {
-    if (value > most) in.fail(key, fmt::format("is {}, more than {}, {}", value, most, what));
+    if (value > most) in.fail(key, "is {}, more than {}, {}", value, most, what);
   };
   above("kv_lora_rank", latent.kv_rank, c.heads * (plain + latent.value_size), "the width of all keys and values");
   above("q_lora_rank", latent.q_rank, c.heads * c.head_size(), "the width of all queries");
   above("v_head_dim", latent.value_size, c.head_size(), "the size of a head of queries");
-  if (latent.rotated % 2 != 0) in.fail("qk_rope_head_dim", fmt::format("is {}; it must be even", latent.rotated));
+  if (latent.rotated % 2 != 0) in.fail("qk_rope_head_dim", "is {}; it must be even", latent.rotated);
 }
 
 // After the decoder, whose fields of rotary embedding it reads, too.
@@ -44,7 +41,7 @@ void latent_attention(FamilyFields& fields, TransformerConfig& c, const LatentDe
   fields.size("qk_rope_head_dim", latent.rotated, absent.rotated);
   fields.size("v_head_dim", latent.value_size, absent.value);
   attention_bias(fields, a, false);
-  fields.write("q_lora_rank", latent.q_rank > 0 ? Json(latent.q_rank) : Json(nullptr));
+  fields.write_or_null("q_lora_rank", latent.q_rank);
   fields.write("head_dim", latent.rotated);
   if (ConfigFields* in = fields.in()) {
     latent.q_rank = in->optional_size("q_lora_rank", absent.q_rank).value_or(0);
@@ -144,8 +141,7 @@ void indexer(FamilyFields& fields, TransformerConfig& c, std::int64_t absent_hea
   const LatentAttention& latent = c.architecture.latent;
   s.rotated = latent.rotated;
   if (s.head_size < s.rotated)
-    in->fail("index_head_dim",
-             fmt::format("is {}, less than the {} elements that are rotated", s.head_size, s.rotated));
+    in->fail("index_head_dim", "is {}, less than the {} elements that are rotated", s.head_size, s.rotated);
   if (latent.q_rank == 0) in->fail("q_lora_rank", "is null; the indexer reads the low rank of queries");
   // All layers are of one kind, and the code of the family has one order of rotated elements.
   fields.skip({"layer_types", "rope_interleave", "indexer_rope_interleave"});
@@ -161,7 +157,7 @@ void deepseek_v32(FamilyFields& fields, TransformerConfig& c) {
 // Layers without an indexer take the choice of the one before them (arXiv:2603.12201).
 void read_shared_indexers(ConfigFields& in, TransformerConfig& c) {
   const auto fail = [&](std::string_view key, const Json& entry) {
-    in.fail(key, fmt::format("has the entry {}; entries are full or shared", printable(dump_json(entry))));
+    in.fail(key, "has the entry {}; entries are full or shared", printable(dump_json(entry)));
   };
   std::vector<bool> own;
   const std::string_view key = in.has("indexer_types") ? "indexer_types" : "index_topk_pattern";
@@ -179,8 +175,8 @@ void read_shared_indexers(ConfigFields& in, TransformerConfig& c) {
       own.push_back(entry == "full");
     }
   } else {
-    for (std::int64_t layer = 0; layer < c.layers; ++layer)
-      own.push_back(std::max<std::int64_t>(layer - offset + 1, 0) % every == 0);
+    own = layers_where(c.layers,
+                       [&](std::int64_t layer) { return std::max<std::int64_t>(layer - offset + 1, 0) % every == 0; });
   }
   if (!own[0]) in.fail(key, "begins with a shared layer; the first layer has no choice before it to take");
   KeySelection& s = c.architecture.selection;
@@ -202,10 +198,9 @@ void glm_moe_dsa(FamilyFields& fields, TransformerConfig& c) {
              .experts = {.dense_width = 12288, .count = 256, .per_token = 8, .first = 3, .scale = 2.5}});
   indexer(fields, c, 32);
   if (ConfigFields* in = fields.in()) return read_shared_indexers(*in, c);
-  Json types = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    types.push_back(c.architecture.selection.has_indexer(layer) ? "full" : "shared");
-  fields.write("indexer_types", std::move(types));
+  fields.write_layers("indexer_types", c, [&](std::int64_t layer) {
+    return c.architecture.selection.has_indexer(layer) ? "full" : "shared";
+  });
 }
 
 void deepseek_v3(FamilyFields& fields, TransformerConfig& c) {
@@ -223,22 +218,17 @@ void minicpm3(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_deepseek{"deepseek", "DeepseekForCausalLM", read_by<deepseek>, write_by<deepseek>,
-                                    kNames,     kNotModelled};
-extern const Family family_deepseek_v2{
-    "deepseek_v2", "DeepseekV2ForCausalLM", read_by<deepseek_v2>, write_by<deepseek_v2>, kAdjacent, kNotModelled};
-extern const Family family_deepseek_v3{
-    "deepseek_v3", "DeepseekV3ForCausalLM", read_by<deepseek_v3>, write_by<deepseek_v3>, kAdjacent, kNotModelled};
-extern const Family family_deepseek_v32{
-    "deepseek_v32", "DeepseekV32ForCausalLM", read_by<deepseek_v32>, write_by<deepseek_v32>, kAdjacent, kNotModelled};
+extern const Family family_deepseek{"deepseek", "DeepseekForCausalLM", deepseek, kNames, kNotModelled};
+extern const Family family_deepseek_v2{"deepseek_v2", "DeepseekV2ForCausalLM", deepseek_v2, kAdjacent, kNotModelled};
+extern const Family family_deepseek_v3{"deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v3, kAdjacent, kNotModelled};
+extern const Family family_deepseek_v32{"deepseek_v32", "DeepseekV32ForCausalLM", deepseek_v32, kAdjacent,
+                                        kNotModelled};
 extern const Family family_glm_moe_dsa{
     "glm_moe_dsa",
     "GlmMoeDsaForCausalLM",
-    read_by<glm_moe_dsa>,
-    write_by<glm_moe_dsa>,
+    glm_moe_dsa,
     {.shared_expert = "shared_experts", .adjacent_pairs = true, .indexer_adjacent_pairs = true},
     kNotModelled};
-extern const Family family_minicpm3{"minicpm3", "MiniCPM3ForCausalLM", read_by<minicpm3>, write_by<minicpm3>,
-                                    {},         kNotModelled};
+extern const Family family_minicpm3{"minicpm3", "MiniCPM3ForCausalLM", minicpm3, {}, kNotModelled};
 
 }  // namespace ridgepoint

@@ -1,7 +1,5 @@
 // DeepSeek V4, as transformers has it: several streams, attention to a window and to compressed keys, experts that a
 // table of tokens says in the first layers.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -38,9 +36,10 @@ std::vector<Compression> read_compressions(ConfigFields& in, std::int64_t layers
     const auto* found = std::ranges::find_if(
         kCompressions, [&](const NamedCompression& one) { return entry == one.type || entry == one.ratio; });
     if (found == kCompressions.end())
-      in.fail(key, fmt::format("has the entry {}; entries are 0, 4 and 128, or sliding_attention, "
-                               "compressed_sparse_attention and heavily_compressed_attention",
-                               printable(dump_json(entry))));
+      in.fail(key,
+              "has the entry {}; entries are 0, 4 and 128, or sliding_attention, "
+              "compressed_sparse_attention and heavily_compressed_attention",
+              printable(dump_json(entry)));
     kinds.push_back(found->kind);
   }
   return kinds;
@@ -59,10 +58,9 @@ void compressed_attention(FamilyFields& fields, TransformerConfig& c) {
   fields.size("sliding_window", a.window, 128);
   ConfigFields* in = fields.in();
   if (in == nullptr) {
-    Json types = Json::array();
-    for (std::int64_t layer = 0; layer < c.layers; ++layer)
-      types.push_back(kCompressions[static_cast<std::size_t>(made_of.compression(layer))].type);
-    fields.write("layer_types", std::move(types));
+    fields.write_layers("layer_types", c, [&](std::int64_t layer) {
+      return kCompressions[static_cast<std::size_t>(made_of.compression(layer))].type;
+    });
     fields.write("compress_rates",
                  {{kCompressions[1].type, made_of.overlapping_rate}, {kCompressions[2].type, made_of.heavy_rate}});
     return;
@@ -78,12 +76,12 @@ void compressed_attention(FamilyFields& fields, TransformerConfig& c) {
   }
   const auto check_rotated = [&](std::string_view key, std::int64_t size) {
     if (made_of.rotated % 2 != 0 || made_of.rotated > size)
-      in->fail("qk_rope_head_dim", fmt::format("is {}; it must be an even part of {}, {}", made_of.rotated, key, size));
+      in->fail("qk_rope_head_dim", "is {}; it must be an even part of {}, {}", made_of.rotated, key, size);
   };
   check_rotated("head_dim", c.head_size());
   check_rotated("index_head_dim", made_of.index_size);
   if (c.heads % made_of.groups != 0)
-    in->fail("o_groups", fmt::format("is {} and does not divide the {} heads", made_of.groups, c.heads));
+    in->fail("o_groups", "is {} and does not divide the {} heads", made_of.groups, c.heads);
   if (c.kv_heads() != 1)
     in->fail("num_key_value_heads", "is not 1; one head of this family is the keys of all queries");
 }
@@ -127,9 +125,10 @@ std::int64_t read_hashed_layers(ConfigFields& in, std::int64_t layers) {
   std::int64_t hashed = 0, place = 0;
   for (const Json& entry : entries_of_layers(in, "mlp_layer_types", *list, layers)) {
     if ((entry != "hash_moe" && entry != "moe") || (entry == "hash_moe" && hashed != place))
-      in.fail("mlp_layer_types", fmt::format("has the entry {} for layer {}; the first layers are hash_moe, and the "
-                                             "others moe",
-                                             printable(dump_json(entry)), place));
+      in.fail("mlp_layer_types",
+              "has the entry {} for layer {}; the first layers are hash_moe, and the "
+              "others moe",
+              printable(dump_json(entry)), place);
     hashed += entry == "hash_moe" ? 1 : 0;
     ++place;
   }
@@ -168,10 +167,8 @@ void mixtures(FamilyFields& fields, TransformerConfig& c) {
     return;
   }
   fields.write("scoring_func", std::ranges::find(kScores, rules.scores, &decltype(kScores)::value_type::second)->first);
-  Json types = Json::array();
-  for (std::int64_t layer = 0; layer < c.layers; ++layer)
-    types.push_back(layer < experts.hashed_layers ? "hash_moe" : "moe");
-  fields.write("mlp_layer_types", std::move(types));
+  fields.write_layers("mlp_layer_types", c,
+                      [&](std::int64_t layer) { return layer < experts.hashed_layers ? "hash_moe" : "moe"; });
 }
 
 void deepseek_v4(FamilyFields& fields, TransformerConfig& c) {
@@ -202,8 +199,7 @@ void deepseek_v4(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_deepseek_v4{"deepseek_v4",
                                        "DeepseekV4ForCausalLM",
-                                       read_by<deepseek_v4>,
-                                       write_by<deepseek_v4>,
+                                       deepseek_v4,
                                        {.model = "",
                                         .embedding = "embed",
                                         .head = "head",

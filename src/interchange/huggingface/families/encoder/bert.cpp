@@ -1,8 +1,6 @@
 // BERT, an encoder: tokens see all others, norms read the sums of the stream, and the head is that of the masked
 // language model, the embedding behind a layer of its own. RoBERTa: BERT whose positions begin after that of the
 // padding.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 
@@ -53,8 +51,8 @@ void roberta(FamilyFields& fields, TransformerConfig& c) {
   if (ConfigFields* in = fields.in()) {
     unused = static_cast<std::int64_t>(in->not_negative("pad_token_id", 1)) + 1;
     if (a.max_context <= unused)
-      in->fail("max_position_embeddings",
-               fmt::format("is {}, but positions begin at {}, after that of pad_token_id", a.max_context, unused));
+      in->fail("max_position_embeddings", "is {}, but positions begin at {}, after that of pad_token_id", a.max_context,
+               unused);
     a.unused_positions = unused;
     a.max_context -= unused;
   }
@@ -95,16 +93,14 @@ constexpr WeightNames of_roberta(WeightNames names) {
 extern const Family family_bert{
     "bert",
     "BertForMaskedLM",
-    read_by<bert>,
-    write_by<bert>,
+    bert,
     names_of_encoder("bert."),
     {},
     {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias", "cls.predictions.decoder.weight",
      "cls.predictions.decoder.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias"}};
 extern const Family family_roberta{"roberta",
                                    "RobertaForMaskedLM",
-                                   read_by<roberta>,
-                                   write_by<roberta>,
+                                   roberta,
                                    of_roberta(names_of_encoder("roberta.")),
                                    {},
                                    {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias",

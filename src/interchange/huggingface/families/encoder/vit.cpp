@@ -2,8 +2,6 @@
 // id2label.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 
@@ -53,7 +51,7 @@ void vit(FamilyFields& fields, TransformerConfig& c) {
                 .patch = side(*in, "patch_size", 16),
                 .channels = in->size("num_channels", 3, kMostPixels)};
     if (a.images.patch > a.images.size)
-      in->fail("patch_size", fmt::format("is {}, but images have {} pixels a side", a.images.patch, a.images.size));
+      in->fail("patch_size", "is {}, but images have {} pixels a side", a.images.patch, a.images.size);
     a.max_context = a.images.patches() + 1;
     note_dropout(*in, {"hidden_dropout_prob", "attention_probs_dropout_prob"});
     in->note(fmt::format("an image is {} tokens, and the loss is that of its class", a.max_context));
@@ -68,8 +66,7 @@ void vit(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_vit{"vit",
                                "ViTForImageClassification",
-                               read_by<vit>,
-                               write_by<vit>,
+                               vit,
                                {.model = "vit.",
                                 .embedding = "embeddings.patch_embeddings.projection",
                                 .layers = "encoder.layer",

@@ -3,7 +3,6 @@
 // head, and windows in some layers. Gemma 2 has caps of scores and logits, and a window in every second layer, the
 // first one included. Gemma 3, the text model, has norms of queries and keys in each head, five layers with a window
 // for each one without, and a rotary embedding of its own for those with a window.
-#include <fmt/format.h>
 
 #include <cmath>
 
@@ -32,79 +31,73 @@ void gemma(FamilyFields& fields, TransformerConfig& c) {
   fields.refuse("use_bidirectional_attention", "attention to later tokens is not supported");
 }
 
-// `theta` as in DecoderDefaults.
-TransformerConfig read_gemma(ConfigFields& fields, std::int64_t vocab, std::int64_t max_positions, double logit_cap,
-                             std::optional<double> theta) {
-  TransformerConfig c = read_decoder(fields, {.vocab = vocab,
-                                              .hidden = 2304,
-                                              .intermediate = 9216,
-                                              .layers = 26,
-                                              .heads = 8,
-                                              .kv_heads = 4,
-                                              .head_dim = 256,
-                                              .max_positions = max_positions,
-                                              .tied = true,
-                                              .activation_key = "hidden_activation",
-                                              .activation = "gelu_pytorch_tanh",
-                                              .theta = theta});
+// What Gemma 2 and 3 share. `theta` as in DecoderDefaults.
+void gemma_fields(FamilyFields& fields, TransformerConfig& c, std::int64_t vocab, std::int64_t max_positions,
+                  double logit_cap, std::optional<double> theta) {
+  const DecoderDefaults absent = {.vocab = vocab,
+                                  .hidden = 2304,
+                                  .intermediate = 9216,
+                                  .layers = 26,
+                                  .heads = 8,
+                                  .kv_heads = 4,
+                                  .head_dim = 256,
+                                  .max_positions = max_positions,
+                                  .tied = true,
+                                  .activation_key = "hidden_activation",
+                                  .activation = "gelu_pytorch_tanh",
+                                  .theta = theta};
+  ConfigFields* in = fields.in();
+  fields.decoder(c, in != nullptr ? absent : DecoderDefaults());
   Architecture& a = c.architecture;
   a.placement = NormPlacement::both;
   a.norm_adds_one = true;
-  a.projection_bias = a.output_bias = fields.flag("attention_bias", false);
   a.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
-  const double scalar = fields.positive("query_pre_attn_scalar", 256);
-  if (scalar != static_cast<double>(c.head_size())) a.query_scale = 1 / std::sqrt(scalar);
-  a.logit_cap = read_cap(fields, "final_logit_softcapping", logit_cap);
-  fields.skip("hidden_act");  // files of 2024 have both names; transformers reads hidden_activation
-  fields.refuse("use_bidirectional_attention", "attention to later tokens is not supported");
-  return c;
-}
-
-void write_gemma(const TransformerConfig& c, Json& fields) {
-  const Architecture& a = c.architecture;
-  write_decoder(c, fields);
-  fields["hidden_activation"] = fields["hidden_act"];
-  fields["attention_bias"] = a.projection_bias;
-  const double scalar = a.query_scale > 0 ? 1 / (a.query_scale * a.query_scale) : static_cast<double>(c.head_size());
+  // Files of 2024 have both names; transformers reads hidden_activation.
+  fields.skip({"hidden_act"});
+  fields.write("hidden_activation", activation_name(a.activation));
+  attention_bias(fields, a, false);
+  const auto usual = static_cast<double>(c.head_size());
+  double scalar = a.query_scale > 0 ? 1 / (a.query_scale * a.query_scale) : usual;
+  if (in != nullptr) {
+    scalar = in->positive("query_pre_attn_scalar", 256);
+    if (scalar != usual) a.query_scale = 1 / std::sqrt(scalar);
+  }
   const double whole = std::round(scalar);
   // The square of a root is rarely the number itself; transformers refuses 24.0 where it declares an integer.
-  fields["query_pre_attn_scalar"] =
-      whole < 1e15 && std::abs(scalar - whole) < 1e-9 * whole ? Json(static_cast<std::int64_t>(whole)) : Json(scalar);
-  fields["final_logit_softcapping"] = a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr);
-  fields["attn_logit_softcapping"] = a.score_cap > 0 ? Json(a.score_cap) : Json(nullptr);
-  write_window(c, fields);
-  write_layer_types(c, fields);
+  fields.write("query_pre_attn_scalar", whole < 1e15 && std::abs(scalar - whole) < 1e-9 * whole
+                                            ? Json(static_cast<std::int64_t>(whole))
+                                            : Json(scalar));
+  fields.cap("final_logit_softcapping", a.logit_cap, logit_cap);
+  fields.refuse("use_bidirectional_attention", "attention to later tokens is not supported");
 }
 
-TransformerConfig read_gemma2(ConfigFields& fields) {
-  TransformerConfig c = read_gemma(fields, 256000, 8192, 30, 10000);
-  c.architecture.score_cap = read_cap(fields, "attn_logit_softcapping", 50);
-  read_windows(fields, c, fields.optional_size("sliding_window", 4096), windows_but_every(2, c.layers));
-  return c;
+void gemma2(FamilyFields& fields, TransformerConfig& c) {
+  gemma_fields(fields, c, 256000, 8192, 30, 10000);
+  fields.cap("attn_logit_softcapping", c.architecture.score_cap, 50);
+  windows(fields, c, 4096, windows_but_every(2, c.layers));
 }
 
 constexpr double kGlobalTheta = 1e6;
 constexpr double kWindowTheta = 10000;
 
-TransformerConfig read_gemma3(ConfigFields& fields) {
-  TransformerConfig c = read_gemma(fields, 262208, 131072, 0, std::nullopt);
+void gemma3(FamilyFields& fields, TransformerConfig& c) {
+  gemma_fields(fields, c, 262208, 131072, 0, std::nullopt);
   Architecture& a = c.architecture;
   a.projection_norm = ProjectionNorm::per_head;
   fields.refuse("attn_logit_softcapping", "transformers does not apply it to this family");
+  fields.write("attn_logit_softcapping", nullptr);
   a.separate_rotary = true;
-  const double window_theta = fields.positive("rope_local_base_freq", kWindowTheta);
-  if (!read_rotaries_by_kind(fields, c, kGlobalTheta, kWindowTheta)) {
-    a.rotary = read_rotary(fields, c, {.theta = kGlobalTheta});
-    a.window_rotary.theta = window_theta;
+  std::int64_t period = 6;
+  if (ConfigFields* in = fields.in()) {
+    const double window_theta = in->positive("rope_local_base_freq", kWindowTheta);
+    if (!read_rotaries_by_kind(*in, c, kGlobalTheta, kWindowTheta)) {
+      a.rotary = read_rotary(*in, c, {.theta = kGlobalTheta});
+      a.window_rotary.theta = window_theta;
+    }
+    period = in->size("_sliding_window_pattern", in->size("sliding_window_pattern", period));
   }
-  const std::int64_t period = fields.size("_sliding_window_pattern", fields.size("sliding_window_pattern", 6));
-  read_windows(fields, c, fields.optional_size("sliding_window", 4096), windows_but_every(period, c.layers));
-  return c;
-}
-
-void write_gemma3(const TransformerConfig& c, Json& fields) {
-  write_gemma(c, fields);
-  fields["rope_local_base_freq"] = c.architecture.window_rotary.theta;
+  windows(fields, c, 4096, windows_but_every(period, c.layers));
+  fields.write("rope_local_base_freq", a.window_rotary.theta);
 }
 
 constexpr WeightNames kGemmaNames = {.norms = {"input_layernorm", "post_attention_layernorm",
@@ -112,8 +105,8 @@ constexpr WeightNames kGemmaNames = {.norms = {"input_layernorm", "post_attentio
 
 }  // namespace
 
-extern const Family family_gemma{"gemma", "GemmaForCausalLM", read_by<gemma>, write_by<gemma>};
-extern const Family family_gemma2{"gemma2", "Gemma2ForCausalLM", read_gemma2, write_gemma, kGemmaNames};
-extern const Family family_gemma3{"gemma3_text", "Gemma3ForCausalLM", read_gemma3, write_gemma3, kGemmaNames};
+extern const Family family_gemma{"gemma", "GemmaForCausalLM", gemma};
+extern const Family family_gemma2{"gemma2", "Gemma2ForCausalLM", gemma2, kGemmaNames};
+extern const Family family_gemma3{"gemma3_text", "Gemma3ForCausalLM", gemma3, kGemmaNames};
 
 }  // namespace ridgepoint

@@ -4,8 +4,6 @@
 // window have wider heads, of which a part is rotated and whose values may be their keys. The last layers may read keys
 // and values of layers before them. Beside the stream, each layer may read a vector of each token, and layers may have
 // experts beside a feed-forward layer.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -34,11 +32,10 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
       const std::optional<std::int64_t> own_size = own ? own->optional_size("head_dim", c.head_size()) : std::nullopt;
       const std::int64_t own_heads = own ? own->optional_size("num_key_value_heads", std::nullopt).value_or(0) : 0;
       if (has_window || (!is_first && (own_size != size || own_heads != kv_heads)))
-        fields.fail(
-            "per_layer_config",
-            fmt::format("has other heads for layer {} than for the others of its kind; one size of heads for the "
-                        "layers without a window is supported",
-                        layer));
+        fields.fail("per_layer_config",
+                    "has other heads for layer {} than for the others of its kind; one size of heads for the "
+                    "layers without a window is supported",
+                    layer);
       size = own_size;
       kv_heads = own_heads;
       is_first = false;
@@ -48,8 +45,7 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
   heads.size = size.value_or(usual) == usual ? 0 : *size;
   heads.kv_heads = kv_heads == c.kv_heads() ? 0 : kv_heads;
   if (c.heads % std::max<std::int64_t>(heads.kv_heads, 1) != 0)
-    fields.fail("num_global_key_value_heads",
-                fmt::format("is {} and does not divide the {} heads", heads.kv_heads, c.heads));
+    fields.fail("num_global_key_value_heads", "is {} and does not divide the {} heads", heads.kv_heads, c.heads);
 }
 
 // Of one kind of layers. transformers rotates whole heads unless the kind of scaling is `proportional`.
@@ -57,8 +53,7 @@ Rotary read_rotary_of_kind(ConfigFields& object, const TransformerConfig& c, dou
                            std::int64_t head_size) {
   if (object.text("rope_type", "default") != "proportional") {
     object.skip("partial_rotary_factor");
-    if (head_size % 2 != 0)
-      object.fail("rope_type", fmt::format("needs heads of an even size; these have {}", head_size));
+    if (head_size % 2 != 0) object.fail("rope_type", "needs heads of an even size; these have {}", head_size);
     return read_rotary_object(object, c, absent_theta);
   }
   Rotary rotary{.theta = object.positive("rope_theta", absent_theta),
@@ -67,9 +62,9 @@ Rotary read_rotary_of_kind(ConfigFields& object, const TransformerConfig& c, dou
                 .factor = object.positive("factor", 1)};
   if (head_size % 2 != 0 || rotary.share > 1 || rotated_width(rotary, head_size) < 2)
     object.fail("partial_rotary_factor",
-                fmt::format("is {:g}; it must rotate a part of heads of an even size, and these "
-                            "have {}",
-                            rotary.share, head_size));
+                "is {:g}; it must rotate a part of heads of an even size, and these "
+                "have {}",
+                rotary.share, head_size);
   return rotary;
 }
 
@@ -89,10 +84,8 @@ void layers_of_both_kinds(FamilyFields& fields, TransformerConfig& c) {
   windows(fields, c, 512, windows_but_every(6, c.layers));
   if (ConfigFields* in = fields.in()) {
     if (a.has_window(c.layers - 1)) {
-      std::vector<bool> layers;
-      for (std::int64_t layer = 0; layer < c.layers; ++layer)
-        layers.push_back(a.has_window(layer) && layer + 1 < c.layers);
-      a.window_layers = pattern_of(layers, true);
+      const auto has_window = [&](std::int64_t layer) { return a.has_window(layer) && layer + 1 < c.layers; };
+      a.window_layers = pattern_of(layers_where(c.layers, has_window), true);
       in->note("the last layer has no window, as in transformers");
     }
     read_full_heads(*in, c);
@@ -102,10 +95,8 @@ void layers_of_both_kinds(FamilyFields& fields, TransformerConfig& c) {
   }
   fields.write("attention_k_eq_v", a.full_heads.keys_are_values);
   fields.write("global_head_dim", c.full_head_size());
-  fields.write("num_global_key_value_heads",
-               c.architecture.full_heads.kv_heads > 0 ? Json(a.full_heads.kv_heads) : Json(c.kv_heads()));
-  fields.write("rope_parameters", Json{{"full_attention", rotary_parameters(a.rotary)},
-                                       {"sliding_attention", rotary_parameters(a.window_rotary)}});
+  fields.write("num_global_key_value_heads", a.full_heads.kv_heads > 0 ? a.full_heads.kv_heads : c.kv_heads());
+  write_rotaries_by_kind(fields, a);
 }
 
 void experts_beside(FamilyFields& fields, TransformerConfig& c, bool has_experts) {
@@ -131,9 +122,8 @@ void per_layer_inputs(FamilyFields& fields, TransformerConfig& c, double absent_
   if (ConfigFields* in = fields.in()) {
     a.layers_without_keys = static_cast<std::int64_t>(in->not_negative("num_kv_shared_layers", absent_layers));
     if (a.layers_without_keys >= c.layers)
-      in->fail("num_kv_shared_layers",
-               fmt::format("is {}, but there are {} layers: the first ones need keys of their own",
-                           a.layers_without_keys, c.layers));
+      in->fail("num_kv_shared_layers", "is {}, but there are {} layers: the first ones need keys of their own",
+               a.layers_without_keys, c.layers);
     constexpr std::string_view kWidth = "hidden_size_per_layer_input";
     const bool is_null = in->contains(kWidth) && !in->has(kWidth);
     a.per_layer.width = is_null ? 0 : static_cast<std::int64_t>(in->not_negative(kWidth, 256));
@@ -175,7 +165,7 @@ void use_one_width(ConfigFields& fields, TransformerConfig& c) {
   const std::vector<Json> widths = entries_of_layers(fields, "intermediate_size", *list, c.layers);
   const bool are_equal = std::ranges::all_of(widths, [&](const Json& one) { return one == widths[0]; });
   if (!are_equal || !widths[0].is_number_unsigned())
-    fields.fail("intermediate_size", fmt::format("must be one number, or a list of {} equal ones", c.layers));
+    fields.fail("intermediate_size", "must be one number, or a list of {} equal ones", c.layers);
   c.d_ff = widths[0].get<std::int64_t>();
 }
 
@@ -211,7 +201,6 @@ void gemma3n(FamilyFields& fields, TransformerConfig& c) {
     use_one_width(*in, c);
     a.updates.active = static_cast<std::int64_t>(in->not_negative("altup_active_idx", 0));
     a.sparsity = read_sparsity(*in, c.layers);
-    a.logit_cap = read_cap(*in, "final_logit_softcapping", 30);
     a.rotary.theta = in->positive("rope_theta", 1e6);
     a.window_rotary.theta = in->positive("rope_local_base_freq", 10000);
     in->refuse("rope_scaling", "rotary embedding of this family is scaled by rope_parameters alone");
@@ -219,12 +208,11 @@ void gemma3n(FamilyFields& fields, TransformerConfig& c) {
     for (const char* key : {"altup_coef_clip", "hidden_act"}) in->skip(key);
   }
   fields.write("altup_active_idx", a.updates.active);
-  fields.write("final_logit_softcapping", a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr));
+  fields.cap("final_logit_softcapping", a.logit_cap, 30);
   Json shares =
       a.sparsity.empty() ? Json(std::vector<double>(static_cast<std::size_t>(c.layers), 0.0)) : Json(a.sparsity);
   fields.write("activation_sparsity_pattern", std::move(shares));
-  fields.write("rope_parameters", Json{{"full_attention", rotary_parameters(a.rotary)},
-                                       {"sliding_attention", rotary_parameters(a.window_rotary)}});
+  write_rotaries_by_kind(fields, a);
 }
 
 void gemma4(FamilyFields& fields, TransformerConfig& c) {
@@ -255,14 +243,13 @@ void gemma4(FamilyFields& fields, TransformerConfig& c) {
   per_layer_inputs(fields, c, 0);
   fields.flag("use_double_wide_mlp", a.wide_without_keys, false);
   if (ConfigFields* in = fields.in()) {
-    a.logit_cap = read_cap(*in, "final_logit_softcapping", 0);
     if (in->text("use_bidirectional_attention", "vision") != "vision")
       in->fail("use_bidirectional_attention", "is not 'vision'; attention to later tokens of text is not supported");
     if (!has_experts) {
       for (const char* key : {"num_experts", "top_k_experts", "moe_intermediate_size"}) in->skip(key);
     }
   }
-  fields.write("final_logit_softcapping", a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr));
+  fields.cap("final_logit_softcapping", a.logit_cap, 0);
 }
 
 constexpr WeightNames kGemma4Names = {.experts = "",
@@ -273,10 +260,9 @@ constexpr WeightNames kGemma4Names = {.experts = "",
 
 }  // namespace
 
-extern const Family family_gemma3n{"gemma3n_text",    "Gemma3nForCausalLM",          read_by<gemma3n>,
-                                   write_by<gemma3n>, {.norms = kGemma4Names.norms}, kNotModelled};
-extern const Family family_gemma4{"gemma4_text",   "Gemma4ForCausalLM",
-                                  read_by<gemma4>, write_by<gemma4>,
-                                  kGemma4Names,    {.rotates_by_token = true, .norms_by_power = true}};
+extern const Family family_gemma3n{
+    "gemma3n_text", "Gemma3nForCausalLM", gemma3n, {.norms = kGemma4Names.norms}, kNotModelled};
+extern const Family family_gemma4{
+    "gemma4_text", "Gemma4ForCausalLM", gemma4, kGemma4Names, {.rotates_by_token = true, .norms_by_power = true}};
 
 }  // namespace ridgepoint

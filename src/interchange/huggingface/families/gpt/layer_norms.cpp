@@ -25,17 +25,10 @@ void starcoder2(FamilyFields& fields, TransformerConfig& c) {
   a.gated = false;
   fields.flag("use_bias", a.projection_bias, true);
   a.output_bias = a.feed_forward_bias = a.projection_bias;
-  if (ConfigFields* in = fields.in()) read_window_of_all_layers(*in, c, std::nullopt);
-  fields.write("sliding_window", a.window > 0 ? Json(a.window) : Json(nullptr));
+  window_of_all_layers(fields, c, std::nullopt);
   // Of other code: transformers reads hidden_act and norm_epsilon.
   fields.skip({"activation_function", "layer_norm_epsilon", "mlp_type", "norm_type", "attention_softmax_in_fp32",
                "scale_attention_softmax_in_fp32", "scale_attn_weights"});
-}
-
-void norms_of_each_head(FamilyFields& fields, Architecture& a, std::string_view key) {
-  bool has_norms = a.projection_norm == ProjectionNorm::each_head;
-  fields.flag(key, has_norms, false);
-  a.projection_norm = has_norms ? ProjectionNorm::each_head : ProjectionNorm::none;
 }
 
 void stablelm(FamilyFields& fields, TransformerConfig& c) {
@@ -51,10 +44,8 @@ void stablelm(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;
   fields.flag("use_qkv_bias", a.projection_bias, false);
-  bool is_parallel = a.block != BlockOrder::in_turn;
-  fields.flag("use_parallel_residual", is_parallel, false);
-  if (is_parallel) a.block = BlockOrder::side_by_side_one_norm;
-  norms_of_each_head(fields, a, "qk_layernorm");
+  fields.choice("use_parallel_residual", a.block, BlockOrder::side_by_side_one_norm, BlockOrder::in_turn, false);
+  fields.choice("qk_layernorm", a.projection_norm, ProjectionNorm::each_head, ProjectionNorm::none, false);
 }
 
 void phi(FamilyFields& fields, TransformerConfig& c) {
@@ -96,19 +87,18 @@ void phi(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void gpt_neox(FamilyFields& fields, TransformerConfig& c) {
-  constexpr DecoderDefaults kDefaults = {.vocab = 50432,
-                                         .hidden = 6144,
-                                         .intermediate = 24576,
-                                         .layers = 44,
-                                         .heads = 64,
-                                         .max_positions = 2048,
-                                         .epsilon = 1e-5,
-                                         .activation = "gelu",
-                                         .rotary_share = RotaryShare::may_be_partial,
-                                         .share = 0.25,
-                                         .epsilon_key = "layer_norm_eps",
-                                         .theta_key = "rotary_emb_base"};
-  DecoderDefaults defaults = kDefaults;
+  DecoderDefaults defaults = {.vocab = 50432,
+                              .hidden = 6144,
+                              .intermediate = 24576,
+                              .layers = 44,
+                              .heads = 64,
+                              .max_positions = 2048,
+                              .epsilon = 1e-5,
+                              .activation = "gelu",
+                              .rotary_share = RotaryShare::may_be_partial,
+                              .share = 0.25,
+                              .epsilon_key = "layer_norm_eps",
+                              .theta_key = "rotary_emb_base"};
   if (ConfigFields* in = fields.in()) defaults.share = in->positive("rotary_pct", defaults.share);
   fields.decoder(c, defaults);
   Architecture& a = c.architecture;
@@ -117,45 +107,38 @@ void gpt_neox(FamilyFields& fields, TransformerConfig& c) {
   a.gated = false;
   attention_bias(fields, a, true);
   a.feed_forward_bias = true;
-  bool is_parallel = a.block != BlockOrder::in_turn;
-  fields.flag("use_parallel_residual", is_parallel, true);
-  a.block = is_parallel ? BlockOrder::side_by_side : BlockOrder::in_turn;
+  fields.choice("use_parallel_residual", a.block, BlockOrder::side_by_side, BlockOrder::in_turn, true);
   fields.write("hidden_dropout", 0.0);
 }
 
 void gptj(FamilyFields& fields, TransformerConfig& c) {
-  constexpr DecoderDefaults kDefaults = {.vocab = 50400,
-                                         .hidden = 4096,
-                                         .layers = 28,
-                                         .heads = 16,
-                                         .max_positions = 2048,
-                                         .epsilon = 1e-5,
-                                         .intermediate_key = "n_inner",
-                                         .activation_key = "activation_function",
-                                         .activation = "gelu_new",
-                                         .theta = std::nullopt,
-                                         .hidden_key = "n_embd",
-                                         .layers_key = "n_layer",
-                                         .heads_key = "n_head",
-                                         .positions_key = "n_positions",
-                                         .epsilon_key = "layer_norm_epsilon",
-                                         .wide_by_four = true};
-  fields.decoder(c, kDefaults);
+  fields.decoder(c, {.vocab = 50400,
+                     .hidden = 4096,
+                     .layers = 28,
+                     .heads = 16,
+                     .max_positions = 2048,
+                     .epsilon = 1e-5,
+                     .intermediate_key = "n_inner",
+                     .activation_key = "activation_function",
+                     .activation = "gelu_new",
+                     .theta = std::nullopt,
+                     .hidden_key = "n_embd",
+                     .layers_key = "n_layer",
+                     .heads_key = "n_head",
+                     .positions_key = "n_positions",
+                     .epsilon_key = "layer_norm_epsilon",
+                     .wide_by_four = true});
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;
   a.block = BlockOrder::side_by_side_one_norm;
   a.gated = false;
   a.feed_forward_bias = a.head_bias = true;
-  std::int64_t rotated = rotated_width(c, a.rotary);
-  fields.size("rotary_dim", rotated, 64);
-  if (ConfigFields* in = fields.in(); in != nullptr && (rotated % 2 != 0 || rotated > c.head_size()))
-    in->fail("rotary_dim", "must be an even part of a head");
-  a.rotary.share = static_cast<double>(rotated) / static_cast<double>(c.head_size());
+  rotated_part(fields, c, 64);
   fields.skip({"rotary", "scale_attn_weights", "rope_scaling"});
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) fields.write(key, 0.0);
 }
 
-void cohere_fields(FamilyFields& fields, TransformerConfig& c) {
+void cohere(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, {.vocab = 256000,
                      .hidden = 8192,
                      .intermediate = 22528,
@@ -171,22 +154,17 @@ void cohere_fields(FamilyFields& fields, TransformerConfig& c) {
   a.block = BlockOrder::side_by_side_one_norm;
   fields.positive("logit_scale", a.logit_scale, 0.0625);
   attention_bias(fields, a, false);
-  norms_of_each_head(fields, a, "use_qk_norm");
+  fields.choice("use_qk_norm", a.projection_norm, ProjectionNorm::each_head, ProjectionNorm::none, false);
 }
-
-void cohere(FamilyFields& fields, TransformerConfig& c) { cohere_fields(fields, c); }
 
 // Layers without a window rotate nothing.
 void cohere2(FamilyFields& fields, TransformerConfig& c) {
-  cohere_fields(fields, c);
-  Architecture& a = c.architecture;
+  cohere(fields, c);
   std::int64_t period = 4;
   if (ConfigFields* in = fields.in())
     period = in->size("_sliding_window_pattern", in->size("sliding_window_pattern", period));
   windows(fields, c, 4096, windows_but_every(period, c.layers));
-  std::vector<bool> unrotated;
-  for (std::int64_t layer = 0; layer < c.layers; ++layer) unrotated.push_back(!a.has_window(layer));
-  a.unrotated_layers = pattern_of(unrotated, false);
+  rotate_with_window(c);
   fields.skip({"use_gated_activation", "use_parallel_block", "use_parallel_embedding", "rotary_pct",
                "order_of_interleaved_layers", "position_embedding_type", "layer_switch"});
 }
@@ -266,23 +244,20 @@ constexpr TransformersCode kCohereCode = {
 }  // namespace
 
 extern const Family family_starcoder2{
-    "starcoder2", "Starcoder2ForCausalLM", read_by<starcoder2>, write_by<starcoder2>, {.up = "c_fc", .down = "c_proj"}};
+    "starcoder2", "Starcoder2ForCausalLM", starcoder2, {.up = "c_fc", .down = "c_proj"}};
 extern const Family family_stablelm{"stablelm",
                                     "StableLmForCausalLM",
-                                    read_by<stablelm>,
-                                    write_by<stablelm>,
+                                    stablelm,
                                     {.q_norm = "q_layernorm", .k_norm = "k_layernorm", .head_norms_apart = true},
                                     {.joins = Joins::both_at_the_end}};
 extern const Family family_phi{"phi",
                                "PhiForCausalLM",
-                               read_by<phi>,
-                               write_by<phi>,
+                               phi,
                                {.final_norm = "final_layernorm", .output = "dense", .up = "fc1", .down = "fc2"},
                                {.has_plain_gelu = true, .joins = Joins::both_at_the_end, .sums_branches_first = true}};
 extern const Family family_gpt_neox{"gpt_neox",
                                     "GPTNeoXForCausalLM",
-                                    read_by<gpt_neox>,
-                                    write_by<gpt_neox>,
+                                    gpt_neox,
                                     {.model = "gpt_neox.",
                                      .embedding = "embed_in",
                                      .final_norm = "final_layer_norm",
@@ -297,8 +272,7 @@ extern const Family family_gpt_neox{"gpt_neox",
                                     {".attention.bias", ".attention.masked_bias"}};  // masks
 extern const Family family_gptj{"gptj",
                                 "GPTJForCausalLM",
-                                read_by<gptj>,
-                                write_by<gptj>,
+                                gptj,
                                 kGptJNames,
                                 {.has_plain_gelu = true,
                                  .scores = ScoresCode::wide_divided,
@@ -306,14 +280,11 @@ extern const Family family_gptj{"gptj",
                                  .sums_branches_first = true,
                                  .lacks_sdpa = true},
                                 {".attn.bias", ".attn.masked_bias"}};
-extern const Family family_cohere{"cohere",         "CohereForCausalLM",      read_by<cohere>,
-                                  write_by<cohere>, {.adjacent_pairs = true}, kCohereCode};
-extern const Family family_cohere2{"cohere2",         "Cohere2ForCausalLM",     read_by<cohere2>,
-                                   write_by<cohere2>, {.adjacent_pairs = true}, kCohereCode};
+extern const Family family_cohere{"cohere", "CohereForCausalLM", cohere, {.adjacent_pairs = true}, kCohereCode};
+extern const Family family_cohere2{"cohere2", "Cohere2ForCausalLM", cohere2, {.adjacent_pairs = true}, kCohereCode};
 extern const Family family_falcon{"falcon",
                                   "FalconForCausalLM",
-                                  read_by<falcon>,
-                                  write_by<falcon>,
+                                  falcon,
                                   {.model = "transformer.",
                                    .embedding = "word_embeddings",
                                    .layers = "h",
@@ -326,6 +297,6 @@ extern const Family family_falcon{"falcon",
                                    .side_by_side_norms = {"ln_attn", "", "ln_mlp", ""},
                                    .qkv_by_group = true},
                                   kNotModelled};
-extern const Family family_orion{"orion", "OrionForCausalLM", read_by<orion>, write_by<orion>, {}, kNotModelled};
+extern const Family family_orion{"orion", "OrionForCausalLM", orion, {}, kNotModelled};
 
 }  // namespace ridgepoint

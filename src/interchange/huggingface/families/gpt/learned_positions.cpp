@@ -1,7 +1,5 @@
 // Layer norms and learned positions: GPT-2, with biases everywhere and the embedding as head, OPT, GPTBigCode with one
 // head of keys and values, and GPT-Neo, whose every second layer has a window.
-#include <fmt/format.h>
-
 #include <array>
 #include <string_view>
 
@@ -13,52 +11,44 @@ namespace {
 
 constexpr double kDropout = 0.1;  // where a file has no dropout
 
-TransformerConfig read_gpt2(ConfigFields& fields) {
-  TransformerConfig c;
-  c.vocab = fields.size("vocab_size", 50257);
-  c.d_model = fields.size("n_embd", 768);
-  c.layers = fields.size("n_layer", 12, kMostLayers);
-  c.heads = fields.size("n_head", 12);
-  c.d_ff = fields.optional_size("n_inner", std::nullopt).value_or(4 * c.d_model);
-  if (c.d_model % c.heads != 0)
-    fields.fail("n_head", fmt::format("is {} and does not divide n_embd, {}", c.heads, c.d_model));
-  Architecture& a = c.architecture;
-  a.max_context = fields.size("n_positions", 1024);
-  a.norm = Norm::layer_norm;
-  a.norm_epsilon = fields.positive("layer_norm_epsilon", 1e-5);
-  a.activation = read_activation(fields, "activation_function", "gelu_new");
-  a.gated = false;
-  a.projection_bias = a.output_bias = a.feed_forward_bias = true;
-  a.positions = Positions::learned;
-  a.tied_head = fields.flag("tie_word_embeddings", true);
-  if (!fields.flag("scale_attn_weights", true)) a.query_scale = 1;
-  fields.refuse("scale_attn_by_inverse_layer_idx", "scores scaled by the number of their layer are not supported");
-  fields.skip("n_ctx");                    // n_positions before 2022
-  fields.skip("reorder_and_upcast_attn");  // the order of a product with a number
-  note_dropout(fields, {"resid_pdrop", "embd_pdrop", "attn_pdrop"}, kDropout);
-  return c;
-}
-
-void write_gpt2(const TransformerConfig& c, Json& fields) {
-  const Architecture& a = c.architecture;
-  fields["vocab_size"] = c.vocab;
-  fields["n_embd"] = c.d_model;
-  fields["n_layer"] = c.layers;
-  fields["n_head"] = c.heads;
-  fields["n_inner"] = c.d_ff;
-  fields["n_positions"] = a.max_context;
-  fields["layer_norm_epsilon"] = a.norm_epsilon;
-  fields["activation_function"] = a.activation == Activation::gelu_tanh ? "gelu_new" : activation_name(a.activation);
-  fields["scale_attn_weights"] = a.query_scale == 0;
-  fields["tie_word_embeddings"] = a.tied_head;
-  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) fields[key] = 0.0;
-}
-
 void learned_positions(Architecture& a) {
   a.norm = Norm::layer_norm;
   a.positions = Positions::learned;
   a.gated = false;
   a.feed_forward_bias = a.output_bias = true;
+}
+
+// Whether scores are divided by the root of the head size.
+void scale_attn_weights(FamilyFields& fields, Architecture& a) {
+  fields.choice<double>("scale_attn_weights", a.query_scale, 0, 1, true);
+}
+
+void gpt2(FamilyFields& fields, TransformerConfig& c) {
+  ConfigFields* in = fields.in();
+  Architecture& a = c.architecture;
+  learned_positions(a);
+  a.projection_bias = true;
+  fields.size("vocab_size", c.vocab, 50257);
+  fields.size("n_embd", c.d_model, 768);
+  fields.size("n_layer", c.layers, 12, kMostLayers);
+  fields.size("n_head", c.heads, 12);
+  if (in != nullptr) {
+    c.d_ff = in->optional_size("n_inner", std::nullopt).value_or(4 * c.d_model);
+    if (c.d_model % c.heads != 0) in->fail("n_head", "is {} and does not divide n_embd, {}", c.heads, c.d_model);
+  }
+  fields.write("n_inner", c.d_ff);
+  fields.size("n_positions", a.max_context, 1024);
+  fields.positive("layer_norm_epsilon", a.norm_epsilon, 1e-5);
+  if (in != nullptr) a.activation = read_activation(*in, "activation_function", "gelu_new");
+  fields.write("activation_function",
+               a.activation == Activation::gelu_tanh ? "gelu_new" : activation_name(a.activation));
+  scale_attn_weights(fields, a);
+  fields.flag("tie_word_embeddings", a.tied_head, true);
+  fields.refuse("scale_attn_by_inverse_layer_idx", "scores scaled by the number of their layer are not supported");
+  fields.skip({"n_ctx"});                    // n_positions before 2022
+  fields.skip({"reorder_and_upcast_attn"});  // the order of a product with a number
+  if (in != nullptr) note_dropout(*in, {"resid_pdrop", "embd_pdrop", "attn_pdrop"}, kDropout);
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) fields.write(key, 0.0);
 }
 
 void opt(FamilyFields& fields, TransformerConfig& c) {
@@ -119,9 +109,7 @@ void gpt_bigcode(FamilyFields& fields, TransformerConfig& c) {
   bool has_one_key = a.kv_heads == 1;
   fields.flag("multi_query", has_one_key, true);
   a.kv_heads = has_one_key && c.heads > 1 ? 1 : 0;
-  bool is_scaled = a.query_scale == 0;
-  fields.flag("scale_attn_weights", is_scaled, true);
-  a.query_scale = is_scaled ? 0 : 1;
+  scale_attn_weights(fields, a);
   // Of an order of operations, or of generation.
   fields.skip({"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner", "max_batch_size",
                "max_sequence_length", "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input", "n_ctx"});
@@ -144,7 +132,7 @@ std::vector<bool> local_layers(ConfigFields& fields, std::int64_t layers) {
     if (!is_group) fields.fail(kKey, "must be a list of kinds of layers with their repeats");
     const auto times = group[1].get<std::uint64_t>();
     if (times > most || group[0].size() > most || local.size() + times * group[0].size() > most)
-      fields.fail(kKey, fmt::format("has more layers than the {} of the model", layers));
+      fields.fail(kKey, "has more layers than the {} of the model", layers);
     for (std::uint64_t i = 0; i < times; ++i) {
       for (const Json& kind : group[0]) {
         if (kind != "global" && kind != "local") fields.fail(kKey, "has a layer that is neither global nor local");
@@ -152,7 +140,7 @@ std::vector<bool> local_layers(ConfigFields& fields, std::int64_t layers) {
       }
     }
   }
-  if (local.size() != most) fields.fail(kKey, fmt::format("has {} layers; there are {}", local.size(), layers));
+  if (local.size() != most) fields.fail(kKey, "has {} layers; there are {}", local.size(), layers);
   return local;
 }
 
@@ -180,10 +168,9 @@ void gpt_neo(FamilyFields& fields, TransformerConfig& c) {
     in->skip("attention_layers");
   }
   fields.write("window_size", a.window);
-  Json kinds = Json::array(), names = Json::array();
+  Json names = Json::array();
   for (std::int64_t layer = 0; layer < c.layers; ++layer) names.push_back(a.has_window(layer) ? "local" : "global");
-  kinds.push_back(Json::array({names, 1}));
-  fields.write("attention_types", std::move(kinds));
+  fields.write("attention_types", Json::array({Json::array({names, 1})}));
   for (const char* key : {"resid_dropout", "embed_dropout"}) fields.write(key, 0.0);
 }
 
@@ -206,6 +193,12 @@ constexpr WeightNames transposed(WeightNames names) {
   names.is_transposed = true;
   return names;
 }
+constexpr WeightNames with_projections_apart(WeightNames names) {
+  names.attention = "attn.attention";
+  names.qkv = {};
+  names.output = "out_proj";
+  return names;
+}
 constexpr WeightNames by_group(WeightNames names) {
   names.qkv_by_group = true;
   return names;
@@ -213,13 +206,11 @@ constexpr WeightNames by_group(WeightNames names) {
 
 }  // namespace
 
-extern const Family family_gpt2{"gpt2",     "GPT2LMHeadModel",     read_gpt2,
-                                write_gpt2, transposed(kGptNames), {.gpt2_blocks = true, .has_plain_gelu = true},
-                                kMasks};
+extern const Family family_gpt2{
+    "gpt2", "GPT2LMHeadModel", gpt2, transposed(kGptNames), {.gpt2_blocks = true, .has_plain_gelu = true}, kMasks};
 extern const Family family_opt{"opt",
                                "OPTForCausalLM",
-                               read_by<opt>,
-                               write_by<opt>,
+                               opt,
                                {.model = "model.decoder.",
                                 .positions = "embed_positions",
                                 .final_norm = "final_layer_norm",
@@ -229,29 +220,13 @@ extern const Family family_opt{"opt",
                                 .down = "fc2",
                                 .norms = {"self_attn_layer_norm", "", "final_layer_norm", ""}},
                                {.scales_queries = true}};
-extern const Family family_gpt_bigcode{"gpt_bigcode",
-                                       "GPTBigCodeForCausalLM",
-                                       read_by<gpt_bigcode>,
-                                       write_by<gpt_bigcode>,
-                                       by_group(kGptNames),
-                                       {.keeps_mask = true},
-                                       kMasks};
+extern const Family family_gpt_bigcode{"gpt_bigcode",       "GPTBigCodeForCausalLM", gpt_bigcode,
+                                       by_group(kGptNames), {.keeps_mask = true},    kMasks};
 extern const Family family_gpt_neo{
     "gpt_neo",
     "GPTNeoForCausalLM",
-    read_by<gpt_neo>,
-    write_by<gpt_neo>,
-    {.model = "transformer.",
-     .embedding = "wte",
-     .positions = "wpe",
-     .layers = "h",
-     .final_norm = "ln_f",
-     .attention = "attn.attention",
-     .output = "out_proj",
-     .up = "c_fc",
-     .down = "c_proj",
-     .norms = {"ln_1", "", "ln_2", ""},
-     .norms_in_between = true},
+    gpt_neo,
+    with_projections_apart(kGptNames),
     {.gpt2_blocks = true, .has_plain_gelu = true, .scores = ScoresCode::wide_masked, .lacks_sdpa = true},
     {".attention.bias", ".attention.masked_bias"}};
 

@@ -1,7 +1,5 @@
 // Scores that fall with the distance of the key (ALiBi), and layer norms: BLOOM, with biases and a norm of the
 // embedding, and MPT, without biases.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 
@@ -37,76 +35,68 @@ void bloom(FamilyFields& fields, TransformerConfig& c) {
   fields.write("hidden_dropout", 0.0);
   if (in == nullptr) return;
   if (c.d_ff != 4 * c.d_model)
-    in->fail("n_inner", fmt::format("is {}; transformers has feed-forward layers of four times the width: {}", c.d_ff,
-                                    4 * c.d_model));
+    in->fail("n_inner", "is {}; transformers has feed-forward layers of four times the width: {}", c.d_ff,
+             4 * c.d_model);
   in->refuse("apply_residual_connection_post_layernorm", "residuals after the norm are not supported");
   // Of the order of operations, and of other code.
   fields.skip({"attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
                "pretraining_tp", "skip_bias_add", "skip_bias_add_qkv", "slow_but_exact", "n_head", "hidden_size"});
 }
 
+void read_mpt_attention(ConfigFields& in, Architecture& a) {
+  std::optional<ConfigFields> attention = in.object("attn_config");
+  if (!attention) return;
+  if (!attention->flag("alibi", true)) attention->fail("alibi", "is false; transformers has ALiBi always");
+  if (attention->size("alibi_bias_max", 8) != 8)
+    attention->fail("alibi_bias_max", "is not 8, the one that transformers computes with");
+  for (const char* key : {"qk_ln", "prefix_lm", "attn_uses_sequence_id"})
+    attention->refuse(key, "transformers does not compute it");
+  a.projection_limit = attention->has("clip_qkv") ? attention->not_negative("clip_qkv", 0) : 0;
+  a.query_scale = attention->has("softmax_scale") ? attention->positive("softmax_scale", 1) : 0;
+  if (attention->not_negative("attn_pdrop", 0) > 0) in.note("dropout is off: attn_config.attn_pdrop");
+}
+
 // Its fields of attention are an object. transformers reads no other one of those that are refused.
-TransformerConfig read_mpt(ConfigFields& fields) {
-  TransformerConfig c;
-  c.vocab = fields.size("vocab_size", 50368);
-  c.d_model = fields.size("d_model", 2048);
-  c.layers = fields.size("n_layers", 24, kMostLayers);
-  c.heads = fields.size("n_heads", 16);
+void mpt(FamilyFields& fields, TransformerConfig& c) {
+  ConfigFields* in = fields.in();
+  fields.size("vocab_size", c.vocab, 50368);
+  fields.size("d_model", c.d_model, 2048);
+  fields.size("n_layers", c.layers, 24, kMostLayers);
+  fields.size("n_heads", c.heads, 16);
   c.d_ff = 4 * c.d_model;
-  if (c.d_model % c.heads != 0)
-    fields.fail("n_heads", fmt::format("is {} and does not divide the width {}", c.heads, c.d_model));
+  if (in != nullptr && c.d_model % c.heads != 0)
+    in->fail("n_heads", "is {} and does not divide the width {}", c.heads, c.d_model);
   Architecture& a = c.architecture;
-  a.max_context = fields.size("max_seq_len", 2048);
+  fields.positions("max_seq_len", c, 2048);
   a.positions = Positions::linear_bias;
   a.norm = Norm::layer_norm;
   a.norm_biases = false;
-  a.norm_epsilon = fields.positive("layer_norm_epsilon", 1e-5);
+  fields.positive("layer_norm_epsilon", a.norm_epsilon, 1e-5);
   a.activation = Activation::gelu;
   a.gated = false;
-  a.tied_head = fields.flag("tie_word_embeddings", true);
-  if (fields.size("expansion_ratio", 4) != 4)
-    fields.fail("expansion_ratio", "is not 4; transformers has feed-forward layers of four times the width");
-  if (!fields.flag("no_bias", true)) fields.fail("no_bias", "is false; transformers has no biases in this family");
-  fields.refuse("logit_scale", "transformers does not apply it to this family");
-  note_dropout(fields, {"resid_pdrop", "emb_pdrop"});
-  std::optional<ConfigFields> attention = fields.object("attn_config");
-  if (attention) {
-    if (!attention->flag("alibi", true)) attention->fail("alibi", "is false; transformers has ALiBi always");
-    if (attention->size("alibi_bias_max", 8) != 8)
-      attention->fail("alibi_bias_max", "is not 8, the one that transformers computes with");
-    for (const char* key : {"qk_ln", "prefix_lm", "attn_uses_sequence_id"})
-      attention->refuse(key, "transformers does not compute it");
-    a.projection_limit = attention->has("clip_qkv") ? attention->not_negative("clip_qkv", 0) : 0;
-    a.query_scale = attention->has("softmax_scale") ? attention->positive("softmax_scale", 1) : 0;
-    if (attention->not_negative("attn_pdrop", 0) > 0) fields.note("dropout is off: attn_config.attn_pdrop");
+  fields.flag("tie_word_embeddings", a.tied_head, true);
+  if (in == nullptr) {
+    fields.write("attn_config", {{"alibi", true}, {"attn_pdrop", 0}});
+    if (a.projection_limit > 0) fields.write_into("attn_config", "clip_qkv", a.projection_limit);
+    if (a.query_scale > 0) fields.write_into("attn_config", "softmax_scale", a.query_scale);
+    return;
   }
-  fields.skip("learned_pos_emb");  // of its own code
-  for (const char* key : {"embedding_fraction", "init_device", "init_config", "norm_type", "verbose", "ffn_config",
-                          "fc_type", "tokenizer_name"})
-    fields.skip(key);
-  return c;
-}
-
-void write_mpt(const TransformerConfig& c, Json& fields) {
-  const Architecture& a = c.architecture;
-  fields["vocab_size"] = c.vocab;
-  fields["d_model"] = c.d_model;
-  fields["n_layers"] = c.layers;
-  fields["n_heads"] = c.heads;
-  fields["max_seq_len"] = a.max_context > 0 ? a.max_context : c.context;
-  fields["layer_norm_epsilon"] = a.norm_epsilon;
-  fields["tie_word_embeddings"] = a.tied_head;
-  fields["attn_config"] = {{"alibi", true}, {"attn_pdrop", 0}};
-  if (a.projection_limit > 0) fields["attn_config"]["clip_qkv"] = a.projection_limit;
-  if (a.query_scale > 0) fields["attn_config"]["softmax_scale"] = a.query_scale;
+  if (in->size("expansion_ratio", 4) != 4)
+    in->fail("expansion_ratio", "is not 4; transformers has feed-forward layers of four times the width");
+  if (!in->flag("no_bias", true)) in->fail("no_bias", "is false; transformers has no biases in this family");
+  in->refuse("logit_scale", "transformers does not apply it to this family");
+  note_dropout(*in, {"resid_pdrop", "emb_pdrop"});
+  read_mpt_attention(*in, a);
+  fields.skip({"learned_pos_emb"});  // of its own code
+  fields.skip({"embedding_fraction", "init_device", "init_config", "norm_type", "verbose", "ffn_config", "fc_type",
+               "tokenizer_name"});
 }
 
 }  // namespace
 
 extern const Family family_bloom{"bloom",
                                  "BloomForCausalLM",
-                                 read_by<bloom>,
-                                 write_by<bloom>,
+                                 bloom,
                                  {.model = "transformer.",
                                   .embedding = "word_embeddings",
                                   .layers = "h",
@@ -121,8 +111,7 @@ extern const Family family_bloom{"bloom",
                                  kNotModelled};
 extern const Family family_mpt{"mpt",
                                "MptForCausalLM",
-                               read_mpt,
-                               write_mpt,
+                               mpt,
                                {.model = "transformer.",
                                 .embedding = "wte",
                                 .layers = "blocks",

@@ -1,6 +1,4 @@
 // LFM2: short convolutions between two gates in place of attention in most layers, and the same with experts.
-#include <fmt/format.h>
-
 #include "interchange/huggingface/families/experts.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/families/hybrid/mixer_fields.h"
@@ -54,7 +52,7 @@ void lfm2_layers(FamilyFields& fields, TransformerConfig& c) {
       layer_mixers(fields, named, "layer_types", kLfmKinds, absent);
       for (std::int64_t layer = 0; layer < c.layers; ++layer) {
         if (named.architecture.mixer(layer) != absent[static_cast<std::size_t>(layer)])
-          in->fail("full_attn_idxs", fmt::format("and layer_types say different things of layer {}", layer));
+          in->fail("full_attn_idxs", "and layer_types say different things of layer {}", layer);
       }
     }
     for (const char* key : {"conv_dim", "conv_dim_out", "block_dim"}) {
@@ -125,8 +123,7 @@ void lfm2_moe(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_lfm2{"lfm2", "Lfm2ForCausalLM", read_by<lfm2>, write_by<lfm2>, kLfmNames, kNotModelled};
-extern const Family family_lfm2_moe{"lfm2_moe", "Lfm2MoeForCausalLM", read_by<lfm2_moe>, write_by<lfm2_moe>,
-                                    kLfmNames,  kNotModelled};
+extern const Family family_lfm2{"lfm2", "Lfm2ForCausalLM", lfm2, kLfmNames, kNotModelled};
+extern const Family family_lfm2_moe{"lfm2_moe", "Lfm2MoeForCausalLM", lfm2_moe, kLfmNames, kNotModelled};
 
 }  // namespace ridgepoint

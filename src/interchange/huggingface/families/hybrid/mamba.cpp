@@ -1,8 +1,6 @@
 // Models with Mamba-2's state space: Mamba 2, which has nothing else; layers of one part each, a state space,
 // attention, a network or experts (Nemotron-H); state spaces and attention in place of each other (Granite 4), and side
 // by side (Falcon-H1).
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <span>
@@ -38,8 +36,8 @@ std::string read_pattern(ConfigFields& in) {
   const auto add = [&](std::string_view key, const std::string& text, const auto& is_meant) {
     const auto* kind = std::ranges::find_if(kNemotronKinds, is_meant);
     if (kind == kNemotronKinds.end())
-      in.fail(key, fmt::format("has a layer of kind '{}'; there are M (mamba), * (attention), - (mlp) and E (moe)",
-                               text.substr(0, 64)));
+      in.fail(key, "has a layer of kind '{}'; there are M (mamba), * (attention), - (mlp) and E (moe)",
+              text.substr(0, 64));
     letters += kind->letter;
   };
   const std::string pattern = in.text(kPattern, "");
@@ -53,7 +51,7 @@ std::string read_pattern(ConfigFields& in) {
     const std::string name = entry.is_string() ? entry.get<std::string>() : dump_json(entry);
     add(kList, name, [&](const NemotronKind& kind) { return std::ranges::find(kind.names, name) != kind.names.end(); });
   }
-  if (!other.empty() && other != letters) in.fail(kList, fmt::format("says {}, and {} {}", letters, kPattern, other));
+  if (!other.empty() && other != letters) in.fail(kList, "says {}, and {} {}", letters, kPattern, other);
   return letters;
 }
 
@@ -100,7 +98,7 @@ void nemotron_experts(FamilyFields& fields, TransformerConfig& c, bool has_netwo
     c.d_ff = in->size("moe_intermediate_size", 7688);
     return;
   }
-  fields.write("moe_latent_size", rules.latent_width > 0 ? Json(rules.latent_width) : Json(nullptr));
+  fields.write_or_null("moe_latent_size", rules.latent_width);
   fields.write("n_shared_experts", 1);
   fields.write("moe_intermediate_size", c.d_ff);
   fields.write("intermediate_size", has_networks ? experts.dense_width : c.d_ff);
@@ -128,8 +126,8 @@ void nemotron_h(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   if (ConfigFields* in = fields.in()) {
     if (c.layers != static_cast<std::int64_t>(letters.size()))
-      in->fail("num_hidden_layers",
-               fmt::format("is {}, but {} layers are described: {}", c.layers, letters.size(), letters.substr(0, 99)));
+      in->fail("num_hidden_layers", "is {}, but {} layers are described: {}", c.layers, letters.size(),
+               letters.substr(0, 99));
     if (a.activation != Activation::relu_squared)
       in->fail("mlp_hidden_act", "is not relu2, the activation that this family has");
     set_nemotron_layers(c, letters);
@@ -164,28 +162,12 @@ void nemotron_h(FamilyFields& fields, TransformerConfig& c) {
   fields.refuse("sliding_window", "windows of this family are not supported");
   if (ConfigFields* in = fields.in(); in != nullptr && in->text("mamba_hidden_act", "silu") != "silu")
     in->fail("mamba_hidden_act", "is not silu, the activation that state spaces of this family are supported with");
-  fields.skip({"attention_head_dim",
-               "chunk_size",
-               "expand",
-               "mamba_proj_bias",
-               "hidden_dropout",
-               "mamba_ssm_cache_dtype",
-               "moe_shared_expert_overlap",
-               "mtp_hybrid_override_pattern",
-               "mtp_layers_block_type",
-               "num_logits_to_keep",
-               "num_nextn_predict_layers",
-               "rescale_prenorm_residual",
-               "residual_in_fp32",
-               "rms_norm_eps",
-               "norm_eps",
-               "rope_theta",
-               "partial_rotary_factor",
-               "time_step_floor",
-               "time_step_max",
-               "time_step_min",
-               "time_step_rank",
+  fields.skip({"chunk_size", "expand", "mamba_proj_bias", "mamba_ssm_cache_dtype", "rescale_prenorm_residual",
+               "residual_in_fp32", "time_step_floor", "time_step_max", "time_step_min", "time_step_rank",
                "use_mamba_kernels"});
+  fields.skip({"attention_head_dim", "hidden_dropout", "moe_shared_expert_overlap", "mtp_hybrid_override_pattern",
+               "mtp_layers_block_type", "num_logits_to_keep", "num_nextn_predict_layers", "rms_norm_eps", "norm_eps",
+               "rope_theta", "partial_rotary_factor"});
 }
 
 constexpr NamedMixer kGraniteKinds[] = {{"mamba", Mixer::state_space},
@@ -234,7 +216,7 @@ void granitemoehybrid(FamilyFields& fields, TransformerConfig& c) {
   }
   const std::string positions = in->text("position_embedding_type", "nope");
   if (positions != "rope" && positions != "nope")
-    in->fail("position_embedding_type", fmt::format("is '{}'; there are rope and nope", positions.substr(0, 64)));
+    in->fail("position_embedding_type", "is '{}'; there are rope and nope", positions.substr(0, 64));
   if (positions == "nope") a.unrotated_layers = {true};
   if (in->text("normalization_function", "rmsnorm") != "rmsnorm")
     in->fail("normalization_function", "is not rmsnorm, the norm that this family has");
@@ -272,7 +254,7 @@ void mamba2(FamilyFields& fields, TransformerConfig& c) {
   step_limits(fields, s);
   fields.write("expand", c.d_ff / c.d_model);
   if (ConfigFields* in = fields.in(); in != nullptr && in->size("expand", 2) * c.d_model != c.d_ff)
-    in->fail("expand", fmt::format("times hidden_size is not the width of {} heads of {}", s.heads, s.value_size));
+    in->fail("expand", "times hidden_size is not the width of {} heads of {}", s.heads, s.value_size);
   fields.skip({"chunk_size", "rms_norm", "rescale_prenorm_residual", "residual_in_fp32", "time_step_floor",
                "time_step_max", "time_step_min", "time_step_rank", "layer_types"});
 }
@@ -283,10 +265,10 @@ void factors(FamilyFields& fields, std::string_view key, std::span<double> value
     const Json* list = in->find(key);
     if (list == nullptr) return;
     if (!list->is_array() || list->size() != values.size())
-      in->fail(key, fmt::format("must be a list of {} factors", values.size()));
+      in->fail(key, "must be a list of {} factors", values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!(*list)[i].is_number() || (*list)[i].get<double>() == 0)
-        in->fail(key, fmt::format("has the entry {}; factors are numbers other than 0", dump_json((*list)[i])));
+        in->fail(key, "has the entry {}; factors are numbers other than 0", dump_json((*list)[i]));
       values[i] = (*list)[i].get<double>();
     }
   }
@@ -330,8 +312,7 @@ void falcon_h1(FamilyFields& fields, TransformerConfig& c) {
 
 extern const Family family_nemotron_h{"nemotron_h",
                                       "NemotronHForCausalLM",
-                                      read_by<nemotron_h>,
-                                      write_by<nemotron_h>,
+                                      nemotron_h,
                                       {.model = "backbone.",
                                        .embedding = "embeddings",
                                        .final_norm = "norm_f",
@@ -344,8 +325,7 @@ extern const Family family_nemotron_h{"nemotron_h",
                                       kNotModelled};
 extern const Family family_mamba2{"mamba2",
                                   "Mamba2ForCausalLM",
-                                  read_by<mamba2>,
-                                  write_by<mamba2>,
+                                  mamba2,
                                   {.model = "backbone.",
                                    .embedding = "embeddings",
                                    .final_norm = "norm_f",
@@ -354,8 +334,7 @@ extern const Family family_mamba2{"mamba2",
                                   kNotModelled};
 extern const Family family_granitemoehybrid{"granitemoehybrid",
                                             "GraniteMoeHybridForCausalLM",
-                                            read_by<granitemoehybrid>,
-                                            write_by<granitemoehybrid>,
+                                            granitemoehybrid,
                                             {.feed_forward = "shared_mlp",
                                              .gate_up = "input_linear",
                                              .down = "output_linear",
@@ -370,8 +349,7 @@ extern const Family family_granitemoehybrid{"granitemoehybrid",
                                             kNotModelled};
 extern const Family family_falcon_h1{"falcon_h1",
                                      "FalconH1ForCausalLM",
-                                     read_by<falcon_h1>,
-                                     write_by<falcon_h1>,
+                                     falcon_h1,
                                      {.final_norm = "final_layernorm",
                                       .feed_forward = "feed_forward",
                                       .norms = {"input_layernorm", "", "pre_ff_layernorm", ""},

@@ -19,7 +19,7 @@ std::vector<Mixer> read_mixers(ConfigFields& in, const Json& list, std::string_v
     if (found == names.end()) {
       std::vector<std::string_view> known;
       for (const NamedMixer& one : names) known.push_back(one.name);
-      in.fail(key, fmt::format("has a layer of kind {}; this family has {}", quote_name(text), fmt::join(known, ", ")));
+      in.fail(key, "has a layer of kind {}; this family has {}", quote_name(text), fmt::join(known, ", "));
     }
     mixers.push_back(found->mixer);
   }
@@ -47,16 +47,15 @@ void layer_mixers(FamilyFields& fields, TransformerConfig& config, std::string_v
     set_mixers(config, list != nullptr ? read_mixers(*in, *list, key, names, config.layers) : absent);
     return;
   }
-  Json list = Json::array();
-  for (std::int64_t layer = 0; layer < config.layers; ++layer)
-    list.push_back(std::ranges::find(names, config.architecture.mixer(layer), &NamedMixer::mixer)->name);
-  fields.write(key, std::move(list));
+  fields.write_layers(key, config, [&](std::int64_t layer) {
+    return std::ranges::find(names, config.architecture.mixer(layer), &NamedMixer::mixer)->name;
+  });
 }
 
 void require_silu(FamilyFields& fields, const TransformerConfig& config) {
   if (ConfigFields* in = fields.in(); in != nullptr && config.architecture.activation != Activation::silu)
-    in->fail("hidden_act", fmt::format("is {}; the convolutions and gates of this family are supported with silu alone",
-                                       activation_name(config.architecture.activation)));
+    in->fail("hidden_act", "is {}; the convolutions and gates of this family are supported with silu alone",
+             activation_name(config.architecture.activation));
 }
 
 void step_limits(FamilyFields& fields, StateMixer& mixer) {
@@ -97,12 +96,12 @@ void state_space(FamilyFields& fields, TransformerConfig& c, const StateSpaceDef
   const std::int64_t expanded = in->size("mamba_expand", 2) * c.d_model;
   const std::int64_t width = in->optional_size("mamba_d_ssm", absent.width).value_or(expanded);
   if (width % s.heads != 0)
-    in->fail("mamba_n_heads", fmt::format("is {} and does not divide the width {} of the state space", s.heads, width));
+    in->fail("mamba_n_heads", "is {} and does not divide the width {} of the state space", s.heads, width);
   s.value_size = width / s.heads;
   const Json* size = in->find("mamba_d_head");
   if (size != nullptr && *size != "auto" && in->size("mamba_d_head", 1) != s.value_size)
-    in->fail("mamba_d_head", fmt::format("is {}; {} heads of that size are not the width {} of the state space",
-                                         size->dump(), s.heads, width));
+    in->fail("mamba_d_head", "is {}; {} heads of that size are not the width {} of the state space", size->dump(),
+             s.heads, width);
 }
 
 }  // namespace ridgepoint

@@ -88,18 +88,13 @@ void qwen3_5_moe(FamilyFields& fields, TransformerConfig& c) {
 
 }  // namespace
 
-extern const Family family_qwen3_next{"qwen3_next",
-                                      "Qwen3NextForCausalLM",
-                                      read_by<qwen3_next>,
-                                      write_by<qwen3_next>,
-                                      {.mixer = "linear_attn", .delta_by_group = true},
-                                      kNotModelled};
-extern const Family family_qwen3_5_text{"qwen3_5_text",    "Qwen3_5ForCausalLM",     read_by<qwen3_5>,
-                                        write_by<qwen3_5>, {.mixer = "linear_attn"}, kNotModelled};
+extern const Family family_qwen3_next{
+    "qwen3_next", "Qwen3NextForCausalLM", qwen3_next, {.mixer = "linear_attn", .delta_by_group = true}, kNotModelled};
+extern const Family family_qwen3_5_text{
+    "qwen3_5_text", "Qwen3_5ForCausalLM", qwen3_5, {.mixer = "linear_attn"}, kNotModelled};
 extern const Family family_qwen3_5_moe_text{"qwen3_5_moe_text",
                                             "Qwen3_5MoeForCausalLM",
-                                            read_by<qwen3_5_moe>,
-                                            write_by<qwen3_5_moe>,
+                                            qwen3_5_moe,
                                             {.stored_experts = StoredExperts::halves, .mixer = "linear_attn"},
                                             kNotModelled};
 
