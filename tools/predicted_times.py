@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares predicted with measured times, and prints the tables of docs/predicted_times.md.
 
-Reads measured milliseconds of runs on one H200 (tests/predict/time/h200_times.csv) and on two H100s
-(tests/predict/time/h100_ranks.csv), plans the same runs, and writes Markdown: first the errors by kind of run, then
+Reads measured milliseconds of runs on one H200 (tests/predict/time/h200_times.csv) and on several cards
+(tests/predict/time/ranks.csv), plans the same runs, and writes Markdown: first the errors by kind of run, then
 every row, then those of several ranks. An error is predicted / measured - 1. The rows marked `fit` chose the rates; the
 others check them.
 
 usage: predicted_times.py [--program build/ridgepoint] [--times tests/predict/time/h200_times.csv]
-                          [--ranks tests/predict/time/h100_ranks.csv] [--card h200] [--card-of-ranks "h100 sxm"]
+                          [--ranks tests/predict/time/ranks.csv] [--card h200]
 """
 
 import argparse
@@ -38,28 +38,28 @@ def summary(title, errors):
 
 
 def print_ranks(options):
-    print("\n| model, batch x context | ranks | `--shard` | bucket, MiB | measured / predicted |")
-    print("|---|---:|---|---:|---:|")
+    print("\n| card | model, batch x context | ranks | `--shard` | bucket, MiB | measured / predicted |")
+    print("|---|---|---:|---|---:|---:|")
     with open(options.ranks, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             run = (row["model"], row["batch"], row["context"], "bf16", "full", "flash")
             more = ("--parallel", f"data={row['ranks']},bucket={row['bucket']}", "--shard", row["shard"])
             measured = float(row["ms"])
-            predicted = predicted_ms(options.program, options.card_of_ranks, run, "step", more)
+            predicted = predicted_ms(options.program, row["card"], run, "step", more)
             error = predicted / measured - 1
             size = f"`{row['model']}`, {row['batch']} x {row['context']}"
             bucket = int(row["bucket"]) >> 20
             times = f"{measured:g} / {predicted:.4g} ({100 * error:+.0f})"
-            print(f"| {size} | {row['ranks']} | `{row['shard']}` | {bucket} | {times} |")
+            card = row["card"].split()[0].upper()
+            print(f"| {card} | {size} | {row['ranks']} | `{row['shard']}` | {bucket} | {times} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/ridgepoint"))
     parser.add_argument("--times", default=str(ROOT / "tests/predict/time/h200_times.csv"))
-    parser.add_argument("--ranks", default=str(ROOT / "tests/predict/time/h100_ranks.csv"))
+    parser.add_argument("--ranks", default=str(ROOT / "tests/predict/time/ranks.csv"))
     parser.add_argument("--card", default="h200")
-    parser.add_argument("--card-of-ranks", default="h100 sxm")
     options = parser.parse_args()
 
     groups, lines = {}, []

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "core/text/json.h"
+#include "ridgepoint/op.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
 
@@ -123,11 +125,18 @@ Communication communication(const DeviceTimeline& timeline) {
 
 void describe_communication(const Profile& profile, ParallelSection& section) {
   const Communication found = communication(profile);
-  if (found.collectives.empty()) return;
+  std::int64_t time_ns = 0, exposed_ns = 0;
+  for (const CollectiveTime& time : found.collectives) {
+    const std::optional<Op> op = op_from_name(profile.kernels[time.kernel].op);
+    if (op && op_class(*op) == OpClass::transfer) continue;  // to the host or from it
+    time_ns += time.end_ns - time.begin_ns;
+    exposed_ns += time.exposed_ns;
+  }
+  if (time_ns == 0) return;
   const double ns_to_ms_of_step = 1e-6 / static_cast<double>(profile.steps.size());
-  section.communication_ms = static_cast<double>(found.time_ns) * ns_to_ms_of_step;
-  section.exposed_ms = static_cast<double>(found.exposed_ns) * ns_to_ms_of_step;
-  section.hidden = found.hidden();
+  section.communication_ms = static_cast<double>(time_ns) * ns_to_ms_of_step;
+  section.exposed_ms = static_cast<double>(exposed_ns) * ns_to_ms_of_step;
+  section.hidden = 1 - static_cast<double>(exposed_ns) / static_cast<double>(time_ns);
 }
 
 std::vector<ExposedRow> exposed_collectives(const DeviceTimeline& timeline, const Communication& communication) {

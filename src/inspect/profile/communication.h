@@ -35,7 +35,7 @@ struct Communication {
 Communication communication(const DeviceTimeline& timeline);
 inline Communication communication(const Profile& profile) { return communication(timeline_of(profile)); }
 
-// Fills the times of communication in an iteration; none without collectives.
+// Fills the times of collectives in an iteration, transfers to and from the host left out; none without collectives.
 void describe_communication(const Profile& profile, ParallelSection& section);
 
 // Collectives of one place in the graph, over all steps.

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "ir/queries.h"
@@ -34,12 +35,12 @@ class OptimizerGrouper {
 
   bool run() {
     for (const NodeId id : graph_.order()) visit(id);
-    for (const std::vector<NodeId>& members : closed_) {
+    close_last();
+    const std::span<const std::vector<NodeId>> groups = closed_;
+    for (const std::vector<NodeId>& members : groups.first(last_)) {
       if (members.size() > 1) merge(members, members.back());
     }
-    closed_.clear();
-    close_if([](const Group&) { return true; });
-    merge_by_waits(closed_);  // they end with the graph
+    merge_by_waits(groups.subspan(last_));
     return rewriter_.finish();
   }
 
@@ -55,9 +56,10 @@ class OptimizerGrouper {
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
     const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+    if (launches(node.op) && !layout) return close_last();
     close_if([&](const Group& group) {
-      return (launches(node.op) && !layout) || std::any_of(node.inputs.begin(), node.inputs.end(),
-                                                           [&](Value value) { return group.made.contains(value); });
+      return std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](Value value) { return group.made.contains(value); });
     });
     if (layout) add(id, node, *layout);
   }
@@ -106,8 +108,15 @@ class OptimizerGrouper {
     });
   }
 
-  // All updates that do not wait for the last sum come before those that do. Nothing else is launched between them.
-  void merge_by_waits(const std::vector<std::vector<NodeId>>& groups) {
+  // Closes all groups, which are then the last ones. Nothing else is launched between their members.
+  void close_last() {
+    if (open_.empty()) return;
+    last_ = closed_.size();
+    close_if([](const Group&) { return true; });
+  }
+
+  // All updates that do not wait for the last sum come before those that do.
+  void merge_by_waits(std::span<const std::vector<NodeId>> groups) {
     const std::vector<std::size_t> position = positions(graph_);
     std::optional<NodeId> last_sum, end;
     const auto is_later = [&](NodeId id, const std::optional<NodeId>& than) {
@@ -162,6 +171,7 @@ class OptimizerGrouper {
   const std::size_t most_bytes_;  // of the parameters of a group
   std::vector<Group> open_;
   std::vector<std::vector<NodeId>> closed_;
+  std::size_t last_ = 0;  // of the closed groups: the first of those that the last launch behind them has closed
 };
 
 }  // namespace

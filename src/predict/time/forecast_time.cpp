@@ -25,7 +25,7 @@ namespace {
 // The errors that docs/predicted_times.md states, and the GPU on which they were found.
 constexpr std::string_view kMeasuredCard = "H200 SXM";
 constexpr std::string_view kMeasuredCardOfRanks = "H100 SXM";
-constexpr std::int64_t kMeasuredRanks = 4;
+constexpr std::int64_t kMeasuredH100s = 4, kMeasuredH200s = 2;
 constexpr double kError = 0.10;
 constexpr double kErrorInTf32 = 0.15;
 // Of what was not measured. Published runs of an 8B model on eight H100s, whose power was limited to 500 W, take 1.54
@@ -64,8 +64,8 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
 }
 
 // Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
-// H100s of a machine with the links of the card, whose sums run beside backward; with states of the optimizer
-// on the host, of one rank on an H100; with other tensors there, or on several ranks, none.
+// H100s, two on H200s, of a machine with the links of the card, whose sums run beside backward; with states of the
+// optimizer on the host, of one rank on an H100; with other tensors there, or on several ranks, none.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
     const bool has_others = std::ranges::any_of(graph.order(), [&](NodeId id) {
@@ -75,12 +75,15 @@ bool was_measured(const Graph& graph, Compile level, const Network& network, con
     return !has_others && ((card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
                            (card.card == kMeasuredCardOfRanks && level == Compile::full));
   }
-  if (card.card != kMeasuredCardOfRanks || level != Compile::full || has_op_of(graph, OpClass::transfer)) return false;
+  if (level != Compile::full || has_op_of(graph, OpClass::transfer)) return false;
+  const std::int64_t measured_ranks = card.card == kMeasuredCardOfRanks ? kMeasuredH100s
+                                      : card.card == kMeasuredCard      ? kMeasuredH200s
+                                                                        : 0;
   const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;
   return std::ranges::all_of(graph.order(), [&](NodeId id) {
     const Node& node = graph.node(id);
     if (op_class(node.op) != OpClass::collective) return true;
-    return has_links && node.attributes.get<std::int64_t>("ranks") <= kMeasuredRanks &&
+    return has_links && node.attributes.get<std::int64_t>("ranks") <= measured_ranks &&
            !node.attributes.get_or(kExposed, false);
   });
 }
@@ -103,7 +106,8 @@ class Forecaster {
         network_(network),
         launches_(launches),
         timeline_(level == Compile::full),
-        has_products_(std::ranges::any_of(graph_.order(), [&](NodeId id) { return is_product(graph_.node(id)); })) {}
+        has_products_(std::ranges::any_of(graph_.order(), [&](NodeId id) { return is_product(graph_.node(id)); })),
+        is_host_shared_(has_op_of(graph_, OpClass::collective) && network.ranks_on_machine > 1) {}
 
   TimePrediction run() {
     std::vector<std::size_t> numbers(plan_.steps.size());  // of collectives and transfers in the timeline
@@ -114,10 +118,12 @@ class Forecaster {
       for (const std::size_t earlier : step.waits) {
         const Op op = graph_.node(plan_.steps[earlier].node).op;
         if (!runs_beside(op)) continue;  // an update, whose time has been counted
-        op_class(op) == OpClass::transfer ? timeline_.wait_for_transfer(numbers[earlier])
-                                          : timeline_.wait_for(numbers[earlier]);
+        if (op_class(op) == OpClass::transfer) {
+          timeline_.wait_for_transfer(numbers[earlier]);
+        } else {
+          expose([&] { timeline_.wait_for(numbers[earlier]); });
+        }
       }
-      forecast_.exposed_ms += (timeline_.seconds() - before) * kMsPerSecond;
       if (op_class(node.op) == OpClass::collective) {
         const Sender sender = sender_of(graph_, node, level_, network_);
         numbers[i] = timeline_.begin_collective(collective_seconds(network_, graph_, node), sender);
@@ -158,7 +164,7 @@ class Forecaster {
     for (const Value value : node.outputs) bytes += static_cast<double>(graph_.type(value).bytes());
     using Direction = LaunchTimeline::Direction;
     return timeline_.begin_transfer(node.op == Op::copy_to_host ? Direction::to_host : Direction::from_host,
-                                    transfer_seconds(card_, bytes));
+                                    transfer_seconds(card_, bytes, is_host_shared_));
   }
 
   std::optional<KernelTime> time_of(const PlanStep& step) {
@@ -193,11 +199,17 @@ class Forecaster {
   // For gathers of sharded parameters, without an optimizer sums of gradients, and for states that go to the host.
   void wait_at_end() {
     const double last = timeline_.seconds();
-    timeline_.wait_for_all();
+    expose([&] { timeline_.wait_for_all(); });
     timeline_.wait_for_all_transfers();
-    if (timeline_.seconds() <= last) return;
-    forecast_.exposed_ms += (timeline_.seconds() - last) * kMsPerSecond;
-    count(plan_.steps.back().phase, last);
+    if (timeline_.seconds() > last) count(plan_.steps.back().phase, last);
+  }
+
+  // Waits for collectives.
+  template <typename Wait>
+  void expose(const Wait& wait) {
+    const double before = timeline_.seconds();
+    wait();
+    forecast_.exposed_ms += (timeline_.seconds() - before) * kMsPerSecond;
   }
 
   void count(Phase phase, double before) {
@@ -214,6 +226,7 @@ class Forecaster {
   std::vector<LaunchForecast>* launches_;
   LaunchTimeline timeline_;
   bool has_products_;
+  bool is_host_shared_;  // by ranks, which copy at the same time
   bool has_tf32_ = false;
   bool has_assumed_rate_ = false;
   std::unordered_map<std::string, std::optional<KernelTime>> known_;  // a model's layers have equal nodes

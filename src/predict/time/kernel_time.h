@@ -31,7 +31,8 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
                                       const Datasheet& card);
 
 // The seconds in which a transfer of so many bytes between the host and the card ends, with no other in its direction.
-double transfer_seconds(const Datasheet& card, double bytes);
+// Ranks that share a host copy at the same time.
+double transfer_seconds(const Datasheet& card, double bytes, bool is_host_shared);
 
 // When the launches of one rank run: in order, beside collectives, which run one after another.
 

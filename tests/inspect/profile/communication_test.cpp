@@ -65,6 +65,21 @@ TEST(Communication, is_one_collective_from_its_first_copy_to_its_last) {
   EXPECT_EQ(profile.kernels[found.collectives[0].waiting.value()].op, "adamw");
 }
 
+// Their rows say what waits for them, but they are not what ranks send each other.
+TEST(Communication, of_ranks_is_without_transfers_to_the_host) {
+  const SampleKernel transfer{"copy", "copy_from_host", "", kCollective, P::optimizer, 500, 140, 0};
+  const Profile profile = step_of({collective(400, 600), transfer});
+  ParallelSection section;
+  describe_communication(profile, section);
+  EXPECT_DOUBLE_EQ(section.communication_ms.value(), 200e-6);
+  EXPECT_DOUBLE_EQ(section.exposed_ms.value(), 100e-6);
+  EXPECT_DOUBLE_EQ(section.hidden.value(), 0.5);
+  EXPECT_EQ(exposed_collectives(profile).front().what, "copy_from_host 1");
+  ParallelSection without;
+  describe_communication(step_of({transfer}), without);
+  EXPECT_FALSE(without.communication_ms.has_value());
+}
+
 TEST(Communication, that_goes_on_after_a_gap_did_not_cause_it) {
   EXPECT_EQ(communication(step_of({collective(400, 700)})).exposed_ns, 0) << "the host was late";
 }

@@ -171,7 +171,8 @@ TEST(GroupOptimizer, groups_by_options) {
   expect_merged(before, after);
 }
 
-// The last sum runs beside the updates that do not read it, of whatever kind.
+// The last sum runs beside the updates that do not read it, of whatever kind. New parameters may be gathered behind
+// them.
 TEST(GroupOptimizer, puts_what_waits_for_the_last_sum_behind_all_others) {
   const std::string first_sum = R"(%13:fp32[3], %14:fp32[3] = all_reduce(%4, %8) {ranks=2})";
   const std::string last_sum = R"(%15:fp32[3] = all_reduce(%12) {ranks=2})";
@@ -185,6 +186,8 @@ TEST(GroupOptimizer, puts_what_waits_for_the_last_sum_behind_all_others) {
       adamw_of(16, "fp32[3]", "%0, %9, %15, %10, %11"),
       adamw_of(19, "fp32[3]", "%0, %1, %13, %2, %3"),
       adamw_of(22, "fp32[3]", "%0, %5, %14, %6, %7"),
+      R"(%25:fp32[6] = all_gather(%19) {ranks=2})",
+      R"(output "gathered" %25)",
       written_back(1, 19),
       written_back(5, 22),
       written_back(9, 16),
@@ -200,6 +203,8 @@ TEST(GroupOptimizer, puts_what_waits_for_the_last_sum_behind_all_others) {
       "adamw(%0, %1, %13, %2, %3, %5, %14, %6, %7) " +
           attributes_of() + R"( @forward "optimizer" "")",
       adamw_of(22, "fp32[3]", "%0, %9, %15, %10, %11") + R"( @forward "optimizer" "")",
+      R"(%25:fp32[6] = all_gather(%16) {ranks=2})",
+      R"(output "gathered" %25)",
       written_back(1, 16),
       written_back(5, 19),
       written_back(9, 22),

@@ -294,5 +294,23 @@ TEST(InterleavedOnRanks, stops_on_all_of_them_after_the_same_round) {
   }
 }
 
+// A rank whose device does not open for the run alone keeps no other one waiting.
+TEST(StepAlone, fails_on_all_ranks_where_the_device_of_one_does_not_open) {
+  RankThreads threads(kRanks);
+  std::vector<std::string> messages(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    if (rank == 1) config.device = "abacus";
+    ParallelSection section;
+    try {
+      time_alone(config, {}, section);
+    } catch (const Error& error) {
+      messages[rank] = error.what();
+    }
+  });
+  EXPECT_THAT(messages[1], HasSubstr("abacus"));
+  EXPECT_EQ(messages[0], "rank 1: " + messages[1]);
+}
+
 }  // namespace
 }  // namespace ridgepoint
