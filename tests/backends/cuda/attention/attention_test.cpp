@@ -93,7 +93,7 @@ TEST_F(OnCardAttention, every_kernel_reads_shared_keys) {
 
 // More tiles than multiprocessors, so that thread blocks share tiles of several heads.
 TEST_F(OnCardAttention, every_kernel_takes_more_heads_than_multiprocessors) {
-  for (const std::int64_t width : {64, 128}) {
+  for (const std::int64_t width : {64, 128, 256}) {
     expect_all_agree({DType::bf16, 140, 70, 70, width, false});
     expect_all_agree({DType::bf16, 45, 200, 200, width, true});
   }
@@ -199,6 +199,7 @@ TEST_F(OnCardAttention, takes_unequal_lengths) {
 // another.
 TEST_F(OnCardAttention, sums_the_gradient_of_q_over_more_blocks_than_run_at_a_time) {
   expect_agrees({DType::bf16, 1, 256, 40000, 64, false});
+  expect_agrees({DType::bf16, 1, 128, 10000, 256, false});
   for (const std::int64_t width : {64, 128}) expect_agrees({DType::fp32, 1, 256, 20000, width, false});
 }
 
@@ -211,7 +212,7 @@ TEST_F(OnCardAttention, takes_more_blocks_of_queries_than_run_at_a_time) {
 
 // Hopper's backward has warps that add and warps that let the next block add; neither may run ahead of the other.
 TEST_F(OnCardAttention, takes_many_blocks_of_queries_for_one_block_of_keys) {
-  for (const std::int64_t width : {64, 128}) {
+  for (const std::int64_t width : {64, 128, 256}) {
     expect_agrees({DType::bf16, 1, 12000, 200, width, false});
     expect_agrees({DType::fp32, 1, 12000, 200, width, false});
   }

@@ -93,6 +93,7 @@ struct AttentionBackward {
   float soft_cap = 0;
   // Hopper's kernels alone (hopper_division.h): the order of blocks of keys, and what is left of those that are
   // divided.
+  std::int32_t sets = 1;   // of heads of k
   Divisor set;             // heads of k in one
   Divisor numbers_of_set;  // that, times the blocks of keys of a head and the parts of its heads of q
   Divisor parts;           // of the heads of q that share k and v; a part adds to what the one before has left
