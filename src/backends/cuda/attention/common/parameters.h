@@ -72,7 +72,8 @@ struct HopperAttentionForward {
 
 // The backward of the same. With tables, q and k are rotary embeddings (ops/rules/rope.cpp) of tensors whose
 // gradients dq and dk then are. The gradient of q is summed over blocks of keys in their order: block n adds to a block
-// of queries when the semaphore of that block of queries is n, counted from the first block of keys that these see.
+// of queries when the semaphore of that block of queries is n, counted from the first block of keys that these see, or
+// in some sets of heads (hopper_division.h) from the last.
 struct AttentionBackward {
   AttentionOperand d_o, q, k, v, o;
   const float* log_sum_exp = nullptr;

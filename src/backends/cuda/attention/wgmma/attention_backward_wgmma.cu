@@ -34,8 +34,8 @@
 // each it loops over the queries from the last ones to the first ones that attend to the keys. Blocks of keys add to
 // the sums of dq in their order, so results are bit for bit reproducible: one follows behind the previous one, and only
 // waits for blocks with a smaller number, which have been taken before. Load warps 2 and 3 take the latency of global
-// memory that this order costs. Heads are numbered in sets, whose operands and sums stay in the second-level cache. With
-// a causal mask every other set takes blocks of keys and steps in the opposite order (hopper_division.h).
+// memory that this order costs. Heads are numbered in sets, whose operands and sums stay in the second-level cache;
+// with a causal mask every other set takes blocks of keys and steps in the opposite order (hopper_division.h).
 //
 // Heads that share k and v follow one another in a thread block, which keeps dk and dv. Where that would take longer
 // than a multiprocessor has work, they come in parts: each adds to the sums of the part before, in memory, when its
