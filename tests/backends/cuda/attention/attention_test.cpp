@@ -112,23 +112,29 @@ TEST_F(OnCardAttention, every_kernel_may_add_gradients_of_shared_keys) {
   }
 }
 
-// Parts of three heads, and of four and three.
-TEST_F(OnCardAttention, heads_that_share_keys_come_in_parts_of_several) {
-  for (const std::int64_t group : {6, 7}) {
-    for (const std::int64_t width : {64, 128, 256}) {
-      AttentionCase c{.dtype = DType::bf16,
-                      .batch = 32 * group,
-                      .queries = 300,
-                      .keys = 300,
-                      .width = width,
-                      .causal = true,
-                      .group = group};
-      c.sums_key_gradients = true;
-      if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
-      expect_agrees(c);
-    }
-  }
+// Parts of three heads, and of four and three, for each head size.
+class OnCardParts : public OnCardAttention,
+                    public ::testing::WithParamInterface<std::tuple<std::int64_t, std::int64_t>> {};
+
+TEST_P(OnCardParts, of_several_heads_that_share_keys_add_up) {
+  const auto [group, width] = GetParam();
+  AttentionCase c{.dtype = DType::bf16,
+                  .batch = 32 * group,
+                  .queries = 300,
+                  .keys = 300,
+                  .width = width,
+                  .causal = true,
+                  .group = group};
+  c.sums_key_gradients = true;
+  if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
+  expect_agrees(c);
 }
+
+INSTANTIATE_TEST_SUITE_P(all, OnCardParts, ::testing::Combine(::testing::Values(6, 7), ::testing::Values(64, 128, 256)),
+                         [](const auto& test) {
+                           return std::to_string(std::get<0>(test.param)) + "_heads_of_" +
+                                  std::to_string(std::get<1>(test.param));
+                         });
 
 TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {

@@ -113,8 +113,7 @@ TEST(HopperDivision, long_sequences_of_wide_heads_come_in_smaller_sets) {
   EXPECT_EQ(heads(64, 4096, true), 16);
   EXPECT_EQ(heads(64, 4096, false), 16);
   EXPECT_EQ(heads(2, 16384, false), 2);
-  EXPECT_EQ(heads(256, 1024, false), 37);  // what the cache holds
-  EXPECT_EQ(heads(256, 1024, true), 43);   // six sets, not seven
+  EXPECT_EQ(heads(256, 1024, true), 37);  // what the cache holds
 }
 
 TEST(HopperDivision, sets_of_heads_of_256_columns_are_smaller_still) {
@@ -125,26 +124,6 @@ TEST(HopperDivision, sets_of_heads_of_256_columns_are_smaller_still) {
   EXPECT_EQ(heads(32, 4096, true), 8);  // a quarter of the 64 steps of a block: 16 blocks of keys at a time
   EXPECT_EQ(heads(8, 16384, false), 2);
   EXPECT_EQ(heads(32, 4096, false), 8);
-}
-
-// One of two sets goes from the last block of keys to the first.
-TEST(HopperDivision, sets_of_heads_with_a_causal_mask_come_in_pairs) {
-  const auto sets = [](const HopperBackwardTiling& tiling, std::int64_t heads, std::int64_t length, bool causal) {
-    const std::int64_t set = cuda::heads_of_set(tiling, problem_of(heads, length, causal), kH200Multiprocessors);
-    return (heads - 1) / set + 1;
-  };
-  constexpr HopperBackwardTiling kPlain{.width = 128, .rows = 64};
-  HopperBackwardTiling short_sequences = kPlain;
-  short_sequences.most_causal_keys = 1024;
-  HopperBackwardTiling window = kPlain;
-  window.scores = cuda::HopperScores::window;
-  EXPECT_EQ(sets(kPlain, 2, 16384, true), 2);
-  EXPECT_EQ(sets(kPlain, 2, 16384, false), 1);
-  EXPECT_EQ(sets(kPlain, 20, 16384, true), 4);
-  EXPECT_EQ(sets(kPlain, 20, 16384, false), 5);
-  EXPECT_EQ(sets(short_sequences, 2, 1024, true), 1);
-  EXPECT_EQ(sets(window, 2, 16384, true), 1);
-  EXPECT_EQ(sets(kPlain, 1, 16384, true), 1);
 }
 
 // Heads that share keys and add their gradients are one.

@@ -72,8 +72,7 @@ struct HopperAttentionForward {
 
 // The backward of the same. With tables, q and k are rotary embeddings (ops/rules/rope.cpp) of tensors whose
 // gradients dq and dk then are. The gradient of q is summed over blocks of keys in their order: block n adds to a block
-// of queries when the semaphore of that block of queries is n, counted from the first block of keys that these see, or
-// in some sets of heads (hopper_division.h) from the last.
+// of queries when the semaphore of that block of queries is n, counted from the first block of keys that these see.
 struct AttentionBackward {
   AttentionOperand d_o, q, k, v, o;
   const float* log_sum_exp = nullptr;
@@ -94,7 +93,6 @@ struct AttentionBackward {
   float soft_cap = 0;
   // Hopper's kernels alone (hopper_division.h): the order of blocks of keys, and what is left of those that are
   // divided.
-  std::int32_t sets = 1;   // of heads of k
   Divisor set;             // heads of k in one
   Divisor numbers_of_set;  // that, times the blocks of keys of a head and the parts of its heads of q
   Divisor parts;           // of the heads of q that share k and v; a part adds to what the one before has left

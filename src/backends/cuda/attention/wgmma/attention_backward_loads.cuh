@@ -25,15 +25,14 @@ struct NextWork {
   }
 };
 
-// A block of keys, for one head of the queries: its steps of queries from `last` down to `first`, or from `first` up
-// where it `rises`. Heads whose gradients of k and v are added follow one another.
+// A block of keys, for one head of the queries: its steps of queries from `last` down to `first`. Heads whose gradients
+// of k and v are added follow one another.
 template <HopperBackwardTiling kTiling>
 struct Work {
   int block, matrix;  // a matrix of -1: no more blocks of keys
   int first_key;
   int first, last;
   int end;            // the number of steps to the end of this block of keys, of all that this thread block has taken
-  bool rises;
   bool is_last_head;  // of the part
   bool leaves_sums;   // of dk and dv, in the part `part` of them, and does not write dk and dv
   int part;
@@ -52,13 +51,6 @@ struct Work {
     is_last_head = next.head == next.heads - 1;
   }
 
-  __device__ __forceinline__ int begin() const { return end - (last - first + 1); }
-  // The block of queries of a step of those from begin() to `end`.
-  __device__ __forceinline__ int query_block(int step) const {
-    if (kTiling.alternates() && rises) return last - (end - 1 - step);
-    return end - step + first - 1;
-  }
-
  private:
   static constexpr int kMissing = -2;  // the matrix of a number that the last set does not have
 
@@ -73,8 +65,6 @@ struct Work {
     const unsigned first_group = set.quotient * attention.set.value;
     const unsigned group = first_group + within.remainder;
     block = static_cast<int>(of_parts.quotient);
-    rises = kTiling.alternates() && attention.causal && (static_cast<unsigned>(attention.sets) - set.quotient) % 2 == 0;
-    if (rises) block = blocks_of(attention) - 1 - block;
     parts_before = static_cast<int>(of_parts.remainder);
     const int first_head = parts_before * attention.heads_of_part;
     next.heads = min(attention.heads_of_part, attention.summed_heads - first_head);
@@ -185,7 +175,7 @@ __device__ void load_tiles(const HopperAttentionBackward& attention, const Share
 #pragma unroll 1
     for (; position < work.end; ++position) {
       const Ring ring = Ring::at(position);
-      const int row = work.query_block(position) * kTiling.rows;
+      const int row = (work.first + work.end - 1 - position) * kTiling.rows;
       shared.q_free[ring.stage].wait(ring.parity ^ 1);
       arrive_and_expect(shared.q_written[ring.stage], kTiling.query_bytes());
       copy_rows<kTiling.rows, kPanels>(tiles.q(ring.stage), attention.q, shared.q_written[ring.stage], row, place());
@@ -251,13 +241,12 @@ __device__ void load_scalars(const AttentionBackward& attention, const SharedTil
     if (lane == 0) shared.keys_written[stage].arrive();
     const int first_row = work.matrix * attention.queries;
 #pragma unroll 1
-    for (int step = work.begin(); step < work.end; ++step, ring.advance()) {
-      const int first_query = work.query_block(step) * kTiling.rows;
+    for (int step = work.last; step >= work.first; --step, ring.advance()) {
       float log_sum_exp[kTiling.rows / kWarpLanes];
       float products[kTiling.rows / kWarpLanes];
 #pragma unroll
       for (int i = 0; i < kTiling.rows / kWarpLanes; ++i) {
-        const int row = first_query + i * kWarpLanes + lane;
+        const int row = step * kTiling.rows + i * kWarpLanes + lane;
         const bool exists = row < attention.queries;
         log_sum_exp[i] = exists ? attention.log_sum_exp[first_row + row] * kLog2E : INFINITY;
         products[i] = exists ? attention.products[first_row + row] : 0;

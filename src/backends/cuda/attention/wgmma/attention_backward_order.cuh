@@ -15,22 +15,15 @@ __device__ __forceinline__ int sums_of(const AttentionBackward& attention, const
   return (slice * attention.batch + work.matrix) * ((attention.queries - 1) / kTiling.rows + 1) + step;
 }
 
-// The last block of keys that a block of queries sees, with a causal mask.
-template <HopperBackwardTiling kTiling>
-__device__ __forceinline__ int last_visible_block(const AttentionBackward& attention, int step) {
-  return (min((step + 1) * kTiling.rows, attention.keys) - 1) / kTiling.keys;
-}
-
 // The number of blocks of keys that add to the same sums before this one.
 template <HopperBackwardTiling kTiling>
 __device__ __forceinline__ int place_of(const AttentionBackward& attention, const Work<kTiling>& work, int step) {
   if constexpr (kTiling.divided) return work.block / attention.slices;
-  if (kTiling.alternates() && work.rises) return last_visible_block<kTiling>(attention, step) - work.block;
   if constexpr (!has_window(kTiling.scores)) return work.block;
   return work.block - first_visible_block(step * kTiling.rows, attention.window, kTiling.keys);
 }
 
-// One thread: calls `visit(work, step, ring)` for the blocks of queries, `step`, of all blocks of keys.
+// One thread: calls `visit(work, step, ring)` for the steps of all blocks of keys.
 template <HopperBackwardTiling kTiling, class Visit>
 __device__ __forceinline__ void for_each_step(Shared<kTiling>& shared, const Visit& visit) {
   Works<kTiling> works(shared);
@@ -40,8 +33,8 @@ __device__ __forceinline__ void for_each_step(Shared<kTiling>& shared, const Vis
     const Work<kTiling>& work = works.wait();
     if (work.matrix < 0) return;
 #pragma unroll 1
-    for (int step = work.begin(); step < work.end; ++step, ring.advance()) {
-      visit(work, work.query_block(step), ring);
+    for (int step = work.last; step >= work.first; --step, ring.advance()) {
+      visit(work, step, ring);
     }
     works.release();
   }

@@ -97,7 +97,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
   }
   __device__ __forceinline__ bool adds_first() const {
     if constexpr (kTiling.divided) return work().block < attention_.slices;
-    if constexpr (!has_window(kTiling.scores)) return place_of(attention_, work(), query_block()) <= 0;
+    if constexpr (!has_window(kTiling.scores)) return work().block <= 0;
     return is_first_visible_block(work().first_key, first_query(), attention_.window);
   }
   __device__ __forceinline__ bool adds_last() const {

@@ -34,7 +34,7 @@ class ScoresOfStep {
 
   // In shared memory, because registers are scarce.
   __device__ __forceinline__ const Work<kTiling>& work() const { return shared_.work[number_ & 1]; }
-  __device__ __forceinline__ int query_block() const { return work().query_block(step_); }
+  __device__ __forceinline__ int query_block() const { return work().end - step_ + work().first - 1; }
   __device__ __forceinline__ int first_query() const { return query_block() * kRows; }
   // The first of a thread's keys in the block; the other one is 8 further.
   static __device__ __forceinline__ int key_in_block(int thread) {

@@ -34,8 +34,8 @@
 // each it loops over the queries from the last ones to the first ones that attend to the keys. Blocks of keys add to
 // the sums of dq in their order, so results are bit for bit reproducible: one follows behind the previous one, and only
 // waits for blocks with a smaller number, which have been taken before. Load warps 2 and 3 take the latency of global
-// memory that this order costs. Heads are numbered in sets, whose operands and sums stay in the second-level cache;
-// with a causal mask every other set takes blocks of keys and steps in the opposite order (hopper_division.h).
+// memory that this order costs. Heads are numbered in sets, whose operands and sums stay in the second-level cache
+// (hopper_division.h).
 //
 // Heads that share k and v follow one another in a thread block, which keeps dk and dv. Where that would take longer
 // than a multiprocessor has work, they come in parts: each adds to the sums of the part before, in memory, when its
@@ -51,8 +51,8 @@
 // *_divided_*: for few heads. A thread block takes a chunk of the steps of a block of keys, and leaves sums of dk and
 // dv; blocks of keys add to several slices of the sums of dq. *_add_parts_* adds them, each in a fixed order.
 // attention_backward_hopper_prepare_*: attention_products.cuh
-// attention_backward_hopper_*: grid (at most one block for each multiprocessor), block (384), shared memory
-// backward_shared_bytes()
+// attention_backward_hopper_*: grid (at most one block for each multiprocessor), block (threads()), shared
+// memory backward_shared_bytes()
 // attention_backward_hopper_finish_*, *_add_parts_*: attention_backward_finish.cuh, block (128)
 #include "backends/cuda/device/warpgroup_mma.cuh"
 #include "backends/cuda/attention/wgmma/attention_backward_finish.cuh"

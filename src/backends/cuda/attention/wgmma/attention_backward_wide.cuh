@@ -32,6 +32,7 @@ class SharedKeyGroup : KeyProducts<Element, kTiling> {
         end_block();
         clear_gradients();
       }
+      __syncwarp();
       release(shared_.work_free[number_ & 1]);
     }
   }

@@ -279,7 +279,6 @@ class HopperAttentionGradient : public Kernel {
     AttentionBackward& rest = parameters_.rest;
     const std::int64_t heads = heads_of_set(tiling_, problem_, context_.card().multiprocessors);
     rest.set = Divisor(static_cast<std::uint32_t>(heads));
-    rest.sets = static_cast<int>(ceil_divide(problem_.groups, heads));
     const SharedHeads& shared = workspace_.heads;
     rest.numbers_of_set =
         Divisor(static_cast<std::uint32_t>(heads * ceil_divide(problem_.keys, tiling_.keys) * shared.parts));

@@ -84,12 +84,6 @@ inline std::int64_t backward_steps(const HopperBackwardTiling& tiling, const Hop
 // second-level cache. Measured: with a causal mask, whose blocks have unequal lengths, waits cost more; in long
 // sequences of wide heads waits cost least, because blocks of a head begin only one step after one another, and what a
 // head reads takes most of the cache.
-//
-// With a causal mask, sets alternate where the tiling says so: one goes from the last block of keys, the shortest, to
-// the first, each from the first queries that see it to the last ones; the next, as without a mask, from the first
-// block of keys to the last, and from the last queries to the first. Blocks of the former may begin at the same time
-// without a wait, because each begins with other queries, and end one after another; those of the latter begin one
-// after another without a wait, and end at the same time. The last set is one of these.
 inline std::int64_t heads_of_set(const HopperBackwardTiling& tiling, const HopperProblem& problem,
                                  int multiprocessors) {
   constexpr double kCachedBytes = 40e6;     // of the 50 MB of the cache
@@ -102,10 +96,8 @@ inline std::int64_t heads_of_set(const HopperBackwardTiling& tiling, const Hoppe
       std::max<std::int64_t>(problem.causal ? 4 : 8 * 128 / tiling.keys, steps * tiling.padded_width() / 1024);
   const double most = std::max(1, multiprocessors);
   const double wanted = std::clamp(kCachedBytes / bytes, std::max(1.0, most / static_cast<double>(blocks)), most);
-  // An even number where sets alternate.
-  const double multiple = problem.causal && tiling.alternates() ? 2 : 1;
-  const double sets = std::round(static_cast<double>(problem.groups) / (multiple * wanted));
-  return ceil_divide(problem.groups, std::llround(multiple * std::max(1.0, sets)));
+  const auto sets = std::max<std::int64_t>(1, std::llround(static_cast<double>(problem.groups) / wanted));
+  return ceil_divide(problem.groups, sets);
 }
 
 // How the heads of q that share k and v are taken. A thread block takes those of a part one after another, for one

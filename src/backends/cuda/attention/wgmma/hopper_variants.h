@@ -62,8 +62,6 @@ struct HopperBackwardTiling {
   // Whether heads that share k and v may be taken in parts, whose sums of dk and dv add up in memory. Where queries are
   // finished, and with a soft cap, registers are too few.
   constexpr bool adds_parts() const { return !divided && !finishes() && !has_soft_cap(scores); }
-  // Whether sets of heads with a causal mask take turns at going from the last blocks of keys to the first.
-  constexpr bool alternates() const { return scores == HopperScores::plain && !divided && !finishes(); }
   // Warpgroups that multiply.
   constexpr int groups() const { return dq_apart ? kGroups + 1 : kGroups; }
   constexpr int threads() const { return 128 * (groups() + 1); }
@@ -102,7 +100,7 @@ inline constexpr AttentionRate kForwardRate256{.share = 0.76, .fixed_seconds = 5
 inline constexpr AttentionRate kBackwardRate64{.share = 0.526, .fixed_seconds = 10e-6, .overhead = 240};
 inline constexpr AttentionRate kBackwardRate96{.share = 0.569, .fixed_seconds = 12e-6, .overhead = 200};
 inline constexpr AttentionRate kBackwardRate128 = kBackwardRate96;
-inline constexpr AttentionRate kBackwardRate256{.share = 0.40, .fixed_seconds = 30e-6, .overhead = 400};
+inline constexpr AttentionRate kBackwardRate256{.share = 0.425, .fixed_seconds = 30e-6, .overhead = 200};
 
 // Of the rows that hold a head, a problem runs the first whose conditions it meets. The same rows for both elements.
 // clang-format off
