@@ -93,7 +93,7 @@ TEST_F(OnCardAttention, every_kernel_reads_shared_keys) {
 
 // More tiles than multiprocessors, so that thread blocks share tiles of several heads.
 TEST_F(OnCardAttention, every_kernel_takes_more_heads_than_multiprocessors) {
-  for (const std::int64_t width : {64, 128}) {
+  for (const std::int64_t width : {64, 128, 256}) {
     expect_all_agree({DType::bf16, 140, 70, 70, width, false});
     expect_all_agree({DType::bf16, 45, 200, 200, width, true});
   }
@@ -112,23 +112,29 @@ TEST_F(OnCardAttention, every_kernel_may_add_gradients_of_shared_keys) {
   }
 }
 
-// Parts of three heads, and of four and three.
-TEST_F(OnCardAttention, heads_that_share_keys_come_in_parts_of_several) {
-  for (const std::int64_t group : {6, 7}) {
-    for (const std::int64_t width : {64, 128, 256}) {
-      AttentionCase c{.dtype = DType::bf16,
-                      .batch = 32 * group,
-                      .queries = 300,
-                      .keys = 300,
-                      .width = width,
-                      .causal = true,
-                      .group = group};
-      c.sums_key_gradients = true;
-      if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
-      expect_agrees(c);
-    }
-  }
+// Parts of three heads, and of four and three, for each head size.
+class OnCardParts : public OnCardAttention,
+                    public ::testing::WithParamInterface<std::tuple<std::int64_t, std::int64_t>> {};
+
+TEST_P(OnCardParts, of_several_heads_that_share_keys_add_up) {
+  const auto [group, width] = GetParam();
+  AttentionCase c{.dtype = DType::bf16,
+                  .batch = 32 * group,
+                  .queries = 300,
+                  .keys = 300,
+                  .width = width,
+                  .causal = true,
+                  .group = group};
+  c.sums_key_gradients = true;
+  if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
+  expect_agrees(c);
 }
+
+INSTANTIATE_TEST_SUITE_P(all, OnCardParts, ::testing::Combine(::testing::Values(6, 7), ::testing::Values(64, 128, 256)),
+                         [](const auto& test) {
+                           return std::to_string(std::get<0>(test.param)) + "_heads_of_" +
+                                  std::to_string(std::get<1>(test.param));
+                         });
 
 TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {
@@ -199,6 +205,7 @@ TEST_F(OnCardAttention, takes_unequal_lengths) {
 // another.
 TEST_F(OnCardAttention, sums_the_gradient_of_q_over_more_blocks_than_run_at_a_time) {
   expect_agrees({DType::bf16, 1, 256, 40000, 64, false});
+  expect_agrees({DType::bf16, 1, 128, 10000, 256, false});
   for (const std::int64_t width : {64, 128}) expect_agrees({DType::fp32, 1, 256, 20000, width, false});
 }
 
@@ -211,7 +218,7 @@ TEST_F(OnCardAttention, takes_more_blocks_of_queries_than_run_at_a_time) {
 
 // Hopper's backward has warps that add and warps that let the next block add; neither may run ahead of the other.
 TEST_F(OnCardAttention, takes_many_blocks_of_queries_for_one_block_of_keys) {
-  for (const std::int64_t width : {64, 128}) {
+  for (const std::int64_t width : {64, 128, 256}) {
     expect_agrees({DType::bf16, 1, 12000, 200, width, false});
     expect_agrees({DType::fp32, 1, 12000, 200, width, false});
   }

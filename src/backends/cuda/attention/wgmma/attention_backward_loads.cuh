@@ -122,6 +122,7 @@ struct Shared {
   SharedBarrier turn[kStages], added[kStages];
   SharedBarrier dq_written[kStages], dq_free[kStages];  // where the copy engine adds
   SharedBarrier ds_written[kStages], ds_free[kStages];  // where a third warpgroup multiplies dq
+  SharedBarrier weights_written[kStages], weights_free[kStages];  // where warpgroups share keys
   Work<kTiling> work[kStages];
   NextWork next;  // of the thread that loads
   // Of each query: the log-sum-exp to base 2, and sum(do o).
@@ -143,6 +144,9 @@ struct SharedTiles {
     return q(2 * kStages) + stage * kTiling.score_bytes();
   }
   __device__ __forceinline__ std::uint32_t dq(int stage) const { return ds(kStages) + stage * kTiling.sum_bytes(); }
+  __device__ __forceinline__ std::uint32_t weights(int stage) const {
+    return dq(kStages) + stage * kTiling.weight_bytes();
+  }
 };
 
 // Takes blocks of keys until there are no more. One thread.

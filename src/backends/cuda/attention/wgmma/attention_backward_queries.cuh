@@ -43,8 +43,8 @@ __device__ __forceinline__ void read_sums(const float* at, float (&sums)[kCount]
   }
 }
 
-// dq of a step, for 64 queries and 64 columns at a time: with 128 queries those of half number `group_`, otherwise half
-// the columns, panel after panel.
+// dq of a step, for 64 queries and 64 columns at a time: half number `group_` of 128 queries, or panel `group_` of the
+// columns.
 template <class Element, HopperBackwardTiling kTiling>
 class QuerySums : protected ScoresOfStep<Element, kTiling> {
  protected:
@@ -53,7 +53,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
   using Step::kRows, Step::kKeyPanel;
   using Step::work, Step::query_block, Step::first_query, Step::key_in_block;
   static constexpr int kWidth = kTiling.width;
-  static constexpr int kSumPanels = kTiling.panels() * (kRows / 64) / kGroups;  // of dq, that a warpgroup adds
+  static constexpr int kTiles = kTiling.panels() * (kRows / 64);
   static constexpr int kSumsOfGroup = kWarpgroupThreads * kSumColumns / 8;
   using Sums = WarpgroupProduct<Element, kSumColumns>;
 
@@ -79,11 +79,10 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
     return true;
   }
 
-  // dq = ds k, for 64 queries and 64 columns: with 128 queries a warpgroup has half of them, otherwise half the
-  // columns, panel after panel.
-  __device__ __forceinline__ void multiply_score_gradients(float (&sums)[kSumColumns / 2], int stage, int panel) const {
+  // dq = ds k
+  __device__ __forceinline__ void multiply_score_gradients(float (&sums)[kSumColumns / 2], int stage) const {
     const std::uint64_t a = tile_descriptor(tiles_.ds(stage) + (kRows == 128 ? group_ * kKeyPanel : 0), 0);
-    const std::uint64_t b = tile_descriptor(k() + (kRows == 128 ? 0 : group_ * kSumPanels + panel) * kKeyPanel, 0);
+    const std::uint64_t b = tile_descriptor(k() + (kRows == 128 ? 0 : group_ * kKeyPanel), 0);
 #pragma unroll
     for (int step = 0; step < kTiling.keys / 16; ++step) {
       Sums::template add<Contiguous::other, Contiguous::other>(sums, a + step * kDescriptorStep<false>,
@@ -92,9 +91,8 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
   }
 
   // Those of dq that this thread adds to.
-  __device__ __forceinline__ float* sums_of_step(int panel) const {
-    const auto tile =
-        static_cast<unsigned>((sums_of(attention_, work(), query_block()) * kGroups + group_) * kSumPanels + panel);
+  __device__ __forceinline__ float* sums_of_step() const {
+    const auto tile = static_cast<unsigned>(sums_of(attention_, work(), query_block()) * kTiles + group_);
     return attention_.dq_sums + 4 * static_cast<std::size_t>(tile * kSumsOfGroup + thread_index() % kWarpgroupThreads);
   }
   __device__ __forceinline__ bool adds_first() const {
@@ -107,9 +105,9 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
     return next_key >= attention_.keys || (attention_.causal && next_key >= first_query() + kRows);
   }
 
-  // Adds this warpgroup's part of dq after that of the previous block, in the order of its registers.
-  __device__ __forceinline__ void add_panel(const float (&dq)[kSumColumns / 2], int panel) const {
-    float* sums = sums_of_step(panel);
+  // Adds dq after that of the previous block, in the order of its registers.
+  __device__ __forceinline__ void add_tile(const float (&dq)[kSumColumns / 2]) const {
+    float* sums = sums_of_step();
     if (!adds_first()) {
       add_to_sums(sums, dq);
     } else {
@@ -117,19 +115,19 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
     }
   }
 
-  // Adds the first panel, or leaves it for the copy engine to add.
+  // Adds dq, or leaves it for the copy engine to add.
   __device__ __forceinline__ void add_query_gradients(const float (&dq)[kSumColumns / 2], const Ring& ring) const {
     if constexpr (kTiling.copies_sums) {
       leave_query_gradients(dq, ring);
     } else {
       shared_.turn[ring.stage].wait(ring.parity);
-      add_panel(dq, 0);
+      add_tile(dq);
     }
   }
 
   // This warpgroup's part of dq, in the order of its registers, for the copy engine to add.
   __device__ __forceinline__ void leave_query_gradients(const float (&dq)[kSumColumns / 2], const Ring& ring) const {
-    static_assert(!kTiling.copies_sums || kSumPanels == 1);
+    static_assert(!kTiling.copies_sums || kTiles == kGroups);
     const int thread = group_ * kSumsOfGroup + thread_index() % kWarpgroupThreads;
     const std::uint32_t to = tiles_.dq(ring.stage) + thread * 16;
     shared_.dq_free[ring.stage].wait(ring.parity ^ 1);
@@ -149,7 +147,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
   template <class Read>
   __device__ __forceinline__ void finish_query_gradients(float (&dq)[kSumColumns / 2], const Ring& ring,
                                                          const Read& read) const {
-    static_assert(!kTiling.finishes() || kSumPanels == 1);
+    static_assert(!kTiling.finishes() || kTiles == kGroups);
     const int row = first_query() + (kRows == 128 ? group_ * 64 : 0) + key_in_block(thread_index() % kWarpgroupThreads);
     const int column = kRows == 128 ? 0 : group_ * kSumColumns;
     // For the cosines and sines of both rows beside the sums; where others multiply meanwhile there is time to load.
@@ -164,7 +162,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
       add_sums(dq);
     } else {
       float sums[kSumColumns / 2];
-      read_sums(sums_of_step(0), sums, !adds_first());
+      read_sums(sums_of_step(), sums, !adds_first());
       wait_for_products<0>();
       read();
 #pragma unroll
@@ -184,7 +182,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
   // A few at a time, where a warpgroup has few registers.
   __device__ __forceinline__ void add_sums(float (&dq)[kSumColumns / 2]) const {
     if (adds_first()) return;
-    const float* sums = sums_of_step(0);
+    const float* sums = sums_of_step();
 #pragma unroll
     for (int i = 0; i < kSumColumns / 8; ++i) {
       const float4 x = __ldcg(reinterpret_cast<const float4*>(sums + i * (4 * kWarpgroupThreads)));
@@ -201,9 +199,7 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
 template <class Element, HopperBackwardTiling kTiling>
 class QueryGroup : QuerySums<Element, kTiling> {
   using Dq = QuerySums<Element, kTiling>;
-  using Dq::shared_, Dq::group_, Dq::step_, Dq::number_, Dq::work, Dq::release;
-  static_assert(!kTiling.shares_keys());
-
+  using Dq::kTiles, Dq::shared_, Dq::group_, Dq::step_, Dq::number_, Dq::work, Dq::release;
  public:
   __device__ QueryGroup(const HopperAttentionBackward& attention, const SharedTiles<kTiling>& tiles,
                         Shared<kTiling>& shared)
@@ -225,13 +221,13 @@ class QueryGroup : QuerySums<Element, kTiling> {
     const Ring ring = Ring::at(step_);
     shared_.ds_written[ring.stage].wait(ring.parity);
 #pragma unroll 1
-    for (group_ = 0; group_ < kGroups; ++group_) {
+    for (group_ = 0; group_ < kTiles; ++group_) {
       float dq[kSumColumns / 2];
       begin_products();
-      Dq::multiply_score_gradients(dq, ring.stage, 0);
+      Dq::multiply_score_gradients(dq, ring.stage);
       end_products();
       const auto read = [&] {
-        if (group_ == kGroups - 1) release(shared_.ds_free[ring.stage]);
+        if (group_ == kTiles - 1) release(shared_.ds_free[ring.stage]);
       };
       if (kTiling.finishes() && Dq::adds_last()) {
         Dq::finish_query_gradients(dq, ring, read);

@@ -29,6 +29,9 @@ class ScoresOfStep {
                           Shared<kTiling>& shared, int group)
       : attention_(attention.rest), tanh_scale_(attention.tanh_scale), tiles_(tiles), shared_(shared), group_(group) {}
 
+  // So that nothing that follows from these is computed before a loop and kept in registers.
+  __device__ __forceinline__ void forget() { asm volatile("" : "+r"(tiles_.first), "+r"(group_)); }
+
   // In shared memory, because registers are scarce.
   __device__ __forceinline__ const Work<kTiling>& work() const { return shared_.work[number_ & 1]; }
   __device__ __forceinline__ int query_block() const { return work().end - step_ + work().first - 1; }
@@ -136,7 +139,6 @@ class ScoresOfStep {
     const int line = (kSharesKeys ? thread % kWarpgroupThreads : thread) / 32 * 16 + lane % 16;
 #pragma unroll
     for (int step = 0; step < kRowSteps; ++step) {
-      if (kSharesKeys && step / (kRowSteps / kGroups) != group_) continue;  // both have all
       const int chunk = step % 4 * 2 + lane / 16;
       store_matrices(tiles_.ds(stage) + step / 4 * kKeyPanel + swizzled(line, chunk), ds[step]);
     }

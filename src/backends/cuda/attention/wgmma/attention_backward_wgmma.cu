@@ -41,21 +41,27 @@
 // than a multiprocessor has work, they come in parts: each adds to the sums of the part before, in memory, when its
 // semaphores say so, and the last one writes dk and dv.
 //
-// Heads of more than 128 columns: blocks of 64 keys. Both warpgroups compute all of s and p and of dp and ds, and have
-// half of the columns of dk, dv and dq each, because all columns need more registers than there are.
+// Heads of more than 128 columns: blocks of 64 keys, because dk and dv of 64 keys take the registers of two warpgroups.
+// One has scores and dv, the other their gradients and dk; p goes from registers to registers through shared memory.
+//
+//   warpgroup 0    | dv += p do   s = k q^T of the next step | p of s, for warpgroup 1
+//   warpgroup 1    | dk += ds q   dp = v do^T of the next step | ds of dp and p, for warpgroup 2
+//   warpgroup 2    dq = ds k, 64 columns at a time, which it adds to the sums
 // *_short_*: the last block of keys that adds to a block of queries reads the sums of the others and writes dq.
 // *_divided_*: for few heads. A thread block takes a chunk of the steps of a block of keys, and leaves sums of dk and
 // dv; blocks of keys add to several slices of the sums of dq. *_add_parts_* adds them, each in a fixed order.
 // attention_backward_hopper_prepare_*: attention_products.cuh
-// attention_backward_hopper_*: grid (at most one block for each multiprocessor), block (384), shared memory
-// backward_shared_bytes()
+// attention_backward_hopper_*: grid (at most one block for each multiprocessor), block (threads()), shared
+// memory backward_shared_bytes()
 // attention_backward_hopper_finish_*, *_add_parts_*: attention_backward_finish.cuh, block (128)
 #include "backends/cuda/device/warpgroup_mma.cuh"
 #include "backends/cuda/attention/wgmma/attention_backward_finish.cuh"
+#include "backends/cuda/attention/wgmma/attention_backward_keys.cuh"
 #include "backends/cuda/attention/wgmma/attention_backward_loads.cuh"
 #include "backends/cuda/attention/wgmma/attention_backward_order.cuh"
 #include "backends/cuda/attention/wgmma/attention_backward_queries.cuh"
 #include "backends/cuda/attention/wgmma/attention_backward_scores.cuh"
+#include "backends/cuda/attention/wgmma/attention_backward_wide.cuh"
 #include "backends/cuda/attention/wgmma/attention_hopper.cuh"
 #include "backends/cuda/attention/common/attention_products.cuh"
 #include "backends/cuda/attention/wgmma/hopper_variants.h"
@@ -66,22 +72,19 @@ namespace {
 
 // A warpgroup with 64 keys of the block.
 template <class Element, HopperBackwardTiling kTiling>
-class KeyGroup : QuerySums<Element, kTiling> {
+class KeyGroup : KeyProducts<Element, kTiling> {
+  using Products = KeyProducts<Element, kTiling>;
   using Dq = QuerySums<Element, kTiling>;
   using Step = ScoresOfStep<Element, kTiling>;
-  using Dq::kWidth, Dq::kSumPanels, Dq::k, Dq::release;
   using Step::attention_, Step::tiles_, Step::shared_, Step::group_, Step::step_, Step::number_;
-  using Step::kRows, Step::kRowSteps, Step::kKeyPanel, Step::kSharesKeys;
-  using Step::work, Step::key_in_block;
-  static constexpr int kQueryPanel = kRows * kLineBytes;  // bytes of 64 columns of q and do
-  static constexpr int kColumns = kTiling.columns();      // of dk and dv, that a warpgroup has
-  using Scores = WarpgroupProduct<Element, kRows>;
-  using Gradients = WarpgroupProduct<Element, kColumns>;
+  using Step::kRows, Step::kRowSteps, Step::work, Step::key_in_block;
+  using Products::kWidth, Products::k, Products::release, Products::keep_order;
+  using Products::begin_scores, Products::begin_weight_gradients, Products::add_gradients, Products::key_sums;
 
  public:
   __device__ KeyGroup(const HopperAttentionBackward& attention, const SharedTiles<kTiling>& tiles,
                       Shared<kTiling>& shared, int group)
-      : Dq(attention, tiles, shared, group) {}
+      : Products(attention, tiles, shared, group) {}
 
   __device__ __forceinline__ void compute() {
     clear_gradients();
@@ -99,7 +102,12 @@ class KeyGroup : QuerySums<Element, kTiling> {
     release(shared_.keys_free[number_ % kTiling.key_stages]);
     if (!work().is_last_head) return;
     if constexpr (kTiling.adds_parts()) {
-      end_part();
+      Products::end_part(
+          [&](const auto& add) {
+            add(key_sums(0), dv_);
+            add(key_sums(1), dk_);
+          },
+          [&] { write_key_gradients(); }, [&] { write_sums(); });
     } else if (kTiling.divided && work().leaves_sums) {
       store_sums(key_sums(0), dv_);
       store_sums(key_sums(1), dk_);
@@ -111,7 +119,7 @@ class KeyGroup : QuerySums<Element, kTiling> {
 
   __device__ __forceinline__ void clear_gradients() {
 #pragma unroll
-    for (int i = 0; i < kColumns / 2; ++i) dv_[i] = dk_[i] = 0;
+    for (int i = 0; i < kWidth / 2; ++i) dv_[i] = dk_[i] = 0;
   }
 
   __device__ __forceinline__ void take_steps() {
@@ -140,19 +148,10 @@ class KeyGroup : QuerySums<Element, kTiling> {
     }
   }
 
-  __device__ __forceinline__ void begin_scores(float (&scores)[kRows / 2]) const {
-    const Ring ring = Ring::at(step_);
-    shared_.q_written[ring.stage].wait(ring.parity);
-    begin_products();
-    multiply_keys(scores, k(), tiles_.q(ring.stage));
-    end_products();
-  }
-
   // From s, which is under way, to dk, which still is then. dp takes the registers of s, and ds those of the weights,
   // which are rounded before: with them there are two sums of scores fewer to hold, and no other warpgroup to meet.
   __device__ __forceinline__ void take_step_apart(float (&scores)[kRows / 2]) {
-    // So that nothing that follows from these is computed before the loop and kept in registers.
-    asm volatile("" : "+r"(tiles_.first), "+r"(group_));
+    Step::forget();
     const Ring ring = Ring::at(step_);
     unsigned packed[kRowSteps][4];
     wait_for_products<0>();
@@ -162,10 +161,7 @@ class KeyGroup : QuerySums<Element, kTiling> {
     Step::mask_if_needed(scores, 0);
     Step::pack_operands(scores, packed);
     pass_turn();
-    shared_.do_written[ring.stage].wait(ring.parity);
-    begin_products();
-    multiply_keys(scores, k() + kTiling.key_bytes(), tiles_.d_o(ring.stage));
-    end_products();
+    begin_weight_gradients(scores);
     begin_products();
     add_gradients(dv_, packed, tiles_.d_o(ring.stage));
     end_products();
@@ -187,25 +183,13 @@ class KeyGroup : QuerySums<Element, kTiling> {
     asm volatile("bar.arrive %0, %1;" ::"r"(3 - group_), "n"(kGroups * kWarpgroupThreads) : "memory");
   }
 
-  // What reads the sums of a product stays behind the wait for it.
-  static __device__ __forceinline__ void keep_order(float (&sums)[kRows / 2]) {
-#pragma unroll
-    for (float& sum : sums) asm volatile("" : "+f"(sum)::"memory");
-  }
-
   // Whether another step follows.
   __device__ __forceinline__ bool take_step() {
     const Ring ring = Ring::at(step_);
     float p[kRows / 2], ds[kRows / 2], dq[kSumColumns / 2];
     unsigned packed_p[kRowSteps][4], packed_ds[kRowSteps][4];
-    shared_.q_written[ring.stage].wait(ring.parity);
-    begin_products();
-    multiply_keys(p, k(), tiles_.q(ring.stage));
-    end_products();
-    shared_.do_written[ring.stage].wait(ring.parity);
-    begin_products();
-    multiply_keys(ds, k() + kTiling.key_bytes(), tiles_.d_o(ring.stage));
-    end_products();
+    begin_scores(p);
+    begin_weight_gradients(ds);
     wait_for_products<1>();
     if constexpr (has_soft_cap(kTiling.scores)) {
       Step::compute_capped_weights(ring.stage, p, packed_p);
@@ -223,7 +207,7 @@ class KeyGroup : QuerySums<Element, kTiling> {
     Step::store_score_gradients(packed_ds, ring.stage);
     meet(1, kGroups * kWarpgroupThreads);  // both have stored theirs, and have read those of the previous step
     begin_products();
-    Dq::multiply_score_gradients(dq, ring.stage, 0);
+    Dq::multiply_score_gradients(dq, ring.stage);
     end_products();
     begin_products();
     add_gradients(dk_, packed_ds, tiles_.q(ring.stage));
@@ -237,14 +221,8 @@ class KeyGroup : QuerySums<Element, kTiling> {
       wait_for_products<1>();
       release(shared_.do_free[ring.stage]);
       Dq::add_query_gradients(dq, ring);
-      if constexpr (kSumPanels > 1) {
-        begin_products();
-        Dq::multiply_score_gradients(dq, ring.stage, 1);
-        end_products();
-      }
       wait_for_products<0>();
       release(shared_.q_free[ring.stage]);
-      if constexpr (kSumPanels > 1) Dq::add_panel(dq, 1);
     }
     if constexpr (!kTiling.copies_sums) {
       __syncwarp();
@@ -254,102 +232,34 @@ class KeyGroup : QuerySums<Element, kTiling> {
     return has_next;
   }
 
-  // sums = keys rows^T for this warpgroup's 64 keys: k q^T or v do^T.
-  __device__ __forceinline__ void multiply_keys(float (&sums)[kRows / 2], std::uint32_t keys,
-                                                std::uint32_t rows) const {
-    const std::uint64_t a = tile_descriptor(keys + (kSharesKeys ? 0 : group_ * (64 * kLineBytes)), 0);
-    const std::uint64_t b = tile_descriptor(rows, 0);
-#pragma unroll
-    for (int step = 0; step < kWidth / 16; ++step) {
-      const int within = step % 4 * kDescriptorStep<true>;
-      Scores::template add<Contiguous::k, Contiguous::k>(sums, a + step / 4 * (kKeyPanel >> 4) + within,
-                                                         b + step / 4 * (kQueryPanel >> 4) + within, step > 0);
-    }
-  }
-
-  // dv += p^T do or dk += ds^T q.
-  __device__ __forceinline__ void add_gradients(float (&sums)[kColumns / 2], const unsigned (&weights)[kRowSteps][4],
-                                                std::uint32_t rows) const {
-    const std::uint64_t b =
-        tile_descriptor(rows + (kSharesKeys ? group_ * (kColumns / kLineElements * kQueryPanel) : 0), kQueryPanel);
-#pragma unroll
-    for (int step = 0; step < kRowSteps; ++step) {
-      Gradients::template add<Contiguous::other>(sums, weights[step], b + step * kDescriptorStep<false>, true);
-    }
-  }
-
-  // Sums of dv, number 0, or dk, number 1, of a part of the steps or of the heads, in the order of the registers.
-  __device__ __forceinline__ float* key_sums(int number) const {
-    const auto at = static_cast<std::size_t>((2 * work().part + number) * kGroups + group_) * (64 * kColumns);
-    return attention_.key_sums + at + 4 * (threadIdx.x % kWarpgroupThreads);
-  }
-
-  // The parts of the heads that share k and v add up in memory in their order, each warp its rows. The accumulators of
-  // products are only read: to add to them takes registers that the loop over steps has not.
-  __device__ __forceinline__ void end_part() const {
-    const int parts = work().parts_before;
-    if (parts == 0 && !work().leaves_sums) return write_key_gradients();
-    if (parts == 0) {
-      store_sums(key_sums(0), dv_);
-      store_sums(key_sums(1), dk_);
-    } else {
-      if (threadIdx.x % kWarpLanes == 0) wait_for_semaphore(key_semaphore(), static_cast<unsigned>(parts));
-      __syncwarp();
-      add_to_sums(key_sums(0), dv_);
-      add_to_sums(key_sums(1), dk_);
-    }
-    if (work().leaves_sums) {
-      __syncwarp();
-      if (threadIdx.x % kWarpLanes == 0) release_semaphore(key_semaphore());
-    } else {
-      __threadfence();
-      write_sums();
-    }
-  }
-
-  __device__ __forceinline__ unsigned* key_semaphore() const {
-    const int warp = static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpLanes;
-    return attention_.key_semaphores + (work().part * kGroups + group_) * kWarpsOfGroup + warp;
-  }
-
   // dv, and then dk, of the sums in memory.
   __device__ __forceinline__ void write_sums() const {
-    const int column = kSharesKeys ? group_ * kColumns : 0;
     const int key = work().first_key + key_in_block(static_cast<int>(threadIdx.x));
-    float sums[kColumns / 2];
+    float sums[kWidth / 2];
     read_sums(key_sums(0), sums);
-    write(attention_.dv, sums, 1, 0, key, column);
-    write(attention_.dv, sums, 1, 1, key + 8, column);
+    Products::template write<kWidth>(attention_.dv, sums, 1, 0, key, 0);
+    Products::template write<kWidth>(attention_.dv, sums, 1, 1, key + 8, 0);
     read_sums(key_sums(1), sums);
-    TurnBack<kColumns, Element> turn_back;
-    turn_back.load(attention_, key, column, key < attention_.keys);
-    write(attention_.dk, sums, attention_.scale, 0, key, column, turn_back);
-    turn_back.load(attention_, key + 8, column, key + 8 < attention_.keys);
-    write(attention_.dk, sums, attention_.scale, 1, key + 8, column, turn_back);
+    TurnBack<kWidth, Element> turn_back;
+    turn_back.load(attention_, key, 0, key < attention_.keys);
+    Products::template write<kWidth>(attention_.dk, sums, attention_.scale, 0, key, 0, turn_back);
+    turn_back.load(attention_, key + 8, 0, key + 8 < attention_.keys);
+    Products::template write<kWidth>(attention_.dk, sums, attention_.scale, 1, key + 8, 0, turn_back);
   }
 
   // dv, and dk while its cosines and sines are on the way.
   __device__ __forceinline__ void write_key_gradients() const {
-    const int column = kSharesKeys ? group_ * kColumns : 0;
     const int key = work().first_key + key_in_block(static_cast<int>(threadIdx.x));
-    TurnBack<kColumns, Element> first, second;
-    first.load(attention_, key, column, key < attention_.keys);
-    write(attention_.dv, dv_, 1, 0, key, column);
-    write(attention_.dv, dv_, 1, 1, key + 8, column);
-    second.load(attention_, key + 8, column, key + 8 < attention_.keys);
-    write(attention_.dk, dk_, attention_.scale, 0, key, column, first);
-    write(attention_.dk, dk_, attention_.scale, 1, key + 8, column, second);
+    TurnBack<kWidth, Element> first, second;
+    first.load(attention_, key, 0, key < attention_.keys);
+    Products::template write<kWidth>(attention_.dv, dv_, 1, 0, key, 0);
+    Products::template write<kWidth>(attention_.dv, dv_, 1, 1, key + 8, 0);
+    second.load(attention_, key + 8, 0, key + 8 < attention_.keys);
+    Products::template write<kWidth>(attention_.dk, dk_, attention_.scale, 0, key, 0, first);
+    Products::template write<kWidth>(attention_.dk, dk_, attention_.scale, 1, key + 8, 0, second);
   }
 
-  template <class Change = Unchanged>
-  __device__ __forceinline__ void write(const AttentionResult& result, const float (&sums)[kColumns / 2], float factor,
-                                        int half, int key, int column, const Change& change = {}) const {
-    auto* matrix = first_row_of_group<Element>(result, attention_.inner_count, work().matrix) + column;
-    write_row<kColumns>(matrix + rows_apart(key, result.row), sums, factor, half,
-                        key < attention_.keys ? attention_.width - column : 0, change);
-  }
-
-  float dv_[kColumns / 2], dk_[kColumns / 2];
+  float dv_[kWidth / 2], dk_[kWidth / 2];
 };
 
 template <class Element, HopperBackwardTiling kTiling>
@@ -374,11 +284,13 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
       shared.q_free[stage].initialise(kReaders);
       shared.do_free[stage].initialise(kReaders);
       shared.turn[stage].initialise(2);
-      shared.added[stage].initialise(kReaders);
+      shared.added[stage].initialise(kQueryTiles<kTiling> * kWarpsOfGroup);
       shared.dq_written[stage].initialise(kReaders);
       shared.dq_free[stage].initialise(1);
-      shared.ds_written[stage].initialise(kReaders);
+      shared.ds_written[stage].initialise(kTiling.shares_keys() ? kWarpsOfGroup : kReaders);
       shared.ds_free[stage].initialise(kWarpsOfGroup);
+      shared.weights_written[stage].initialise(kWarpsOfGroup);
+      shared.weights_free[stage].initialise(kWarpsOfGroup);
     }
     publish_barriers();
   }
@@ -403,7 +315,13 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
     }
   } else {
     acquire_registers<kTiling.registers_of_keys()>();
-    KeyGroup<Element, kTiling>(attention, tiles, shared, group).compute();
+    if constexpr (!kTiling.shares_keys()) {
+      KeyGroup<Element, kTiling>(attention, tiles, shared, group).compute();
+    } else if (group == 0) {
+      SharedKeyGroup<Element, kTiling, true>(attention, tiles, shared).compute();
+    } else {
+      SharedKeyGroup<Element, kTiling, false>(attention, tiles, shared).compute();
+    }
   }
 }
 

@@ -41,8 +41,8 @@ struct HopperForwardTiling {
   constexpr int merged_bytes() const { return (key_groups - 1) * 128 * (width / 2 + 4) * 4; }
 };
 
-// Tilings of Hopper's backward kernels (attention_backward_wgmma.cu): two warpgroups that multiply, and one that loads.
-// Each has 64 keys of a block of 128 or, where a block has 64, all of them and half of the columns of dk and dv.
+// Tilings of Hopper's backward kernels (attention_backward_wgmma.cu): two warpgroups that multiply keys, and one that
+// loads. Each has 64 keys of a block of 128; where a block has 64, one has their scores and dv, the other dp and dk.
 struct HopperBackwardTiling {
   static constexpr int kStages = 2;
   static constexpr int kGroups = 2;
@@ -62,24 +62,31 @@ struct HopperBackwardTiling {
   // Whether heads that share k and v may be taken in parts, whose sums of dk and dv add up in memory. Where queries are
   // finished, and with a soft cap, registers are too few.
   constexpr bool adds_parts() const { return !divided && !finishes() && !has_soft_cap(scores); }
-  constexpr int columns() const { return shares_keys() ? width / kGroups : width; }
   // Warpgroups that multiply.
   constexpr int groups() const { return dq_apart ? kGroups + 1 : kGroups; }
   constexpr int threads() const { return 128 * (groups() + 1); }
   // Of threads that load, that multiply keys and, apart, that multiply dq. A multiprocessor has 65,536.
-  constexpr int registers_of_loads() const { return dq_apart ? 32 : rows == 128 ? 24 : 40; }
-  constexpr int registers_of_keys() const { return dq_apart ? (finishes() ? 200 : 208) : rows == 64 ? 232 : 240; }
+  constexpr int registers_of_loads() const {
+    if (dq_apart) return shares_keys() ? 24 : 32;
+    return rows == 128 ? 24 : 40;
+  }
+  constexpr int registers_of_keys() const {
+    if (dq_apart) return finishes() ? 200 : 208;
+    return rows == 64 ? 232 : 240;
+  }
   constexpr int registers_of_dq() const { return 512 - registers_of_loads() - 2 * registers_of_keys(); }
   constexpr int panels() const { return (width + 63) / 64; }
   constexpr int padded_width() const { return 64 * panels(); }
   constexpr int query_bytes() const { return rows * panels() * 128; }
   constexpr int key_bytes() const { return keys * panels() * 128; }
   constexpr int score_bytes() const { return keys * rows * 2; }
+  constexpr int weight_bytes() const { return shares_keys() ? score_bytes() : 0; }
   constexpr int sum_bytes() const { return copies_sums ? rows * padded_width() * 4 : 0; }
   static constexpr int kStateBytes = 3072;  // barriers and scalars of queries; a multiple of 1,024
-  // The stages of k and v, of q, of the gradient of o, of the gradient of scores and of dq.
+  // The stages of k and v, of q, of the gradient of o, of the gradient of scores, of dq and of weights.
   constexpr int backward_shared_bytes() const {
-    return kStateBytes + 2 * key_stages * key_bytes() + kStages * (2 * query_bytes() + score_bytes() + sum_bytes());
+    return kStateBytes + 2 * key_stages * key_bytes() +
+           kStages * (2 * query_bytes() + score_bytes() + sum_bytes() + weight_bytes());
   }
 };
 
@@ -93,7 +100,7 @@ inline constexpr AttentionRate kForwardRate256{.share = 0.76, .fixed_seconds = 5
 inline constexpr AttentionRate kBackwardRate64{.share = 0.526, .fixed_seconds = 10e-6, .overhead = 240};
 inline constexpr AttentionRate kBackwardRate96{.share = 0.569, .fixed_seconds = 12e-6, .overhead = 200};
 inline constexpr AttentionRate kBackwardRate128 = kBackwardRate96;
-inline constexpr AttentionRate kBackwardRate256{.share = 0.40, .fixed_seconds = 30e-6, .overhead = 400};
+inline constexpr AttentionRate kBackwardRate256{.share = 0.425, .fixed_seconds = 30e-6, .overhead = 200};
 
 // Of the rows that hold a head, a problem runs the first whose conditions it meets. The same rows for both elements.
 // clang-format off
@@ -141,15 +148,15 @@ inline constexpr AttentionRate kBackwardRate256{.share = 0.40, .fixed_seconds = 
   RIDGEPOINT_BACKWARD_DIVIDED(element, 128, .rows = 64, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_SHORT(element, 128, .rows = 64, .key_stages = 2, .most_causal_keys = 1024), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 128, .rows = 64, .copies_sums = true, .dq_apart = true), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 256, .rows = 64, .keys = 64), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 256, .rows = 64, .keys = 64, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::window, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 96, .rows = 64, .scores = HopperScores::window, .copies_sums = true, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 128, .rows = 64, .scores = HopperScores::window, .copies_sums = true, .dq_apart = true), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 256, .rows = 64, .keys = 64, .scores = HopperScores::window), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 256, .rows = 64, .keys = 64, .scores = HopperScores::window, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::soft_cap), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 96, .rows = 64, .scores = HopperScores::soft_cap, .copies_sums = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 128, .rows = 64, .scores = HopperScores::soft_cap, .copies_sums = true), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 256, .rows = 64, .keys = 64, .scores = HopperScores::soft_cap)
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 256, .rows = 64, .keys = 64, .scores = HopperScores::soft_cap, .dq_apart = true)
 
 inline constexpr AttentionVariant<HopperForwardTiling> kHopperForwardVariants[] = {RIDGEPOINT_FORWARDS(bf16), RIDGEPOINT_FORWARDS(fp16)};
 inline constexpr AttentionVariant<HopperBackwardTiling> kHopperBackwardVariants[] = {RIDGEPOINT_BACKWARDS(bf16), RIDGEPOINT_BACKWARDS(fp16)};
