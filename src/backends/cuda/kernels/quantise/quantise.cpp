@@ -94,7 +94,7 @@ class TransposeCodes : public Kernel {
  public:
   TransposeCodes(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : tiles_(tiles_of(context, variant, spec.inputs[0].shape)) {
-    if (variant.prepare_entry != nullptr) largest_.emplace(context, variant.prepare_entry, spec.inputs[1]);
+    if (spec.inputs[1].shape.rank() > 0) largest_.emplace(context, kLargestOfFp32, spec.inputs[1]);
     const Shape& shape = spec.inputs[0].shape;
     grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
     grid_.columns = checked_int(shape[1], "the columns of a matrix in 8 bits");
@@ -137,9 +137,12 @@ bool reads_magnitudes(const KernelVariant& /*variant*/, const Graph& graph, cons
          graph.type(node.inputs[1]).elements() % kVector == 0;
 }
 
-bool transposes_whole_groups(const KernelVariant& variant, const Graph& graph, const Node& node) {
-  const bool has_scales_of_rows = graph.type(node.inputs[1]).shape.rank() > 0;
-  return has_whole_groups(graph, node) && has_scales_of_rows == (variant.prepare_entry != nullptr);
+bool reads_scales_of_rows(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  return has_whole_groups(graph, node) && graph.type(node.inputs[1]).shape.rank() > 0;
+}
+
+bool reads_one_scale(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  return has_whole_groups(graph, node) && graph.type(node.inputs[1]).shape.rank() == 0;
 }
 
 std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
@@ -174,18 +177,17 @@ constexpr KernelVariant kFp32 = variant(DType::fp32, kLargestOfFp32, "quantise_f
 constexpr KernelVariant transposing(DType dtype, const char* tiles) {
   return {.op = Op::transpose_codes,
           .dtype = dtype,
-          .supports_node = transposes_whole_groups,
+          .supports_node = reads_scales_of_rows,
           .tiling = {.rows = 128, .columns = 128, .threads = 256},
           .image = "transpose_codes",
           .entry = tiles,
-          .prepare_entry = kLargestOfFp32,
           .workspace_bytes = workspace_of_quantise,
           .rate = MemoryRate{.share = kRowRate.share, .fixed_seconds = 2 * kRowRate.fixed_seconds},
           .make = make_variant<TransposeCodes>};
 }
 
 constexpr KernelVariant with_one_scale(KernelVariant variant) {
-  variant.prepare_entry = nullptr;
+  variant.supports_node = reads_one_scale;
   variant.workspace_bytes = nullptr;
   variant.rate = kRowRate;
   return variant;
