@@ -183,8 +183,8 @@ std::vector<Value> decompose_scaled_matmul(Graph& graph, const Node& node) {
 
 std::int64_t flops_scaled_matmul(const Graph& graph, const Node& node) {
   const std::int64_t elements = graph.type(node.outputs[0]).elements();
-  const std::int64_t product = checked_product({2, elements, graph.type(node.inputs[0]).shape[1]},
-                                               "the number of operations of a matmul");
+  const std::int64_t product =
+      checked_product({2, elements, graph.type(node.inputs[0]).shape[1]}, "the number of operations of a matmul");
   return checked_sum({product, addend_operand(node) ? elements : 0}, "the number of operations of a matmul");
 }
 

@@ -1,6 +1,6 @@
-// Carries out products in 8 bits (a matmul or matmul_add with `compute` = fp8): each operand becomes codes and a scale, and the
-// product a scaled_matmul of them. A matrix is quantised once for all products that read it, in the order of rows, of
-// columns or both, because a product reads the inner dimension of both operands last. Where backward reads an
+// Carries out products in 8 bits (a matmul or matmul_add with `compute` = fp8): each operand becomes codes and a scale,
+// and the product a scaled_matmul of them. A matrix is quantised once for all products that read it, in the order of
+// rows, of columns or both, because a product reads the inner dimension of both operands last. Where backward reads an
 // activation only in a product, its codes are saved instead of it.
 //
 // A left operand that an elementwise kernel makes gets one scale a row where it is wide, that is, where it has more
