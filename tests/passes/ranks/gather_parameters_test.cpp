@@ -76,7 +76,7 @@ TEST(GatherParameters, gathers_halves_once_beside_forward_with_other_shardings) 
       std::vector<std::string> scopes, launches_behind;
       for (const NodeId id : graph.order()) {
         const Node& node = graph.node(id);
-        const std::string scope(graph.scope_name(node));
+        const std::string& scope = graph.scope_name(node);
         if (node.op == Op::all_gather && node.phase != Phase::optimizer) {
           scopes.push_back(scope);
         } else if (launches(node.op) && launches_behind.size() < scopes.size()) {
