@@ -1,11 +1,11 @@
 // Rotary embedding.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 
 #include "backends/cpu/kernels.h"
 #include "core/threads/parallel.h"
+#include "core/types/bf16.h"
 #include "ridgepoint/tensor.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -50,14 +50,9 @@ using FloatTag = hn::ScalableTag<float>;
 using WordTag = hn::RebindToUnsigned<FloatTag>;
 
 HWY_INLINE float widened(float value) { return value; }
-HWY_INLINE float widened(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+HWY_INLINE float widened(std::uint16_t bits) { return widen_bf16(bits); }
 HWY_INLINE void narrow(float value, float* target) { *target = value; }
-// Rounds to nearest even; NaN stays NaN.
-HWY_INLINE void narrow(float value, std::uint16_t* target) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
-  *target = static_cast<std::uint16_t>((value == value ? rounded : bits | 0x400000) >> 16);
-}
+HWY_INLINE void narrow(float value, std::uint16_t* target) { *target = round_to_bf16(value); }
 
 using FloatVector = hn::Vec<FloatTag>;
 

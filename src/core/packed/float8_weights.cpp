@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
-#include <cstring>
 
 #include "core/packed/pieces.h"
+#include "core/types/bf16.h"
 #include "core/types/float8.h"
 
 namespace ridgepoint {
@@ -17,23 +16,9 @@ struct CodeScale {
   float scale = 0, factor = 0;
 };
 
-float widened_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); }
-
-// To the nearest, of two the even one.
-std::uint16_t rounded_to_bf16(float number) {
-  const auto bits = std::bit_cast<std::uint32_t>(number);
-  return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16U & 1U)) >> 16U);
-}
-
-float scale_in(const PackedMatrix& matrix, const std::byte* packed) {
-  float scale = 0;
-  std::memcpy(&scale, packed + matrix.scales(), sizeof scale);
-  return scale;
-}
-
 CodeScale own_scale(const Float8Weight& weight) {
   if (weight.elements.empty()) {
-    const float scale = scale_in(weight.matrix, weight.bytes.data());
+    const float scale = read_float(weight.bytes.data(), weight.matrix.scales());
     return {scale, 1 / scale};
   }
   const float magnitude = std::max(weight.largest, static_cast<float>(kLeastFloat8Magnitude));
@@ -43,7 +28,7 @@ CodeScale own_scale(const Float8Weight& weight) {
 
 std::vector<std::byte> packed_with(const Float8Weight& weight, const CodeScale& shared) {
   const PackedMatrix& matrix = weight.matrix;
-  if (weight.elements.empty() && scale_in(matrix, weight.bytes.data()) == shared.scale) return weight.bytes;
+  if (weight.elements.empty() && read_float(weight.bytes.data(), matrix.scales()) == shared.scale) return weight.bytes;
   std::vector<std::byte> packed(static_cast<std::size_t>(matrix.bytes()));
   parallel_for(matrix.elements(), kPackedPiece, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -51,12 +36,12 @@ std::vector<std::byte> packed_with(const Float8Weight& weight, const CodeScale& 
       if (weight.elements.empty()) {
         unpack_float8(matrix, weight.bytes.data(), i, 1, &element);
       } else {
-        element = widened_bf16(weight.elements[static_cast<std::size_t>(i)]);
+        element = widen_bf16(weight.elements[static_cast<std::size_t>(i)]);
       }
       packed[static_cast<std::size_t>(i)] = std::byte{float8_code(DType::e4m3, element * shared.factor)};
     }
   });
-  std::memcpy(packed.data() + matrix.scales(), &shared.scale, sizeof shared.scale);
+  write_float(packed.data(), matrix.scales(), shared.scale);
   return packed;
 }
 
@@ -71,7 +56,7 @@ Float8Weight float8_weight(const PackedMatrix& matrix, const ElementSource& sour
     require_finite(matrix, elements);
     std::uint16_t of_piece = 0;
     std::ranges::transform(elements, weight.elements.begin() + first, [&](float element) {
-      const std::uint16_t bits = rounded_to_bf16(element);
+      const std::uint16_t bits = round_to_bf16(element);
       of_piece = std::max<std::uint16_t>(of_piece, bits & 0x7fffU);
       return bits;
     });
@@ -79,7 +64,7 @@ Float8Weight float8_weight(const PackedMatrix& matrix, const ElementSource& sour
     while (of_piece > known && !largest.compare_exchange_weak(known, of_piece)) {
     }
   });
-  weight.largest = widened_bf16(largest);
+  weight.largest = widen_bf16(largest);
   require_finite(matrix, {&weight.largest, 1});
   return weight;
 }
@@ -102,7 +87,7 @@ void pack_float8(const PackedMatrix& matrix, const ElementSource& source, std::s
 
 void unpack_float8(const PackedMatrix& matrix, const std::byte* packed, std::int64_t first, std::int64_t count,
                    float* elements) {
-  const float scale = scale_in(matrix, packed);
+  const float scale = read_float(packed, matrix.scales());
   const std::array<float, 256>& values = float8_values(DType::e4m3);
   for (std::int64_t i = first; i < first + count; ++i)
     *elements++ = values[std::to_integer<std::size_t>(packed[i])] * scale;

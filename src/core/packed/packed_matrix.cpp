@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -24,15 +23,6 @@ constexpr float kMostInt8 = 127;
 constexpr float kInt8Step = 1 / kMostInt8;
 
 std::int64_t aligned(std::int64_t bytes) { return ceil_divide(bytes, kAlignment) * kAlignment; }
-
-float read_float(const std::byte* packed, std::int64_t offset) {
-  float value = 0;
-  std::memcpy(&value, packed + offset, sizeof value);
-  return value;
-}
-void write_float(std::byte* packed, std::int64_t offset, float value) {
-  std::memcpy(packed + offset, &value, sizeof value);
-}
 
 float largest_magnitude(std::span<const float> elements) {
   float largest = 0;

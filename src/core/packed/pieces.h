@@ -1,8 +1,11 @@
-// How the matrices of this folder read the elements that they pack: in pieces, so that no matrix is in memory as fp32.
+// How the matrices of this folder read the elements that they pack: in pieces, so that no matrix is in memory as fp32;
+// and numbers in fp32 among packed bytes.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -23,6 +26,16 @@ void for_each_piece(std::int64_t count, const Body& body) {
     for (std::int64_t first = begin * kPackedPiece; first < std::min(end * kPackedPiece, count); first += kPackedPiece)
       body(first, std::span(elements).first(static_cast<std::size_t>(std::min(kPackedPiece, count - first))));
   });
+}
+
+// At an offset in bytes.
+inline float read_float(const std::byte* packed, std::int64_t offset) {
+  float value = 0;
+  std::memcpy(&value, packed + offset, sizeof value);
+  return value;
+}
+inline void write_float(std::byte* packed, std::int64_t offset, float value) {
+  std::memcpy(packed + offset, &value, sizeof value);
 }
 
 // Throws Error where an element is not finite.

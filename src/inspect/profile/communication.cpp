@@ -106,6 +106,12 @@ double Communication::hidden() const {
   return time_ns == 0 ? 1 : 1 - static_cast<double>(exposed_ns) / static_cast<double>(time_ns);
 }
 
+void Communication::add(const CollectiveTime& time) {
+  time_ns += time.end_ns - time.begin_ns;
+  exposed_ns += time.exposed_ns;
+  collectives.push_back(time);
+}
+
 Communication communication(const DeviceTimeline& timeline) {
   Communication found;
   for (std::uint32_t step = 0; step < timeline.steps.size(); ++step) {
@@ -115,28 +121,25 @@ Communication communication(const DeviceTimeline& timeline) {
     found.alone_ns += alone_ns(times, gaps);
     for (CollectiveTime& time : times) {
       find_exposed(time, gaps);
-      found.time_ns += time.end_ns - time.begin_ns;
-      found.exposed_ns += time.exposed_ns;
-      found.collectives.push_back(time);
+      found.add(time);
     }
   }
   return found;
 }
 
 void describe_communication(const Profile& profile, ParallelSection& section) {
-  const Communication found = communication(profile);
-  std::int64_t time_ns = 0, exposed_ns = 0;
-  for (const CollectiveTime& time : found.collectives) {
+  const Communication all = communication(profile);
+  Communication between_ranks;
+  for (const CollectiveTime& time : all.collectives) {
     const std::optional<Op> op = op_from_name(profile.kernels[time.kernel].op);
-    if (op && op_class(*op) == OpClass::transfer) continue;  // to the host or from it
-    time_ns += time.end_ns - time.begin_ns;
-    exposed_ns += time.exposed_ns;
+    const bool is_of_host = op && op_class(*op) == OpClass::transfer;
+    if (!is_of_host) between_ranks.add(time);
   }
-  if (time_ns == 0) return;
+  if (between_ranks.collectives.empty()) return;
   const double ns_to_ms_of_step = 1e-6 / static_cast<double>(profile.steps.size());
-  section.communication_ms = static_cast<double>(time_ns) * ns_to_ms_of_step;
-  section.exposed_ms = static_cast<double>(exposed_ns) * ns_to_ms_of_step;
-  section.hidden = 1 - static_cast<double>(exposed_ns) / static_cast<double>(time_ns);
+  section.communication_ms = static_cast<double>(between_ranks.time_ns) * ns_to_ms_of_step;
+  section.exposed_ms = static_cast<double>(between_ranks.exposed_ns) * ns_to_ms_of_step;
+  section.hidden = between_ranks.hidden();
 }
 
 std::vector<ExposedRow> exposed_collectives(const DeviceTimeline& timeline, const Communication& communication) {

@@ -31,6 +31,8 @@ struct Communication {
   std::int64_t alone_ns = 0;  // no other kernel ran, whether or not the next one waited
   // Share of the time in which other kernels ran, or the host was late; 1 without collectives.
   double hidden() const;
+
+  void add(const CollectiveTime& time);
 };
 Communication communication(const DeviceTimeline& timeline);
 inline Communication communication(const Profile& profile) { return communication(timeline_of(profile)); }
