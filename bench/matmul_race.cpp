@@ -1,14 +1,15 @@
-// The choice of the race between matmul algorithms on GPU 0, compared with the choice of the race before decision 0014:
-// for each product of a model's layers the two choices, the time of each race, and the times of both choices in
-// alternation, with operands from memory (cold) and operands that the previous launch left in the cache (warm). The
-// disk cache is neither read nor written. Times are microseconds for each product; a ratio below 1 means that the new
-// choice is faster.
-// matmul_race [fp32|tf32|bf16|fp16, default fp32 and bf16] [tokens, default 32 128 512 2048]
+// The choice of the race between matmul algorithms on GPU 0, and what it and the other fast ways sustain at the GPU's
+// power limit. They run by turns for --seconds each, of which the second half is timed, on random operands that the
+// cache does not hold. A product TOKENSxINxOUT is y = x W^T; both gradients follow. The disk cache is neither read nor
+// written. Columns: 1 for the choice, us sustained, us of the screening, SM clock, watts, time relative to the choice.
+// matmul_race [fp32|tf32|bf16|fp16, default bf16] TOKENSxINxOUT ... [--seconds 0.3] [--rounds 2] [--ways 16]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,7 @@
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/products/choice/search.h"
 #include "ridgepoint/error.h"
+#include "run/machine/nvml.h"
 
 namespace ridgepoint {
 namespace {
@@ -26,9 +28,6 @@ using cuda::MatmulAlgorithm;
 using cuda::MatmulSearch;
 
 constexpr int kRanked = 12;
-constexpr int kRounds = 21;
-constexpr int kMostLaunches = 24;
-constexpr double kBatchMs = 1;  // at most, where one launch does not take longer
 
 struct Case {
   std::string label;
@@ -58,21 +57,11 @@ struct Contest {
     return problem;
   }
 
-  // Times consecutive launches on the same operands, after as many untimed ones.
-  double warm_batch_ms(std::size_t way, int launches, int untimed) {
-    const cuda::MatmulAddresses operands = search.timer().operands(0);
-    for (int i = 0; i < untimed; ++i) search.launch(way)(operands);
-    start.record();
+  void launch(std::size_t way, int launches) {
     for (int i = 0; i < launches; ++i) {
-      if (!search.launch(way)(operands)) return INFINITY;
+      search.launch(way)(search.timer().operands(next));
+      next = (next + 1) % search.timer().copies();
     }
-    stop.record();
-    return stop.ms_since(start);
-  }
-
-  double cold_batch_ms(std::size_t way, int launches) {
-    const cuda::MatmulLaunch* launch = &search.launch(way);
-    return search.timer().cold_batches(std::span(&launch, 1), launches).front().card_ms;
   }
 
   CudaContext& context;
@@ -82,41 +71,8 @@ struct Contest {
   cuda::OwnMatmuls own;
   MatmulSearch search;
   cuda::Event start, stop;
+  std::size_t next = 0;
 };
-
-// The former race: the time of one launch, including the gap, decides whether a candidate is measured further, compared
-// with the best of earlier batches.
-double old_style_ms(Contest& contest, std::size_t way, double best_so_far_ms) {
-  if (!(contest.warm_batch_ms(way, 1, 0) < INFINITY)) return INFINITY;
-  const double again_ms = contest.warm_batch_ms(way, 1, 0);
-  if (again_ms > 1.5 * best_so_far_ms) return INFINITY;
-  const int launches = std::clamp(static_cast<int>(0.2 / again_ms), 1, 20);
-  double best = launches == 1 ? again_ms : INFINITY;
-  for (int i = launches == 1 ? 1 : 0; i < 3; ++i) {
-    best = std::min(best, contest.warm_batch_ms(way, launches, 0) / launches);
-  }
-  return best;
-}
-
-// Runs over the candidates of the new race, which are in the order of the former one.
-std::size_t old_style_winner(Contest& contest, std::size_t ranked) {
-  const std::vector<MatmulAlgorithm>& ways = contest.search.ways();
-  const auto is_own = [](const MatmulAlgorithm& way) {
-    return !std::holds_alternative<cuda::cublasLtMatmulAlgo_t>(way);
-  };
-  const auto own = static_cast<std::size_t>(std::count_if(ways.begin(), ways.end(), is_own));
-  std::size_t winner = 0;
-  double best_ms = INFINITY;
-  for (std::size_t way = 0; way < ways.size(); ++way) {
-    if (way == own + ranked && (is_own(ways[winner]) || best_ms >= 0.5)) break;
-    const double ms = old_style_ms(contest, way, best_ms);
-    if (ms < best_ms) {
-      best_ms = ms;
-      winner = way;
-    }
-  }
-  return winner;
-}
 
 std::string describe(const MatmulAlgorithm& algorithm) {
   if (!std::holds_alternative<cuda::cublasLtMatmulAlgo_t>(algorithm)) return cuda::algorithm_to_text(algorithm);
@@ -132,44 +88,65 @@ std::string describe(const MatmulAlgorithm& algorithm) {
                      read(cuda::CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
 }
 
-double median_us(std::vector<double> launches_ms) {
-  std::sort(launches_ms.begin(), launches_ms.end());
-  return 1000 * launches_ms[launches_ms.size() / 2];
+struct Settings {
+  double seconds = 0.3;
+  int rounds = 2;
+  std::size_t ways = 16;
+};
+
+struct Sustained {
+  std::size_t way = 0;
+  double screened_ms = 0;
+  std::vector<double> ms;
+  double clock_mhz = 0;
+  double watts = 0;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
 }
 
-template <typename Call>
-double taken_ms(const Call& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  call();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
-
-void run(CudaContext& context, const Case& what) {
+void run(CudaContext& context, const Case& what, const Settings& settings) {
   Contest contest(context, what);
   const CudaContext::Scope scope(context);
   if (!contest.search.can_measure()) throw Error("the GPU has not enough memory for the operands of " + what.label);
-  const std::vector<cuda::cublasLtMatmulAlgo_t> ranked = contest.plan.candidates(kRanked);
-  const double new_search_ms = taken_ms([&] { contest.search.fastest(ranked); });
-  if (contest.search.race().finalists().empty()) return;
-  const std::size_t after = contest.search.race().finalists().front().way;
-  std::size_t before = 0;
-  const double old_search_ms = taken_ms([&] { before = old_style_winner(contest, ranked.size()); });
-
-  const double launch_ms = contest.search.race().finalists().front().card_ms;
-  const int launches = std::clamp(static_cast<int>(kBatchMs / launch_ms), 1, kMostLaunches);
-  std::vector<double> cold[2], warm[2];
-  for (int round = 0; round < kRounds; ++round) {
-    for (const int turn : {round % 2, 1 - round % 2}) {
-      const std::size_t way = turn == 0 ? before : after;
-      cold[turn].push_back(contest.cold_batch_ms(way, launches) / launches);
-      warm[turn].push_back(contest.warm_batch_ms(way, launches, launches) / launches);
+  const Nvml& nvml = Nvml::of_driver();
+  const Nvml::Gpu gpu = nvml.find(context.card().pci_bus_id);
+  const auto begin = std::chrono::steady_clock::now();
+  contest.search.fastest(contest.plan.candidates(kRanked));
+  const std::chrono::duration<double, std::milli> searched = std::chrono::steady_clock::now() - begin;
+  std::vector<Sustained> ways;
+  for (const auto& finalist : contest.search.race().screened()) {
+    if (std::isfinite(finalist.card_ms)) ways.push_back({finalist.way, finalist.card_ms, {}});
+  }
+  std::ranges::sort(ways, {}, &Sustained::screened_ms);
+  ways.resize(std::min(ways.size(), settings.ways));
+  const std::size_t chosen = contest.search.race().finalists().front().way;
+  for (int round = 0; round <= settings.rounds; ++round) {
+    for (Sustained& way : ways) {
+      const int launches = std::max(1, static_cast<int>(settings.seconds * 500 / way.screened_ms));
+      contest.launch(way.way, launches);
+      contest.start.record();
+      contest.launch(way.way, launches);
+      contest.stop.record();
+      const double ms = contest.stop.ms_since(contest.start) / launches;
+      if (round == 0) break;  // the first heats
+      way.ms.push_back(ms);
+      const GpuReading reading = nvml.read(gpu);
+      way.clock_mhz = reading.sm_clock_mhz.value_or(0);
+      way.watts = reading.power_watts.value_or(0);
     }
   }
-  const auto ratio = [](const std::vector<double>(&times)[2]) { return median_us(times[1]) / median_us(times[0]); };
-  fmt::print("{:<34} {:<32} {:<32} {:>8.2f} {:>8.2f} {:>6.3f} {:>8.2f} {:>8.2f} {:>6.3f} {:>5} {:>7.0f} {:>7.0f}\n",
-             what.label, describe(contest.search.ways()[before]), describe(contest.search.ways()[after]),
-             median_us(cold[0]), median_us(cold[1]), ratio(cold), median_us(warm[0]), median_us(warm[1]), ratio(warm),
-             contest.search.ways().size(), old_search_ms, new_search_ms);
+  std::ranges::sort(ways, {}, [](const Sustained& way) { return median(way.ms); });
+  const auto winner = std::ranges::find(ways, chosen, &Sustained::way);
+  const double winner_ms = winner == ways.end() ? NAN : median(winner->ms);
+  fmt::print("{}: {} ways in {:.0f} ms; the choice takes {:.3f} of the least time\n", what.label,
+             contest.search.ways().size(), searched.count(), winner_ms / median(ways.front().ms));
+  for (const Sustained& way : ways)
+    fmt::print("  {} {:>9.1f} {:>9.1f} {:>6.0f} MHz {:>4.0f} W  {:.3f}  {}\n", way.way == chosen ? "1" : " ",
+               1000 * median(way.ms), 1000 * way.screened_ms, way.clock_mhz, way.watts, median(way.ms) / winner_ms,
+               describe(contest.search.ways()[way.way]));
   std::fflush(stdout);
 }
 
@@ -193,51 +170,36 @@ void add_linear(std::vector<Case>& cases, const Case& of, std::int64_t tokens, s
   cases.push_back({shape + " dw", of.dtype, of.tf32, transposed(y), x, w});
 }
 
-// Scores and their product with the values, for heads of 64.
-void add_attention(std::vector<Case>& cases, const Case& of, std::int64_t tokens, std::int64_t heads) {
-  const TensorLayout q = dense_layout({of.dtype, {heads, tokens, 64}});
-  const TensorLayout scores = dense_layout({of.dtype, {heads, tokens, tokens}});
-  const std::string shape = fmt::format("{} {} heads {}", of.label, tokens, heads);
-  cases.push_back({shape + " qk", of.dtype, of.tf32, q, transposed(q), scores});
-  cases.push_back({shape + " pv", of.dtype, of.tf32, scores, q, q});
-}
-
 Case precision(std::string_view text) {
   Case made;
   made.label = text;
   made.tf32 = text == "tf32";
-  if (text == "bf16") made.dtype = DType::bf16;
-  if (text == "fp16") made.dtype = DType::fp16;
+  if (made.tf32 || text == "fp32") return made;
+  if (text != "bf16" && text != "fp16") throw Error(fmt::format("{} is neither a type nor TOKENSxINxOUT", text));
+  made.dtype = text == "bf16" ? DType::bf16 : DType::fp16;
   return made;
 }
 
-void run_all(const std::vector<std::string>& arguments) {
-  std::vector<Case> precisions;
-  std::vector<std::int64_t> lengths;
-  for (const std::string& argument : arguments) {
-    if (const std::int64_t tokens = std::atoll(argument.c_str()); tokens > 0) {
-      lengths.push_back(tokens);
-    } else {
-      precisions.push_back(precision(argument));
-    }
-  }
-  if (precisions.empty()) precisions = {precision("fp32"), precision("bf16")};
-  if (lengths.empty()) lengths = {32, 128, 512, 2048};
+void run_all(std::span<char*> arguments) {
+  Case of = precision("bf16");
+  Settings settings;
   std::vector<Case> cases;
-  for (const Case& of : precisions) {
-    for (const std::int64_t tokens : lengths) {
-      add_linear(cases, of, tokens, 128, 384);  // tiny
-      for (const std::int64_t width : {768, 1280, 2560}) {
-        add_linear(cases, of, tokens, width, width);
-        add_linear(cases, of, tokens, width, 4 * width);
-      }
-      add_attention(cases, of, tokens, 12);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
+    long long tokens = 0, in = 0, out = 0;
+    if (word.starts_with("--") && i + 1 < arguments.size()) {
+      const double value = std::atof(arguments[++i]);
+      if (word == "--seconds") settings.seconds = value;
+      if (word == "--rounds") settings.rounds = static_cast<int>(value);
+      if (word == "--ways") settings.ways = static_cast<std::size_t>(value);
+    } else if (std::sscanf(arguments[i], "%lldx%lldx%lld", &tokens, &in, &out) == 3) {
+      add_linear(cases, of, tokens, in, out);
+    } else {
+      of = precision(word);
     }
   }
   CudaContext& context = CudaContext::of_card(0);
-  fmt::print("{:<34} {:<32} {:<32} {:^24} {:^24} {:>5} {:>15}\n", context.card().name, "old choice", "new choice",
-             "cold: old new ratio", "warm: old new ratio", "ways", "search ms");
-  for (const Case& what : cases) run(context, what);
+  for (const Case& what : cases) run(context, what, settings);
 }
 
 }  // namespace
@@ -245,7 +207,7 @@ void run_all(const std::vector<std::string>& arguments) {
 
 int main(int count, char** arguments) {
   try {
-    ridgepoint::run_all({arguments + 1, arguments + count});
+    ridgepoint::run_all({arguments + 1, static_cast<std::size_t>(count - 1)});
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "matmul_race: {}\n", error.what());

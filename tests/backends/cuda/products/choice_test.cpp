@@ -97,7 +97,7 @@ class CudaMatmulTimer : public testing::OnFakeCard {
   }
   static cuda::MatmulBatch run_batch(MatmulTimer& timer, const cuda::MatmulLaunch& launch, int launches) {
     const cuda::MatmulLaunch* way = &launch;
-    return timer.cold_batches(std::span(&way, 1), launches).front();
+    return timer.cold_batches(std::span(&way, 1), {launches}).front();
   }
 };
 
@@ -137,7 +137,7 @@ TEST_F(CudaMatmulTimer, overwrites_the_cache_before_a_batch_and_times_the_batch_
     const cuda::MatmulLaunch right = launch;
     const cuda::MatmulLaunch wrong = [](const MatmulAddresses&) { return false; };
     const std::array ways = {&right, &wrong, &right};
-    const std::vector<cuda::MatmulBatch> batches = timer.cold_batches(ways, 3);
+    const std::vector<cuda::MatmulBatch> batches = timer.cold_batches(ways, {3});
     watch_card(nullptr);
     EXPECT_TRUE(std::isfinite(batches[0].card_ms));
     EXPECT_TRUE(std::isinf(batches[1].card_ms));

@@ -295,8 +295,11 @@ TEST_F(OnCardLowMatmul, agrees_with_double_on_rows_of_odd_length_that_are_padded
     for (std::int64_t i = 0; i < 136 * 336; ++i) {
       const std::byte* element = values.data() + i * 2;
       if (i % 336 >= 331) {
-        ASSERT_TRUE(element[0] == kGuard && element[1] == kGuard)
-            << tiling.to_text() << " wrote beside row " << i / 336;
+        // The copy engine writes words of 4 bytes, so the first of them holds the zero beside the last column.
+        const std::byte kept = i % 336 == 331 ? std::byte{0} : kGuard;
+        ASSERT_TRUE(element[0] == kept && element[1] == kept)
+            << tiling.to_text() << " wrote " << load_element(DType::bf16, element) << " beside row " << i / 336
+            << ", column " << i % 336;
         continue;
       }
       const auto at = static_cast<std::size_t>(i / 336 * 331 + i % 336);

@@ -23,6 +23,7 @@ constexpr double kGapMs = 0.005;  // between an event and the first or last laun
 struct FakeTimes {
   std::vector<double> launch_ms = {};
   std::vector<double> host_ms = {};
+  std::vector<double> limited_ms = {};  // of a launch of each behind untimed ones, if given
   double gap_ms = kGapMs;
   double noise = 0;     // of every batch, relative
   double outliers = 0;  // how many batches take five times as long
@@ -31,24 +32,26 @@ struct FakeTimes {
   struct Batch {
     std::size_t way;
     int launches;
+    int untimed;
   };
   std::vector<Batch> asked = {};
   std::size_t most_at_once = 0;
   double spent_ms = 0;
 
-  std::vector<MatmulBatch> operator()(std::span<const std::size_t> ways, int launches) {
+  std::vector<MatmulBatch> operator()(std::span<const std::size_t> ways, const BatchLaunches& launches) {
     most_at_once = std::max(most_at_once, ways.size());
     std::vector<MatmulBatch> batches;
     for (const std::size_t way : ways) {
-      batches.push_back({card_ms(way, launches), host_ms.empty() ? 0 : launches * host_ms[way]});
+      batches.push_back({card_ms(way, launches), host_ms.empty() ? 0 : launches.timed * host_ms[way]});
     }
     return batches;
   }
 
  private:
-  double card_ms(std::size_t way, int launches) {
-    asked.push_back({way, launches});
-    double ms = gap_ms + launches * launch_ms[way];
+  double card_ms(std::size_t way, const BatchLaunches& launches) {
+    asked.push_back({way, launches.timed, launches.untimed});
+    const bool is_limited = launches.untimed > 0 && !limited_ms.empty();
+    double ms = gap_ms + launches.timed * (is_limited ? limited_ms : launch_ms)[way];
     ms *= 1 + std::normal_distribution<double>(0, noise)(random);
     if (std::bernoulli_distribution(outliers)(random)) ms *= 5;
     ms *= std::pow(1 + drift, static_cast<double>(asked.size()));
@@ -58,7 +61,9 @@ struct FakeTimes {
 };
 
 MatmulRace race_on(FakeTimes& times, const MatmulRaceRules& rules = {}) {
-  return MatmulRace([&times](std::span<const std::size_t> ways, int launches) { return times(ways, launches); }, rules);
+  return MatmulRace(
+      [&times](std::span<const std::size_t> ways, const BatchLaunches& launches) { return times(ways, launches); },
+      rules);
 }
 
 std::optional<std::size_t> winner_on(FakeTimes& times, const MatmulRaceRules& rules = {}) {
@@ -94,7 +99,7 @@ TEST(MatmulRace, compares_batches_of_equally_many_launches) {
   std::set<int> in_the_final;
   std::set<std::size_t> finalists;
   for (std::size_t i = 0; i < times.asked.size(); ++i) {
-    const auto& [way, launches] = times.asked[i];
+    const auto& [way, launches, untimed] = times.asked[i];
     if (i < screenings && launches > 1) screened[way].insert(launches);
     if (i >= screenings) {
       in_the_final.insert(launches);
@@ -191,6 +196,41 @@ TEST(MatmulRace, what_is_screened_later_meets_what_was_screened_before) {
   EXPECT_NEAR(race.finalists()[0].card_ms, 0.003, 0.0005);
 }
 
+// Batches behind untimed launches, by way.
+std::map<std::size_t, int> limited_batches(const FakeTimes& times) {
+  std::map<std::size_t, int> batches;
+  for (const FakeTimes::Batch& batch : times.asked) batches[batch.way] += batch.untimed > 0;
+  return batches;
+}
+
+TEST(MatmulRace, what_takes_least_at_the_power_limit_wins_among_long_launches) {
+  FakeTimes times{.launch_ms = {1.00, 1.04, 1.08, 1.12, 1.30, 1.02},
+                  .limited_ms = {1.20, 1.21, 1.12, 1.00, 1.00, 1.13}};
+  MatmulRace race = race_on(times);
+  race.screen_up_to(6);
+  EXPECT_EQ(race.winner(), 2U) << "3 and 4 are out of reach";
+  EXPECT_EQ(race.finalists().front().way, 2U);
+  EXPECT_THAT(race.finalists(), SizeIs(6));
+  EXPECT_EQ(limited_batches(times), (std::map<std::size_t, int>{{0, 1}, {1, 1}, {2, 2}, {3, 0}, {4, 0}, {5, 2}}));
+}
+
+TEST(MatmulRace, brings_the_gpu_to_its_power_limit_and_lets_the_clock_settle) {
+  const MatmulRaceRules rules;
+  FakeTimes times{.launch_ms = {0.5, 0.51}, .limited_ms = {0.6, 0.6}};
+  winner_on(times);
+  const auto first = std::ranges::find_if(times.asked, [](const FakeTimes::Batch& batch) { return batch.untimed > 0; });
+  ASSERT_NE(first, times.asked.end());
+  EXPECT_GE((first - 1)->launches * 0.51, rules.warming_ms);
+  EXPECT_GE(first->untimed * 0.51, rules.settling_ms);
+  EXPECT_GE(first->launches * 0.51, rules.limited_ms);
+}
+
+TEST(MatmulRace, short_launches_do_not_meet_at_the_power_limit) {
+  FakeTimes times{.launch_ms = {0.20, 0.21}, .limited_ms = {0.3, 0.1}};
+  EXPECT_EQ(winner_on(times), 0U);
+  EXPECT_EQ(limited_batches(times), (std::map<std::size_t, int>{{0, 0}, {1, 0}}));
+}
+
 TEST(MatmulRace, takes_a_bounded_time) {
   MatmulRaceRules rules;
   FakeTimes short_ones{.launch_ms = std::vector<double>(1000, 0.003)};
@@ -200,6 +240,9 @@ TEST(MatmulRace, takes_a_bounded_time) {
   EXPECT_TRUE(winner_on(long_ones, rules).has_value());
   // Work that has begun is completed: one candidate's screening, and the minimum of rounds of a final.
   const double final_ms = static_cast<double>(rules.most_finalists) * rules.least_rounds * 150;
+  FakeTimes at_the_limit{.launch_ms = std::vector<double>(40, 1.0)};
+  winner_on(at_the_limit, rules);
+  EXPECT_LT(at_the_limit.spent_ms, 700);
   EXPECT_LT(long_ones.spent_ms, rules.budget_ms + 3 * 150 + final_ms + 10);
 }
 

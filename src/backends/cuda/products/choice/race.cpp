@@ -1,5 +1,6 @@
 #include "backends/cuda/products/choice/race.h"
 
+#include <climits>
 #include <cmath>
 #include <numeric>
 
@@ -21,13 +22,14 @@ bool faster_on_the_card(const MatmulRace::Finalist& x, const MatmulRace::Finalis
 
 }  // namespace
 
-std::vector<MatmulRace::Finalist> MatmulRace::timed(std::span<const std::size_t> ways, int launches) {
+std::vector<MatmulRace::Finalist> MatmulRace::timed(std::span<const std::size_t> ways, const BatchLaunches& launches) {
   const std::vector<MatmulBatch> batches = run_batches_(ways, launches);
   std::vector<Finalist> times;
   for (std::size_t i = 0; i < ways.size(); ++i) {
     const bool runs = std::isfinite(batches[i].card_ms);
-    if (runs) spent_ms_ += batches[i].card_ms;
-    times.push_back({ways[i], runs ? batches[i].card_ms / launches : INFINITY, batches[i].host_ms / launches});
+    const double card_ms = runs ? batches[i].card_ms / launches.timed : INFINITY;
+    if (runs) spent_ms_ += card_ms * (launches.untimed + launches.timed);
+    times.push_back({ways[i], card_ms, batches[i].host_ms / launches.timed});
   }
   return times;
 }
@@ -40,7 +42,7 @@ void MatmulRace::screen_up_to(std::size_t count) {
     }
     const std::size_t first = screened_.size();
     if (screening_launches_ == 0) {
-      const double launch_ms = timed(std::span(&first, 1), 1).front().card_ms;
+      const double launch_ms = timed(std::span(&first, 1), {}).front().card_ms;
       if (!std::isfinite(launch_ms)) {
         screened_.push_back({.way = first, .card_ms = INFINITY});
         continue;
@@ -51,7 +53,7 @@ void MatmulRace::screen_up_to(std::size_t count) {
     const bool is_long = spent_ms_ > rules_.budget_ms / static_cast<double>(rules_.screened_at_once);
     std::vector<std::size_t> ways(std::min(count - first, is_long ? 1 : rules_.screened_at_once));
     std::iota(ways.begin(), ways.end(), first);
-    const std::vector<Finalist> times = timed(ways, screening_launches_);
+    const std::vector<Finalist> times = timed(ways, {screening_launches_});
     screened_.insert(screened_.end(), times.begin(), times.end());
   }
 }
@@ -95,7 +97,7 @@ void MatmulRace::run_final(const std::vector<std::size_t>& ways) {
     const bool backwards = round % 2 == 1;
     std::vector<std::size_t> order = ways;
     if (backwards) std::reverse(order.begin(), order.end());
-    const std::vector<Finalist> times = timed(order, launches);
+    const std::vector<Finalist> times = timed(order, {launches});
     for (std::size_t turn = 0; turn < ways.size(); ++turn) {
       const std::size_t finalist = backwards ? ways.size() - 1 - turn : turn;
       card_ms[finalist].push_back(times[turn].card_ms);
@@ -116,6 +118,30 @@ void MatmulRace::rank(std::vector<Finalist>& ways) const {
   std::stable_sort(dearer, ways.end(), faster_on_the_card);
 }
 
+std::size_t MatmulRace::fastest_at_the_power_limit() {
+  struct Runner {
+    std::size_t way;
+    double sum_ms = 0;
+  };
+  const double launch_ms = finalists_.front().card_ms;
+  std::vector<Runner> left;
+  for (const Finalist& finalist : finalists_) {
+    if (finalist.card_ms <= rules_.limited_within_reach * launch_ms) left.push_back({finalist.way});
+  }
+  left.resize(std::min(left.size(), rules_.most_limited));
+  const auto launches = [&](double wanted_ms) { return launches_for(wanted_ms, launch_ms, INT_MAX); };
+  if (left.size() > 1) timed(std::span(&left.front().way, 1), {launches(rules_.warming_ms)});
+  while (left.size() > 1) {
+    for (Runner& runner : left) {
+      const BatchLaunches batch{.timed = launches(rules_.limited_ms), .untimed = launches(rules_.settling_ms)};
+      runner.sum_ms += timed(std::span(&runner.way, 1), batch).front().card_ms;
+    }
+    std::ranges::stable_sort(left, {}, &Runner::sum_ms);
+    left.resize(left.size() / 2);
+  }
+  return left.front().way;
+}
+
 std::optional<std::size_t> MatmulRace::winner() {
   finalists_.clear();
   if (!leader()) return std::nullopt;
@@ -127,6 +153,10 @@ std::optional<std::size_t> MatmulRace::winner() {
   run_final(ways);
   rank(finalists_);
   if (!std::isfinite(finalists_.front().card_ms)) return std::nullopt;
+  if (finalists_.front().card_ms < rules_.limited_from_ms || spent_ms_ > rules_.budget_ms)
+    return finalists_.front().way;
+  const auto best = std::ranges::find(finalists_, fastest_at_the_power_limit(), &Finalist::way);
+  std::rotate(finalists_.begin(), best, best + 1);
   return finalists_.front().way;
 }
 

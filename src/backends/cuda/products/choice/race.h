@@ -5,6 +5,10 @@
 // runs one batch, in alternating order, so that a drifting clock affects all of them equally, and medians decide. A
 // launch costs its time on the GPU or on the host, whichever is longer: a candidate that splits K into two kernels may
 // be fast on the GPU but slow on the host. Among candidates of about the same cost, the GPU time decides.
+//
+// A product that takes long belongs to a step that draws the GPU's whole power. The GPU then lowers its clock, by more
+// for a candidate that moves more bytes for each operation. So the best of a final of long launches meet once more,
+// each in batches that last until the clock has settled.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +20,14 @@
 
 namespace ridgepoint::cuda {
 
-// The total time of the launches of one batch: on the GPU, infinite if they cannot run, and on the host to queue them.
+// How often a batch launches a candidate, first without measuring it.
+struct BatchLaunches {
+  int timed = 1;
+  int untimed = 0;
+};
+
+// The total time of the timed launches of one batch: on the GPU, infinite if they cannot run, and on the host to queue
+// them.
 struct MatmulBatch {
   double card_ms = 0;
   double host_ms = 0;
@@ -40,14 +51,24 @@ struct MatmulRaceRules {
   // Candidates that cost at most this, relative to the least cost, cost about the same.
   double same_cost = 1.1;
 
+  // Finalists whose launches take so long meet at the GPU's power limit: the best ones of the final, which the fastest
+  // one brings to the limit. A batch is timed when it has lasted for `settling_ms`. The slower half leaves each round.
+  double limited_from_ms = 0.4;
+  double limited_within_reach = 1.1;
+  std::size_t most_limited = 4;
+  double warming_ms = 120;
+  double settling_ms = 30;
+  double limited_ms = 30;
+
   // The total launch time after which no more candidates are screened and the final has its minimum of rounds.
   double budget_ms = 2000;
 };
 
 class MatmulRace {
  public:
-  // Runs a batch of `launches` launches of each candidate, one batch after the other.
-  using RunBatches = std::function<std::vector<MatmulBatch>(std::span<const std::size_t> ways, int launches)>;
+  // Runs a batch of each candidate, one batch after the other.
+  using RunBatches =
+      std::function<std::vector<MatmulBatch>(std::span<const std::size_t> ways, const BatchLaunches& launches)>;
 
   explicit MatmulRace(RunBatches run_batches, const MatmulRaceRules& rules = {})
       : run_batches_(std::move(run_batches)), rules_(rules) {}
@@ -67,15 +88,18 @@ class MatmulRace {
     double host_ms = 0;
     double cost_ms() const { return std::max(card_ms, host_ms); }
   };
-  // The finalists after winner(), best first. A single finalist has the times of the screening.
+  // The finalists after winner(), best first, with their times in the final. A single one has those of the screening.
   const std::vector<Finalist>& finalists() const { return finalists_; }
+  // The screening, by way; the time of one that cannot run is infinite.
+  const std::vector<Finalist>& screened() const { return screened_; }
 
  private:
-  std::vector<Finalist> timed(std::span<const std::size_t> ways, int launches);  // one batch each
+  std::vector<Finalist> timed(std::span<const std::size_t> ways, const BatchLaunches& launches);  // one batch each
   std::vector<std::size_t> within_reach() const;
   int final_rounds(std::size_t finalists, int launches) const;
   void run_final(const std::vector<std::size_t>& ways);
   void rank(std::vector<Finalist>& ways) const;
+  std::size_t fastest_at_the_power_limit();  // of the finalists
 
   RunBatches run_batches_;
   MatmulRaceRules rules_;

@@ -17,8 +17,9 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// A longer product fills the GPU with any tiling, so the candidates of the heuristic are enough; and no fp32 variant of
-// the library is faster than our own kernel if that leads.
+// A longer product fills the GPU with any tiling, so the candidates of the heuristic are enough; of operands in 16
+// bits, of which few variants are tried, some draw less power. No fp32 variant of the library is faster than our own
+// kernel if that leads.
 constexpr double kWorthSearchingMs = 0.5;
 
 // Whether the result has fewer small tiles than the GPU has multiprocessors, so that split-K may be faster.
@@ -93,7 +94,9 @@ MatmulSearch::MatmulSearch(CudaContext& context, const MatmulPlan& plan, const L
       problem_(problem),
       own_(own),
       timer_(context, sizes_of(problem, own)),
-      race_([this](std::span<const std::size_t> ways, int launches) { return run_batches(ways, launches); }) {}
+      race_([this](std::span<const std::size_t> ways, const BatchLaunches& launches) {
+        return run_batches(ways, launches);
+      }) {}
 
 void MatmulSearch::add(const MatmulAlgorithm& algorithm, MatmulLaunch launch) {
   if (!timer_.runs(launch)) return;
@@ -101,7 +104,7 @@ void MatmulSearch::add(const MatmulAlgorithm& algorithm, MatmulLaunch launch) {
   launches_.push_back(std::move(launch));
 }
 
-std::vector<MatmulBatch> MatmulSearch::run_batches(std::span<const std::size_t> ways, int launches) {
+std::vector<MatmulBatch> MatmulSearch::run_batches(std::span<const std::size_t> ways, const BatchLaunches& launches) {
   std::vector<const MatmulLaunch*> batches;
   for (const std::size_t way : ways) batches.push_back(&launches_[way]);
   return timer_.cold_batches(batches, launches);
@@ -143,7 +146,8 @@ std::optional<MatmulAlgorithm> MatmulSearch::fastest(std::span<const cublasLtMat
   race_.screen_up_to(ways_.size());
   const std::optional<std::size_t> leader = race_.leader();
   const bool split_leads = leader && std::holds_alternative<SplitTiling>(ways_[*leader]);
-  if (leader && !split_leads && race_.leader_ms() < kWorthSearchingMs) {
+  const bool is_searched = race_.leader_ms() < kWorthSearchingMs || size_bytes(problem_.dtype) == 2;
+  if (leader && !split_leads && is_searched) {
     const bool splits = leaves_multiprocessors_idle(problem_, multiprocessors);
     add_library(plan_.variants(ranked, problem_, splits, multiprocessors));
     race_.screen_up_to(ways_.size());

@@ -19,7 +19,7 @@ namespace ridgepoint::cuda {
 using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling, LowTiling>;
 
 // The version of the search: choices of another version are measured again.
-inline constexpr std::string_view kMatmulSearchVersion = "race 5, operands cold";
+inline constexpr std::string_view kMatmulSearchVersion = "race 6, operands cold, long ones at the power limit";
 
 // Our own kernels for products, as they apply to one product.
 struct OwnMatmuls {
@@ -69,7 +69,7 @@ class MatmulSearch {
   void add_library(std::span<const cublasLtMatmulAlgo_t> algorithms);
   template <class Launch, class Plan, class Tiling>
   void add_own(const Plan& plan, const std::vector<Tiling>& tilings);
-  std::vector<MatmulBatch> run_batches(std::span<const std::size_t> ways, int launches);
+  std::vector<MatmulBatch> run_batches(std::span<const std::size_t> ways, const BatchLaunches& launches);
 
   CudaContext& context_;
   const MatmulPlan& plan_;

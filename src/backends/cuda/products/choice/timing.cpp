@@ -114,23 +114,29 @@ MatmulAddresses MatmulTimer::operands(std::size_t copy) const {
 }
 
 // Queues the batch; the GPU time is read later.
-MatmulBatch MatmulTimer::cold_batch(const MatmulLaunch& launch, int launches, Event& start, Event& stop) {
+MatmulBatch MatmulTimer::cold_batch(const MatmulLaunch& launch, const BatchLaunches& launches, Event& start,
+                                    Event& stop) {
   using Clock = std::chrono::steady_clock;
   State& state = *state_;
-  state.clear_cache(launches);
+  state.clear_cache(launches.untimed + launches.timed);
   MatmulBatch batch;
+  const auto repeat = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      if (!launch(operands(state.next_copy))) batch.card_ms = INFINITY;
+      state.next_copy = (state.next_copy + 1) % state.copies;
+    }
+  };
+  repeat(launches.untimed);
   start.record();
   const Clock::time_point begin = Clock::now();
-  for (int i = 0; i < launches; ++i) {
-    if (!launch(operands(state.next_copy))) batch.card_ms = INFINITY;
-    state.next_copy = (state.next_copy + 1) % state.copies;
-  }
+  repeat(launches.timed);
   batch.host_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   stop.record();
   return batch;
 }
 
-std::vector<MatmulBatch> MatmulTimer::cold_batches(std::span<const MatmulLaunch* const> ways, int launches) {
+std::vector<MatmulBatch> MatmulTimer::cold_batches(std::span<const MatmulLaunch* const> ways,
+                                                   const BatchLaunches& launches) {
   State& state = *state_;
   const CudaContext::Scope scope(state.context);
   std::vector<MatmulBatch> batches;

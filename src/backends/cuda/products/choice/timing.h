@@ -47,12 +47,12 @@ class MatmulTimer {
   // Launches once, untimed, because the first launch of a kernel loads its code. False if it fails.
   bool runs(const MatmulLaunch& launch) const { return launch(operands(0)); }
   // Runs a batch of each, one after the other; the time is infinite if a launch fails. Waits for the last batch only.
-  std::vector<MatmulBatch> cold_batches(std::span<const MatmulLaunch* const> ways, int launches);
+  std::vector<MatmulBatch> cold_batches(std::span<const MatmulLaunch* const> ways, const BatchLaunches& launches);
 
  private:
   class Scratch;
   struct State;
-  MatmulBatch cold_batch(const MatmulLaunch& launch, int launches, Event& start, Event& stop);
+  MatmulBatch cold_batch(const MatmulLaunch& launch, const BatchLaunches& launches, Event& start, Event& stop);
   std::unique_ptr<State> state_;
 };
 

@@ -114,7 +114,7 @@ class FusedProductRace {
   std::optional<std::size_t> winner() {
     if (!timer_.has_memory()) return std::nullopt;
     for (const MatmulLaunch& launch : launches_) timer_.runs(launch);
-    MatmulRace race([this](std::span<const std::size_t> ways, int launches) {
+    MatmulRace race([this](std::span<const std::size_t> ways, const BatchLaunches& launches) {
       std::vector<const MatmulLaunch*> batches;
       for (const std::size_t way : ways) batches.push_back(&launches_[way]);
       return timer_.cold_batches(batches, launches);
