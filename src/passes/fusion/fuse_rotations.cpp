@@ -119,10 +119,12 @@ class RotationMerger : NodeRewriter {
   }
 };
 
-// product -> (split) -> reshape -> rope: the first part of the columns, or all of them.
+// product -> (add a bias) -> (split) -> reshape -> rope: the first part of the columns, or all of them.
 struct RotatedProduct {
   NodeId matmul, reshape, rope;
-  std::optional<NodeId> split = {};
+  std::optional<NodeId> add = {}, split = {};
+
+  NodeId whole() const { return add.value_or(matmul); }  // of which the columns are
 };
 
 class RotationFuser : NodeFuser {
@@ -153,13 +155,23 @@ class RotationFuser : NodeFuser {
       found.split = found.matmul;
       found.matmul = graph_.producer(split.inputs[0]);
     }
+    if (const Node& add = graph_.node(found.matmul); add.op == Op::add) {
+      const Shape& shape = graph_.type(add.outputs[0]).shape;
+      const bool adds_bias = shape.rank() == 2 && graph_.type(add.inputs[1]).shape == Shape{shape[1]} &&
+                             graph_.type(add.inputs[0]) == graph_.type(add.outputs[0]) &&
+                             graph_.type(add.inputs[1]).dtype == graph_.type(add.outputs[0]).dtype;
+      if (!adds_bias || !is_read_once(add.inputs[0])) return std::nullopt;
+      found.add = found.matmul;
+      found.matmul = graph_.producer(add.inputs[0]);
+    }
     const Node& matmul = graph_.node(found.matmul);
     const bool may_end = matmul.op == Op::matmul && matmul.phase == graph_.node(rope).phase &&
                          !float8_operands(matmul.attributes);  // becomes a product of codes, which has no epilogues
-    return may_end && !is_read_before(matmul.outputs[0], rope) ? std::optional(found) : std::nullopt;
+    const bool is_free = !is_read_before(graph_.node(found.whole()).outputs[0], rope);
+    return may_end && is_free ? std::optional(found) : std::nullopt;
   }
 
-  // The body of inputs x, w, cosines and sines; its result has the product's type.
+  // The body of inputs x, w, cosines, sines and, where there is one, the bias; its result has the product's type.
   std::shared_ptr<const FusedBody> body_of(const RotatedProduct& found, const std::vector<Value>& operands) const {
     Graph body;
     body.name = "fused_matmul_rope";
@@ -171,8 +183,9 @@ class RotationFuser : NodeFuser {
       made.origin = {};
       return made.outputs;
     };
-    const std::vector<Value> product = add(found.matmul, {inputs[0], inputs[1]});
-    std::vector<Value> parts = found.split ? add(*found.split, product) : product;
+    std::vector<Value> whole = add(found.matmul, {inputs[0], inputs[1]});
+    if (found.add) whole = add(*found.add, {whole[0], inputs[4]});
+    std::vector<Value> parts = found.split ? add(*found.split, whole) : whole;
     const Value rotated = add(found.rope, {add(found.reshape, {parts[0]})[0], inputs[2], inputs[3]})[0];
     parts[0] = reshape(body, rotated, body.type(parts[0]).shape);
     body.add_output("0", found.split ? concat(body, parts, 1) : parts[0]);
@@ -182,14 +195,17 @@ class RotationFuser : NodeFuser {
   void try_to_fuse(const RotatedProduct& found) {
     const Node matmul = graph_.node(found.matmul);
     const Node rope = graph_.node(found.rope);
-    Fusion fusion{{matmul.inputs[0], matmul.inputs[1], rope.inputs[1], rope.inputs[2]}, matmul.outputs, nullptr};
+    const Node whole = graph_.node(found.whole());
+    Fusion fusion{{matmul.inputs[0], matmul.inputs[1], rope.inputs[1], rope.inputs[2]}, whole.outputs, nullptr};
+    if (found.add) fusion.inputs.push_back(whole.inputs[1]);
     fusion.body = body_of(found, fusion.inputs);
     if (!has_kernel(fusion)) return;
     Node& made = insert(fusion, found.rope, found.matmul);
     made.origin = Op::matmul;
-    graph_.set_type(made.outputs[0], graph_.type(matmul.outputs[0]));  // with its labels
+    graph_.set_type(made.outputs[0], graph_.type(whole.outputs[0]));  // with its labels
     rewriter_.replace(rope.outputs[0], rope.inputs[0]);
     rewriter_.remove(found.rope);
+    if (found.add) rewriter_.remove(*found.add);
     rewriter_.remove(found.matmul);
   }
 

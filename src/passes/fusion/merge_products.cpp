@@ -1,7 +1,8 @@
 // Makes one matrix product of several with the same left operand and weights of their own: x q^T, x k^T and x v^T
 // become parts of x [q; k; v]^T. The weights are stored side by side as one parameter; programs still read and write
 // each by its name. One product fills a GPU better than several small ones and reads x once, and differentiation then
-// finds one product for the gradient of the weights and one, without sums, for that of x.
+// finds one product for the gradient of the weights and one, without sums, for that of x. Where each product is one of
+// attention's heads and a bias is added to it, the biases become one parameter too.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -53,6 +54,13 @@ struct Linear {
   NodeId weight = {};
 };
 
+// product + bias, or product + cast(bias), whose bias nothing else reads.
+struct Bias {
+  NodeId add;
+  NodeId cast = {};  // invalid where the bias is not cast
+  NodeId parameter = {};
+};
+
 class ProductMerger : NodeRewriter {
  public:
   using NodeRewriter::NodeRewriter;
@@ -100,35 +108,72 @@ class ProductMerger : NodeRewriter {
       if (!readers_.has_only_reader(weight, cast)) return std::nullopt;
     }
     linear.weight = graph_.producer(weight);
-    return can_be_part(linear) ? std::optional(linear) : std::nullopt;
+    const TensorType& type = graph_.type(product.outputs[0]);
+    const bool is_whole_vectors =
+        type.shape[1] > 0 && type.shape[1] * static_cast<std::int64_t>(size_bytes(type.dtype)) % kVectorBytes == 0;
+    return is_whole_vectors && can_be_part(linear.weight) ? std::optional(linear) : std::nullopt;
   }
 
-  bool can_be_part(const Linear& linear) const {
-    const Node& weight = graph_.node(linear.weight);
-    if (weight.op != Op::input || input_role(weight) != Role::parameter || !part_rows(weight).empty()) return false;
-    if (input_name(weight).find(',') != std::string::npos) return false;
-    if (std::ranges::find(graph_.updates(), weight.outputs[0], &Update::input) != graph_.updates().end()) return false;
-    const TensorType& type = graph_.type(graph_.node(linear.product).outputs[0]);
-    return type.shape[1] > 0 && type.shape[1] * static_cast<std::int64_t>(size_bytes(type.dtype)) % kVectorBytes == 0;
+  bool can_be_part(NodeId id) const {
+    const Node& parameter = graph_.node(id);
+    return parameter.op == Op::input && input_role(parameter) == Role::parameter && part_rows(parameter).empty() &&
+           input_name(parameter).find(',') == std::string::npos &&
+           std::ranges::find(graph_.updates(), parameter.outputs[0], &Update::input) == graph_.updates().end();
+  }
+
+  // The sum is read as heads alone: what else follows a product, such as an activation, adds the bias as it reads.
+  std::optional<Bias> find_bias(const Linear& linear) const {
+    const Value product = graph_.node(linear.product).outputs[0];
+    const std::optional<NodeId> add = readers_.only_reader(graph_, product, Op::add);
+    if (!add) return std::nullopt;
+    const Node& sum = graph_.node(*add);
+    Value bias = sum.inputs[sum.inputs[0] == product ? 1 : 0];
+    if (!readers_.only_reader(graph_, sum.outputs[0], Op::reshape) || !readers_.has_only_reader(bias, *add) ||
+        graph_.type(sum.outputs[0]) != graph_.type(product) ||
+        graph_.type(bias).shape != Shape{graph_.type(product).shape[1]})
+      return std::nullopt;
+    Bias found{.add = *add};
+    if (const NodeId cast = graph_.producer(bias); graph_.node(cast).op == Op::cast) {
+      found.cast = cast;
+      bias = graph_.node(cast).inputs[0];
+      if (!readers_.has_only_reader(bias, cast)) return std::nullopt;
+    }
+    found.parameter = graph_.producer(bias);
+    return can_be_part(found.parameter) ? std::optional(found) : std::nullopt;
+  }
+
+  // Those of all products, or none.
+  std::vector<Bias> biases_of(const std::vector<Linear>& group) const {
+    std::vector<Bias> biases;
+    for (const Linear& linear : group) {
+      const std::optional<Bias> bias = find_bias(linear);
+      if (!bias) return {};
+      const Bias& first = biases.empty() ? *bias : biases.front();
+      const bool is_alike = stored_alike(first.parameter, bias->parameter) && first.cast.valid() == bias->cast.valid();
+      if (!is_alike) return {};
+      biases.push_back(*bias);
+    }
+    return biases;
   }
 
   // Whether two products with the same left operand compute in the same way.
   bool are_alike(const Linear& a, const Linear& b) const {
     const Node& first = graph_.node(a.product);
     const Node& second = graph_.node(b.product);
-    const auto dtype = [&](NodeId node) { return graph_.type(graph_.node(node).outputs[0]).dtype; };
     return first.attributes == second.attributes && first.phase == second.phase &&
-           dtype(a.product) == dtype(b.product) && dtype(a.weight) == dtype(b.weight) &&
-           has(a, kFrozen) == has(b, kFrozen) && has(a, kNoDecay) == has(b, kNoDecay) && packed_as(a) == packed_as(b) &&
-           a.cast.valid() == b.cast.valid();
+           graph_.type(first.outputs[0]).dtype == graph_.type(second.outputs[0]).dtype &&
+           stored_alike(a.weight, b.weight) && a.cast.valid() == b.cast.valid();
   }
 
-  std::string packed_as(const Linear& linear) const {
-    return graph_.node(linear.weight).attributes.get_or<std::string>(kPackedAs, "");
-  }
-
-  bool has(const Linear& linear, std::string_view mark) const {
-    return graph_.node(linear.weight).attributes.get_or(mark, false);
+  bool stored_alike(NodeId a, NodeId b) const {
+    const Node& first = graph_.node(a);
+    const Node& second = graph_.node(b);
+    const auto same_mark = [&](std::string_view mark) {
+      return first.attributes.get_or(mark, false) == second.attributes.get_or(mark, false);
+    };
+    const auto packed_as = [](const Node& node) { return node.attributes.get_or<std::string>(kPackedAs, ""); };
+    return graph_.type(first.outputs[0]).dtype == graph_.type(second.outputs[0]).dtype && same_mark(kFrozen) &&
+           same_mark(kNoDecay) && packed_as(first) == packed_as(second);
   }
 
   void merge(const std::vector<Linear>& group) {
@@ -140,47 +185,61 @@ class ProductMerger : NodeRewriter {
     }
     const Linear& first = group.front();
     const Node product = graph_.node(first.product);
+    const std::vector<Bias> biases = biases_of(group);
+    std::vector<NodeId> weights, added;
+    for (const Linear& linear : group) weights.push_back(linear.weight);
+    for (const Bias& bias : biases) added.push_back(bias.parameter);
     rewriter_.insert_before(first.product, joined_name(scopes));
-    Value weight = merged_weight(group, columns);
+    Value weight = merged_parameter(weights, columns);
     if (first.cast.valid()) weight = cast(graph_, weight, graph_.type(product.inputs[1]).dtype);
     const NodeId made =
         make_node(graph_, Op::matmul, {product.inputs[0], transpose(graph_, weight, {1, 0})}, product.attributes);
-    const std::vector<Value> parts = split(graph_, graph_.node(made).outputs[0], 1, columns);
+    Value whole = graph_.node(made).outputs[0];
+    if (!biases.empty()) {
+      Value bias = merged_parameter(added, columns);
+      if (biases.front().cast.valid()) bias = cast(graph_, bias, graph_.type(whole).dtype);
+      whole = add(graph_, whole, bias);
+    }
+    const std::vector<Value> parts = split(graph_, whole, 1, columns);
     for (std::size_t i = 0; i < group.size(); ++i) {
-      const Value result = graph_.node(group[i].product).outputs[0];
-      rewriter_.replace_by_new(result, parts[i]);
-      for (const NodeId id : {group[i].product, group[i].transpose, group[i].cast, group[i].weight}) {
+      const NodeId last = biases.empty() ? group[i].product : biases[i].add;
+      rewriter_.replace_by_new(graph_.node(last).outputs[0], parts[i]);
+      std::vector<NodeId> replaced = {group[i].product, group[i].transpose, group[i].cast, group[i].weight};
+      if (!biases.empty()) replaced.insert(replaced.end(), {biases[i].add, biases[i].cast, biases[i].parameter});
+      for (const NodeId id : replaced) {
         if (id.valid()) rewriter_.remove(id);
       }
     }
   }
 
   // The rows of each part have its order.
-  void lay_row_orders(const std::vector<Linear>& group, const std::vector<std::int64_t>& rows, Node& merged) const {
+  void lay_row_orders(const std::vector<NodeId>& parts, const std::vector<std::int64_t>& rows, Node& merged) const {
     std::vector<std::int64_t> all;
     bool is_any = false;
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      const RowOrder order = row_orders(graph_.node(group[i].weight).attributes, std::span(rows).subspan(i, 1))[0];
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const RowOrder order = row_orders(graph_.node(parts[i]).attributes, std::span(rows).subspan(i, 1))[0];
       is_any = is_any || order != RowOrder{};
       std::ranges::copy(numbers_of(order), std::back_inserter(all));
     }
     if (is_any) merged.attributes.set(kRowOrder, all);
   }
 
-  Value merged_weight(const std::vector<Linear>& group, const std::vector<std::int64_t>& rows) {
+  // One parameter of several, one behind the other along their first axis.
+  Value merged_parameter(const std::vector<NodeId>& parts, const std::vector<std::int64_t>& rows) {
     std::vector<std::string> names;
-    for (const Linear& linear : group) names.push_back(input_name(graph_.node(linear.weight)));
-    const TensorType& type = graph_.type(graph_.node(group.front().weight).outputs[0]);
-    const Shape shape{std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), type.shape.dim(1)};
-    const Value merged = input(graph_, joined_name(names), {type.dtype, shape}, Role::parameter);
+    for (const NodeId part : parts) names.push_back(input_name(graph_.node(part)));
+    const TensorType& type = graph_.type(graph_.node(parts.front()).outputs[0]);
+    const std::int64_t all_rows = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    const Value merged =
+        input(graph_, joined_name(names), {type.dtype, with_size(type.shape, 0, all_rows)}, Role::parameter);
     Node& node = graph_.node(graph_.producer(merged));
     for (const std::string_view key : {kFrozen, kNoDecay, kDeclaredDType, kPackedAs}) {
-      const auto& items = graph_.node(group.front().weight).attributes.items();
+      const auto& items = graph_.node(parts.front()).attributes.items();
       const auto found = std::ranges::find(items, key, [](const auto& item) { return item.first; });
       if (found != items.end()) node.attributes.set(key, found->second);
     }
     lay_parts(node, names, rows);
-    lay_row_orders(group, rows, node);
+    lay_row_orders(parts, rows, node);
     return merged;
   }
 };

@@ -8,6 +8,7 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {
@@ -90,6 +91,60 @@ output "q" %8
 output "p" %5
 output "q" %6
 )");
+}
+
+// Two products of heads with a bias each, which is cast.
+const std::string kBiasedHeads = R"(
+%0:bf16[T8,4] = input() {name="x", role="data"}
+%1:bf16[16,4] = input() {name="q.weight", role="parameter"}
+%2:bf16[4,16] = transpose(%1) {permutation=[1,0]} @forward "q" ""
+%3:bf16[T8,16] = matmul(%0, %2) @forward "q" ""
+%4:fp32[16] = input() {name="q.bias", no_decay=true, role="parameter"}
+%5:bf16[16] = cast(%4) {dtype="bf16"} @forward "q" ""
+%6:bf16[T8,16] = add(%3, %5) @forward "q" ""
+%7:bf16[2,4,2,8] = reshape(%6) {shape=[2,4,2,8]}
+%8:bf16[8,4] = input() {name="k.weight", role="parameter"}
+%9:bf16[4,8] = transpose(%8) {permutation=[1,0]} @forward "k" ""
+%10:bf16[T8,8] = matmul(%0, %9) @forward "k" ""
+%11:fp32[8] = input() {name="k.bias", no_decay=true, role="parameter"}
+%12:bf16[8] = cast(%11) {dtype="bf16"} @forward "k" ""
+%13:bf16[T8,8] = add(%12, %10) @forward "k" ""
+%14:bf16[2,4,1,8] = reshape(%13) {shape=[2,4,1,8]}
+output "q" %7
+output "k" %14
+)";
+
+TEST(MergeProducts, stores_the_biases_of_heads_side_by_side_too) {
+  expect_rewritten(merge_products, kBiasedHeads, R"(
+%0:bf16[T8,4] = input() {name="x", role="data"}
+%1:bf16[24,4] = input() {name="q+k.weight", parts="q.weight,k.weight", role="parameter", rows=[16,8]} @forward "q+k" ""
+%2:bf16[4,24] = transpose(%1) {permutation=[1,0]} @forward "q+k" ""
+%3:bf16[T8,24] = matmul(%0, %2) @forward "q+k" ""
+%4:fp32[24] = input() {name="q+k.bias", no_decay=true, parts="q.bias,k.bias", role="parameter", rows=[16,8]} @forward "q+k" ""
+%5:bf16[24] = cast(%4) {dtype="bf16"} @forward "q+k" ""
+%6:bf16[T8,24] = add(%3, %5) @forward "q+k" ""
+%7:bf16[T8,16], %8:bf16[T8,8] = split(%6) {axis=1, sizes=[16,8]} @forward "q+k" ""
+%9:bf16[2,4,2,8] = reshape(%7) {shape=[2,4,2,8]}
+%10:bf16[2,4,1,8] = reshape(%8) {shape=[2,4,1,8]}
+output "q" %9
+output "k" %10
+)");
+}
+
+// The products are merged, the biases are not.
+void expect_biases_apart(const std::string& before) {
+  Graph graph = graph_of(before);
+  testing::expect_changed(merge_products, graph);
+  EXPECT_EQ(count(graph, Op::matmul), 1U);
+  EXPECT_EQ(count(graph, Op::add), 2U);
+}
+
+TEST(MergeProducts, leaves_biases_of_which_one_is_absent_read_elsewhere_or_stored_otherwise) {
+  expect_biases_apart(kBiasedHeads + "output \"sum\" %6\n");
+  expect_biases_apart(kBiasedHeads + "output \"bias\" %4\n");
+  expect_biases_apart(testing::replaced(kBiasedHeads, "name=\"q.bias\", no_decay=true", "name=\"q.bias\""));
+  expect_biases_apart(testing::replaced(kBiasedHeads, "%14:bf16[2,4,1,8] = reshape(%13) {shape=[2,4,1,8]}",
+                                        "%14:bf16[T8,8] = exp(%13)"));
 }
 
 TEST(MergeProducts, leaves_products_of_different_operands) {

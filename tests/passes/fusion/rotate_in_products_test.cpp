@@ -70,6 +70,41 @@ output "q" %6
   EXPECT_EQ(testing::count(graph, Op::fused), 1U);
 }
 
+TEST(RotateInProducts, adds_a_bias_before) {
+  const std::string product =
+      kRotaryProduct + "%11:bf16[12] = input() {name=\"b\", role=\"parameter\"}\n" + "%12:bf16[6,12] = add(%4, %11)\n";
+  const std::string end = replaced(kRotaryEnd, "split(%4)", "split(%12)");
+  const std::string before = kRotaryOperands + product + end + kRotaryReaders;
+  expect_same_values(rotate_in_products, before);
+  expect_rewritten(rotate_in_products, before, kRotaryOperands + R"(%4:bf16[12] = input() {name="b", role="parameter"}
+%5:bf16[6,12] = fused(%0, %1, %2, %3, %4)
+body "fused_matmul_rope"
+%0:bf16[6,5] = input() {name="0", role="data"}
+%1:bf16[5,12] = input() {name="1", role="data"}
+%2:fp32[3,2] = input() {name="2", role="data"}
+%3:fp32[3,2] = input() {name="3", role="data"}
+%4:bf16[12] = input() {name="4", role="data"}
+%5:bf16[6,12] = matmul(%0, %1)
+%6:bf16[6,12] = add(%5, %4)
+%7:bf16[6,8], %8:bf16[6,4] = split(%6) {axis=1, sizes=[8,4]}
+%9:bf16[2,3,2,4] = reshape(%7) {shape=[2,3,2,4]}
+%10:bf16[2,3,2,4] = rope(%9, %2, %3) {axis=1, inverse=false}
+%11:bf16[6,8] = reshape(%10) {shape=[6,8]}
+%12:bf16[6,12] = concat(%11, %8) {axis=1}
+output "0" %12
+end
+%6:bf16[6,8], %7:bf16[6,4] = split(%5) {axis=1, sizes=[8,4]}
+%8:bf16[2,3,2,4] = reshape(%6) {shape=[2,3,2,4]}
+%9:bf16[2,2,3,4] = transpose(%8) {permutation=[0,2,1,3]}
+%10:bf16[6,4] = exp(%7)
+output "q" %9
+output "v" %10
+)");
+  expect_left(rotate_in_products, before + "output \"product\" %4\n");
+  expect_left(rotate_in_products, before + "output \"sum\" %12\n");
+  expect_left(rotate_in_products, replaced(before, "%11:bf16[12] =", "%11:bf16[6,12] ="));
+}
+
 TEST(RotateInProducts, moves_views_of_the_other_columns_behind_the_rotation) {
   std::string early = replaced(kRotaryEnd, "%7:", "%11:bf16[4,6] = transpose(%6) {permutation=[1,0]}\n%7:");
   const std::string before = kRotaryOperands + kRotaryProduct + early + kRotaryReaders + "output \"t\" %11\n";

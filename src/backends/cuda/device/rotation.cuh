@@ -23,4 +23,17 @@ __device__ __forceinline__ void rotate_pairs(uint4& pairs, const float4& cosines
   turn(pairs.w, cosines.w, sines.w);
 }
 
+// Four packed pairs; each sum is rounded.
+template <class Element>
+__device__ __forceinline__ void add_pairs(uint4& pairs, const uint4& addend) {
+  const auto add = [](unsigned& pair, unsigned other) {
+    const float2 x = unpack<Element>(pair), y = unpack<Element>(other);
+    pair = pack<Element>(__fadd_rn(x.x, y.x), __fadd_rn(x.y, y.y));
+  };
+  add(pairs.x, addend.x);
+  add(pairs.y, addend.y);
+  add(pairs.z, addend.z);
+  add(pairs.w, addend.w);
+}
+
 }  // namespace ridgepoint::cuda

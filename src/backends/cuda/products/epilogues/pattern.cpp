@@ -32,7 +32,9 @@ Term Term::call(Op op, std::vector<Term> operands, const std::optional<TensorTyp
   return Term(
       Definition{.kind = Kind::call, .type = type, .op = op, .operands = std::move(operands), .result = result});
 }
-Term Term::other_parts_of_product() { return Term(Definition{.kind = Kind::other_parts}); }
+Term Term::other_parts_of(const Term& whole) {
+  return Term(Definition{.kind = Kind::other_parts, .operands = {whole}});
+}
 
 Term operator*(const Term& a, const Term& b) { return Term::call(Op::mul, {a, b}); }
 Term operator+(const Term& a, const Term& b) { return Term::call(Op::add, {a, b}); }
@@ -128,8 +130,8 @@ class Matcher {
 
   bool has_operands(const Term::Definition& term, const Node& node) {
     if ((node.op == Op::split || node.op == Op::concat) && !is_along_columns(node)) return false;
-    if ((*term.operands.back()).kind == Kind::other_parts)
-      return matches(term.operands[0], node.inputs[0]) && has_other_parts(node);
+    if (const Term::Definition& last = *term.operands.back(); last.kind == Kind::other_parts)
+      return matches(term.operands[0], node.inputs[0]) && has_other_parts(node, found_.value(last.operands[0]));
     if (node.inputs.size() != term.operands.size()) return false;
     const auto before = found_.values_;
     if (std::ranges::equal(term.operands, node.inputs,
@@ -144,10 +146,10 @@ class Matcher {
     return normalise_axis(node.attributes.get<std::int64_t>("axis"), 2) == 1;
   }
 
-  bool has_other_parts(const Node& concat) const {
+  bool has_other_parts(const Node& concat, Value whole) const {
     for (std::size_t i = 1; i < concat.inputs.size(); ++i) {
       const Node& split = body().producer_node(concat.inputs[i]);
-      const bool is_part = split.op == Op::split && split.inputs[0] == product_ && is_along_columns(split) &&
+      const bool is_part = split.op == Op::split && split.inputs[0] == whole && is_along_columns(split) &&
                            split.outputs.size() == concat.inputs.size() && split.outputs[i] == concat.inputs[i];
       if (!is_part) return false;
     }

@@ -31,8 +31,8 @@ class Term {
   // attributes never.
   static Term call(Op op, std::vector<Term> operands, const std::optional<TensorType>& type = {},
                    std::size_t result = 0);
-  // As the last operand of a concat: parts of a split of the product, each in the place that it has there.
-  static Term other_parts_of_product();
+  // As the last operand of a concat: parts of a split of the value, each in the place that it has there.
+  static Term other_parts_of(const Term& whole);
 
   const Definition& operator*() const { return *definition_; }
   const Definition* get() const { return definition_.get(); }

@@ -143,11 +143,12 @@ class ResidualPlan final : public EpiloguePlan {
 };
 
 // Rotary embedding (rope_matmul_wgmma.cu).
-// z [T,N] = x w, whose first `columns` columns are heads that are rotated, and the others as they are. Row t is at
-// position t % sequence. Operands are x, w, cosines and sines.
+// z [T,N] = x w, or x w + bias [N], whose first `columns` columns are heads that are rotated, and the others as they
+// are. Row t is at position t % sequence. Operands are x, w, cosines, sines and the bias.
 struct RopeEpilogue {
   MatrixProduct product;
   std::int64_t sequence = 0, head = 0, columns = 0;
+  bool adds_bias = false;
 };
 
 // Nullopt for any other body.
@@ -155,7 +156,7 @@ std::optional<RopeEpilogue> rope_of(const FusedBody& body);
 
 class RopePlan final : public EpiloguePlan {
  public:
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
 
   // nullopt if the kernels do not support the layouts: x [T,K] by rows, w [K,N] by columns and the result by rows,
   // which all begin at multiples of 16 bytes.
@@ -164,6 +165,7 @@ class RopePlan final : public EpiloguePlan {
   std::vector<EpilogueTiling> candidates() const override;
   std::vector<EpilogueLaunch> launches(const EpilogueTiling& tiling, int multiprocessors) const override;
   std::string key() const override;
+  bool may_take_two_steps() const override { return !epilogue_.adds_bias; }  // they would be three
 
  private:
   RopeEpilogue epilogue_;

@@ -12,10 +12,11 @@
 
 namespace ridgepoint::testing {
 
-// The fused node with its operands, in a graph. Without `rest`, all columns are rotated.
+// The fused node with its operands, in a graph. Without `rest`, all columns are rotated. `adds_bias`: a bias is the
+// last operand.
 struct RopeCase : FusedProductCase {
   RopeCase(std::int64_t batch, std::int64_t sequence, std::int64_t heads, std::int64_t head, std::int64_t rest,
-           std::int64_t inner, DType dtype = DType::bf16) {
+           std::int64_t inner, DType dtype = DType::bf16, bool adds_bias = false) {
     const std::int64_t tokens = batch * sequence;
     const std::int64_t columns = heads * head;
     Graph body;
@@ -24,7 +25,8 @@ struct RopeCase : FusedProductCase {
     const Value w = input(body, "1", {dtype, {inner, columns + rest}}, Role::data);
     const Value cosines = input(body, "2", {DType::fp32, {sequence, head / 2}}, Role::data);
     const Value sines = input(body, "3", {DType::fp32, {sequence, head / 2}}, Role::data);
-    const Value product = matmul(body, x, w);
+    Value product = matmul(body, x, w);
+    if (adds_bias) product = add(body, product, input(body, "4", {dtype, {columns + rest}}, Role::data));
     std::vector<Value> parts = {product};
     if (rest > 0) parts = split(body, product, 1, {columns, rest});
     const Value rotated = rope(body, reshape(body, parts[0], {batch, sequence, heads, head}), cosines, sines, 1);

@@ -60,6 +60,18 @@ TEST(RopeEpilogue, is_a_product_whose_first_columns_are_rotated_heads) {
   EXPECT_EQ(found->head, 4);
 }
 
+TEST(RopeEpilogue, may_add_a_bias_before) {
+  std::string biased = testing::replaced(kRopeBody, "%4:", "%11:bf16[12] = input() {name=\"4\", role=\"data\"}\n%4:");
+  biased = testing::replaced(biased, "%5:", "%12:bf16[6,12] = add(%4, %11)\n%5:");
+  biased = testing::replaced(biased, "split(%4)", "split(%12)");
+  const std::optional<RopeEpilogue> found = rope_in(biased);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(found->adds_bias);
+  EXPECT_EQ(found->columns, 8);
+  EXPECT_FALSE(rope_in(kRopeBody)->adds_bias);
+  EXPECT_FALSE(rope_in(testing::replaced(biased, "%11:bf16[12]", "%11:bf16[6,12]")).has_value());
+}
+
 TEST(RopeEpilogue, is_nothing_else) {
   EXPECT_FALSE(rope_in(testing::replaced(kRopeBody, "inverse=false", "inverse=true")).has_value());
   EXPECT_FALSE(rope_in(testing::replaced(kRopeBody, "rope(%7, %2, %3)", "rope(%7, %3, %2)")).has_value());
@@ -94,6 +106,20 @@ TEST(RopePlan, covers_every_token_and_column) {
   }
 }
 
+TEST(RopePlan, of_a_bias_has_its_address_and_no_two_steps) {
+  const RopeCase some(4, 250, 30, 64, 640, 768, DType::bf16, true);
+  const std::optional<RopePlan> plan = some.plan();
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_FALSE(plan->may_take_two_steps());
+  EXPECT_TRUE(RopeCase(4, 250, 30, 64, 640, 768).plan()->may_take_two_steps());
+  EXPECT_NE(plan->key(), RopeCase(4, 250, 30, 64, 640, 768).plan()->key());
+  const cuda::EpilogueLaunch launch = plan->launches(plan->candidates()[0], 132)[0];
+  ASSERT_EQ(launch.fields.size(), 6U);
+  EXPECT_EQ(launch.fields[5].place, offsetof(cuda::RopeMatmul, bias));
+  EXPECT_EQ(launch.fields[5].index, 4U);
+  EXPECT_TRUE(launch.fields[5].in_vectors);
+}
+
 TEST(RopePlan, has_no_second_tile_in_a_cluster_without_rows_for_it) {
   const RopeCase few(1, 100, 2, 64, 64, 64);
   const std::optional<RopePlan> plan = few.plan();
@@ -117,6 +143,8 @@ TEST(RopeProductVariants, are_for_hopper_and_whole_vectors) {
   EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 12, 64, 64)), "") << "heads of 12";
   EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 64, 60, 64)), "") << "rows of 188";
   EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 64, 64, 64, DType::fp32)), "");
+  EXPECT_EQ(entry_of(RopeCase(2, 32, 2, 64, 64, 64, DType::bf16, true)), "")
+      << "a bias, and a weight that may lie by rows";
 }
 
 // The rotation reads and writes the columns where the product has left them.
@@ -176,7 +204,7 @@ class OnCardRopeProduct : public testing::OnHopper {
     for (const TensorLayout& layout : some.layouts) {
       operands.push_back(testing::random_operand(
           layout.dtype, layout.shape, random_,
-          {.storage_order = layout.strides[1] == 1 ? std::vector<int>{} : std::vector<int>{1, 0}}));
+          {.storage_order = layout.strides.back() == 1 ? std::vector<int>{} : std::vector<int>{1, 0}}));
     }
     return operands;
   }
@@ -189,7 +217,7 @@ class OnCardRopeProduct : public testing::OnHopper {
     const std::vector<std::vector<std::byte>> ways = run(some, operands);
     for (std::size_t way = 2; way < ways.size(); ++way) EXPECT_EQ(ways[way], ways[1]) << "way " << way;
     const auto product = [&](std::int64_t row, std::int64_t column) {
-      double sum = 0;
+      double sum = node.adds_bias ? operands[4].at(std::array{column}) : 0;
       for (std::int64_t k = 0; k < node.product.k; ++k) {
         sum += operands[0].at(std::array{row, k}) * operands[1].at(std::array{k, column});
       }
@@ -224,9 +252,12 @@ class OnCardRopeProduct : public testing::OnHopper {
 
 TEST_F(OnCardRopeProduct, agrees_with_double_in_every_way_to_compute_it) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {
-    for (const RopeCase& some : {RopeCase(1, 1, 1, 8, 8, 8, dtype), RopeCase(2, 77, 6, 64, 192, 136, dtype),
-                                 RopeCase(3, 113, 4, 40, 80, 72, dtype), RopeCase(1, 300, 5, 128, 256, 64, dtype),
-                                 RopeCase(2, 150, 5, 80, 0, 200, dtype), RopeCase(5, 64, 3, 96, 40, 64, dtype)}) {
+    for (const RopeCase& some :
+         {RopeCase(1, 1, 1, 8, 8, 8, dtype), RopeCase(2, 77, 6, 64, 192, 136, dtype),
+          RopeCase(3, 113, 4, 40, 80, 72, dtype), RopeCase(1, 300, 5, 128, 256, 64, dtype),
+          RopeCase(2, 150, 5, 80, 0, 200, dtype), RopeCase(5, 64, 3, 96, 40, 64, dtype),
+          RopeCase(3, 113, 4, 40, 80, 72, dtype, true), RopeCase(1, 1, 1, 8, 8, 8, dtype, true),
+          RopeCase(1, 300, 5, 128, 256, 64, dtype, true), RopeCase(2, 150, 5, 80, 0, 200, dtype, true)}) {
       expect_exact(some);
       if (HasFatalFailure()) return;
     }

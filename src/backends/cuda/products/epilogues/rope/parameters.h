@@ -6,11 +6,13 @@
 
 namespace ridgepoint::cuda {
 
-// c [T,N]: columns before `columns` are rotated heads of `head` columns. Row t is at position t % sequence.
+// c [T,N]: columns before `columns` are rotated heads of `head` columns. Row t is at position t % sequence. A bias is
+// added before.
 struct RopeMatmul {
   LowMatmul product;
   const float* cosines = nullptr;  // [sequence,head/2]
   const float* sines = nullptr;
+  const void* bias = nullptr;  // [N], elements of the product; may be null
   Divisor sequence, head;
   std::int32_t columns = 0;
 };

@@ -17,22 +17,26 @@ namespace {
 constexpr std::array<EpilogueTiling, 2> kRopeShapes = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
 
 // Rows of the product are [...,S] of the heads [...,S,H,D].
-std::optional<RopeEpilogue> rope_in(const Graph& body, const MatrixProduct& product, bool has_other_columns) {
-  const Term z = Term::product();
+std::optional<RopeEpilogue> rope_in(const Graph& body, const MatrixProduct& product, bool adds_bias,
+                                    bool has_other_columns) {
+  const Term bias = Term::input(4);
+  const Term z = adds_bias ? Term::product() + bias : Term::product();
   const Term part = has_other_columns ? Term::call(Op::split, {z}) : z;
   const Term rope = Term::call(Op::rope, {Term::call(Op::reshape, {part}), Term::input(2), Term::input(3)});
   const Term rotated = Term::call(Op::reshape, {rope});
-  const Term whole = has_other_columns ? Term::call(Op::concat, {rotated, Term::other_parts_of_product()}) : rotated;
+  const Term whole = has_other_columns ? Term::call(Op::concat, {rotated, Term::other_parts_of(z)}) : rotated;
   const std::optional<Match> found = match(body, {{whole}});
   if (!found || found->type(whole) != product.type(product.n) || found->type(rotated) != found->type(part))
     return std::nullopt;
+  if (adds_bias && found->type(bias) != TensorType{product.dtype, {product.n}}) return std::nullopt;
   const Node& node = found->node(rope);
   const Shape& heads = found->type(rope).shape;
   const int rank = heads.rank();
   const std::int64_t columns = found->type(part).shape[1];
   if (rank < 3 || node.attributes.get<bool>("inverse") || heads[-2] * heads[-1] != columns) return std::nullopt;
   if (normalise_axis(node.attributes.get<std::int64_t>("axis"), rank) != rank - 3) return std::nullopt;
-  return RopeEpilogue{.product = product, .sequence = heads[-3], .head = heads[-1], .columns = columns};
+  return RopeEpilogue{
+      .product = product, .sequence = heads[-3], .head = heads[-1], .columns = columns, .adds_bias = adds_bias};
 }
 
 }  // namespace
@@ -40,8 +44,12 @@ std::optional<RopeEpilogue> rope_in(const Graph& body, const MatrixProduct& prod
 std::optional<RopeEpilogue> rope_of(const FusedBody& body) {
   const std::optional<MatrixProduct> product = MatrixProduct::of(body.graph);
   if (!product) return std::nullopt;
-  const std::optional<RopeEpilogue> whole = rope_in(body.graph, *product, false);
-  return whole ? whole : rope_in(body.graph, *product, true);
+  for (const bool adds_bias : {false, true}) {
+    for (const bool has_other_columns : {false, true}) {
+      if (const auto found = rope_in(body.graph, *product, adds_bias, has_other_columns)) return found;
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<RopePlan> RopePlan::of(const RopeEpilogue& epilogue, const KernelSpec& spec) {
@@ -68,9 +76,10 @@ std::vector<EpilogueTiling> RopePlan::candidates() const {
 
 std::string RopePlan::key() const {
   const MatrixProduct& product = epilogue_.product;
-  return fmt::format("rope version {} {} {}x{}x{} heads {} of {} in {} rows {} {} of {}", kVersion, name(product.dtype),
-                     product.m, product.n, product.k, epilogue_.columns / epilogue_.head, epilogue_.head,
-                     epilogue_.sequence, operands_.a_row, operands_.b_line, result_row_);
+  return fmt::format("rope{} version {} {} {}x{}x{} heads {} of {} in {} rows {} {} of {}",
+                     epilogue_.adds_bias ? " with bias" : "", kVersion, name(product.dtype), product.m, product.n,
+                     product.k, epilogue_.columns / epilogue_.head, epilogue_.head, epilogue_.sequence, operands_.a_row,
+                     operands_.b_line, result_row_);
 }
 
 std::vector<EpilogueLaunch> RopePlan::launches(const EpilogueTiling& tiling, int multiprocessors) const {
@@ -95,14 +104,17 @@ std::vector<EpilogueLaunch> RopePlan::launches(const EpilogueTiling& tiling, int
                     panels_map(product.dtype, product.n, product.m, result_row_, tiling.columns)},
                    {offsetof(P, cosines), Of::inputs, 2, 0, std::nullopt, true},
                    {offsetof(P, sines), Of::inputs, 3, 0, std::nullopt, true}};
+  if (epilogue_.adds_bias) launch.fields.push_back({offsetof(P, bias), Of::inputs, 4, 0, std::nullopt, true});
   return {launch};
 }
 
 namespace {
 
 bool supports_rope(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
-  if (node.body == nullptr || node.inputs.size() != 4) return false;
+  if (node.body == nullptr || node.inputs.size() < 4) return false;
   const std::optional<RopeEpilogue> found = rope_of(*node.body);
+  // There are no two steps for a bias and a rotation, so the kernel must be able to read the weight where it lies.
+  if (found && found->adds_bias && graph.producer_node(node.inputs[1]).op != Op::transpose) return false;
   return found && graph.type(node.inputs[2]).dtype == DType::fp32 && found->product.m > 0 &&
          are_whole_vectors({found->product.n, found->product.k, found->head});
 }

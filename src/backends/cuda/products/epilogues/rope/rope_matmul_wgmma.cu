@@ -1,10 +1,11 @@
-// Products whose epilogue is rotary embedding, on Hopper: those that make q, k and v, of which q and k are rotated;
-// low_matmul.cuh has the pipeline.
+// Products whose epilogue is rotary embedding, on Hopper: those that make q, k and v, of which q and k are rotated,
+// perhaps after a bias is added; low_matmul.cuh has the pipeline.
 //
-//   sums -> shared memory, rounded, panel by panel -> rotated there, eight neighbours a thread -> copy engine -> c
+//   sums -> shared memory, rounded, panel by panel -> bias and rotation there, eight neighbours a thread -> copy engine
+//   -> c
 //
 // A panel is rotated in shared memory and not in the registers of the sums, because a thread then has neighbours, and
-// reads cosines and sines in vectors. Values are rounded before and after, as in two steps.
+// reads cosines and sines in vectors. Values are rounded after each step, as by a kernel for each.
 #include "backends/cuda/device/divide.cuh"
 #include "backends/cuda/device/rotation.cuh"
 #include "backends/cuda/products/low_matmul/low_matmul.cuh"
@@ -26,14 +27,25 @@ struct RopeEpilogue {
 
   __device__ __forceinline__ void operator()(const SharedTiles<T>& tiles, const Position& at,
                                              float (&sums)[T::kChains][T::kSums], int part, int group, int thread) {
-    if (at.column >= p.columns) return end_panels(tiles, at, sums, part, group, thread, [](auto...) {});
+    if (at.column >= p.columns) {
+      if (p.bias == nullptr) return end_panels(tiles, at, sums, part, group, thread, [](auto...) {});
+      return end_panels(tiles, at, sums, part, group, thread, [&](std::uint32_t panel, int, int number) {
+        meet(1 + group, kWarpgroupThreads);
+        change_lines(panel, at.column + number * T::kPanelColumns, thread, [](uint4&, int) {});
+      });
+    }
     const int row = at.row + part * T::kRowsOfGroup;
     float4 cosines[kLines], sines[kLines];
     load_tables(row, at.column, thread, cosines, sines);
     end_panels(tiles, at, sums, part, group, thread, [&](std::uint32_t panel, int chain, int number) {
       meet(1 + group, kWarpgroupThreads);
       const int column = at.column + number * T::kPanelColumns;
-      if (column + thread % kChunks * 8 < p.columns) rotate(panel, thread, cosines, sines);
+      const bool rotates = column + thread % kChunks * 8 < p.columns;
+      if (rotates || p.bias != nullptr) {
+        change_lines(panel, column, thread, [&](uint4& x, int i) {
+          if (rotates) rotate_pairs<typename T::Element>(x, cosines[i], sines[i]);
+        });
+      }
       // Those of the next panel come while this one is stored.
       const bool is_last = number + 1 == T::kPanels;
       if (is_last ? chain + 1 == T::kChains : p.head.value == T::kPanelColumns) return;
@@ -82,15 +94,22 @@ struct RopeEpilogue {
     }
   }
 
-  static __device__ __forceinline__ void rotate(std::uint32_t panel, int thread, const float4 (&cosines)[kLines],
-                                                const float4 (&sines)[kLines]) {
+  // Adds the bias to the chunks of a thread, and changes chunk i by `change(x, i)`.
+  template <class Change>
+  __device__ __forceinline__ void change_lines(std::uint32_t panel, int column, int thread,
+                                               const Change& change) const {
+    const int chunk = column + thread % kChunks * 8;
+    const bool adds = p.bias != nullptr && chunk < p.product.n;
+    const uint4 bias =
+        adds ? __ldg(reinterpret_cast<const uint4*>(static_cast<const typename T::Element*>(p.bias) + chunk)) : uint4{};
 #pragma unroll
     for (int i = 0; i < kLines; ++i) {
       const std::uint32_t at =
           panel + in_panel<T::kLine>(thread / kChunks + i * kLinesApart, thread % kChunks * kVectorBytes);
       uint4 x;
       asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(at));
-      rotate_pairs<typename T::Element>(x, cosines[i], sines[i]);
+      if (adds) add_pairs<typename T::Element>(x, bias);
+      change(x, i);
       asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
                    : "memory");
     }
