@@ -168,7 +168,7 @@ class RowPrinter {
 
   void print_sweep(const Sweep& sweep) {
     for (const int i : sweep.reductions)
-      code_.line("{0} a{1} = {2}::identity<{0}>();", compute_type(at(i).dtype), i, reduction_type(at(i).op));
+      code_.line("{0} a{1} = {2}::identity<{0}>();", compute_type(at(i).dtype), i, body_.reduction(i));
     open_sweep();
     std::vector<int> fresh;
     for (const int i : sweep.loads) {
@@ -222,7 +222,7 @@ class RowPrinter {
   }
 
   void print_across_lanes(int i, int lanes) {
-    code_.line("a{0} = across_lanes<{1}, {2}>(a{0});", i, reduction_type(at(i).op), lanes);
+    code_.line("a{0} = across_lanes<{1}, {2}>(a{0});", i, body_.reduction(i), lanes);
   }
 
   void print_across_warps(const std::vector<int>& reductions) {
@@ -236,9 +236,9 @@ class RowPrinter {
     const int width = round_up_to_power(warps);
     for (const int i : reductions) {
       const std::string warp = fmt::format("threadIdx.x % {}", width);
-      code_.line("a{0} = {1} < {2} ? s{0}{3}[{1}] : {4}::identity<{5}>();", i, warp, warps, slot,
-                 reduction_type(at(i).op), compute_type(at(i).dtype));
-      print_across_lanes(i, width);
+      code_.line("a{0} = {1} < {2} ? s{0}{3}[{1}] : {4}::identity<{5}>();", i, warp, warps, slot, body_.reduction(i),
+                 compute_type(at(i).dtype));
+      print_across_lanes(i, body_.reduction(i) == "LargestMagnitude" ? kWarp : width);
     }
   }
 
