@@ -143,7 +143,7 @@ bool prefetches(const std::shared_ptr<const GeneratedNode>& node) {
   return text.find("prefetch(", text.find("void __launch_bounds__")) != std::string::npos;
 }
 
-TEST(GeneratedSource, a_block_that_fills_a_multiprocessor_prefetches_the_row_of_the_next) {
+TEST(GeneratedSource, few_blocks_of_a_multiprocessor_prefetch_the_rows_of_the_next) {
   const auto softmax = [](std::int64_t rows, std::int64_t columns) {
     return generate(Op::softmax, {fp32({rows, columns})});
   };

@@ -192,12 +192,12 @@ class RowPrinter {
     print_exchange(sweep.reductions);
   }
 
-  // Of the row after this one, where memory would wait while this one is computed: the block's next row, or of a block
-  // that fills a multiprocessor, the row of the block that follows it there.
+  // Of the row after this one, where memory would wait while this one is computed: the block's next row, or where few
+  // blocks fill a multiprocessor, the row of the block that follows this one there.
   void print_prefetch(const std::vector<int>& loads) {
-    const std::int64_t distance = accumulates_ ? sums_.shares() : generation_.multiprocessors();
+    const std::int64_t distance = accumulates_ ? sums_.shares() : generation_.multiprocessors() * geometry_.few_blocks;
     const std::int64_t count = accumulates_ ? space().rows_per_group() : space().row_count();
-    const bool is_wanted = accumulates_ ? !geometry_.in_warp() && !geometry_.looped : geometry_.fills_multiprocessor;
+    const bool is_wanted = accumulates_ ? !geometry_.in_warp() && !geometry_.looped : geometry_.few_blocks > 0;
     if (!is_wanted || count <= distance) return;
     const std::string_view row = accumulates_ ? "row" : "group";
     code_.open("if ({} + {} < {}u)", row, distance, count);
