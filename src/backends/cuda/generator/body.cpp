@@ -183,7 +183,7 @@ std::string BodyPrinter::reference(int i) const {
   if (instruction.kind == RowKind::constant) return literal(instruction.dtype, instruction.value, instruction.integer);
   const bool load = instruction.kind == RowKind::load;
   if (is_column(i)) {
-    if (load) return fmt::format("widen(p{}[u].items[k])", i);
+    if (load) return fmt::format("element(p{}[u], k)", i);
     return is_kept_elsewhere(i) ? fmt::format("x{}[u][k]", i) : fmt::format("v{}", i);
   }
   if (load && rows_ahead_ && instruction.level == RowLevel::row) return fmt::format("h{}[u]", i);
@@ -212,6 +212,28 @@ bool BodyPrinter::is_magnitude(const RowInstruction& instruction) const {
   return other.kind == RowKind::elementwise && other.op == Op::neg && other.operands[0] == instruction.operands[0];
 }
 
+// Whether every number is a magnitude or NaN: a magnitude, or the larger of two such numbers.
+bool BodyPrinter::is_never_negative(int i) const {
+  const RowInstruction& instruction = at(i);
+  if (instruction.kind != RowKind::elementwise || compute_type(instruction.dtype) != "float") return false;
+  return is_magnitude(instruction) || (instruction.op == Op::maximum && is_never_negative(instruction.operands[0]) &&
+                                       is_never_negative(instruction.operands[1]));
+}
+
+std::string_view BodyPrinter::reduction(int i) const {
+  const RowInstruction& instruction = at(i);
+  const bool of_magnitudes = instruction.op == Op::reduce_max && program_.space.columns > 0 &&
+                             compute_type(instruction.dtype) == "float" && is_never_negative(instruction.operands[0]);
+  return of_magnitudes ? "LargestMagnitude" : reduction_type(instruction.op);
+}
+
+// Whether it is the sigmoid of a number of 16 bits.
+bool BodyPrinter::is_sigmoid_of_short(const RowInstruction& instruction) const {
+  if (instruction.op != Op::sigmoid) return false;
+  const RowInstruction& of = at(instruction.operands[0]);
+  return of.kind == RowKind::load && (of.access.dtype == DType::bf16 || of.access.dtype == DType::fp16);
+}
+
 // Column values are named v<i>, other values r<i>.
 void BodyPrinter::print_value(int i) {
   const RowInstruction& instruction = at(i);
@@ -230,7 +252,9 @@ void BodyPrinter::print_value(int i) {
       return index < 0 ? std::string() : reference(index);
     };
     value = is_magnitude(instruction) ? fmt::format("fabsf({})", operand(0))
-                                      : formula(instruction.op, instruction.dtype, operand(0), operand(1), operand(2));
+            : is_sigmoid_of_short(instruction)
+                ? fmt::format("sigmoid_of_short({})", operand(0))
+                : formula(instruction.op, instruction.dtype, operand(0), operand(1), operand(2));
   }
   code_.line("const {} {} = {};", compute_type(instruction.dtype), name, value);
 }
@@ -297,11 +321,11 @@ int BodyPrinter::narrowed(const RowOutput& output) const {
   return is_code && value.dtype == output.access.dtype ? value.operands[0] : output.value;
 }
 
-// Whether two elements become codes of 8 bits at a time, which is one instruction.
-bool BodyPrinter::narrows_pairs(const RowOutput& output) const {
+// Whether elements become codes of 8 bits together: two of them take one instruction.
+bool BodyPrinter::narrows_together(const RowOutput& output) const {
   const DType dtype = at(narrowed(output)).dtype;
-  return output.store == RowStore::element && is_float8(output.access.dtype) && width_ % 2 == 0 &&
-         dtype != output.access.dtype && compute_type(dtype) == "float";
+  return output.store == RowStore::element && is_float8(output.access.dtype) && dtype != output.access.dtype &&
+         compute_type(dtype) == "float";
 }
 
 void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view condition,
@@ -310,7 +334,7 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
     const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
     if (output.store != RowStore::element) continue;
     code_.line("Packet<{}, {}> q{};", memory_type(output.access.dtype), width_, o);
-    if (narrows_pairs(output)) code_.line("float n{}[{}];", o, width_);
+    if (narrows_together(output)) code_.line("float n{}[{}];", o, width_);
   }
   code_.open_unrolled("k", width_);
   for (const int i : sweep.computed) {
@@ -318,7 +342,7 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
     if (plan.kept[static_cast<std::size_t>(i)]) code_.line("x{0}[u][k] = v{0};", i);
   }
   for (const int i : sweep.reductions)
-    code_.line("a{0} = {1}::of(a{0}, {2});", i, reduction_type(at(i).op), reference(at(i).operands[0]));
+    code_.line("a{0} = {1}::of(a{0}, {2});", i, reduction(i), reference(at(i).operands[0]));
   for (const int o : sweep.outputs) {
     const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
     if (output.store != RowStore::element) {
@@ -326,7 +350,7 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
                  reference(output.value));
     } else if (at(output.value).kind == RowKind::load && at(output.value).access.dtype == output.access.dtype) {
       code_.line("q{}.items[k] = p{}[u].items[k];", o, output.value);  // a move keeps all bits, also those of a NaN
-    } else if (narrows_pairs(output)) {
+    } else if (narrows_together(output)) {
       code_.line("n{}[k] = {};", o, reference(narrowed(output)));
     } else {
       code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype),
@@ -336,7 +360,7 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
   code_.close();
   for (const int o : sweep.outputs) {
     const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
-    if (narrows_pairs(output)) code_.line("q{0} = narrow_pairs(n{0}, {1}());", o, memory_type(output.access.dtype));
+    if (narrows_together(output)) code_.line("q{0} = narrow_all(n{0}, {1}());", o, memory_type(output.access.dtype));
   }
 }
 

@@ -72,6 +72,7 @@ class BodyPrinter {
 
   std::string offset(const RowAccess& access) const;  // along the row axes
   std::string reference(int instruction) const;       // the expression for a value in later code
+  std::string_view reduction(int instruction) const;  // the type that carries it out
 
  private:
   const RowInstruction& at(int i) const { return program_.instructions[static_cast<std::size_t>(i)]; }
@@ -87,8 +88,10 @@ class BodyPrinter {
   void print_value(int i);
   void print_load(int i);
   int narrowed(const RowOutput& output) const;
-  bool narrows_pairs(const RowOutput& output) const;
+  bool narrows_together(const RowOutput& output) const;
   bool is_magnitude(const RowInstruction& instruction) const;
+  bool is_never_negative(int i) const;
+  bool is_sigmoid_of_short(const RowInstruction& instruction) const;
   std::vector<RowAccess> accesses() const;
   void add_parameter(std::vector<GeneratedParameter>& list, const GeneratedParameter& parameter) const;
   std::size_t alignment_bytes(const RowAccess& access) const;

@@ -83,20 +83,20 @@ template <> struct Narrow<{0}> {{
   __device__ static {0} of(long long x) {{ return of(to_odd(x)); }}
   template <typename S> __device__ static {0} of(S x) {{ return of(to_odd(static_cast<double>(x))); }}
 }};
-template <int count> __device__ inline Packet<{0}, count> narrow_pairs(const float (&from)[count], {0}) {{
+template <int count> __device__ inline Packet<{0}, count> narrow_all(const float (&from)[count], {0}) {{
   Packet<{0}, count> packet;
-#pragma unroll
-  for (int i = 0; i < count; i += 2) {{
 #if __CUDA_ARCH__ >= 890
-    unsigned short pair;
-    asm("cvt.rn.satfinite.{0}x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(from[i + 1]), "f"(from[i]));
-    packet.items[i].bits = static_cast<unsigned char>(pair);
-    packet.items[i + 1].bits = static_cast<unsigned char>(pair >> 8);
-#else
-    packet.items[i] = Narrow<{0}>::of(from[i]);
-    packet.items[i + 1] = Narrow<{0}>::of(from[i + 1]);
-#endif
+  if constexpr (count % 4 == 0) {{
+#pragma unroll
+    for (int i = 0; i < count; i += 4)
+      asm("{{ .reg .b16 low, high; cvt.rn.satfinite.{0}x2.f32 low, %2, %1; cvt.rn.satfinite.{0}x2.f32 high, %4, %3;"
+          " mov.b32 %0, {{low, high}}; }}"
+          : "=r"(packet.fours[i / 4]) : "f"(from[i]), "f"(from[i + 1]), "f"(from[i + 2]), "f"(from[i + 3]));
+    return packet;
   }}
+#endif
+#pragma unroll
+  for (int i = 0; i < count; ++i) packet.items[i] = Narrow<{0}>::of(from[i]);
   return packet;
 }}
 )cuda",

@@ -67,6 +67,19 @@ __device__ inline int to_int(double x) { return x != x ? 0 : __double2int_rz(x);
 __device__ inline long long to_int64(float x) { return x != x ? 0 : __float2ll_rz(x); }
 __device__ inline long long to_int64(double x) { return x != x ? 0 : __double2ll_rz(x); }
 
+// The number rounded to bf16, as fp32: the upper half of a pair.
+__device__ inline float rounded_to_bf16(float x) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x), "f"(0.0f));
+  return __uint_as_float(pair);
+}
+
+// 2^x with a relative error of 2^-22.
+__device__ inline float nearly_power_of_two(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
 // The reciprocal to within a unit in the last place.
 __device__ inline float nearly_reciprocal(float x) {
   float result;
@@ -133,6 +146,7 @@ template <> struct Narrow<bf16> {
   __device__ static bf16 of(long long x) { return to_bf16(to_odd(x)); }
   template <typename S> __device__ static bf16 of(S x) { return to_bf16(to_odd(static_cast<double>(x))); }
 };
+template <typename S> __device__ inline float rounded_to_bf16(S x) { return widen(Narrow<bf16>::of(x)); }
 template <> struct Narrow<fp16> {
   __device__ static fp16 of(float x) { return to_fp16(x); }
   __device__ static fp16 of(long long x) { return to_fp16(to_odd(x)); }
@@ -177,6 +191,11 @@ __device__ inline double sigmoid(double x) {
   const double e = exp(-fabs(x));
   return (x >= 0.0 ? 1.0 : e) / (1.0 + e);
 }
+// Of a number that has 16 bits in memory. The relative error, at most 2^-17 and 2^-21 where |x| < 8, is far below that of
+// the number; where e^-x overflows, the result is 0.
+__device__ inline float sigmoid_of_short(float x) {
+  return nearly_reciprocal(1.0f + nearly_power_of_two(-1.44269504f * x));
+}
 
 template <typename T> struct Lowest { __device__ static T value() { return -positive_infinity(T(0)); } };
 template <> struct Lowest<int> { __device__ static int value() { return -2147483647 - 1; } };
@@ -191,9 +210,19 @@ struct Max {
   template <typename T> __device__ static T identity() { return Lowest<T>::value(); }
   template <typename T> __device__ static T of(T a, T b) { return maximum(a, b); }
 };
+// Of fp32 numbers that are not negative: their bits have the same order, and those of NaN are the largest.
+struct LargestMagnitude {
+  template <typename T> __device__ static T identity() { return T(0); }
+  template <typename T> __device__ static T of(T a, T b) { return maximum(a, b); }
+};
+
+template <typename A, typename B> constexpr bool same_type = false;
+template <typename A> constexpr bool same_type<A, A> = true;
 
 // Reduces over groups of `lanes` neighbouring lanes; all lanes get bit for bit the same result.
 template <typename Reduction, int lanes, typename T> __device__ inline T across_lanes(T x) {
+  if constexpr (lanes == 32 && same_type<Reduction, LargestMagnitude>)
+    return number_of(__reduce_max_sync(0xffffffffu, bits_of(x)));
 #pragma unroll
   for (int distance = lanes / 2; distance > 0; distance /= 2)
     x = Reduction::of(x, static_cast<T>(__shfl_xor_sync(0xffffffffu, x, distance)));
@@ -214,7 +243,15 @@ template <typename T, int count> union Packet {
   using Word = typename WordOf<kWordBytes>::Type;
   T items[count];
   Word words[kWords];
+  unsigned fours[sizeof(T) * count < 4 ? 1 : sizeof(T) * count / 4];  // of bytes
 };
+// Element k, widened. The upper element of a pair takes one instruction.
+template <typename T, int count> __device__ inline auto element(const Packet<T, count>& packet, int k) {
+  if constexpr (same_type<T, bf16> && count % 2 == 0)
+    return number_of(k % 2 == 0 ? packet.fours[k / 2] << 16 : packet.fours[k / 2] & 0xffff0000u);
+  else
+    return widen(packet.items[k]);
+}
 template <int count, typename T> __device__ inline Packet<T, count> load(const T* from) {
   using Word = typename Packet<T, count>::Word;
   Packet<T, count> packet;

@@ -77,7 +77,9 @@ std::string formula(Op op, DType dtype, const std::string& a, const std::string&
   switch (op) {
     case Op::copy:
     case Op::detach: return a;
-    case Op::cast: return fmt::format("widen(Narrow<{}>::of({}))", memory_type(dtype), a);
+    case Op::cast:
+      return dtype == DType::bf16 ? fmt::format("rounded_to_bf16({})", a)
+                                  : fmt::format("widen(Narrow<{}>::of({}))", memory_type(dtype), a);
     case Op::neg: return fmt::format("-({})", a);
     case Op::exp: return call("exp", dtype, a);
     case Op::expm1: return call("expm1", dtype, a);

@@ -34,6 +34,7 @@ struct alignas(16) uint4 {
 inline void wait_for_previous_kernel() {}
 inline void prefetch(const void*) {}
 inline float nearly_reciprocal(float x) { return 1.0f / x; }
+inline float nearly_power_of_two(float x) { return std::exp2(x); }
 
 namespace emulation {
 
@@ -161,6 +162,11 @@ T __shfl_xor_sync(unsigned, T x, int distance) {
   return x;
 }
 
+inline unsigned __reduce_max_sync(unsigned lanes, unsigned x) {
+  for (int distance = 16; distance > 0; distance /= 2) x = std::max(x, __shfl_xor_sync(lanes, x, distance));
+  return x;
+}
+
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
 // The intrinsics of source.cpp.
@@ -193,6 +199,7 @@ inline bf16 to_bf16(float x) {
   if (x != x) return {0x7fff};
   return {static_cast<unsigned short>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
 }
+inline float rounded_to_bf16(float x) { return widen(to_bf16(x)); }
 inline fp16 to_fp16(float x) {
   const unsigned short sign = std::signbit(x) ? 0x8000 : 0;
   if (x != x) return {0x7fff};

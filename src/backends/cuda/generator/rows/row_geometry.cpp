@@ -19,6 +19,7 @@ constexpr int kHeldBytesOfSums = 288;       // with accumulation over many rows:
 constexpr int kOtherRegisterBytes = 128;    // addresses, indices, temporaries
 constexpr int kFewestOtherBytes = 64;       // the same where registers are few
 constexpr int kWantedVectors = 4;           // independent loads of a thread
+constexpr int kManyBlocks = 3;              // on a multiprocessor: while one computes, enough others load
 
 int round_up_to_warp(std::int64_t threads) { return static_cast<int>(ceil_divide(threads, kWarp) * kWarp); }
 
@@ -91,8 +92,8 @@ RowGeometry choose_row_geometry(const RowProgram& program, int width, int kept_b
   const int thread_bytes = kOtherRegisterBytes + held_bytes;
   geometry.blocks_per_multiprocessor = std::clamp(
       std::min(kRegisterBytes / (geometry.threads() * thread_bytes), kResidentThreads / geometry.threads()), 1, 16);
-  geometry.fills_multiprocessor =
-      !geometry.looped && 2 * geometry.threads() * (kFewestOtherBytes + held_bytes) > kRegisterBytes;
+  const int fitting = kRegisterBytes / (geometry.threads() * (kFewestOtherBytes + held_bytes));
+  if (!geometry.looped && fitting < kManyBlocks) geometry.few_blocks = std::max(fitting, 1);
   return geometry;
 }
 

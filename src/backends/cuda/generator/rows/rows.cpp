@@ -168,19 +168,21 @@ class RowPrinter {
 
   void print_sweep(const Sweep& sweep) {
     for (const int i : sweep.reductions)
-      code_.line("{0} a{1} = {2}::identity<{0}>();", compute_type(at(i).dtype), i, reduction_type(at(i).op));
+      code_.line("{0} a{1} = {2}::identity<{0}>();", compute_type(at(i).dtype), i, body_.reduction(i));
     open_sweep();
     std::vector<int> fresh;
     for (const int i : sweep.loads) {
       if (!plan_.kept[static_cast<std::size_t>(i)]) fresh.push_back(i);
     }
     body_.declare_packets(fresh, geometry_.vectors);
+    const bool is_first = &sweep == &plan_.sweeps.front();
+    if (is_first && accumulates_) print_prefetch(sweep.loads);  // while a thread holds few registers
     if (!sweep.loads.empty()) {
       open_vectors();
       body_.print_loads(sweep.loads);
       code_.close();
     }
-    if (geometry_.fills_multiprocessor && &sweep == &plan_.sweeps.front()) print_prefetch(sweep.loads);
+    if (is_first && !accumulates_) print_prefetch(sweep.loads);
     open_vectors();
     body_.print_elements(plan_, sweep, teams_idle() ? "if (live) " : "", sums_.accumulator());
     print_element_stores(sweep);
@@ -190,15 +192,23 @@ class RowPrinter {
     print_exchange(sweep.reductions);
   }
 
-  // Of the row whose block follows this one on the multiprocessor: no other block loads while this one computes.
+  // Of the row after this one, where memory would wait while this one is computed: the block's next row, or where few
+  // blocks fill a multiprocessor, the row of the block that follows this one there.
   void print_prefetch(const std::vector<int>& loads) {
-    const int multiprocessors = static_cast<int>(generation_.multiprocessors());
-    if (accumulates_ || space().row_count() <= multiprocessors) return;
-    code_.open("if (group + {0} < {1}u)", multiprocessors, space().row_count());
-    code_.line("const Count before = group;");
+    const std::int64_t distance = accumulates_ ? sums_.shares() : generation_.multiprocessors() * geometry_.few_blocks;
+    const std::int64_t count = accumulates_ ? space().rows_per_group() : space().row_count();
+    const bool is_wanted = accumulates_ ? !geometry_.in_warp() && !geometry_.looped : geometry_.few_blocks > 0;
+    if (!is_wanted || count <= distance) return;
+    const std::string_view row = accumulates_ ? "row" : "group";
+    code_.open("if ({} + {} < {}u)", row, distance, count);
+    code_.line("const Count before = {};", row);
     code_.open("");
-    code_.line("const Count group = before + {};", multiprocessors);
-    body_.print_group_indices();
+    code_.line("const Count {} = before + {};", row, distance);
+    if (accumulates_) {
+      body_.print_row_indices();
+    } else {
+      body_.print_group_indices();
+    }
     open_vectors();
     body_.print_prefetches(loads);
     for (int level = 0; level < 3; ++level) code_.close();
@@ -222,7 +232,7 @@ class RowPrinter {
   }
 
   void print_across_lanes(int i, int lanes) {
-    code_.line("a{0} = across_lanes<{1}, {2}>(a{0});", i, reduction_type(at(i).op), lanes);
+    code_.line("a{0} = across_lanes<{1}, {2}>(a{0});", i, body_.reduction(i), lanes);
   }
 
   void print_across_warps(const std::vector<int>& reductions) {
@@ -236,9 +246,9 @@ class RowPrinter {
     const int width = round_up_to_power(warps);
     for (const int i : reductions) {
       const std::string warp = fmt::format("threadIdx.x % {}", width);
-      code_.line("a{0} = {1} < {2} ? s{0}{3}[{1}] : {4}::identity<{5}>();", i, warp, warps, slot,
-                 reduction_type(at(i).op), compute_type(at(i).dtype));
-      print_across_lanes(i, width);
+      code_.line("a{0} = {1} < {2} ? s{0}{3}[{1}] : {4}::identity<{5}>();", i, warp, warps, slot, body_.reduction(i),
+                 compute_type(at(i).dtype));
+      print_across_lanes(i, body_.reduction(i) == "LargestMagnitude" ? kWarp : width);
     }
   }
 

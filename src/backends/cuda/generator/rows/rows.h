@@ -13,7 +13,7 @@ struct RowGeometry {
   int vectors = 1;      // vectors of a row that a thread holds at the same time
   bool looped = false;  // the row has more vectors than its team holds: a loop over it keeps nothing
   int blocks_per_multiprocessor = 0;
-  bool fills_multiprocessor = false;  // the registers of two blocks are more than it has
+  int few_blocks = 0;  // that a multiprocessor has registers for, if they are not enough to load while one computes
 
   int threads() const { return lanes * teams; }
   bool in_warp() const { return lanes <= 32; }

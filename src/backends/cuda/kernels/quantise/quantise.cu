@@ -16,14 +16,9 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kTileRows = 128;
-constexpr int kTileColumns = 64;
 constexpr int kGroupRows = 4;     // a thread's rows: the codes of a column in them are one word
 constexpr int kGroupColumns = 8;  // and columns
-constexpr int kTileThreads = 256;
-constexpr int kGroupsAcross = kTileColumns / kGroupColumns;
-constexpr int kColumnWords = kTileRows / kGroupRows;
-static_assert(kTileThreads == kGroupsAcross * kColumnWords);
+using Tile = TurnedTile<kGroupColumns>;
 
 __device__ __forceinline__ unsigned magnitude_bits(float x) { return __float_as_uint(x) & 0x7fffffffU; }
 
@@ -62,9 +57,9 @@ __device__ __forceinline__ void find_largest(const T* __restrict__ x, std::int64
 // Four codes of consecutive numbers, the first in the lowest byte.
 template <__nv_fp8_interpretation_t kCodes>
 __device__ __forceinline__ unsigned four_codes(const float* x, float factor) {
-  const unsigned low = __nv_cvt_float2_to_fp8x2({x[0] * factor, x[1] * factor}, __NV_SATFINITE, kCodes);
-  const unsigned high = __nv_cvt_float2_to_fp8x2({x[2] * factor, x[3] * factor}, __NV_SATFINITE, kCodes);
-  return low | high << 16;
+  const auto low = __nv_cvt_float2_to_fp8x2({x[0] * factor, x[1] * factor}, __NV_SATFINITE, kCodes);
+  const auto high = __nv_cvt_float2_to_fp8x2({x[2] * factor, x[3] * factor}, __NV_SATFINITE, kCodes);
+  return joined({low, high});
 }
 
 template <typename T>
@@ -74,10 +69,9 @@ struct Group {
 
   __device__ __forceinline__ void load(const T* __restrict__ from, int row_elements) {
 #pragma unroll
-    for (int row = 0; row < kGroupRows; ++row) {
+    for (int row = 0; row < kGroupRows; ++row, from += row_elements) {
 #pragma unroll
-      for (int i = 0; i < kVectors; ++i)
-        rows[row][i] = reinterpret_cast<const uint4*>(from + static_cast<std::size_t>(row) * row_elements)[i];
+      for (int i = 0; i < kVectors; ++i) rows[row][i] = reinterpret_cast<const uint4*>(from)[i];
     }
   }
   __device__ __forceinline__ void widen(int row, float (&to)[kGroupColumns]) const {
@@ -87,15 +81,10 @@ struct Group {
   }
 };
 
-// The word of column `column` and of the rows from 4 `word` on. Threads that store and threads that read both use all
-// banks at once.
-__device__ __forceinline__ int tile_index(int column, int word) {
-  return column * kColumnWords + (word ^ (4 * (column / kGroupColumns) % kColumnWords));
-}
-
+// The codes of the group go to the tile, and to `codes`, those of its first row, unless that is null.
 template <typename T, __nv_fp8_interpretation_t kCodes>
-__device__ __forceinline__ void encode(const QuantiseGrid& grid, const Group<T>& group, float factor, int row,
-                                       int column, unsigned* __restrict__ tile, std::uint8_t* __restrict__ codes) {
+__device__ __forceinline__ void encode(const Group<T>& group, float factor, int row_bytes, Tile& tile,
+                                       std::uint8_t* __restrict__ codes) {
   unsigned words[kGroupColumns / 4][kGroupRows];
 #pragma unroll
   for (int i = 0; i < kGroupRows; ++i) {
@@ -103,35 +92,14 @@ __device__ __forceinline__ void encode(const QuantiseGrid& grid, const Group<T>&
     group.widen(i, values);
     words[0][i] = four_codes<kCodes>(values, factor);
     words[1][i] = four_codes<kCodes>(values + 4, factor);
-    if (codes != nullptr) {
-      *reinterpret_cast<uint2*>(codes + static_cast<std::size_t>(row + i) * grid.columns + column) = {words[0][i],
-                                                                                                      words[1][i]};
-    }
   }
-  const int tile_column = column % kTileColumns;
-  const int tile_word = row % kTileRows / kGroupRows;
+  if (codes != nullptr) {
 #pragma unroll
-  for (int half = 0; half < kGroupColumns / 4; ++half) {
-    unsigned transposed[4];
-    transpose_bytes(words[half], transposed);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) tile[tile_index(tile_column + 4 * half + i, tile_word)] = transposed[i];
+    for (int i = 0; i < kGroupRows; ++i, codes += row_bytes)
+      *reinterpret_cast<uint2*>(codes) = {words[0][i], words[1][i]};
   }
-}
-
-// A warp stores the codes of one column of the tile at a time, 128 bytes.
-__device__ __forceinline__ void store_columns(const QuantiseGrid& grid, int first_row, int first_column,
-                                              const unsigned* __restrict__ tile, std::uint8_t* __restrict__ codes) {
-  const int word = threadIdx.x % kWarpLanes;
-  const int row = first_row + kGroupRows * word;
-  if (row >= grid.rows) return;
-#pragma unroll
-  for (int column = static_cast<int>(threadIdx.x) / kWarpLanes; column < kTileColumns;
-       column += kTileThreads / kWarpLanes) {
-    if (first_column + column >= grid.columns) return;
-    *reinterpret_cast<unsigned*>(codes + static_cast<std::size_t>(first_column + column) * grid.rows + row) =
-        tile[tile_index(column, word)];
-  }
+  tile.put(0, words[0]);
+  tile.put(1, words[1]);
 }
 
 // Tiles run from the last rows to the first: of a large matrix the cache has the rows that the first kernel read last.
@@ -139,24 +107,30 @@ template <typename T>
 __device__ __forceinline__ void quantise_tile(const QuantiseGrid& grid, const T* __restrict__ x,
                                               const unsigned* __restrict__ shares, std::uint8_t* __restrict__ rows,
                                               std::uint8_t* __restrict__ columns, float* __restrict__ scale) {
-  __shared__ unsigned tile[kTileColumns * kColumnWords];
-  const int first_row = static_cast<int>(gridDim.y - 1 - blockIdx.y) * kTileRows;
-  const int first_column = static_cast<int>(blockIdx.x) * kTileColumns;
-  const int row = first_row + static_cast<int>(threadIdx.x) / kGroupsAcross * kGroupRows;
-  const int column = first_column + static_cast<int>(threadIdx.x) % kGroupsAcross * kGroupColumns;
+  __shared__ Tile tile;
+  const int first_row = static_cast<int>(gridDim.y - 1 - blockIdx.y) * Tile::kRows;
+  const int first_column = static_cast<int>(blockIdx.x) * Tile::kColumns;
+  const int row = first_row + static_cast<int>(threadIdx.x) / Tile::kAcross * kGroupRows;
+  const int column = first_column + static_cast<int>(threadIdx.x) % Tile::kAcross * kGroupColumns;
   const bool is_inside = row < grid.rows && column < grid.columns;
+  const std::size_t first = static_cast<std::size_t>(row) * grid.columns + column;
   wait_for_previous_kernel();
   Group<T> group;
-  if (is_inside) group.load(x + static_cast<std::size_t>(row) * grid.columns + column, grid.columns);
-  const float found = largest_share<kTileThreads>(shares, grid.shares);
+  if (is_inside) group.load(x + first, grid.columns);
+  const float found = largest_share<Tile::kThreads>(shares, grid.shares);
   const float magnitude = found < grid.least_magnitude ? grid.least_magnitude : found;  // NaN stays
   const float factor = __fdiv_rn(grid.largest_code, magnitude);
-  if (is_inside && grid.is_e5m2) encode<T, __NV_E5M2>(grid, group, factor, row, column, tile, rows);
-  if (is_inside && !grid.is_e5m2) encode<T, __NV_E4M3>(grid, group, factor, row, column, tile, rows);
+  if (is_inside) {
+    std::uint8_t* const codes = rows == nullptr ? nullptr : rows + first;
+    if (grid.is_e5m2)
+      encode<T, __NV_E5M2>(group, factor, grid.columns, tile, codes);
+    else
+      encode<T, __NV_E4M3>(group, factor, grid.columns, tile, codes);
+  }
   if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *scale = __fdiv_rn(magnitude, grid.largest_code);
   if (columns == nullptr) return;
   __syncthreads();
-  store_columns(grid, first_row, first_column, tile, columns);
+  tile.store(columns, first_row, first_column, grid.rows, grid.columns);
 }
 
 }  // namespace
@@ -167,7 +141,7 @@ __device__ __forceinline__ void quantise_tile(const QuantiseGrid& grid, const T*
       quantise_forward_largest_##name(const T* x, std::int64_t elements, unsigned* shares) {                           \
     ridgepoint::cuda::find_largest(x, elements, shares);                                                               \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 5)                                                                 \
       quantise_forward_tiles_##name(const __grid_constant__ ridgepoint::cuda::QuantiseGrid grid, const T* x,           \
                                     const unsigned* shares, std::uint8_t* rows, std::uint8_t* columns, float* scale) { \
     ridgepoint::cuda::quantise_tile(grid, x, shares, rows, columns, scale);                                            \

@@ -14,48 +14,46 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kSide = 128;         // of a tile
-constexpr int kThreadRows = 4;     // the codes of a column in them are one word
+constexpr int kThreadRows = 4;      // the codes of a column in them are one word
 constexpr int kThreadColumns = 16;  // a vector
-constexpr int kThreads = 256;
-constexpr int kAcross = kSide / kThreadColumns;
-constexpr int kWords = kSide / kThreadRows;  // of a column
-static_assert(kThreads == kAcross * kWords);
+using Tile = TurnedTile<kThreadColumns>;
 
-// A power of two that is not above 1, as two factors: fp16 has less of them than e5m2 needs.
+// A power of two that is not above 1. Of e5m2 it is two factors: fp16 has less of them than are needed.
+template <__nv_fp8_interpretation_t kCodes>
 struct Factor {
   __half2 first, rest;
 
   __device__ __forceinline__ explicit Factor(float factor) {
-    const float normal = fmaxf(factor, 0x1p-14F);
-    first = __float2half2_rn(normal);
-    rest = __float2half2_rn(__fdiv_rn(factor, normal));  // NaN stays
+    if constexpr (kCodes == __NV_E4M3) {
+      first = __float2half2_rn(factor);
+    } else {
+      const float small = factor * 0x1p14F;
+      first = __float2half2_rn(fmaxf(factor, 0x1p-14F));
+      rest = __float2half2_rn(small > 1 ? 1 : small);  // NaN stays
+    }
+  }
+
+  // Four codes times the factor.
+  __device__ __forceinline__ unsigned times(unsigned codes) const {
+    const auto of_pair = [&](unsigned short pair) -> unsigned short {
+      __half2 wide = __hmul2(__nv_cvt_fp8x2_to_halfraw2(pair, kCodes), first);
+      if constexpr (kCodes != __NV_E4M3) wide = __hmul2(wide, rest);
+      return __nv_cvt_halfraw2_to_fp8x2(wide, __NV_SATFINITE, kCodes);
+    };
+    const Halves pairs = halves_of(codes);
+    return joined({of_pair(pairs.values[0]), of_pair(pairs.values[1])});
   }
 };
-
-// Four codes times the factor.
-template <__nv_fp8_interpretation_t kCodes>
-__device__ __forceinline__ unsigned scaled(unsigned codes, const Factor& factor) {
-  const auto of_pair = [&](unsigned pair) -> unsigned {
-    const __half2 wide = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), kCodes);
-    return __nv_cvt_halfraw2_to_fp8x2(__hmul2(__hmul2(wide, factor.first), factor.rest), __NV_SATFINITE, kCodes);
-  };
-  return of_pair(codes & 0xffffU) | of_pair(codes >> 16) << 16;
-}
-
-// The word of a column: threads that store and threads that read both use all banks at once.
-__device__ __forceinline__ int word_index(int column, int word) {
-  return column * kWords + (word ^ (4 * (column / kThreadColumns)));
-}
 
 template <__nv_fp8_interpretation_t kCodes>
 __device__ __forceinline__ void transpose_tile(const TransposedCodes& grid, const std::uint8_t* __restrict__ codes,
                                                const float* __restrict__ scales, const unsigned* __restrict__ shares,
                                                std::uint8_t* __restrict__ columns, float* __restrict__ scale) {
-  __shared__ unsigned tile[kSide * kWords];
-  const int across = static_cast<int>(threadIdx.x) % kAcross, word = static_cast<int>(threadIdx.x) / kAcross;
-  const int first_row = static_cast<int>(blockIdx.y) * kSide, first_column = static_cast<int>(blockIdx.x) * kSide;
-  const int row = first_row + kThreadRows * word, column = first_column + kThreadColumns * across;
+  __shared__ Tile tile;
+  const int first_row = static_cast<int>(blockIdx.y) * Tile::kRows;
+  const int first_column = static_cast<int>(blockIdx.x) * Tile::kColumns;
+  const int row = first_row + static_cast<int>(threadIdx.x) / Tile::kAcross * kThreadRows;
+  const int column = first_column + static_cast<int>(threadIdx.x) % Tile::kAcross * kThreadColumns;
   const bool is_inside = row < grid.rows && column < grid.columns;
   wait_for_previous_kernel();
   unsigned of_rows[kThreadColumns / 4][kThreadRows] = {};
@@ -63,10 +61,10 @@ __device__ __forceinline__ void transpose_tile(const TransposedCodes& grid, cons
   const bool changes_codes = grid.shares > 0;
   if (is_inside) {
     if (changes_codes) of_scales = *reinterpret_cast<const float4*>(scales + row);
+    const std::uint8_t* from = codes + static_cast<std::size_t>(row) * grid.columns + column;
 #pragma unroll
-    for (int i = 0; i < kThreadRows; ++i) {
-      const auto vector =
-          *reinterpret_cast<const uint4*>(codes + static_cast<std::size_t>(row + i) * grid.columns + column);
+    for (int i = 0; i < kThreadRows; ++i, from += grid.columns) {
+      const auto vector = *reinterpret_cast<const uint4*>(from);
       of_rows[0][i] = vector.x;
       of_rows[1][i] = vector.y;
       of_rows[2][i] = vector.z;
@@ -75,35 +73,23 @@ __device__ __forceinline__ void transpose_tile(const TransposedCodes& grid, cons
   }
   const bool is_first = blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0;
   if (changes_codes) {
-    const float largest = largest_share<kThreads>(shares, grid.shares);
+    const float largest = largest_share<Tile::kThreads>(shares, grid.shares);
     if (is_first) *scale = largest;
+    const float inverse = __fdiv_rn(1, largest);  // a power of two, so that each product is the quotient
     const float row_scales[kThreadRows] = {of_scales.x, of_scales.y, of_scales.z, of_scales.w};
 #pragma unroll
     for (int i = 0; i < kThreadRows; ++i) {
-      const Factor factor(__fdiv_rn(row_scales[i], largest));
+      const Factor<kCodes> factor(row_scales[i] * inverse);
 #pragma unroll
-      for (int j = 0; j < kThreadColumns / 4; ++j) of_rows[j][i] = scaled<kCodes>(of_rows[j][i], factor);
+      for (int j = 0; j < kThreadColumns / 4; ++j) of_rows[j][i] = factor.times(of_rows[j][i]);
     }
   } else if (is_first) {
     *scale = *scales;
   }
 #pragma unroll
-  for (int j = 0; j < kThreadColumns / 4; ++j) {
-    unsigned transposed[4];
-    transpose_bytes(of_rows[j], transposed);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) tile[word_index(kThreadColumns * across + 4 * j + i, word)] = transposed[i];
-  }
+  for (int j = 0; j < kThreadColumns / 4; ++j) tile.put(j, of_rows[j]);
   __syncthreads();
-  // A warp stores the codes of one column of the tile at a time, 128 bytes.
-  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
-  if (first_row + kThreadRows * lane >= grid.rows) return;
-#pragma unroll
-  for (int at = static_cast<int>(threadIdx.x) / kWarpLanes; at < kSide; at += kThreads / kWarpLanes) {
-    if (first_column + at >= grid.columns) return;
-    std::uint8_t* const to = columns + static_cast<std::size_t>(first_column + at) * grid.rows + first_row;
-    reinterpret_cast<unsigned*>(to)[lane] = tile[word_index(at, lane)];
-  }
+  tile.store(columns, first_row, first_column, grid.rows, grid.columns);
 }
 
 }  // namespace
