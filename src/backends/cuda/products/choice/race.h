@@ -56,9 +56,9 @@ struct MatmulRaceRules {
   double limited_from_ms = 0.4;
   double limited_within_reach = 1.1;
   std::size_t most_limited = 4;
-  double warming_ms = 120;
+  double warming_ms = 250;
   double settling_ms = 30;
-  double limited_ms = 30;
+  double limited_ms = 40;
 
   // The total launch time after which no more candidates are screened and the final has its minimum of rounds.
   double budget_ms = 2000;

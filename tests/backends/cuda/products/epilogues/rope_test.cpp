@@ -204,7 +204,9 @@ class OnCardRopeProduct : public testing::OnHopper {
     for (const TensorLayout& layout : some.layouts) {
       operands.push_back(testing::random_operand(
           layout.dtype, layout.shape, random_,
-          {.storage_order = layout.strides.back() == 1 ? std::vector<int>{} : std::vector<int>{1, 0}}));
+          {.storage_order = layout.strides[static_cast<std::size_t>(layout.shape.rank() - 1)] == 1
+                                ? std::vector<int>{}
+                                : std::vector<int>{1, 0}}));
     }
     return operands;
   }
@@ -240,7 +242,8 @@ class OnCardRopeProduct : public testing::OnHopper {
           for (const int i : {0, 1}) {
             const auto place = static_cast<std::size_t>(row * node.product.n + column + i);
             ASSERT_NEAR(load_element(dtype, ways[way].data() + 2 * place), pair[i], 4 * rounding * scale)
-                << "way " << way << ", row " << row << ", column " << column + i;
+                << "way " << way << " of " << ways.size() << ", row " << row << ", column " << column + i << " of "
+                << operands[0].type().to_string() << " x " << operands[1].type().to_string();
           }
         }
       }
