@@ -84,7 +84,8 @@ class Autocaster {
     std::vector<Value> operands;
     operands.reserve(node.inputs.size());
     for (const Value value : node.inputs) operands.push_back(replacement_of(value));
-    if (const std::optional<DType> dtype = compute_dtype(node.op, operands)) {
+    const std::optional<DType> dtype = adds_bias(node, operands) ? low_ : compute_dtype(node.op, operands);
+    if (dtype) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
         if (!is_floating(graph_.type(operands[i]).dtype)) continue;
         const bool is_wide = i >= rule(node.op).first_accumulator_operand;
@@ -114,6 +115,24 @@ class Autocaster {
     if (graph_.type(operands[0]).dtype != DType::fp32) return;
     product.attributes.set("compute", std::string("tf32"));
     changed_ = true;
+  }
+
+  // Whether the node adds a bias to a product: both are one linear layer, whose result has the product's type.
+  bool adds_bias(const Node& node, const std::vector<Value>& operands) const {
+    if (node.op != Op::add || options_.precision == Precision::tf32) return false;
+    const auto is_bias = [&](Value value) {
+      const Node& root = graph_.producer_node(view_root(graph_, value));
+      return graph_.type(value).shape.rank() == 1 && root.op == Op::input && input_role(root) == Role::parameter;
+    };
+    return (is_low_product(operands[0]) && is_bias(operands[1])) ||
+           (is_low_product(operands[1]) && is_bias(operands[0]));
+  }
+
+  // A product, or its sum with that of an adapter.
+  bool is_low_product(Value value) const {
+    const Node& node = graph_.producer_node(value);
+    return graph_.type(value).dtype == low_ &&
+           (node.op == Op::matmul || (node.op == Op::add && is_low_product(node.inputs[0])));
   }
 
   // Nullopt: operands are not cast.

@@ -12,6 +12,7 @@
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 #include "support/graphs/training_graph.h"
+#include "support/records/replaced.h"
 
 namespace ridgepoint {
 namespace {
@@ -71,6 +72,46 @@ std::string bf16_product_and(const std::string& readers) {
 %3:bf16[6,6] = cast(%1) {dtype="bf16"}
 %4:bf16[4,6] = matmul(%2, %3)
 )" + readers;
+}
+
+TEST(Autocast, adds_a_bias_in_the_type_of_its_product) {
+  const std::string bias = R"(%3:fp32[6] = input() {name="bias", role="parameter"}
+%4:fp32[4,6] = add(%3, %2)
+%5:fp32[4,6] = add(%4, %0)
+output "biased" %4
+output "residual" %5
+)";
+  expect_rewritten(autocast_to<Precision::bf16>, product_and(bias),
+                   bf16_product_and(R"(%5:fp32[6] = input() {name="bias", role="parameter"}
+%6:bf16[6] = cast(%5) {dtype="bf16"}
+%7:bf16[4,6] = add(%6, %4)
+%8:fp32[4,6] = cast(%7) {dtype="fp32"}
+%9:fp32[4,6] = add(%8, %0)
+output "biased" %7
+output "residual" %9
+)"));
+  // Neither is a bias: a row of data, and a parameter of another rank.
+  for (const auto& [before, after] :
+       {std::pair("role=\"parameter\"}\n%4", "role=\"data\"}\n%4"), std::pair("%3:fp32[6]", "%3:fp32[1,6]")}) {
+    Graph graph = testing::graph_of(product_and(testing::replaced(bias, before, after)));
+    testing::expect_changed(autocast_to<Precision::bf16>, graph);
+    EXPECT_EQ(graph.type(graph.outputs()[0].value).dtype, DType::fp32) << after;
+  }
+  Graph tf32 = testing::graph_of(product_and(bias));
+  testing::expect_changed(autocast_to<Precision::tf32>, tf32);
+  EXPECT_EQ(testing::count(tf32, Op::cast), 0U);
+}
+
+TEST(Autocast, adds_a_bias_to_a_product_and_its_adapter_in_their_type) {
+  Graph graph = testing::graph_of(product_and(R"(%3:fp32[6,6] = input() {name="adapter", role="parameter"}
+%4:fp32[4,6] = matmul(%0, %3)
+%5:fp32[4,6] = add(%2, %4)
+%6:fp32[6] = input() {name="bias", role="parameter"}
+%7:fp32[4,6] = add(%5, %6)
+output "biased" %7
+)"));
+  testing::expect_changed(autocast_to<Precision::bf16>, graph);
+  EXPECT_EQ(graph.type(graph.outputs()[0].value).dtype, DType::bf16);
 }
 
 TEST(Autocast, multiplies_in_the_low_type_and_sums_in_fp32) {
