@@ -58,7 +58,7 @@ PUBLIC_HEADERS = {
     "parallel.h": "ops",
     "ops.h": "ops",
     "optimizer.h": "ops",
-    "optimizer_list.def": "ops",
+    "optimizer_list.def": "ir",
     "autodiff.h": "autodiff",
     "compile.h": "ops",
     "program.h": "runtime",
