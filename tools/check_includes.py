@@ -70,6 +70,7 @@ PUBLIC_HEADERS = {
     "profile.h": "inspect",
     "record.h": "record",
     "run_config.h": "models",
+    "run_settings.def": "ops",
     "views.h": "report",
     "workload.h": "models",
 }
