@@ -43,7 +43,7 @@ TEST(OrientMatmuls, exchanges_the_codes_of_operands_in_8_bits) {
   expect_rewritten(orient_matmuls, R"(
 %0:bf16[16,32] = input() {name="a", role="data"}
 %1:bf16[32,48] = input() {name="b", role="data"}
-%2:bf16[16,48] = matmul(%0, %1) {left_codes="e4m3", right_codes="e5m2"}
+%2:bf16[16,48] = matmul(%0, %1) {compute="fp8", right_codes="e5m2"}
 %3:bf16[48,16] = transpose(%2) {permutation=[1,0]}
 %4:bf16[48,16] = exp(%3)
 output "y" %4
@@ -53,7 +53,7 @@ output "y" %4
 %1:bf16[32,48] = input() {name="b", role="data"}
 %2:bf16[48,32] = transpose(%1) {permutation=[1,0]}
 %3:bf16[32,16] = transpose(%0) {permutation=[1,0]}
-%4:bf16[48,16] = matmul(%2, %3) {left_codes="e5m2", right_codes="e4m3"}
+%4:bf16[48,16] = matmul(%2, %3) {compute="fp8", left_codes="e5m2"}
 %5:bf16[48,16] = exp(%4)
 output "y" %5
 )");
