@@ -2,7 +2,8 @@
 """Checks that the documentation points at what exists.
 
 Relative links and images in *.md lead to files, their #fragments to headings. Documents named in comments of the
-source (docs/NAME.md) exist. With --program, every command line
+source (docs/NAME.md) exist, and so do files and folders of the repository in code spans, and tests that a
+--gtest_filter= names; decisions and the history of performance may name what is gone. With --program, every command line
 `ridgepoint COMMAND --option ...` in *.md, in code blocks and in code spans, names a command and options its --help
 knows. Prints one line a fault and exits 1 if there is any.
 
@@ -22,6 +23,10 @@ HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
 COMMAND_LINE = re.compile(r"(?:^|[\s/`(])ridgepoint[^\S\n]+([a-z][a-z-]*)((?:[^\n`|;&>#]|\\\n)*)")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)")
 MENTION = re.compile(r"\bdocs/[A-Za-z0-9_./-]+\.md\b")
+PATH = re.compile(r"`((?:src|include|tests|tools|web|python|examples|fuzz|bench|data|cmake)/[A-Za-z0-9_./-]*)`")
+FILTER = re.compile(r"--gtest_filter='?([A-Za-z0-9_.:*]+)")
+TEST = re.compile(r"\bTEST(?:_F|_P)?\((\w+),\s*(\w+)\)|\bTYPED_TEST\((\w+),\s*(\w+)\)")
+OF_THE_PAST = re.compile(r"^docs/(decisions/|study/|performance_history\.md)")
 SOURCES = ("src", "include", "tests", "bench", "fuzz", "examples", "cmake", "python")
 CODE_SUFFIXES = {".h", ".cpp", ".def", ".py", ".sh", ".txt", ".cmake"}
 EXTERNAL = re.compile(r"^[a-z][a-z0-9+.-]*:")
@@ -62,6 +67,26 @@ def check_mentions(root):
                 yield f"{path.relative_to(root)}: names {target}: no such file"
 
 
+def tests_of(root):
+    found = set()
+    for path in (root / "tests").rglob("*.cpp"):
+        found.update("".join(names[0::2]) + "." + "".join(names[1::2]) for names in TEST.findall(path.read_text(encoding="utf-8")))
+    return found
+
+
+def check_names(root, path, tests):
+    file = path.relative_to(root).as_posix()
+    if OF_THE_PAST.match(file):
+        return
+    text = path.read_text(encoding="utf-8")
+    for name in sorted(set(PATH.findall(text))):
+        if not (root / name).exists():
+            yield f"{file}: names {name}: no such file"
+    for pattern in sorted(name for names in FILTER.findall(re.sub(r"\\\n\s*", "", text)) for name in names.split(":") if name):
+        if not any(re.fullmatch(pattern.replace(".", r"\.").replace("*", ".*"), test) for test in tests):
+            yield f"{file}: there is no test {pattern}"
+
+
 def code_of(text):
     """Everything in the text that is set as code, lines joined where a backslash continues them."""
     blocks = [match.group(0) for match in CODE_BLOCK.finditer(text)]
@@ -92,8 +117,10 @@ def check_commands(root, path, help_of):
 
 def check(root, help_of=None):
     faults = [*check_mentions(root)]
+    tests = tests_of(root)
     for path in documents(root):
         faults += check_links(root, path)
+        faults += check_names(root, path, tests)
         if help_of is not None:
             faults += check_commands(root, path, help_of)
     return faults

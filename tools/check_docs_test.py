@@ -37,6 +37,16 @@ class CheckDocs(unittest.TestCase):
             pathlib.Path(folder, "src", "x.h").write_text("// Formula: docs/none.md\n")
             self.assertIn("src/x.h: names docs/none.md", check_docs.check(pathlib.Path(folder))[0])
 
+    def test_a_path_in_a_code_span_must_exist(self):
+        self.assertEqual(self.check("`src/none.cpp` is read first"), ["README.md: names src/none.cpp: no such file"])
+
+    def test_a_test_that_a_filter_names_must_exist(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "tests").mkdir()
+            pathlib.Path(folder, "tests", "x_test.cpp").write_text("TEST_F(Suite, works) {}\n")
+            pathlib.Path(folder, "README.md").write_text("    ./x --gtest_filter=Suite.works:Suite.*:\\\n    Gone.works\n")
+            self.assertEqual(check_docs.check(pathlib.Path(folder)), ["README.md: there is no test Gone.works"])
+
     def test_links_in_code_are_not_links(self):
         self.assertEqual(self.check("`[x](gone.md)`\n\n```\n[x](gone.md)\n```\n"), [])
 

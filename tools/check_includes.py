@@ -58,7 +58,7 @@ PUBLIC_HEADERS = {
     "parallel.h": "ops",
     "ops.h": "ops",
     "optimizer.h": "ops",
-    "optimizer_list.def": "ops",
+    "optimizer_list.def": "ir",
     "autodiff.h": "autodiff",
     "compile.h": "ops",
     "program.h": "runtime",
@@ -70,6 +70,7 @@ PUBLIC_HEADERS = {
     "profile.h": "inspect",
     "record.h": "record",
     "run_config.h": "models",
+    "run_settings.def": "ops",
     "views.h": "report",
     "workload.h": "models",
 }

@@ -1,5 +1,6 @@
-"""The families of docs/models.md beyond those of family_models.py, in plain PyTorch: each is a row of traits, and what a
-trait means is written once, from the publication or the code of `transformers` that it names.
+"""The families of docs/models.md beyond those of family_models.py, in plain PyTorch: each is a row of
+family_table.py, and what a trait means is written once, from the publication or the code of `transformers` that it
+names.
 
 A definition for tests to compare with, as family_models.py is. Every weight is asked for by its published name with the
 shape that the formula needs, so that shapes(config) lists the tensors of the files.
@@ -8,7 +9,6 @@ shape that the formula needs, so that shapes(config) lists the tensors of the fi
     logits = model.forward(inputs)
 """
 
-import dataclasses
 import math
 
 import torch
@@ -16,186 +16,8 @@ from torch.nn import functional
 
 from family_mixers import MIXERS
 from family_operations import ACTIVATIONS, attend, linear_bias, rms_norm, rotary_tables, rotate, rotate_adjacent
+from family_table import TRAITS
 
-
-@dataclasses.dataclass
-class Traits:
-    """Names are those of the files. `block`: feed-forward after attention (turns), beside it with a norm of its own
-    (beside) or with the same (one). `norms`: before attention, after it, before feed-forward, after it."""
-
-    model: str = "model."
-    embedding: str = "embed_tokens"
-    positions: str = ""
-    layers: str = "layers"
-    final_norm: str = "norm"
-    head: str = "lm_head"
-    attention: str = "self_attn"
-    qkv: tuple = ("q_proj", "k_proj", "v_proj")
-    grouped: bool = False  # one matrix with the queries, key and value of each head of keys
-    output: str = "o_proj"
-    head_norms: tuple = ()
-    head_norms_when: str = "before"  # rotation, or "after", or over all heads: "whole"
-    ffn: str = "mlp"
-    matrices: tuple = ("gate_proj", "up_proj", "down_proj")  # two: no gate; gate and up may be one: "gate_up|", up first: "|both"
-    norms: tuple = ("input_layernorm", "", "post_attention_layernorm", "")
-    epsilon: float = 1e-6  # of RMS norms, where the config has none
-    norm: str = "rms"  # rms, gemma (1 + weight), layer, layer_without_bias, layer_without_weight
-    block: str = "turns"
-    adjacent: bool = False  # rotary embedding turns elements side by side, not halves
-    bias: dict = dataclasses.field(default_factory=dict)  # of qkv, output, ffn, head: True or a field of the config
-    tied: bool = False
-    latent: bool = False
-    experts: str = ""  # the module
-    expert_names: tuple = ("gate_proj", "up_proj", "down_proj")
-    shared: str = ""
-    scores: str = "softmax"  # sigmoid, chosen
-    correction: str = ""
-    router: str = "gate"
-    packed: str = ""  # experts in one tensor: halves, transposed, alternating
-    mixer: str = ""  # the module of layers without attention, or of what is beside it
-    gated: bool = False  # attention's result has a gate, whose rows follow the queries of each head
-    embedding_norm: str = ""
-    has_bias: bool = False  # of scores: ALiBi
-    activation: str = "silu"  # where the config has none
-
-
-GPT = dict(model="transformer.", embedding="wte", layers="h", final_norm="ln_f", norm="layer", tied=True)
-LN = ("ln_1", "", "ln_2", "")
-AFTER = ("", "post_attention_layernorm", "", "post_feedforward_layernorm")
-ALL_BIASES = dict(qkv=True, output=True, ffn=True)
-BOTH = dict(qkv="attention_bias", output="attention_bias")
-NEXT = dict(norm="gemma", bias=BOTH, head_norms=("q_norm", "k_norm"), mixer="linear_attn", gated=True)
-LFM2 = dict(epsilon=1e-5, final_norm="embedding_norm", output="out_proj", head_norms=("q_layernorm", "k_layernorm"),
-            ffn="feed_forward", matrices=("w1", "w3", "w2"), norms=("operator_norm", "", "ffn_norm", ""), tied=True,
-            mixer="conv")
-DEEPSEEK = dict(experts="mlp", shared="shared_experts", bias=BOTH)
-TRAITS = {
-    "gemma": Traits(norm="gemma", tied=True, bias=BOTH),
-    "gemma3n_text": Traits(tied=True),
-    "gemma4_text": Traits(packed="halves", expert_names=("experts.gate_up_proj", "experts.down_proj"), tied=True),
-    "phimoe": Traits(norm="layer", experts="block_sparse_moe", expert_names=("w1", "w3", "w2"),
-                     bias=dict(BOTH, head="lm_head_bias")),
-    "dbrx": Traits(model="transformer.", embedding="wte", layers="blocks", final_norm="norm_f",
-                   attention="norm_attn_norm.attn", qkv=("Wqkv",), output="out_proj", norm="layer_without_bias",
-                   norms=("norm_attn_norm.norm_1", "", "norm_attn_norm.norm_2", ""), experts="ffn",
-                   router="router.layer", packed="stacked"),
-    "olmo": Traits(norm="layer_without_weight", bias=BOTH),
-    "olmo3": Traits(epsilon=1e-5, norms=AFTER, head_norms=("q_norm", "k_norm"), head_norms_when="whole", bias=BOTH),
-    "olmoe": Traits(epsilon=1e-5, head_norms=("q_norm", "k_norm"), head_norms_when="whole", experts="mlp", bias=BOTH),
-    "smollm3": Traits(bias=dict(BOTH, ffn="mlp_bias"), tied=True),
-    "seed_oss": Traits(bias=dict(qkv="attention_bias", output="attention_out_bias", ffn="mlp_bias")),
-    "ernie4_5": Traits(epsilon=1e-5, bias=dict(qkv="use_bias", output="use_bias", ffn="use_bias"), tied=True, adjacent=True),
-    "ernie4_5_moe": Traits(epsilon=1e-5, tied=True, adjacent=True, experts="mlp", shared="shared_experts",
-                           correction="moe_statics.e_score_correction_bias"),
-    "hunyuan_v1_dense": Traits(epsilon=1e-5, bias=BOTH, head_norms=("query_layernorm", "key_layernorm"), head_norms_when="after"),
-    "exaone4": Traits(epsilon=1e-5, norms=AFTER, head_norms=("q_norm", "k_norm")),
-    "granite": Traits(bias=dict(BOTH, ffn="mlp_bias")),
-    "granitemoe": Traits(bias=BOTH, experts="block_sparse_moe", scores="chosen", router="router.layer", packed="halves",
-                         expert_names=("input_linear.weight", "output_linear.weight")),
-    "ministral3": Traits(epsilon=1e-5),
-    "minimax_m2": Traits(head_norms=("q_norm", "k_norm"), head_norms_when="whole", experts="block_sparse_moe",
-                         expert_names=("w1", "w3", "w2"), scores="sigmoid", correction="e_score_correction_bias"),
-    "glm": Traits(epsilon=1.5625e-7, matrices=("gate_up_proj|", "down_proj"), adjacent=True, bias=dict(qkv="attention_bias")),
-    "glm4": Traits(epsilon=1.5625e-7, matrices=("gate_up_proj|", "down_proj"), adjacent=True, bias=dict(qkv="attention_bias"),
-                   norms=("input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm",
-                          "post_mlp_layernorm")),
-    "glm4_moe": Traits(epsilon=1e-5, **dict(DEEPSEEK, bias=dict(qkv="attention_bias")), scores="sigmoid",
-                       correction="gate.e_score_correction_bias"),
-    "deepseek": Traits(**DEEPSEEK),
-    "deepseek_v2": Traits(**DEEPSEEK, latent=True, adjacent=True),
-    "deepseek_v3": Traits(**DEEPSEEK, latent=True, adjacent=True, scores="sigmoid",
-                          correction="gate.e_score_correction_bias"),
-    "deepseek_v32": Traits(**DEEPSEEK, latent=True, adjacent=True, scores="sigmoid",
-                           correction="gate.e_score_correction_bias"),
-    "glm_moe_dsa": Traits(**DEEPSEEK, epsilon=1e-5, latent=True, adjacent=True, scores="sigmoid",
-                          correction="gate.e_score_correction_bias"),
-    "minimax_m3_vl_text": Traits(norm="gemma", head_norms=("q_norm", "k_norm"), matrices=("gate_up_proj|", "down_proj"),
-                                 experts="mlp", expert_names=("experts.gate_up_proj", "experts.down_proj"),
-                                 packed="halves", shared="shared_experts", scores="sigmoid",
-                                 correction="gate.e_score_correction_bias"),
-    "deepseek_v4": Traits(),
-    "minicpm3": Traits(latent=True, tied=True),
-    "gpt_oss": Traits(epsilon=1e-5, bias=BOTH, experts="mlp", scores="chosen", router="router", packed="alternating",
-                      expert_names=("experts.gate_up_proj", "experts.down_proj")),
-    "llama4_text": Traits(bias=BOTH, ffn="feed_forward", experts="feed_forward", shared="shared_expert",
-                          scores="sigmoid", router="router", packed="transposed", adjacent=True,
-                          expert_names=("experts.gate_up_proj", "experts.down_proj")),
-    "starcoder2": Traits(norm="layer", matrices=("c_fc", "c_proj"), tied=True,
-                         bias=dict(qkv="use_bias", output="use_bias", ffn="use_bias")),
-    "stablelm": Traits(norm="layer", bias=dict(qkv="use_qkv_bias")),
-    "phi": Traits(norm="layer", block="one", final_norm="final_layernorm", output="dense", matrices=("fc1", "fc2"),
-                  bias=dict(ALL_BIASES, head=True)),
-    "gpt_neox": Traits(model="gpt_neox.", embedding="embed_in", final_norm="final_layer_norm", head="embed_out",
-                       attention="attention", qkv=("query_key_value",), grouped=True, output="dense",
-                       matrices=("dense_h_to_4h", "dense_4h_to_h"), norm="layer",
-                       bias=dict(BOTH, ffn=True)),
-    "gptj": Traits(**dict(GPT, tied=False), attention="attn", output="out_proj", matrices=("fc_in", "fc_out"),
-                   norms=("ln_1", "", "", ""), block="one", adjacent=True, bias=dict(ffn=True, head=True)),
-    "cohere": Traits(norm="layer_without_bias", block="one", adjacent=True, tied=True, bias=BOTH),
-    "cohere2": Traits(norm="layer_without_bias", block="one", adjacent=True, tied=True, bias=BOTH),
-    "falcon": Traits(**dict(GPT, embedding="word_embeddings"), attention="self_attention", qkv=("query_key_value",),
-                     grouped=True, output="dense", matrices=("dense_h_to_4h", "dense_4h_to_h"),
-                     bias=dict(qkv="bias", output="bias", ffn="bias")),
-    "opt": Traits(model="model.decoder.", positions="embed_positions", final_norm="final_layer_norm", output="out_proj",
-                  ffn="", matrices=("fc1", "fc2"), norms=("self_attn_layer_norm", "", "final_layer_norm", ""),
-                  norm="layer", tied=True, bias=ALL_BIASES),
-    "gpt_bigcode": Traits(**GPT, positions="wpe", attention="attn", qkv=("c_attn",), grouped=True, output="c_proj",
-                          matrices=("c_fc", "c_proj"), norms=LN, bias=ALL_BIASES),
-    "gpt_neo": Traits(**GPT, positions="wpe", attention="attn.attention", output="out_proj",
-                      matrices=("c_fc", "c_proj"), norms=LN, bias=dict(output=True, ffn=True)),
-    "bloom": Traits(**dict(GPT, embedding="word_embeddings"), embedding_norm="word_embeddings_layernorm",
-                    attention="self_attention", qkv=("query_key_value",), grouped=True, output="dense", has_bias=True,
-                    matrices=("dense_h_to_4h", "dense_4h_to_h"), bias=ALL_BIASES, activation="gelu_new"),
-    "mpt": Traits(**dict(GPT, layers="blocks", final_norm="norm_f", norm="layer_without_bias"), attention="attn",
-                  qkv=("Wqkv",), output="out_proj", has_bias=True, ffn="ffn", matrices=("up_proj", "down_proj"),
-                  norms=("norm_1", "", "norm_2", ""), activation="gelu"),
-    "bert": Traits(norm="layer", activation="gelu"),
-    "roberta": Traits(norm="layer", activation="gelu"),
-    "vit": Traits(norm="layer", activation="gelu"),
-    "minicpm": Traits(tied=True),
-    "internlm": Traits(bias=dict(qkv="bias", output="bias")),
-    "internlm2": Traits(embedding="tok_embeddings", head="output", attention="attention", qkv=("wqkv",), grouped=True,
-                        output="wo", ffn="feed_forward", matrices=("w1", "w3", "w2"),
-                        norms=("attention_norm", "", "ffn_norm", ""), bias=dict(qkv="bias", output="bias")),
-    "qwen": Traits(**dict(GPT, tied=False, norm="rms"), attention="attn", qkv=("c_attn",), output="c_proj",
-                   matrices=("w2", "w1", "c_proj"), norms=LN, bias=dict(qkv=True)),
-    "baichuan": Traits(qkv=("W_pack",)),
-    "orion": Traits(norm="layer"),
-    "hf_olmo": Traits(model="model.transformer.", embedding="wte", positions="wpe", layers="blocks", final_norm="ln_f",
-                      head="model.transformer.ff_out", attention="", qkv=("att_proj",), output="attn_out", ffn="",
-                      matrices=("|ff_proj", "ff_out"), norms=("attn_norm", "", "ff_norm", ""), norm="layer", tied=True,
-                      bias=dict(qkv="include_bias", output="include_bias", ffn="include_bias")),
-    "molmo": Traits(model="model.transformer.", embedding="wte", layers="blocks", final_norm="ln_f",
-                    head="model.transformer.ff_out", attention="", qkv=("att_proj",), output="attn_out", ffn="",
-                    matrices=("|ff_proj", "ff_out"), norms=("attn_norm", "", "ff_norm", ""), bias=dict(qkv="qkv_bias")),
-    "openmoe": Traits(experts="mlp"),
-    "chatglm": Traits(model="transformer.", embedding="embedding.word_embeddings", layers="encoder.layers",
-                      final_norm="encoder.final_layernorm", head="transformer.output_layer",
-                      attention="self_attention", qkv=("query_key_value",), output="dense",
-                      matrices=("dense_h_to_4h|", "dense_4h_to_h"), adjacent=True,
-                      bias=dict(qkv="add_qkv_bias")),
-    "qwen3_next": Traits(**NEXT, experts="mlp", shared="shared_expert"),
-    "qwen3_5_text": Traits(**NEXT),
-    "qwen3_5_moe_text": Traits(**NEXT, experts="mlp", shared="shared_expert", packed="halves",
-                               expert_names=("experts.gate_up_proj", "experts.down_proj")),
-    "nemotron_h": Traits(epsilon=1e-5, model="backbone.", embedding="embeddings", final_norm="norm_f",
-                         attention="mixer", ffn="mixer", matrices=("up_proj", "down_proj"), norms=("norm", "", "norm", ""),
-                         bias=dict(BOTH, ffn="mlp_bias"), experts="mixer", expert_names=("up_proj", "down_proj"),
-                         shared="shared_experts", scores="sigmoid", correction="gate.e_score_correction_bias",
-                         mixer="mixer"),
-    "granitemoehybrid": Traits(bias=BOTH, ffn="shared_mlp", matrices=("input_linear|", "output_linear"),
-                               experts="block_sparse_moe", scores="chosen", router="router.layer", packed="halves",
-                               expert_names=("input_linear.weight", "output_linear.weight"), shared="shared_mlp",
-                               mixer="mamba"),
-    "mamba2": Traits(epsilon=1e-5, model="backbone.", embedding="embeddings", final_norm="norm_f",
-                     norms=("norm", "", "", ""), mixer="mixer"),
-    "falcon_h1": Traits(epsilon=1e-5, final_norm="final_layernorm", ffn="feed_forward",
-                        norms=("input_layernorm", "", "pre_ff_layernorm", ""), bias=dict(BOTH, ffn="mlp_bias"),
-                        mixer="mamba"),
-    "lfm2": Traits(**LFM2),
-    "lfm2_moe": Traits(**LFM2, experts="feed_forward", expert_names=("w1", "w3", "w2"), scores="sigmoid",
-                       correction="expert_bias"),
-}
 BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar", "gate.bias", "gate.tid2eid")  # ends of the names of what is no parameter
 INDEXER = ".indexer."  # in the names of parameters that never have a gradient, which an optimizer leaves alone
 LAYER_NORM_EPSILON = ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "layernorm_epsilon", "rms_norm_eps", "norm_eps")

@@ -13,9 +13,9 @@ is double in tests. Works on PyTorch 1.13 and newer.
 import torch
 from torch.nn import functional
 
-import family_decoders
 import family_own_layers
 from family_operations import ACTIVATIONS, attend, load_balancing_loss, rms_norm, rotary_tables, rotate, soft_cap
+from family_table import TRAITS
 
 GEMMA = ("gemma2", "gemma3_text")
 NORMS_OF_HEADS = ("qwen3", "qwen3_moe", "gemma3_text")
@@ -33,7 +33,7 @@ class FamilyModel:
 
     def forward(self, inputs):
         self.router_logits = []
-        if self.family in family_decoders.TRAITS:
+        if self.family in TRAITS:
             decoder = family_own_layers.decoder_of(self.config, self.weights)
             logits = decoder.forward(inputs)
             self.router_logits = decoder.router_logits

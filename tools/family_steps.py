@@ -37,8 +37,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import make_golden
-from family_cases import CASES
-from family_names import OWN_CODE
+from family_table import CASES, OWN_CODE
 from make_family_golden import OUTPUT, definition_of
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

@@ -8,9 +8,9 @@ import tempfile
 import torch
 import transformers
 
-from family_cases import ENCODERS
-from family_decoders import BUFFERS, INDEXER, TRAITS
+from family_decoders import BUFFERS, INDEXER
 from family_optimizer import train_steps
+from family_table import ENCODERS, TRAITS
 from make_golden import read
 
 VERSION = f"transformers {transformers.__version__}, torch {torch.__version__}"

@@ -42,7 +42,7 @@ import family_cases
 import family_decoders
 import make_golden
 from family_models import FamilyModel
-from family_names import OWN_CODE
+from family_table import OWN_CODE
 from family_optimizer import train_steps
 
 TOLERANCE = 1e-5

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 
-from family_names import OWN_CODE
+from family_table import OWN_CODE
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GRID = {"model": ["gpt2", "gpt2-medium", "llama-3.2-1b", "qwen2.5-0.5b"], "context": [512, 2048], "batch": [4],

@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 
-from family_names import OWN_CODE
+from family_table import OWN_CODE
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOLERANCE = 1e-5

@@ -128,15 +128,12 @@ struct CompileOptions {
   // step: a step whose norm is not finite updates nothing, and "optimizer.skipped_steps" counts it. With fp16, loss
   // scaling has its own rule for such steps.
   bool skips_nonfinite = false;
-  // Precision::bf16: whether parameters, gradients and moments are fp32 beside the bf16 weights of the products.
-  // Without master weights all of them are bf16, as after model.to(torch.bfloat16); the arithmetic of norms, loss and
-  // optimizer stays fp32.
-  bool master_weights = true;
-  // Patterns of parameters without gradients (src/passes/training/training.h).
-  std::vector<std::string> frozen = {};
+#define RIDGEPOINT_COMPILE_SETTING(type, member, initial) type member = initial;
+#define RIDGEPOINT_RUN_SETTING(...)
+#include "ridgepoint/run_settings.def"
+#undef RIDGEPOINT_COMPILE_SETTING
+#undef RIDGEPOINT_RUN_SETTING
   std::optional<LoraOptions> lora = {};
-  // How the frozen weights of linear layers are stored; the head is none of them.
-  BaseWeights base_weights = BaseWeights::as_is;
   // What the files of the model say of weights that are packed; weights that it lacks have this program's order.
   std::vector<PublishedWeight> published_weights = {};
   // Of one rank: what lies in the memory of the host. Transfers bring it to the device ahead of its use. States need
@@ -145,9 +142,6 @@ struct CompileOptions {
   std::optional<std::size_t> host_memory_limit_bytes = {};  // of what lies there; more is an error
   // Of Offload::optimizer: the folder for a file in which the states lie instead; empty: none.
   std::string offload_folder = {};
-  // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the
-  // gradients are means over them, and gradients are summed in fp32.
-  std::int64_t accumulate = 1;
   ParallelOptions parallel = {};
   LossScalingOptions loss_scaling = {};
 

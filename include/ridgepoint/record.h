@@ -291,15 +291,17 @@ struct Record {
   std::optional<double> weight_decay;
   std::vector<std::string> no_decay;  // the patterns
   std::optional<double> clip_norm;
-  std::optional<double> z_loss;  // also of modes without a step
-  bool master_weights = true;
-  std::vector<std::string> frozen;  // the patterns
+  std::optional<double> z_loss;     // also of modes without a step
   std::optional<std::string> lora;  // as to_text() of its options
-  BaseWeights base_weights = BaseWeights::as_is;
   Offload offload = Offload::none;
   std::optional<std::int64_t> host_memory_limit_bytes;
   std::optional<std::string> offload_folder;
-  std::int64_t accumulate = 1;
+
+#define RIDGEPOINT_COMPILE_SETTING(type, member, initial) type member = initial;
+#define RIDGEPOINT_RUN_SETTING(type, member, ...) type member = {};
+#include "ridgepoint/run_settings.def"
+#undef RIDGEPOINT_COMPILE_SETTING
+#undef RIDGEPOINT_RUN_SETTING
 
   WorkloadDescription::Model model;                  // its parameters include adapters
   std::optional<std::int64_t> trainable_parameters;  // modes with backward
@@ -312,9 +314,6 @@ struct Record {
     std::optional<std::string> instruction_set;  // cpu: the widest used: avx2, avx512, avx512_bf16, amx
   } device;
 
-  std::int64_t warmup = 0;
-  std::int64_t steps = 0;
-  std::int64_t seed = 0;
   std::int64_t threads = 0;
   // cpu: the average number of threads that waited for a processor during the timed iterations, because of another
   // program, another virtual machine or a quota. The times are too long unless it is near 0.

@@ -37,9 +37,11 @@ struct RunConfig {
   std::shared_ptr<const Workload> workload = nullptr;
   CompileOptions compile = {.mode = Mode::step};
   std::optional<AllocatorKind> allocator = {};  // default_allocator(compile.level) without one
-  std::int64_t seed = 0;
-  std::int64_t warmup = 5;
-  std::int64_t steps = 10;
+#define RIDGEPOINT_COMPILE_SETTING(...)
+#define RIDGEPOINT_RUN_SETTING(type, member, initial) type member = initial;
+#include "ridgepoint/run_settings.def"
+#undef RIDGEPOINT_COMPILE_SETTING
+#undef RIDGEPOINT_RUN_SETTING
   std::int64_t profiled_steps = 0;  // under the profiler, after the timed ones
   // The timed iterations end after this time, but not before the third; the warm-up ends after half of it. Empty: all
   // iterations run.

@@ -208,8 +208,8 @@ std::int64_t model_flops(Graph forward, const CompileOptions& options) {
   const CompileOptions counted{.mode = runs_backward(options.mode) ? options.mode : Mode::forward,
                                .optimizer = options.optimizer,
                                .frozen = options.frozen,
-                               .lora = options.lora,
                                .accumulate = runs_backward(options.mode) ? options.accumulate : 1,
+                               .lora = options.lora,
                                .until = "eliminate_common_subexpressions"};
   return flops_of(compile(std::move(forward), {}, counted));
 }

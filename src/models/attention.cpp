@@ -11,6 +11,7 @@
 #include "core/checked.h"
 #include "core/types/enum_names.h"
 #include "core/warning.h"
+#include "models/transformer.h"
 #include "ops/attention_form.h"
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
@@ -280,6 +281,29 @@ WorkloadDescription AttentionCall::describe() const {
 std::int64_t AttentionCall::flops(const CompileOptions& options) const {
   const double backward = runs_backward(options.mode) ? backward_flops(problem_) : 0.0;
   return static_cast<std::int64_t>(forward_flops(problem_) + backward);
+}
+
+// With the heads and the width of a layer of the model.
+WorkloadKind workload_attention() {
+  const auto make = [](const WorkloadSettings& settings) {
+    const TransformerConfig& model = *settings.model;
+    const bool is_wider = model.architecture.head_size > 0;
+    return std::make_shared<AttentionCall>(
+        AttentionProblem{.batch = settings.batch,
+                         .heads = model.heads,
+                         .d_model = is_wider ? model.heads * model.head_size() : model.d_model,
+                         .queries = settings.context,
+                         .keys = settings.context,
+                         .kv_heads = model.architecture.kv_heads,
+                         .causal = model.architecture.is_causal,
+                         .variant = settings.attention,
+                         .precision = settings.precision,
+                         .model = model.name == "custom" ? model.name : fmt::format("attention of {}", model.name)});
+  };
+  return {.name = "attention",
+          .settings = {"model", "config-override", "d-model", "heads", "context", "batch", "attention"},
+          .make = make,
+          .usual_mode = Mode::forward_backward};
 }
 
 }  // namespace ridgepoint

@@ -88,4 +88,8 @@ void ToyModel::write_data(Program& program, std::uint64_t seed, const StopPoint&
   program.write_input("targets", targets);
 }
 
+WorkloadKind workload_toy() {
+  return {.name = "toy", .make = [](const WorkloadSettings&) { return std::make_shared<ToyModel>(); }};
+}
+
 }  // namespace ridgepoint

@@ -297,4 +297,11 @@ void write_rotary_tables(Program& program, const TransformerConfig& config) {
     write_tables(program, std::string(kWindowRotary), config, a.window_rotary, config.head_size());
 }
 
+WorkloadKind workload_transformer() {
+  return {.name = "transformer",
+          .settings = {"model", "config-override", "layers", "d-model", "d-ff", "heads", "vocab", "context", "batch",
+                       "attention"},
+          .make = [](const WorkloadSettings& s) { return std::make_shared<Transformer>(*s.model, s.batch); }};
+}
+
 }  // namespace ridgepoint

@@ -8,14 +8,18 @@
 #include "core/random/random_values.h"
 #include "core/text/nearest.h"
 #include "ir/stored_tensors.h"
-#include "models/attention.h"
-#include "models/toy_model.h"
-#include "models/transformer.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/workload.h"
 
 namespace ridgepoint {
+
+// Each in the file of its class.
+#define RIDGEPOINT_WORKLOADS(EACH) EACH(transformer) EACH(attention) EACH(toy)
+#define DECLARE(name) WorkloadKind workload_##name();
+RIDGEPOINT_WORKLOADS(DECLARE)
+#undef DECLARE
+
 namespace {
 
 // Uniform numbers of rows of the table that the input indexes; 0 where it indexes none. A rank of a parallel run has
@@ -29,35 +33,11 @@ HostTensor random_indices(const Program& program, const std::string& name, const
   return tensor;
 }
 
-// One call of attention with the heads and the width of a layer of the model.
-std::shared_ptr<const Workload> attention_of(const WorkloadSettings& settings) {
-  const TransformerConfig& model = *settings.model;
-  const bool is_wider = model.architecture.head_size > 0;
-  return std::make_shared<AttentionCall>(
-      AttentionProblem{.batch = settings.batch,
-                       .heads = model.heads,
-                       .d_model = is_wider ? model.heads * model.head_size() : model.d_model,
-                       .queries = settings.context,
-                       .keys = settings.context,
-                       .kv_heads = model.architecture.kv_heads,
-                       .causal = model.architecture.is_causal,
-                       .variant = settings.attention,
-                       .precision = settings.precision,
-                       .model = model.name == "custom" ? model.name : fmt::format("attention of {}", model.name)});
-}
-
 // A list whose names stay where they are.
 std::deque<WorkloadKind>& kinds() {
-  static std::deque<WorkloadKind> all = {
-      {.name = "transformer",
-       .settings = {"model", "config-override", "layers", "d-model", "d-ff", "heads", "vocab", "context", "batch",
-                    "attention"},
-       .make = [](const WorkloadSettings& s) { return std::make_shared<Transformer>(*s.model, s.batch); }},
-      {.name = "attention",
-       .settings = {"model", "config-override", "d-model", "heads", "context", "batch", "attention"},
-       .make = attention_of,
-       .usual_mode = Mode::forward_backward},
-      {.name = "toy", .settings = {}, .make = [](const WorkloadSettings&) { return std::make_shared<ToyModel>(); }}};
+#define MAKE(name) workload_##name(),
+  static std::deque<WorkloadKind> all = {RIDGEPOINT_WORKLOADS(MAKE)};
+#undef MAKE
   return all;
 }
 

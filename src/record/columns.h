@@ -42,6 +42,7 @@ struct Option {
   std::string_view other_values = {};  // other names of values, also in files: "bfloat16=bf16,half=fp16"
   bool is_in_tokens = false;           // 32k is 32768
   std::string_view group = {};         // of the help
+  std::string_view beside = {};        // commands with the option of this name take this one too, behind it
   std::string_view value = {};         // the word for its value; empty: by the values that it takes
   std::string_view initial = {};       // the value without the option; empty: none
   std::string_view alone = {};         // the value of the option without one; empty: it needs one

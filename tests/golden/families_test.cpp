@@ -3,13 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "core/files/file.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/model_config.h"
 #include "support/graphs/golden_families.h"
+#include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {
@@ -37,11 +39,15 @@ INSTANTIATE_TEST_SUITE_P(Cpu, GoldenFamilies, ::testing::ValuesIn(testing::golde
 INSTANTIATE_TEST_SUITE_P(Reference, GoldenFamilies,
                          ::testing::ValuesIn(testing::golden_family_cases("reference", {kLevels, 1})), name_of_case);
 
-TEST(GoldenFamilyFiles, are_those_that_are_tested) {
-  std::vector<std::string> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(testing::golden_families_folder()))
-    folders.push_back(entry.path().filename().string());
-  EXPECT_THAT(folders, UnorderedElementsAreArray(testing::golden_families()));
+TEST(GoldenFamilyFiles, are_those_of_the_cases) {
+  const std::string table = read_file(source_folder() / "tools/family_table.py", 1 << 20);
+  std::vector<std::string> cases;
+  const std::string begin = "\n    \"";
+  for (std::size_t at = table.find("\nCASES = {"); (at = table.find(begin, at)) != std::string::npos;) {
+    at += begin.size();
+    cases.push_back(table.substr(at, table.find('"', at) - at));
+  }
+  EXPECT_THAT(testing::golden_families(), UnorderedElementsAreArray(cases));
 }
 
 TEST(GoldenFamilyFiles, exist_for_every_family) {

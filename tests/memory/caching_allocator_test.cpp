@@ -190,6 +190,8 @@ TEST_F(CachingAllocatorTest, tells_allocated_reserved_and_requested_peaks_apart)
   EXPECT_EQ(use.peak_allocated_bytes, 8 * kMiB + 512);
   EXPECT_EQ(use.peak_requested_bytes, 8 * kMiB + 100);
   EXPECT_EQ(use.peak_reserved_bytes, 20 * kMiB);
+  allocate(1);
+  EXPECT_EQ(allocator_.use().peak_reserved_bytes, 20 * kMiB);
 }
 
 TEST_F(CachingAllocatorTest, restarts_peaks_from_what_is_live) {

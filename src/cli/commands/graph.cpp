@@ -146,7 +146,7 @@ class GraphCommand : public Command {
   static constexpr std::string_view kSettings =
       "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
       "compile attention checkpoint segment loss-chunk mode optimizer momentum weight-decay no-decay clip-norm z-loss "
-      "master-weights accumulate frozen lora base-weights offload host-memory offload-folder parallel shard";
+      "master-weights accumulate parallel shard";
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string graph_file_, after_, skip_;

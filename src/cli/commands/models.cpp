@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/descriptions/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/output.h"
 #include "core/text/lower.h"
 #include "core/text/nearest.h"

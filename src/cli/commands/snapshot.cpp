@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/descriptions/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/output.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"

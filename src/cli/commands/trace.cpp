@@ -184,8 +184,7 @@ class TraceCommand : public Command {
   static constexpr std::int64_t kProfiledSteps = 3;
   static constexpr std::string_view kSettings =
       "device threads card workload model config-override layers d-model d-ff heads vocab context batch dtype compile "
-      "allocator attention checkpoint segment loss-chunk warmup steps mode optimizer master-weights accumulate frozen "
-      "lora base-weights offload host-memory offload-folder";
+      "allocator attention checkpoint segment loss-chunk warmup steps mode optimizer master-weights accumulate";
   RunOptions run_options_{kSettings};
   std::vector<std::string> files_;
   std::string diff_, by_, classes_, range_, memory_;

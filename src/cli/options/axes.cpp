@@ -1,10 +1,11 @@
-// How each swept option of settings.def changes a run. A new option is a row there, a member of RunDraft or its
-// RunConfig, and a line in setters().
+// How each swept option of settings.def changes a run. The member of a line of run_settings.def has the value of its
+// option; another new option is a member of RunDraft or its RunConfig, and a line in setters().
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <system_error>
+#include <type_traits>
 
 #include "cli/options/card.h"
 #include "cli/options/choices.h"
@@ -15,6 +16,8 @@
 #include "core/text/nearest.h"
 #include "core/text/units.h"
 #include "interchange/huggingface/named_model.h"
+#include "record/columns.h"
+#include "record/fields.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -196,10 +199,6 @@ Axis::Change override_of(std::string_view text) {
   return [overrides = std::string(text)](D& draft) { draft.config_overrides = overrides; };
 }
 
-Axis::Change frozen_of(std::string_view text) {
-  return [patterns = split_list(text)](D& draft) { draft.config.compile.frozen = patterns; };
-}
-
 Axis::Change no_decay_of(std::string_view text) {
   return [patterns = split_list(text)](D& draft) { draft.config.compile.optimizer.no_decay = patterns; };
 }
@@ -224,6 +223,28 @@ Changes offloads(std::string_view text, const Setting&, const Option&) {
 
 Axis::Change network_of(std::string_view text) {
   return [network = network_from_text(text)](D& draft) { draft.config.network = network; };
+}
+
+// Of a line of run_settings.def, by the type of its member. `reach` finds the member in a configuration.
+template <typename Reach>
+Setter setter_of(std::string_view path, Reach reach) {
+  using Member = std::remove_reference_t<std::invoke_result_t<Reach, RunConfig&>>;
+  const std::string_view option = std::ranges::find(record_settings(), path, &Setting::path)->option.name();
+  const auto set = [reach](D& d, auto value) { reach(d.config) = value; };
+  if constexpr (std::is_same_v<Member, bool>) {
+    return {option, names([set](D& d, Text v) { set(d, v == "on" || v == "true"); })};
+  } else if constexpr (std::is_enum_v<Member>) {
+    return {option, names([set](D& d, Text v) {
+              set(d, *std::ranges::find(values_of(Member()), v, [](Member each) { return name(each); }));
+            })};
+  } else if constexpr (std::is_same_v<Member, Int>) {
+    return {option, numbers(set)};
+  } else {
+    const auto read = [set](std::string_view text) {
+      return [set, texts = split_list(text)](D& draft) { set(draft, texts); };
+    };
+    return {option, single(read), false};
+  }
 }
 
 const std::vector<Setter>& setters() {
@@ -258,9 +279,6 @@ const std::vector<Setter>& setters() {
       {"segment", numbers([](D& d, Int v) { d.config.compile.checkpoint_segment = v; })},
       {"loss-chunk", loss_chunks},
       {"fit-into", memories},
-      {"seed", numbers([](D& d, Int v) { d.config.seed = v; })},
-      {"warmup", numbers([](D& d, Int v) { d.config.warmup = v; })},
-      {"steps", numbers([](D& d, Int v) { d.config.steps = v; })},
       {"mode", names([](D& d, Text v) { d.config.compile.mode = mode_from_name(v); })},
       {"as", names([](D& d, Text v) { d.config.plan_as = plan_as_from_name(v); })},
       {"keep-output", names([](D& d, Text v) { d.config.keeps_output = v == "true"; })},
@@ -272,11 +290,7 @@ const std::vector<Setter>& setters() {
        reals(HUGE_VAL, "the norm is greater than 0, or 0 for none",
              [](D& d, double v) { d.config.compile.clip_norm = v > 0 ? std::optional(v) : std::nullopt; })},
       {"z-loss", reals(HUGE_VAL, "the factor is at least 0", [](D& d, double v) { d.config.compile.z_loss = v; })},
-      {"master-weights", names([](D& d, Text v) { d.config.compile.master_weights = v == "on"; })},
-      {"accumulate", numbers([](D& d, Int v) { d.config.compile.accumulate = v; })},
-      {"frozen", single(frozen_of), false},
       {"lora", single(lora_of), false},
-      {"base-weights", names([](D& d, Text v) { d.config.compile.base_weights = base_weights_from_name(v); })},
       {"offload", offloads, true, true},
       {"host-memory",
        numbers([](D& d, Int v) { d.config.compile.host_memory_limit_bytes = static_cast<std::size_t>(v); })},
@@ -287,6 +301,13 @@ const std::vector<Setter>& setters() {
          if (!d.config.choose_sharding) d.config.compile.parallel.shard = sharding_from_name(v);
        })},
       {"network", single(network_of), false},
+#define RIDGEPOINT_COMPILE_SETTING(type, member, ...) \
+  setter_of(#member, [](RunConfig& config) -> type& { return config.compile.member; }),
+#define RIDGEPOINT_RUN_SETTING(type, member, ...) \
+  setter_of(#member, [](RunConfig& config) -> type& { return config.member; }),
+#include "ridgepoint/run_settings.def"
+#undef RIDGEPOINT_COMPILE_SETTING
+#undef RIDGEPOINT_RUN_SETTING
   };
   return all;
 }

@@ -315,7 +315,11 @@ RunConfig finish(RunDraft draft) {
 }
 
 RunOptions::RunOptions(std::string_view settings, Rows rows) {
-  for (const std::string_view setting : words_of(settings)) axes_.push_back(axis_of(setting, rows));
+  for (const std::string_view setting : words_of(settings)) {
+    axes_.push_back(axis_of(setting, rows));
+    for (const Setting& other : record_settings())
+      if (other.option.beside == setting) axes_.push_back(axis_of(other.option.name(), rows));
+  }
   if (rows == Rows::attention_calls) use_defaults_of_presets();
 }
 

@@ -63,12 +63,13 @@ inline constexpr char kBetweenRepeated = ';';
 std::vector<std::string_view> repeated_values(std::string_view given);
 Axis axis_of(std::string_view name, Rows rows);
 
-// What the commands that run a model take, in the order of the help: the last varies fastest.
+// What the commands that run a model take, in the order of the help: the last varies fastest. Options whose rows name
+// one of these (Option::beside) stand behind it.
 inline constexpr std::string_view kRunSettings =
     "device threads memory-limit card workload model config-override layers d-model d-ff heads vocab context batch "
-    "dtype compile allocator attention checkpoint segment loss-chunk seed warmup steps mode optimizer momentum "
-    "weight-decay no-decay clip-norm z-loss master-weights accumulate frozen lora base-weights offload host-memory "
-    "offload-folder parallel shard network";
+    "dtype "
+    "compile allocator attention checkpoint segment loss-chunk seed warmup steps mode optimizer momentum weight-decay "
+    "no-decay clip-norm z-loss master-weights accumulate parallel shard network";
 
 // The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);

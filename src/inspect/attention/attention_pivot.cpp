@@ -69,7 +69,7 @@ class Pivot {
         down_(varying_settings(records)) {
     std::erase(down_, &across_);
     // A single row shows its sequence.
-    if (down_.empty()) down_.push_back(find_setting("sequence"));
+    if (down_.empty()) down_.push_back(&setting_of_option("sequence"));
     for (const Record& record : records) {
       add_new(columns_, across_.cell(record));
       const std::vector<std::string> row = row_of(record);

@@ -14,15 +14,16 @@
 namespace ridgepoint::tables {
 namespace {
 
-const std::array<Column, 10> kProblemColumns = {Column{"attention", "attention"}, Column{"dtype", "dtype"},
-                                                Column{"causal", "causal"},       Column{"window", "window"},
-                                                Column{"soft_cap", "soft cap"},   Column{"batch", "batch"},
-                                                Column{"heads", "heads"},         Column{"kv_heads", "kv_heads"},
-                                                Column{"d_model", "d_model"},     Column{"sequence", "sequence"}};
+const std::array<Column, 11> kProblemColumns = {
+    Column{"attention", "attention"}, Column{"dtype", "dtype"},      Column{"compile", "compile"},
+    Column{"causal", "causal"},       Column{"window", "window"},    Column{"soft_cap", "soft cap"},
+    Column{"batch", "batch"},         Column{"heads", "heads"},      Column{"kv_heads", "kv_heads"},
+    Column{"d_model", "d_model"},     Column{"sequence", "sequence"}};
 
-Cells problem_cells(const AttentionProblem& problem) {
+Cells problem_cells(const AttentionProblem& problem, const Record& run) {
   return {std::string(name(problem.variant)),
           std::string(name(problem.precision)),
+          std::string(name(run.compile)),
           std::string(problem.causal ? "true" : "false"),
           problem.window > 0 ? Cell(problem.window) : Cell(),
           problem.soft_cap > 0 ? Cell(problem.soft_cap) : Cell(),
@@ -117,7 +118,7 @@ Table accounts_for_files(std::span<const AttentionAccount> accounts) {
     table.columns.push_back({key, key});
   }
   for (const AttentionAccount& account : accounts) {
-    Cells begin = problem_cells(account.problem);
+    Cells begin = problem_cells(account.problem, account.run);
     begin.insert(begin.end(),
                  {account.problem.keys, account.run.device.kind, optional_cell(account.run.device.memory_limit_bytes),
                   std::string(name(account.run.status)), account.run.error.message});
@@ -155,7 +156,7 @@ std::string remark_of(const AttentionLimit& limit) {
 }
 
 Cells limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool for_people) {
-  Cells cells = problem_cells(limit.problem);
+  Cells cells = problem_cells(limit.problem, limit.run);
   cells.pop_back();
   const bool found = limit.run.status == RunStatus::ok;
   const auto bytes = [&](std::int64_t count) {

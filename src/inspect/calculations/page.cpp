@@ -9,6 +9,7 @@
 
 #include "core/text/units.h"
 #include "inspect/calculations/formula.h"
+#include "record/columns.h"
 #include "record/record_table.h"
 
 namespace ridgepoint::tables {
@@ -82,6 +83,15 @@ Table data_table(std::span<const Explanation> explanations) {
                    {"compile", "compile"}, {"card", "card"},   {"ranks", "ranks"},     {"key", "key"},
                    {"symbol", "symbol"},   {"what", "what"},   {"formula", "formula"}, {"figures", "figures"},
                    {"value", "value"},     {"unit", "unit"},   {"planned", "planned"}};
+  std::vector<Record> runs;
+  for (const Explanation& explanation : explanations) runs.push_back(explanation.run);
+  std::vector<const Setting*> others = varying_settings(runs);
+  std::erase_if(others, [&](const Setting* setting) {
+    return setting->path == "parallel.data" ||
+           std::ranges::count(table.columns, setting->heading, &Column::heading) > 0;
+  });
+  for (const Setting* setting : others)
+    table.columns.push_back({std::string(setting->path), std::string(setting->heading)});
   const auto text = [](std::string_view words) { return text_cell(std::string(words)); };
   for (const Explanation& explanation : explanations) {
     const Record& run = explanation.run;
@@ -94,6 +104,7 @@ Table data_table(std::span<const Explanation> explanations) {
                                  *run.training_step->parallel.data};
     const auto add = [&](Cells cells) {
       cells.insert(cells.begin(), configuration.begin(), configuration.end());
+      for (const Setting* setting : others) cells.emplace_back(setting->cell(run));
       table.add(std::move(cells));
     };
     for (const ExplainedSymbol& row : explanation.symbols) {

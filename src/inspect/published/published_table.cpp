@@ -304,7 +304,8 @@ Page published_page(std::span<const PublishedLine> lines, const std::vector<std:
   }
   std::vector<const Setting*> settings;
   if (!runs.empty()) settings = leading_settings(runs);
-  if (!runs.empty() && settings.empty()) settings.push_back(find_setting("sequence"));  // a single call of attention
+  if (!runs.empty() && settings.empty())
+    settings.push_back(&setting_of_option("sequence"));  // a single call of attention
   Page page;
   for (const std::vector<PublishedLine>& source : sources)
     page.tables.push_back(table_of_source(source, quantities, settings));

@@ -64,16 +64,18 @@ void describe_parameters(const RunConfig& config, Record& record) {
   if (runs_backward(options.mode)) record.trainable_parameters = trainable;
 }
 
-void describe_training(const CompileOptions& options, Record& record) {
-  record.master_weights = options.master_weights;
-  record.frozen = options.frozen;
+void describe_settings(const RunConfig& config, Record& record) {
+  const CompileOptions& options = config.compile;
+#define RIDGEPOINT_COMPILE_SETTING(type, member, ...) record.member = options.member;
+#define RIDGEPOINT_RUN_SETTING(type, member, ...) record.member = config.member;
+#include "ridgepoint/run_settings.def"
+#undef RIDGEPOINT_COMPILE_SETTING
+#undef RIDGEPOINT_RUN_SETTING
   if (options.lora) record.lora = to_text(*options.lora);
-  record.base_weights = options.base_weights;
   record.offload = options.offload;
   if (options.host_memory_limit_bytes)
     record.host_memory_limit_bytes = static_cast<std::int64_t>(*options.host_memory_limit_bytes);
   if (!options.offload_folder.empty()) record.offload_folder = options.offload_folder;
-  record.accumulate = options.accumulate;
   if (options.z_loss > 0) record.z_loss = options.z_loss;
   if (options.mode != Mode::step) return;
   const OptimizerOptions& optimizer = options.optimizer;
@@ -432,16 +434,13 @@ Record describe_run(const RunConfig& config, Experiment experiment) {
     record.device.memory_limit_bytes.reset();  // the same
     if (config.schedule) record.schedule = *config.schedule;
   }
-  describe_training(config.compile, record);
+  describe_settings(config, record);
   const WorkloadDescription workload = config.workload->describe();
   record.attention = workload.attention;
   record.batch = workload.batch;
   record.context = workload.context;
   record.model = workload.model;
   describe_parameters(config, record);
-  record.warmup = config.warmup;
-  record.steps = config.steps;
-  record.seed = config.seed;
   return record;
 }
 

@@ -128,7 +128,7 @@ TEST(AttentionCommand, accounts_and_searches_with_shared_keys_and_windows) {
               AllOf(HasSubstr("N 2, G 2"), HasSubstr("4 B N S D"), HasSubstr("window 8")));
   std::vector<std::string> limit = form;
   limit.insert(limit.end(), {"--oom", "--memory-limit", "24MiB", "--format", "csv"});
-  EXPECT_THAT(toy_attention(limit, "null").output, HasSubstr("flash,fp32,true,8,,2,4,2,16,null"));
+  EXPECT_THAT(toy_attention(limit, "null").output, HasSubstr("flash,fp32,off,true,8,,2,4,2,16,null"));
 }
 
 TEST(AttentionCommand, refuses_forms_that_cannot_be) {

@@ -25,7 +25,7 @@ ProgramResult memory(std::vector<std::string> arguments) {
                                   arguments));
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& message) {
+void expect_memory_refused(const std::vector<std::string>& arguments, const std::string& message) {
   const ProgramResult result = memory(arguments);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.error, HasSubstr(message));
@@ -118,12 +118,12 @@ TEST(MemoryCommand, writes_snapshots_and_timelines) {
 }
 
 TEST(MemoryCommand, refuses_what_makes_no_sense) {
-  expect_refused({"--axis", "tome"}, "time");
-  expect_refused({"--axis", "time", "--device", "null"}, "--axis events");
-  expect_refused({"--steps", "0"}, "--steps");
-  expect_refused({"--top", "-1"}, "--top");
-  expect_refused({"--timeline", "a.png"}, "neither in .svg nor in .csv");
-  expect_refused({"--snapshot", "a.pickle", "--context", "8,16"}, "write one configuration");
+  expect_memory_refused({"--axis", "tome"}, "time");
+  expect_memory_refused({"--axis", "time", "--device", "null"}, "--axis events");
+  expect_memory_refused({"--steps", "0"}, "--steps");
+  expect_memory_refused({"--top", "-1"}, "--top");
+  expect_memory_refused({"--timeline", "a.png"}, "neither in .svg nor in .csv");
+  expect_memory_refused({"--snapshot", "a.pickle", "--context", "8,16"}, "write one configuration");
   const ProgramResult unwritable = memory({"--snapshot", "/nonexistent/a.pickle"});
   EXPECT_EQ(unwritable.exit_code, 1);
   EXPECT_THAT(unwritable.error, HasSubstr("/nonexistent/a.pickle"));

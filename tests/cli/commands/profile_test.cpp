@@ -13,6 +13,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "record/columns.h"
 #include "ridgepoint/record.h"
 #include "support/program/run_program.h"
 #include "support/records/csv_rows.h"
@@ -112,7 +113,7 @@ TEST(ProfileCommand, writes_a_breakdown_as_csv) {
     const ProgramResult result = toy_profile({"--by", by, "--format", "csv", "--mode", "forward"});
     EXPECT_EQ(result.exit_code, 0) << result.error;
     EXPECT_THAT(result.output,
-                AllOf(StartsWith("model,mode,dtype,"), HasSubstr(column), HasSubstr("\ncustom,forward,")));
+                AllOf(StartsWith("command,device,"), HasSubstr(column), HasSubstr(",custom,"), HasSubstr(",forward,")));
     std::istringstream lines(result.output);
     std::string heading, row;
     std::getline(lines, heading);
@@ -132,6 +133,22 @@ TEST(ProfileCommand, writes_csv_that_tells_every_two_rows_of_a_sweep_apart) {
                   row.at("batch"), row.at("context")});
   }
   EXPECT_EQ(found.size(), 256U);
+}
+
+TEST(ProfileCommand, writes_csv_with_every_setting_that_rows_are_matched_by) {
+  const ProgramResult result = toy_profile({"--accumulate", "1,2", "--optimizer", "adamw,sgd", "--format", "csv"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  std::set<std::vector<std::string>> found;
+  for (const auto& row : csv_rows(result.output)) {
+    found.insert({row.at("accumulate"), row.at("optimizer")});
+    for (const Setting& setting : record_settings()) {
+      const std::string path(setting.path.substr(setting.path.starts_with("model.") ? 6 : 0));
+      if (setting.is_matched && path != "name" && path != "device.memory_limit_bytes" && !path.empty()) {
+        EXPECT_TRUE(row.contains(path)) << path;
+      }
+    }
+  }
+  EXPECT_EQ(found.size(), 4U);
 }
 
 TEST(ProfileCommand, writes_a_row_of_csv_for_a_run_that_does_not_fit) {

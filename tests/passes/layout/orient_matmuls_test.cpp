@@ -39,6 +39,26 @@ output "y" %5
 )");
 }
 
+TEST(OrientMatmuls, exchanges_the_codes_of_operands_in_8_bits) {
+  expect_rewritten(orient_matmuls, R"(
+%0:bf16[16,32] = input() {name="a", role="data"}
+%1:bf16[32,48] = input() {name="b", role="data"}
+%2:bf16[16,48] = matmul(%0, %1) {compute="fp8", right_codes="e5m2"}
+%3:bf16[48,16] = transpose(%2) {permutation=[1,0]}
+%4:bf16[48,16] = exp(%3)
+output "y" %4
+)",
+                   R"(
+%0:bf16[16,32] = input() {name="a", role="data"}
+%1:bf16[32,48] = input() {name="b", role="data"}
+%2:bf16[48,32] = transpose(%1) {permutation=[1,0]}
+%3:bf16[32,16] = transpose(%0) {permutation=[1,0]}
+%4:bf16[48,16] = matmul(%2, %3) {compute="fp8", left_codes="e5m2"}
+%5:bf16[48,16] = exp(%4)
+output "y" %5
+)");
+}
+
 TEST(OrientMatmuls, keeps_the_rest_of_a_permutation) {
   const std::string before = product_and(R"(%3:fp32[5,2,3] = transpose(%2) {permutation=[2,0,1]}
 %4:fp32[5,2,3] = exp(%3)

@@ -62,8 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
                 {.mode = Mode::step,
                  .precision = Precision::bf16,
                  .level = Compile::full,
-                 .lora = LoraOptions{},
-                 .base_weights = BaseWeights::nf4},
+                 .base_weights = BaseWeights::nf4,
+                 .lora = LoraOptions{}},
                 Offload::parameters, kWiderWeights),
         weights("reference", {}, Offload::parameters, kWideWeights, "reference")),
     [](const auto& tested) { return tested.param.name; });

@@ -39,8 +39,8 @@ ProgramOptions options_of(Compile level, BaseWeights format) {
                       .precision = Precision::bf16,
                       .level = level,
                       .keep = {.results = true},
-                      .lora = LoraOptions{.rank = 4, .alpha = 8},
                       .base_weights = format,
+                      .lora = LoraOptions{.rank = 4, .alpha = 8},
                       .published_weights = kPublished}};
 }
 

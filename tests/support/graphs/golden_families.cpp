@@ -21,107 +21,6 @@
 namespace ridgepoint::testing {
 namespace {
 
-constexpr std::string_view kModels[] = {"baichuan",
-                                        "baichuan_bias",
-                                        "bert",
-                                        "bloom",
-                                        "chatglm",
-                                        "cohere",
-                                        "cohere2",
-                                        "cohere_norms",
-                                        "dbrx",
-                                        "deepseek",
-                                        "deepseek_v2",
-                                        "deepseek_v3",
-                                        "deepseek_v32",
-                                        "deepseek_v4",
-                                        "ernie4_5",
-                                        "ernie4_5_moe",
-                                        "exaone4",
-                                        "falcon",
-                                        "falcon_bias",
-                                        "falcon_h1",
-                                        "falcon_h1_norm",
-                                        "falcon_new",
-                                        "gemma",
-                                        "gemma2",
-                                        "gemma3",
-                                        "gemma3n",
-                                        "gemma4",
-                                        "gemma4_experts",
-                                        "glm",
-                                        "glm4",
-                                        "glm4_moe",
-                                        "glm_moe_dsa",
-                                        "gpt2",
-                                        "gpt2_erf",
-                                        "gpt_bigcode",
-                                        "gpt_neo",
-                                        "gpt_neox",
-                                        "gpt_neox_in_turn",
-                                        "gpt_oss",
-                                        "gptj",
-                                        "granite",
-                                        "granite_hybrid",
-                                        "granite_hybrid_moe",
-                                        "granitemoe",
-                                        "hf_olmo",
-                                        "hunyuan",
-                                        "internlm",
-                                        "internlm2",
-                                        "lfm2",
-                                        "lfm2_moe",
-                                        "llama2",
-                                        "llama2_linear",
-                                        "llama3",
-                                        "llama4",
-                                        "llama_dynamic",
-                                        "mamba2",
-                                        "minicpm",
-                                        "minicpm3",
-                                        "minimax_m2",
-                                        "minimax_m3",
-                                        "ministral3",
-                                        "mistral",
-                                        "mixtral",
-                                        "mixtral_auxiliary",
-                                        "molmo",
-                                        "molmo_after",
-                                        "mpt",
-                                        "nemotron_h",
-                                        "nemotron_h_latent",
-                                        "nemotron_h_moe",
-                                        "olmo",
-                                        "olmo2",
-                                        "olmo3",
-                                        "olmoe",
-                                        "openmoe",
-                                        "opt",
-                                        "orion",
-                                        "phi",
-                                        "phi3",
-                                        "phi3_longrope",
-                                        "phi3_partial",
-                                        "phimoe",
-                                        "qwen",
-                                        "qwen2",
-                                        "qwen2_moe",
-                                        "qwen2_moe_windows",
-                                        "qwen3",
-                                        "qwen3_5",
-                                        "qwen3_5_moe",
-                                        "qwen3_moe",
-                                        "qwen3_moe_mixed",
-                                        "qwen3_moe_windows",
-                                        "qwen3_next",
-                                        "roberta",
-                                        "seed_oss",
-                                        "smollm3",
-                                        "stablelm",
-                                        "stablelm_norms",
-                                        "starcoder2",
-                                        "vit"};
-
 // The gradient of a tensor of the files, from those of the parameters that it holds.
 HostTensor stored_gradient(const StoredWeight& weight, Program& program) {
   HostTensor stored(TensorType{DType::fp32, weight.shape});
@@ -173,11 +72,20 @@ void run(Program& program, const Transformer& model, const ModelWeights& weights
 
 std::filesystem::path golden_families_folder() { return source_folder() / "tests/golden/families"; }
 
-std::span<const std::string_view> golden_families() { return kModels; }
+std::span<const std::string> golden_families() {
+  static const std::vector<std::string> models = [] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(golden_families_folder()))
+      names.push_back(entry.path().filename().string());
+    std::ranges::sort(names);
+    return names;
+  }();
+  return models;
+}
 
 std::vector<GoldenFamilyCase> golden_family_cases(std::string_view device, std::span<const Compile> levels) {
   std::vector<GoldenFamilyCase> cases;
-  for (const std::string_view model : kModels) {
+  for (const std::string_view model : golden_families()) {
     for (const Compile level : levels) cases.push_back({model, device, level});
   }
   return cases;

@@ -506,8 +506,8 @@ class Train : public Command {
   static constexpr std::string_view kSettings =
       "device threads memory-limit model config-override layers d-model d-ff heads vocab context batch dtype compile "
       "allocator attention checkpoint segment loss-chunk fit-into seed optimizer momentum weight-decay no-decay "
-      "clip-norm z-loss accumulate frozen lora base-weights offload host-memory offload-folder master-weights parallel "
-      "shard";
+      "clip-norm "
+      "z-loss accumulate master-weights parallel shard";
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   OutputOptions output_;

@@ -12,6 +12,7 @@
 #include "inspect/profile/communication.h"
 #include "inspect/profile/pages/figures.h"
 #include "inspect/profile/views.h"
+#include "record/columns.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {
@@ -262,36 +263,31 @@ class Figures {
   double wall_ns_;
 };
 
-// The settings that may vary in a sweep, and the status.
-std::vector<std::pair<const char*, Cell>> settings_of(const Profile& profile) {
+// The name of a setting's column: its path, without the object of a model. Some columns are older than the paths.
+std::string column_of(std::string_view path) {
+  constexpr std::pair<std::string_view, std::string_view> kOlder[] = {
+      {"model.name", "model"},
+      {"device.kind", "device"},
+      {"device.name", "device_name"},
+      {"device.memory_limit_bytes", "memory_limit_bytes"},
+      {"steps", "timed_steps"}};
+  for (const auto& [older, column] : kOlder)
+    if (path == older) return std::string(column);
+  constexpr std::string_view kModel = "model.";
+  return std::string(path.substr(path.starts_with(kModel) ? kModel.size() : 0));
+}
+
+// All settings of the run, and what came of it.
+std::vector<std::pair<std::string, Cell>> settings_of(const Profile& profile) {
   const Record& run = profile.run;
-  const WorkloadDescription::Model& model = run.model;
-  return {{"model", model.name},
-          {"mode", text_of(run.mode)},
-          {"dtype", text_of(run.dtype)},
-          {"compile", text_of(run.compile)},
-          {"allocator", text_of(run.allocator)},
-          {"attention", run.attention ? Cell(text_of(*run.attention)) : Cell()},
-          {"attention_fallback", run.attention_fallback ? Cell(text_of(*run.attention_fallback)) : Cell()},
-          {"checkpoint", text_of(run.checkpoint)},
-          {"checkpoint_blocks", optional_cell(run.checkpoint_blocks)},
-          {"batch", run.batch},
-          {"context", run.context},
-          {"layers", model.layers},
-          {"d_model", model.d_model},
-          {"d_ff", model.d_ff},
-          {"heads", model.heads},
-          {"vocab", model.vocab},
-          {"device", run.device.kind},
-          {"device_name", run.device.name},
-          {"memory_limit_bytes", optional_cell(run.device.memory_limit_bytes)},
-          {"threads", run.threads},
-          {"seed", run.seed},
-          {"weights", run.training_step ? optional_cell(run.training_step->weights) : Cell()},
-          {"warmup", run.warmup},
-          {"timed_steps", run.steps},
-          {"status", text_of(run.status)},
-          {"message", run.status == RunStatus::ok ? profile.problem : run.error.message}};
+  std::vector<std::pair<std::string, Cell>> cells;
+  for (const Setting& setting : record_settings())
+    if (!setting.path.empty()) cells.emplace_back(column_of(setting.path), text_cell(setting.value(run)));
+  cells.emplace_back("attention_fallback", run.attention_fallback ? Cell(text_of(*run.attention_fallback)) : Cell());
+  cells.emplace_back("checkpoint_blocks", optional_cell(run.checkpoint_blocks));
+  cells.emplace_back("status", text_of(run.status));
+  cells.emplace_back("message", run.status == RunStatus::ok ? profile.problem : run.error.message);
+  return cells;
 }
 
 Table breakdown_of(const Profile& profile, Breakdown breakdown, const ProfileDetail& detail) {

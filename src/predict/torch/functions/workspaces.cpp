@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/rounding.h"
+
 namespace ridgepoint::torch {
 
 // A row of an op: `moment`, `kernels` and `blocks` are the caller's.

@@ -152,8 +152,8 @@ TEST_F(OnCardQuantise, stored_weights_compute_to_the_bit_what_a_step_in_fp8_comp
                       {.compile = {.mode = Mode::step,
                                    .precision = Precision::fp8,
                                    .level = level,
-                                   .lora = LoraOptions{.rank = 4},
-                                   .base_weights = format}});
+                                   .base_weights = format,
+                                   .lora = LoraOptions{.rank = 4}}});
       initialise(program, workload, 3);
       program.run();
       program.run();

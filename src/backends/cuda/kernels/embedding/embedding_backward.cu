@@ -244,8 +244,8 @@ struct RowList {
   __device__ __forceinline__ int length() const { return end - begin; }
 };
 
-// The list of a warp. There is a warp for each row or, with `indices`, one for each position, of which the first of a
-// row has it.
+// The list of a warp. One warp handles one row. With `indices`, one warp handles one position, and the warp at the first
+// position of a row has the row's list.
 __device__ __forceinline__ RowList list_of_warp(const long long* indices, const int* offsets, const int* positions,
                                                 int rows) {
   constexpr RowList kNone{-1, 0, 0};
