@@ -194,6 +194,16 @@ TEST(PlanCommand, says_that_not_even_the_smallest_fits) {
   EXPECT_LT(rows[0]["room_bytes"].get<std::int64_t>(), 0);
 }
 
+TEST(PlanCommand, says_that_experts_are_not_packed) {
+  const auto warning_of = [](const std::string& model, const std::string& format) {
+    return plan({"--model", model, "--lora", "r=8", "--base-weights", format, "--card", "h100", "--layers", "1"}).error;
+  };
+  EXPECT_THAT(warning_of("mixtral-8x7b", "nf4"),
+              HasSubstr("--base-weights nf4: weights of experts stay in 16 bits, 2.62 GiB of them"));
+  EXPECT_THAT(warning_of("mixtral-8x7b", "as-is"), Not(HasSubstr("of experts stay")));
+  EXPECT_THAT(warning_of("mistral-7b-v0.1", "nf4"), Not(HasSubstr("of experts stay")));
+}
+
 TEST(PlanCommand, goes_on_after_a_row_that_cannot_be_planned) {
   const ProgramResult result = plan({"--model", "tiny", "--device", "null", "--dtype", "tf32,fp32", "--card", "t4",
                                      "--fit", "batch", "--format", "json"});
