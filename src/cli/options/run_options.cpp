@@ -306,7 +306,8 @@ void require_setting(std::string_view workload, std::string_view setting) {
 RunConfig finish(RunDraft draft) {
   draft.config.workload = workload_of(draft);
   require(draft.config.compile.mode != Mode::step || draft.config.workload->describe().model.parameters > 0,
-          "--mode step updates parameters, and the workload '{}' has none; use forward or backward", draft.workload);
+          "--mode step updates parameters, and the workload '{}' has none; use forward or forward_backward",
+          draft.workload);
   settle_training(draft);
   require_output_is_kept_by_torch(draft.config);
   RunConfig config = draft.config;

@@ -79,6 +79,10 @@ TEST(PlanCommand, keeps_memory_of_a_card_free) {
   EXPECT_EQ(capacity({"--keep-free", "1TiB"}), 0);
 }
 
+TEST(PlanCommand, says_nothing_of_the_attention_of_a_workload_without_any) {
+  EXPECT_THAT(plan({"--workload", "toy", "--card", "h100"}).output, Not(HasSubstr("attention")));
+}
+
 TEST(PlanCommand, shows_limits_only_where_there_are_some) {
   EXPECT_THAT(plan({"--model", "tiny"}).output, AllOf(HasSubstr("peak reserved"), Not(HasSubstr("room"))));
   EXPECT_THAT(plan({"--model", "tiny", "--memory-limit", "100MiB"}).output,
