@@ -34,8 +34,10 @@ std::int64_t size_of(char label, const SymbolSizes& sizes) {
 
 SymbolSizes symbol_sizes(const WorkloadDescription& workload) {
   const WorkloadDescription::Model& model = workload.model;
-  return {{'B', workload.batch}, {'S', workload.context}, {'D', model.d_model}, {'H', model.heads},
-          {'V', model.vocab},    {'F', model.d_ff},       {'N', model.kv_heads}};
+  return {{'B', workload.batch}, {'S', workload.context},
+          {'D', model.d_model},  {'H', model.heads},
+          {'V', model.vocab},    {'F', model.d_ff},
+          {'N', model.kv_heads}, {'G', model.heads / std::max<std::int64_t>(1, model.kv_heads)}};
 }
 
 std::string shape_in_symbols(const Shape& shape) {
@@ -49,8 +51,9 @@ std::string bytes_formula(const TensorType& type, const SymbolSizes& sizes) {
   auto number = static_cast<std::int64_t>(size_bytes(type.dtype));
   for (Dim dim : type.shape.dims()) {
     const std::int64_t size = size_of(dim.label, sizes);
-    if (size > 0 && dim.size % size == 0 && dim.size > 0) number *= dim.size / size;
-    if (size > 0 && (dim.size % size != 0 || dim.size == 0)) dim.label = 0;
+    const bool is_multiple = size > 0 && dim.size > 0 && dim.size % size == 0;
+    if (is_multiple) number *= dim.size / size;
+    if (!sizes.empty() && !is_multiple) dim.label = 0;
     for (const auto& [symbol, power] : factors_of(dim)) {
       const auto same = std::ranges::find(factors, symbol, &Factor::first);
       if (same == factors.end()) {

@@ -19,8 +19,8 @@ SymbolSizes symbol_sizes(const WorkloadDescription& workload);
 std::string shape_in_symbols(const Shape& shape);
 
 // The bytes of a tensor: "4 B H S^2". Equal symbols are a power; sizes of 1 are left out, T (tokens) is B S, and d (the
-// width of a head) is D / H. A dimension of another size than its symbol is a multiple of the symbol, or a number; a
-// symbol without a size in `sizes` has any.
+// width of a head) is D / H. A dimension of another size than its symbol is a multiple of the symbol, or a number, as
+// is one of a symbol without a size. Without `sizes`, every label is a symbol.
 std::string bytes_formula(const TensorType& type, const SymbolSizes& sizes = {});
 
 }  // namespace ridgepoint
