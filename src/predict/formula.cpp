@@ -19,7 +19,26 @@ std::vector<Factor> factors_of(const Dim& dim) {
   return {{symbol_of(dim), 1}};
 }
 
+// Of the symbols of a label; 0 if they have none.
+std::int64_t size_of(char label, const SymbolSizes& sizes) {
+  const auto of = [&](char symbol) {
+    const auto found = sizes.find(symbol);
+    return found == sizes.end() ? std::int64_t{0} : found->second;
+  };
+  if (label == 'T') return of('B') * of('S');
+  if (label == 'd') return of('H') == 0 || of('D') % of('H') != 0 ? 0 : of('D') / of('H');
+  return of(label);
+}
+
 }  // namespace
+
+SymbolSizes symbol_sizes(const WorkloadDescription& workload) {
+  const WorkloadDescription::Model& model = workload.model;
+  return {{'B', workload.batch}, {'S', workload.context},
+          {'D', model.d_model},  {'H', model.heads},
+          {'V', model.vocab},    {'F', model.d_ff},
+          {'N', model.kv_heads}, {'G', model.heads / std::max<std::int64_t>(1, model.kv_heads)}};
+}
 
 std::string shape_in_symbols(const Shape& shape) {
   std::string text;
@@ -27,9 +46,14 @@ std::string shape_in_symbols(const Shape& shape) {
   return text;
 }
 
-std::string bytes_formula(const TensorType& type) {
+std::string bytes_formula(const TensorType& type, const SymbolSizes& sizes) {
   std::vector<Factor> factors;
-  for (const Dim& dim : type.shape.dims()) {
+  auto number = static_cast<std::int64_t>(size_bytes(type.dtype));
+  for (Dim dim : type.shape.dims()) {
+    const std::int64_t size = size_of(dim.label, sizes);
+    const bool is_multiple = size > 0 && dim.size > 0 && dim.size % size == 0;
+    if (is_multiple) number *= dim.size / size;
+    if (!sizes.empty() && !is_multiple) dim.label = 0;
     for (const auto& [symbol, power] : factors_of(dim)) {
       const auto same = std::ranges::find(factors, symbol, &Factor::first);
       if (same == factors.end()) {
@@ -39,7 +63,7 @@ std::string bytes_formula(const TensorType& type) {
       }
     }
   }
-  std::string text = std::to_string(size_bytes(type.dtype));
+  std::string text = std::to_string(number);
   for (const auto& [symbol, power] : factors) {
     if (power > 0) text += " " + symbol + (power > 1 ? "^" + std::to_string(power) : "");
   }

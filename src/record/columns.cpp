@@ -90,7 +90,7 @@ std::string kv_heads_cell(const Record& record) {
   return is_attention_call(record) && is_shared ? exact(record.model.kv_heads) : nothing();
 }
 
-std::string attention_cell(const Record& record) { return record.attention ? exact(*record.attention) : "none"; }
+std::string attention_cell(const Record& record) { return record.attention ? exact(*record.attention) : nothing(); }
 
 std::string mask_cell(const Record& record) {
   return call(record).causal ? (*call(record).causal ? "causal" : "not causal") : nothing();

@@ -34,10 +34,11 @@ function configurationOf(record: JsonObject): string {
   return [model, attention, dtype, batch && `batch ${batch}`, context && `context ${context}`, ["", "off", "false"].includes(compile) ? "" : "compiled", ...ranksOf(record)].filter((text) => text !== "").join(", ");
 }
 
-// Larger models come first, of one model the faster row, of attention and plans the longer sequence.
+// Larger models come first, of one model a whole step, of attention and plans the longer sequence, then the faster row.
 const weightsOf = (record: JsonObject) => {
   const length = ["attention", "plan"].includes(keyOf(record, "command")) ? number(record, "context") : 0;
-  return [number(record, "model.parameters"), length, number(record, "model.d_model"), number(record, "tokens_per_second"), -number(record, "forward_ms.median")];
+  const tokens = number(record, "tokens_per_second") + number(record, "predicted_tokens_per_second");  // a row has one of them
+  return [number(record, "model.parameters"), keyOf(record, "mode") === "step" ? 1 : 0, length, number(record, "model.d_model"), tokens, -number(record, "forward_ms.median")];
 };
 
 function outweighs(a: JsonObject, b: JsonObject): boolean {
@@ -55,12 +56,12 @@ const ofCommand = (command: string): Filter => (record) => keyOf(record, "comman
 const ofMode = (mode: string): Filter => (record) => ["bench", "profile"].includes(keyOf(record, "command")) && keyOf(record, "mode") === mode;
 
 // The value of the main row.
-function main(label: string, path: string, kind: Kind, isMeant: Filter, noteOf: (record: JsonObject) => string = () => ""): Rule {
+function main(label: string | ((record: JsonObject) => string), path: string, kind: Kind, isMeant: Filter, noteOf: (record: JsonObject) => string = () => ""): Rule {
   return (rows) => {
     const row = heaviest(rows.filter(({ record }) => isMeant(record) && number(record, path) > 0));
     if (row === null) return null;
     const note = [noteOf(row.record), ...(["ms", "share"].includes(kind) ? doubtOf(row.record) : [])].filter((text) => text !== "").join(" ");
-    return { label, value: formatOne(kind, number(row.record, path)), note, configuration: configurationOf(row.record), section: row.section };
+    return { label: typeof label === "string" ? label : label(row.record), value: formatOne(kind, number(row.record, path)), note, configuration: configurationOf(row.record), section: row.section };
   };
 }
 
@@ -114,7 +115,7 @@ const kRules: readonly Rule[] = [
   ratio("Memory saved by flash", "attention", "naive", (value) => value === "flash", kPeak, "bytes", isAttention),
   main("Longest sequence", "context", "count", isAttention),
   main("Peak memory", kPeak, "bytes", isAttention, ofCapacity(kPeak)),
-  main("Predicted step", "predicted_ms", "ms", isPlanned, perSecond("predicted_tokens_per_second")),
+  main((record) => `Predicted ${keyOf(record, "mode").replaceAll("_", " ")}`, "predicted_ms", "ms", isPlanned, perSecond("predicted_tokens_per_second")),
   main("Planned peak", kReserved, "bytes", isPlanned, ofCapacity(kReserved)),
   main("Room left", "room_bytes", "bytes", isPlanned),
   main("Longest sequence that fits", "context", "count", isPlanned),

@@ -21,6 +21,19 @@ test("the figures of steps are those of the largest model, and ratios compare ro
   ]);
 });
 
+test("the figures of plans are those of a step, the fastest, where there are others", () => {
+  const plan = (mode: string, ms: number): JsonObject => ({
+    command: "plan", mode, dtype: "bf16", batch: 1, context: 512, model: { name: "small", parameters: 1e8 }, fits: true, predicted_ms: ms,
+    predicted_tokens_per_second: 512e3 / ms, memory_bytes: { peak_reserved: ms * 2 ** 20 }, capacity_bytes: 2 ** 30,
+  });
+  const longest = ["Longest sequence that fits", "512", "", "small, bf16, batch 1, context 512"];
+  assert.deepEqual(figuresOfRows(plan("forward", 10), plan("step", 32), plan("step", 64)), [
+    ["Predicted step", "32 ms", "16 k tokens/s", "small, bf16, batch 1, context 512"],
+    ["Planned peak", "32 MiB", "3.13 % of 1 GiB", "small, bf16, batch 1, context 512"], longest,
+  ]);
+  assert.deepEqual(figuresOfRows(plan("forward_backward", 10))[0]![0], "Predicted forward backward");
+});
+
 test("what has no row, or only rows that failed, has no figure", () => {
   assert.deepEqual(figuresOfRows(), []);
   assert.deepEqual(figuresOfRows(step(10, { status: "oom" })), []);

@@ -143,10 +143,10 @@ void settle_training(RunDraft& draft) {
           "--offload {} is for the states of the optimizer, and --mode {} has none; use step", name(compile.offload),
           name(compile.mode));
   require(!includes(compile.offload, Offload::activations) || runs_backward(compile.mode),
-          "--offload {} moves what forward saves for backward, and --mode {} has none; use backward or step",
+          "--offload {} moves what forward saves for backward, and --mode {} has none; use forward_backward or step",
           name(compile.offload), name(compile.mode));
   require(compile.accumulate == 1 || runs_backward(compile.mode),
-          "--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode));
+          "--accumulate adds gradients, and --mode {} has none; use forward_backward or step", name(compile.mode));
   require(compile.checkpoint_segment == 1 || has_segments(compile.checkpoint),
           "--segment groups the blocks of --checkpoint block and nested, not of {}", name(compile.checkpoint));
   const bool is_chosen = draft.config.choose_sharding;
@@ -182,7 +182,7 @@ bool has_setting(const WorkloadKind& kind, std::string_view setting);
 void settle_fit_into(const RunDraft& draft, RunConfig& config) {
   if (!config.fit_into_bytes) return;
   require(runs_backward(config.compile.mode),
-          "--fit-into decides what backward keeps, and --mode {} has none; use backward or step",
+          "--fit-into decides what backward keeps, and --mode {} has none; use forward_backward or step",
           name(config.compile.mode));
   require(!config.choose_sharding && !config.choose_bucket,
           "--fit-into searches with one sharding; give --shard and the size of a bucket instead of auto");
@@ -306,7 +306,8 @@ void require_setting(std::string_view workload, std::string_view setting) {
 RunConfig finish(RunDraft draft) {
   draft.config.workload = workload_of(draft);
   require(draft.config.compile.mode != Mode::step || draft.config.workload->describe().model.parameters > 0,
-          "--mode step updates parameters, and the workload '{}' has none; use forward or backward", draft.workload);
+          "--mode step updates parameters, and the workload '{}' has none; use forward or forward_backward",
+          draft.workload);
   settle_training(draft);
   require_output_is_kept_by_torch(draft.config);
   RunConfig config = draft.config;

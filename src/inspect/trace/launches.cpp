@@ -38,7 +38,7 @@ MarkMeaning meaning_of(std::string_view name) {
   if (phase) meaning.phase = static_cast<std::uint8_t>(*phase);
   meaning.loads_data = name.starts_with("enumerate(DataLoader)");
   const bool is_of_library = name.starts_with("autograd::") || name.starts_with("nccl:") ||
-                             name.starts_with("Optimizer.") || meaning.loads_data;
+                             name.starts_with("Optimizer.") || is_backward_node(name) || meaning.loads_data;
   if (is_of_library) return meaning;
   meaning.level = name.starts_with(kModule) ? without_number(name.substr(kModule.size())) : trimmed(name);
   std::ranges::replace(meaning.level, '.', '_');  // a dot would be another level

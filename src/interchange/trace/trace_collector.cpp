@@ -47,6 +47,8 @@ Role role_of(std::string_view category) {
 // Ops that are kept, because they say what a kernel is for: the nodes of backward, and in old forms annotations.
 constexpr std::array<std::string_view, 5> kMarkingOps = {"autograd::engine::evaluate_function", "ProfilerStep#",
                                                          "Optimizer.", "enumerate(DataLoader)", "## "};
+// Old forms have the nodes of backward without the engine's call around each.
+bool is_node_without_engine(const EventText& op) { return op.category == "Operator" && is_backward_node(op.name); }
 constexpr std::string_view kModule = "nn.Module: ";
 // Leads from an op of forward to its node of backward.
 constexpr std::string_view kFlow = "fwdbwd";
@@ -146,6 +148,12 @@ HostCall host_call(std::string_view name) {
   for (const NamedCall& known : kCalls)
     if (name.find(known.part) != std::string_view::npos) return known.call;
   return HostCall::other;
+}
+
+bool is_backward_node(std::string_view op) {
+  if (op.starts_with("torch::autograd::")) return true;
+  while (!op.empty() && op.back() >= '0' && op.back() <= '9') op.remove_suffix(1);
+  return op.ends_with("Backward") && op.find_first_of(": ") == std::string_view::npos;
 }
 
 std::uint32_t TraceCollector::Numbers::number(std::string_view text) {
@@ -294,7 +302,8 @@ void TraceCollector::event(const EventText& text) {
     case Role::call: return add_host_call(text);
     case Role::annotation: return add_mark_of(text);
     case Role::op:
-      if (const std::uint32_t work = work_of(text); work != 0 || std::ranges::any_of(kMarkingOps, is_marking))
+      if (const std::uint32_t work = work_of(text);
+          work != 0 || std::ranges::any_of(kMarkingOps, is_marking) || is_node_without_engine(text))
         add_mark_of(text, work);
       return;
     case Role::module:

@@ -20,6 +20,8 @@ namespace ridgepoint {
 // launch, too.
 enum class HostCall : std::uint8_t { other, launch, copy, synchronize, allocate };
 HostCall host_call(std::string_view name);
+// An op that is a node of backward: MmBackward, AddBackward1, torch::autograd::AccumulateGrad.
+bool is_backward_node(std::string_view op);
 
 class TraceCollector final : public EventSink {
  public:

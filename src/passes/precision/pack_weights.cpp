@@ -1,10 +1,14 @@
 // Passes that store the frozen weights of linear layers in 4 or 8 bits (core/packed/packed_matrix.h). In fp8 a weight
 // is stored as a matrix of codes and a scale, so that quantise_products lets products in 8 bits read them as they are.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "core/text/units.h"
+#include "core/warning.h"
 #include "ir/packed_weight.h"
 #include "ir/queries.h"
 #include "ir/stored_tensors.h"
@@ -24,11 +28,14 @@ class WeightChooser {
     std::map<std::string_view, const PublishedWeight*> published;
     for (const PublishedWeight& one : options.published_weights) published.emplace(one.parameter, &one);
     bool changed = false;
+    std::size_t expert_bytes = 0;
     for (const NodeId id : graph_.inputs(Role::parameter)) {
       Node& parameter = graph_.node(id);
       const TensorType& type = graph_.type(parameter.outputs[0]);
       const bool is_frozen = parameter.attributes.get_or(kFrozen, false);
-      if (!is_frozen || !is_low(type.dtype) || type.shape.rank() != 2 || type.elements() == 0) continue;
+      if (!is_frozen || !is_low(type.dtype) || type.elements() == 0) continue;
+      if (is_of_experts(parameter.outputs[0])) expert_bytes += type.bytes();
+      if (type.shape.rank() != 2) continue;
       if (!is_of_layer(parameter.outputs[0])) continue;
       const auto found = published.find(input_name(parameter));
       if (found != published.end() && found->second->stays_wide) continue;
@@ -37,6 +44,11 @@ class WeightChooser {
       if (has_order && found->second->rows != RowOrder{})
         parameter.attributes.set(kRowOrder, numbers_of(found->second->rows));
       changed = true;
+    }
+    if (expert_bytes > 0) {
+      const std::string message = fmt::format("--base-weights {}: weights of experts stay in 16 bits, {} of them",
+                                              name(options.base_weights), format_bytes(expert_bytes));
+      warn_once(message, message);
     }
     return changed;
   }
@@ -48,6 +60,10 @@ class WeightChooser {
     return are_all_readers(graph_, readers_, value, [&](const Node& reader) {
       return op_class(reader.op) == OpClass::contraction && !heads_.contains(reader.outputs[0]);
     });
+  }
+
+  bool is_of_experts(Value value) const {
+    return std::ranges::any_of(readers_.of(value), [&](NodeId id) { return graph_.node(id).op == Op::grouped_matmul; });
   }
 
   Graph& graph_;

@@ -79,6 +79,10 @@ TEST(PlanCommand, keeps_memory_of_a_card_free) {
   EXPECT_EQ(capacity({"--keep-free", "1TiB"}), 0);
 }
 
+TEST(PlanCommand, says_nothing_of_the_attention_of_a_workload_without_any) {
+  EXPECT_THAT(plan({"--workload", "toy", "--card", "h100"}).output, Not(HasSubstr("attention")));
+}
+
 TEST(PlanCommand, shows_limits_only_where_there_are_some) {
   EXPECT_THAT(plan({"--model", "tiny"}).output, AllOf(HasSubstr("peak reserved"), Not(HasSubstr("room"))));
   EXPECT_THAT(plan({"--model", "tiny", "--memory-limit", "100MiB"}).output,
@@ -192,6 +196,16 @@ TEST(PlanCommand, says_that_not_even_the_smallest_fits) {
   EXPECT_EQ(rows[0]["context"], 1);
   EXPECT_TRUE(rows[0]["fitted"].is_null());
   EXPECT_LT(rows[0]["room_bytes"].get<std::int64_t>(), 0);
+}
+
+TEST(PlanCommand, says_that_experts_are_not_packed) {
+  const auto warning_of = [](const std::string& model, const std::string& format) {
+    return plan({"--model", model, "--lora", "r=8", "--base-weights", format, "--card", "h100", "--layers", "1"}).error;
+  };
+  EXPECT_THAT(warning_of("mixtral-8x7b", "nf4"),
+              HasSubstr("--base-weights nf4: weights of experts stay in 16 bits, 2.62 GiB of them"));
+  EXPECT_THAT(warning_of("mixtral-8x7b", "as-is"), Not(HasSubstr("of experts stay")));
+  EXPECT_THAT(warning_of("mistral-7b-v0.1", "nf4"), Not(HasSubstr("of experts stay")));
 }
 
 TEST(PlanCommand, goes_on_after_a_row_that_cannot_be_planned) {

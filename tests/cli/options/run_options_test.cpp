@@ -198,7 +198,7 @@ TEST(RunOptions, refuse_what_a_workload_has_not) {
   expect_refused({"--workload", "transformer,attention", "--layers", "2"},
                  "--layers: the workload 'attention' has --model, --config-override, --d-model, --heads");
   expect_refused({"--workload", "attention", "--mode", "step"},
-                 "the workload 'attention' has none; use forward or backward");
+                 "the workload 'attention' has none; use forward or forward_backward");
 }
 
 TEST(RunOptions, run_what_a_program_registers) {

@@ -145,6 +145,23 @@ TEST(TraceAnalysis, tells_phases_by_autograd_and_the_optimizer) {
   EXPECT_EQ(phase_of(lane, "z"), ProfilePhase::zeroing);
 }
 
+TEST(TraceAnalysis, takes_a_node_of_old_forms_as_backward_and_as_no_module) {
+  MadeTrace made;
+  made.mark("nn.Module: Linear_0", 0, 10);
+  made.kernel("f", 10, 20, 5);
+  made.mark("MmBackward", 20, 30, "autograd");
+  made.kernel("b", 30, 40, 25, 7, "0", "autograd");
+  made.mark("torch::autograd::AccumulateGrad", 40, 50, "autograd");
+  made.kernel("a", 50, 60, 45, 7, "0", "autograd");
+  const TraceLane lane = made.lanes().at(0);
+  EXPECT_EQ(phase_of(lane, "f"), ProfilePhase::forward);
+  EXPECT_EQ(phase_of(lane, "b"), ProfilePhase::backward);
+  EXPECT_EQ(phase_of(lane, "a"), ProfilePhase::backward);
+  const std::vector<ScopeRow> rows = by_scope(lane.timeline, 1);
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[1].path, "(in no mark)");
+}
+
 TEST(TraceAnalysis, has_no_phases_where_no_mark_tells_any) {
   MadeTrace made;
   made.kernel("f", 10, 20, 5);

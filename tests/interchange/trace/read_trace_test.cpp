@@ -96,6 +96,20 @@ TEST(ReadTrace, knows_the_categories_of_old_forms_and_text_for_threads) {
   EXPECT_EQ(trace.tracks[trace.activities[0].track].thread, "stream 7");
 }
 
+TEST(ReadTrace, keeps_the_nodes_of_backward_of_old_forms_which_have_no_call_of_the_engine) {
+  const auto op = [](std::string_view category, std::string_view name) {
+    return fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":9,"tid":"9","ts":1,"dur":5}})", category, name);
+  };
+  const auto marks = [&](std::string_view category, std::string_view name) {
+    return read_text(document(op(category, name))).marks.size();
+  };
+  for (const std::string_view node : {"MmBackward", "AddBackward1", "torch::autograd::AccumulateGrad"}) {
+    EXPECT_EQ(marks("Operator", node), 1) << node;
+    EXPECT_EQ(marks("cpu_op", node), 0) << node;  // lies within autograd::engine::evaluate_function
+  }
+  EXPECT_EQ(marks("Operator", "aten::mse_loss_backward"), 0);
+}
+
 TEST(ReadTrace, takes_calls_of_hip) {
   const Trace trace = read_text(document(
       R"({"ph":"X","cat":"cuda_runtime","name":"hipExtModuleLaunchKernel","pid":1,"tid":1,"ts":5,"dur":1},)"

@@ -1,5 +1,6 @@
 // ridgepoint tokenize: text to tokens and back, and the training of a tokenizer.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -206,10 +207,12 @@ class Tokenize : public Command {
     std::vector<Id> ids(file.size());
     file.read(0, ids);
     const std::string text = tokenizer.decode(ids);
-    if (path_.empty()) {
+    if (!path_.empty()) {
+      write_file(path_, text);
+    } else if (::isatty(STDOUT_FILENO) != 0) {
       print_output(printable_lines(text) + "\n");
     } else {
-      write_file(path_, text);
+      print_output(text);  // a pipe or a file gets the very bytes
     }
   }
 

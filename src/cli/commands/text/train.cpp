@@ -197,8 +197,16 @@ class Train : public Command {
   std::string folder() const { return save_.empty() ? resume_ : save_; }
 
   std::optional<train::FoundCheckpoint> find_checkpoint() const {
-    if (resume_.empty()) return std::nullopt;
-    std::optional<train::FoundCheckpoint> found = train::find_newest(resume_, joined_ranks().get());
+    if (folder().empty()) return std::nullopt;
+    std::optional<train::FoundCheckpoint> found = train::find_newest(folder(), joined_ranks().get());
+    if (resume_.empty()) {
+      // --resume, sample and --on-nan back would take them for those of this run.
+      require(!found,
+              "--save: '{0}' has checkpoints of an earlier run, up to step {1}; --resume {0} goes on from "
+              "there, or choose another folder",
+              save_, found ? found->manifest.step : 0);
+      return std::nullopt;
+    }
     require(found.has_value(), "--resume: '{}' has no checkpoint", resume_);
     for (const std::vector<std::string>* sentences : {&found->passed_over, &found->notes}) {
       for (const std::string& sentence : *sentences) say(sentence);
@@ -222,7 +230,7 @@ class Train : public Command {
     make_config();
     read_data();
     describe();
-    if (found) check_same_run(found->manifest.run);
+    if (found) check_same_run(*found);
   }
 
   void make_config() {
@@ -299,17 +307,16 @@ class Train : public Command {
   // What checkpoints say of the run. A run that goes on must agree in the first list; where it differs in the second
   // one, its losses are not those of the run without the interruption.
   static constexpr std::array kMustAgree = {"dtype", "optimizer", "master_weights", "lora", "frozen", "base_weights"};
-  static constexpr std::array kShouldAgree = {
-      "context",           "sequences_of_a_step", "documents", "seed",      "shuffle",
-      "sequences",         "learning_rate",       "schedule",  "warmup",    "iterations",
-      "min_learning_rate", "weight_decay",        "no_decay",  "clip_norm", "z_loss"};
+  static constexpr std::array kShouldAgree = {"context",  "sequences_of_a_step", "documents", "seed",
+                                              "shuffle",  "sequences",           "momentum",  "weight_decay",
+                                              "no_decay", "clip_norm",           "z_loss"};
 
   void describe() {
     const RunConfig& config = configs_[0];
     const Json record = parse_json(to_json(describe_run(config, Experiment::bench)));
     for (const char* key :
          {"model", "dtype", "compile", "attention", "optimizer", "master_weights", "lora", "frozen", "base_weights",
-          "weight_decay", "no_decay", "clip_norm", "z_loss", "batch", "accumulate", "context", "seed"})
+          "momentum", "weight_decay", "no_decay", "clip_norm", "z_loss", "batch", "accumulate", "context", "seed"})
       description_[key] = record.at(key);
     const WorkloadDescription workload = config.workload->describe();
     description_["ranks"] = config.compile.parallel.data;
@@ -323,15 +330,40 @@ class Train : public Command {
     description_["shuffle"] = shuffle_;
     description_["learning_rate"] = *learning_rate_;
     description_["min_learning_rate"] = lowest_rate_;
-    description_["schedule"] = schedule_;
+    description_["schedule"] = std::string(train::name(parse_option("--schedule", schedule_, train::decay_from_name)));
     description_["warmup"] = warmup_;
     description_["iterations"] = iterations_;
+    description_["decay_iterations"] = decay_iterations_;
   }
 
-  void check_same_run(const Json& before) const {
-    const auto text = [](const Json& json, const char* key) {
-      return json.contains(key) ? dump_json(json.at(key)) : "unknown";
-    };
+  // As describe() wrote it.
+  static train::Schedule schedule_of(const Json& run) {
+    const auto steps = run.value("iterations", std::int64_t{1});
+    const auto decay = run.value("decay_iterations", std::int64_t{0});
+    return {.decay = train::decay_from_name(run.value("schedule", "constant")),
+            .peak = run.value("learning_rate", 0.0),
+            .lowest = run.value("min_learning_rate", 0.0),
+            .warmup = run.value("warmup", std::int64_t{0}),
+            .iterations = steps,
+            .decay_steps = decay > 0 ? decay : (steps + 9) / 10};
+  }
+
+  // A schedule may go on in another way: --iterations may grow, and the stable part of wsd may end.
+  void check_past_rates(const train::FoundCheckpoint& found) const {
+    const train::Schedule before = schedule_of(found.manifest.run), now = schedule_of(description_);
+    for (std::int64_t step = 1; step <= found.manifest.step; ++step) {
+      if (before.learning_rate(step) == now.learning_rate(step)) continue;
+      say(
+          fmt::format("--resume: the learning rate of step {} was {:g}, and these options give it {:g}; the losses are "
+                      "not those of the run without an interruption",
+                      step, before.learning_rate(step), now.learning_rate(step)));
+      return;
+    }
+  }
+
+  void check_same_run(const train::FoundCheckpoint& found) const {
+    const Json& before = found.manifest.run;
+    const auto text = [](const Json& json, const char* key) { return dump_json(json.at(key)); };
     for (const char* key : kMustAgree) {
       if (!before.contains(key)) continue;  // from before there was such an option
       require(text(before, key) == text(description_, key),
@@ -339,21 +371,17 @@ class Train : public Command {
               text(description_, key));
     }
     for (const char* key : kShouldAgree) {
-      if (text(before, key) == text(description_, key)) continue;
+      if (!before.contains(key) || text(before, key) == text(description_, key)) continue;
       say(fmt::format("--resume: {} was {} and is {}; the losses are not those of the run without an interruption", key,
                       text(before, key), text(description_, key)));
     }
+    check_past_rates(found);
   }
 
   train::TrainingOptions training_options(const std::optional<train::FoundCheckpoint>& found) const {
     train::TrainingOptions options;
     options.config = configs_[0];
-    options.schedule = {.decay = parse_option("--schedule", schedule_, train::decay_from_name),
-                        .peak = *learning_rate_,
-                        .lowest = lowest_rate_,
-                        .warmup = warmup_,
-                        .iterations = iterations_,
-                        .decay_steps = decay_iterations_ > 0 ? decay_iterations_ : (iterations_ + 9) / 10};
+    options.schedule = schedule_of(description_);
     options.data = &*training_data_;
     options.validation = validation_data_ ? &*validation_data_ : nullptr;
     options.evaluate_every = evaluate_every_;

@@ -27,7 +27,7 @@ using Stage = StepProgress::Stage;
 constexpr std::size_t kMostEvents = std::size_t{1} << 25;  // 1.3 GB
 
 // The residual sum of a block: its scope is the block's, and it has a row for each token.
-std::optional<ResidualActivation> residual_activation(const Graph& graph) {
+std::optional<ResidualActivation> residual_activation(const Graph& graph, const SymbolSizes& sizes) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     const std::string& scope = graph.scope_name(node);
@@ -35,7 +35,7 @@ std::optional<ResidualActivation> residual_activation(const Graph& graph) {
     for (const Value value : node.outputs) {
       const TensorType& type = graph.type(value);
       const std::string shape = shape_in_symbols(type.shape);
-      if (shape == "B S D" || shape == "T D") return ResidualActivation{type.bytes(), bytes_formula(type)};
+      if (shape == "B S D" || shape == "T D") return ResidualActivation{type.bytes(), bytes_formula(type, sizes)};
     }
   }
   return std::nullopt;
@@ -96,7 +96,8 @@ class Run {
     const MemoryForecast behind_warmup = config_.warmup > 0 ? session_.forecast(plan, config_.warmup) : forecast;
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(behind_warmup.use.peak_allocated_bytes);
     MemoryTrace trace(most_events(plan));
-    HistoryRecorder recorder(plan, trace);
+    const SymbolSizes sizes = symbol_sizes(config_.workload->describe());
+    HistoryRecorder recorder(plan, trace, sizes);
     const std::size_t available = session_.available_bytes();
     try {
       session_.require_room(plan, forecast);
@@ -112,8 +113,10 @@ class Run {
       throw;
     }
     // Fusion may put the sum into a node with others.
-    found_.residual = residual_activation(training_graph(
-        config_.workload->build(), {.mode = config_.compile.mode, .precision = config_.compile.precision}));
+    found_.residual =
+        residual_activation(training_graph(config_.workload->build(),
+                                           {.mode = config_.compile.mode, .precision = config_.compile.precision}),
+                            sizes);
     found_.plan = plan;
   }
 

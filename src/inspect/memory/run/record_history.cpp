@@ -69,7 +69,8 @@ namespace {
 // Makes the origins of blocks.
 class Origins {
  public:
-  Origins(const Graph& graph, RecordedMemory& found) : graph_(graph), found_(found) {
+  Origins(const Graph& graph, const SymbolSizes& sizes, RecordedMemory& found)
+      : graph_(graph), sizes_(sizes), found_(found) {
     found_.sources.push_back({});  // of kNoOrigin
     for (const NodeId id : graph.order()) {
       const Node& node = graph.node(id);
@@ -102,7 +103,8 @@ class Origins {
     const Node& node = graph_.node(NodeId{node_id});
     SnapshotOrigin origin{.frame = frame_of(node), .around = frames_around(node)};
     origin.phase = snapshot.texts.intern(name(node.phase));
-    if (output) origin.formula = snapshot.texts.intern(bytes_formula(storage_type(graph_, node.outputs[*output])));
+    if (output)
+      origin.formula = snapshot.texts.intern(bytes_formula(storage_type(graph_, node.outputs[*output]), sizes_));
     snapshot.origins.push_back(origin);
     found_.sources.push_back({NodeId{node_id}, output});
     return known->second;
@@ -156,6 +158,7 @@ class Origins {
   }
 
   const Graph& graph_;
+  const SymbolSizes& sizes_;
   RecordedMemory& found_;
   std::uint32_t node_ = kNoNode;  // of the last block
   std::vector<bool> is_taken_;
@@ -170,9 +173,9 @@ class Origins {
 class SnapshotBuilder {
  public:
   // Of the first `events` of the trace.
-  SnapshotBuilder(const Graph& graph, const MemoryTrace& trace, std::size_t events, bool has_clock,
-                  RecordedMemory& found)
-      : trace_(trace), events_(events), has_clock_(has_clock), found_(found), origins_(graph, found) {
+  SnapshotBuilder(const Graph& graph, const SymbolSizes& sizes, const MemoryTrace& trace, std::size_t events,
+                  bool has_clock, RecordedMemory& found)
+      : trace_(trace), events_(events), has_clock_(has_clock), found_(found), origins_(graph, sizes, found) {
     last_us_ = trace.start_unix_ns() / 1000 - 1;
     snapshot().settings.has_clock = has_clock;
     for (const std::string_view category : kMemoryCategoryNames.all()) snapshot().categories.emplace_back(category);
@@ -313,8 +316,8 @@ std::size_t HistoryRecorder::most_events(const ProgramPlan& plan, std::size_t it
   return 4 * blocks + 2 * blocks * iterations;
 }
 
-HistoryRecorder::HistoryRecorder(const ProgramPlan& plan, MemoryTrace& trace)
-    : plan_(plan), trace_(trace), marker_(std::make_unique<Marker>(plan, trace)) {}
+HistoryRecorder::HistoryRecorder(const ProgramPlan& plan, MemoryTrace& trace, SymbolSizes sizes)
+    : plan_(plan), trace_(trace), sizes_(std::move(sizes)), marker_(std::make_unique<Marker>(plan, trace)) {}
 
 HistoryRecorder::~HistoryRecorder() = default;
 
@@ -337,7 +340,7 @@ RecordedMemory HistoryRecorder::finish(std::size_t warmup, bool has_clock) const
   if (trace_.dropped() > 0) throw Error("the history of the memory is longer than what was reserved for it");
   RecordedMemory found;
   const std::size_t events = events_until_failure(trace_);
-  SnapshotBuilder builder(plan_.graph(), trace_, events, has_clock, found);
+  SnapshotBuilder builder(plan_.graph(), sizes_, trace_, events, has_clock, found);
   for (std::size_t i = 0; i < marker_->runs().size(); ++i) {
     Marker::Run run = marker_->runs()[i];
     if (!run.has_ended) {

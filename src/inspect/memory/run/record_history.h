@@ -10,6 +10,7 @@
 
 #include "interchange/snapshot/snapshot.h"
 #include "memory/memory_trace.h"
+#include "predict/formula.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/program.h"
 
@@ -37,8 +38,8 @@ class HistoryRecorder {
   // The number of events of so many iterations of a plan, at most.
   static std::size_t most_events(const ProgramPlan& plan, std::size_t iterations);
 
-  // The trace must outlive the recorder.
-  HistoryRecorder(const ProgramPlan& plan, MemoryTrace& trace);
+  // The trace must outlive the recorder. `sizes` are for the formulas of blocks.
+  HistoryRecorder(const ProgramPlan& plan, MemoryTrace& trace, SymbolSizes sizes = {});
   ~HistoryRecorder();
   HistoryRecorder(const HistoryRecorder&) = delete;
   HistoryRecorder& operator=(const HistoryRecorder&) = delete;
@@ -56,6 +57,7 @@ class HistoryRecorder {
 
   ProgramPlan plan_;
   MemoryTrace& trace_;
+  SymbolSizes sizes_;
   std::unique_ptr<Marker> marker_;
 };
 

@@ -86,6 +86,32 @@ TEST_F(TrainTest, goes_on_to_the_bit) {
   EXPECT_THAT(done.output, HasSubstr("All 12 steps are done already."));
 }
 
+TEST_F(TrainTest, does_not_mix_its_checkpoints_with_those_of_an_earlier_run) {
+  train({"--save", folder("run"), "--iterations", "3"});
+  const ProgramResult again = run_program(with_options(arguments_, {"--save", folder("run"), "--iterations", "2"}));
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.error, HasSubstr("has checkpoints of an earlier run, up to step 3; --resume"));
+  EXPECT_FALSE(fs::exists(fs::path(folder("run")) / "step-000000002"));
+}
+
+TEST_F(TrainTest, warns_of_a_schedule_whose_past_rates_differ_and_of_no_other) {
+  const auto warning_of = [&](const std::string& name, const std::vector<std::string>& first,
+                              const std::vector<std::string>& then) {
+    train(with_options({"--save", folder(name), "--iterations", "6"}, first));
+    return run_program(with_options(with_options(arguments_, {"--resume", folder(name), "--iterations", "8"}), then))
+        .error;
+  };
+  EXPECT_THAT(warning_of("constant", {"--schedule", "constant"}, {"--schedule", "constant"}),
+              Not(HasSubstr("--resume")));
+  EXPECT_THAT(warning_of("wsd", {"--schedule", "constant"}, {"--schedule", "wsd", "--decay-iterations", "2"}),
+              Not(HasSubstr("--resume")));
+  EXPECT_THAT(warning_of("cosine", {"--schedule", "cosine"}, {"--schedule", "cosine"}),
+              HasSubstr("--resume: the learning rate of step"));
+  EXPECT_THAT(warning_of("decay", {"--schedule", "wsd", "--decay-iterations", "3"},
+                         {"--schedule", "wsd", "--decay-iterations", "4"}),
+              HasSubstr("--resume: the learning rate of step 4 was"));
+}
+
 TEST_F(TrainTest, verifies_that_a_resumed_run_is_equal) {
   const ProgramResult result = run_program(with_options(arguments_, {"--verify-resume", "--format", "table"}));
   EXPECT_EQ(result.exit_code, 0) << result.error;

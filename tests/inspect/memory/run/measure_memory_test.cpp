@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -142,6 +144,47 @@ TEST(MeasureMemory, says_where_blocks_come_from) {
   const MemoryGroup parameter = group_of("parameter", "token_embeddings.weight");
   EXPECT_EQ(parameter.formula, "4 V D");
   EXPECT_EQ(parameter.category, "parameter");
+}
+
+// "4 B S D / H" with the sizes of kToy; -1 for another symbol.
+std::int64_t value_of(const std::string& formula) {
+  const std::map<std::string, std::int64_t> sizes = {{"B", kBatch}, {"S", kContext},     {"D", kWidth},
+                                                     {"V", kVocab}, {"F", kFeedForward}, {"H", kHeads}};
+  std::istringstream words(formula);
+  std::int64_t value = 1;
+  bool divides = false;
+  for (std::string word; words >> word;) {
+    const std::string symbol = word.substr(0, word.find('^'));
+    const std::int64_t power = word.size() > symbol.size() ? std::stoll(word.substr(symbol.size() + 1)) : 1;
+    const bool is_number = std::isdigit(static_cast<unsigned char>(symbol[0])) != 0;
+    if (word != "/" && !is_number && !sizes.contains(symbol)) return -1;
+    const std::int64_t size = word == "/" ? 1 : is_number ? std::stoll(symbol) : sizes.at(symbol);
+    for (std::int64_t i = 0; i < power; ++i) value = divides ? value / size : value * size;
+    divides = word == "/";
+  }
+  return value;
+}
+
+// Heads of keys are narrower than D, joined matrices wider than F, and inputs have the sequences of all micro-batches.
+TEST(MeasureMemory, has_formulas_of_as_many_bytes_as_were_asked_for) {
+  for (const Compile level : {Compile::off, Compile::full}) {
+    RunConfig config = run_of({.mode = Mode::step, .level = level, .accumulate = 2});
+    TransformerConfig model = kToy;
+    model.architecture.kv_heads = 1;
+    config.workload = std::make_shared<Transformer>(model, kBatch);
+    const MemoryRun run = memory_of_run(config);
+    int checked = 0;
+    for (const PhasePeak& phase : run.memory.report.phase_peaks) {
+      for (const MemoryGroup& group : phase.contents.groups) {
+        const std::int64_t value = group.formula.empty() ? -1 : value_of(group.formula);
+        if (value < 0) continue;
+        EXPECT_EQ(value, group.block_bytes() - group.rounding_bytes / group.blocks)
+            << group.formula << ' ' << group.module << ' ' << group.op;
+        ++checked;
+      }
+    }
+    EXPECT_GT(checked, 100);
+  }
 }
 
 TEST(MeasureMemory, lists_the_largest_allocations_of_an_iteration_first) {
