@@ -5,6 +5,7 @@
 //
 // Bound by memory: 28 bytes for each element in fp32, also in halves. Gradients, moments and low halves are not read again before the next step, so they use streaming
 // loads and stores; parameters may stay in the cache for the next forward.
+#include "backends/cuda/device/approximate.cuh"
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/device/tensor_table.cuh"
 #include "backends/cuda/kernels/adamw/parameters.h"
@@ -37,13 +38,24 @@ __device__ __forceinline__ StepFactors step_factors(const AdamWTable& table) {
           table.gradient_factor == nullptr ? 1.0F : *table.gradient_factor};
 }
 
+// Those of the block: its first warp computes them, while the others wait for what they load.
+__device__ __forceinline__ StepFactors shared_step_factors(const AdamWTable& table) {
+  __shared__ StepFactors shared;
+  if (threadIdx.x < kWarpLanes) {
+    const StepFactors factors = step_factors(table);
+    if (threadIdx.x == 0) shared = factors;
+  }
+  __syncthreads();
+  return shared;
+}
+
 __device__ __forceinline__ void update(const AdamWConstants& constants, const StepFactors& factors, float gradient,
                                        float& parameter, float& first, float& second) {
   gradient *= factors.gradient;
   first = first * constants.beta1 + gradient * constants.one_minus_beta1;
   second = second * constants.beta2 + gradient * gradient * constants.one_minus_beta2;
-  const float divisor = sqrtf(second) * factors.spread + constants.epsilon;
-  parameter = parameter * factors.decay - factors.rate * (first / divisor);
+  const float divisor = nearly_root(second) * factors.spread + constants.epsilon;
+  parameter = parameter * factors.decay - factors.rate * first * nearly_reciprocal(divisor);
 }
 
 __device__ __forceinline__ float4 load_once(const float* from) { return __ldcs(reinterpret_cast<const float4*>(from)); }
@@ -61,8 +73,10 @@ __device__ __forceinline__ void store_copy(void* copy, unsigned at, float4 value
   *reinterpret_cast<Packet<Low, kWidth>*>(static_cast<Low*>(copy) + at) = four;
 }
 
+// As join_halves(), but of a NaN it gives another, which an update does too: the low half as a number with a sign says
+// what was added to the upper one.
 __device__ __forceinline__ float joined(std::uint32_t rounded, std::uint32_t low) {
-  return __uint_as_float(join_halves(static_cast<std::uint16_t>(rounded), static_cast<std::uint16_t>(low)));
+  return __uint_as_float((rounded << 16) + static_cast<std::uint32_t>(static_cast<std::int16_t>(low)));
 }
 // round_away_to_bf16() of both: two instructions less than by itself.
 __device__ __forceinline__ std::uint32_t rounded_pair(float a, float b) {
@@ -158,13 +172,14 @@ struct ChunkPointers {
 };
 
 template <typename Chunk>
-__device__ __forceinline__ void update_vectors(const AdamWConstants& constants, const StepFactors& factors,
-                                               const Chunk& chunk) {
+__device__ __forceinline__ void update_vectors(const AdamWTable& table, const Chunk& chunk) {
+  const AdamWConstants& constants = table.constants;
   const unsigned at = threadIdx.x * kWidth;
   const float4 gradient = load_once(chunk.gradient + at);
   float4 parameter = chunk.parameters.load_four(at);
   float4 first = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
   float4 second = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
+  const StepFactors factors = shared_step_factors(table);
   update(constants, factors, gradient.x, parameter.x, first.x, second.x);
   update(constants, factors, gradient.y, parameter.y, first.y, second.y);
   update(constants, factors, gradient.z, parameter.z, first.z, second.z);
@@ -175,13 +190,13 @@ __device__ __forceinline__ void update_vectors(const AdamWConstants& constants, 
 }
 
 template <typename Chunk>
-__device__ __forceinline__ void update_elements(const AdamWConstants& constants, const StepFactors& factors,
-                                                const Chunk& chunk, int elements) {
+__device__ __forceinline__ void update_elements(const AdamWTable& table, const Chunk& chunk, int elements) {
+  const StepFactors factors = shared_step_factors(table);
   for (int at = static_cast<int>(threadIdx.x); at < elements; at += kBlockThreads) {
     float parameter = chunk.parameters.load(at);
     float first = chunk.first[at];
     float second = chunk.second[at];
-    update(constants, factors, static_cast<float>(chunk.gradient[at]), parameter, first, second);
+    update(table.constants, factors, static_cast<float>(chunk.gradient[at]), parameter, first, second);
     chunk.parameters.store(at, parameter);
     chunk.first[at] = first;
     chunk.second[at] = second;
@@ -202,12 +217,11 @@ __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor
       Parameters(table, tensor, offset), static_cast<const Gradient*>(table.gradients[tensor]) + offset,
       table.first_moments[tensor] + offset, table.second_moments[tensor] + offset};
   const long long left = table.elements[tensor] - offset;
-  const StepFactors factors = step_factors(table);
   if (left >= AdamWTable::kChunkElements && chunk.parameters.is_aligned() &&
       are_vector_aligned(chunk.gradient, chunk.first, chunk.second)) {
-    update_vectors(table.constants, factors, chunk);
+    update_vectors(table, chunk);
   } else {
-    update_elements(table.constants, factors, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
+    update_elements(table, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
   }
 }
 
