@@ -1,7 +1,7 @@
 // AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/optimizer/updates.cpp), fp32. A
 // block updates one chunk of one tensor, which it finds in the table that is the kernel's parameter. Gradients may be
 // bf16 or fp16. A low copy of the new parameter is written where the table asks for it, or parameters are read and
-// written in two halves (core/types/halves.h). grid (chunks of all tensors), block (256).
+// written in two halves (core/types/halves.h). grid (chunks of all tensors), block (128).
 //
 // Bound by memory: 28 bytes for each element in fp32, also in halves. Gradients, moments and low halves are not read again before the next step, so they use streaming
 // loads and stores; parameters may stay in the cache for the next forward.
@@ -14,9 +14,10 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kBlockThreads = 256;
+constexpr int kBlockThreads = 128;
 constexpr int kWidth = 4;
-static_assert(AdamWTable::kChunkElements == kBlockThreads * kWidth);
+constexpr int kVectors = 2;  // of a thread: what it computes for its block serves both
+static_assert(AdamWTable::kChunkElements == kBlockThreads * kWidth * kVectors);
 
 // Factors that depend on the step and the learning rate only. 1 - beta^step is -expm1(step ln beta), which is accurate
 // at early steps.
@@ -174,19 +175,27 @@ struct ChunkPointers {
 template <typename Chunk>
 __device__ __forceinline__ void update_vectors(const AdamWTable& table, const Chunk& chunk) {
   const AdamWConstants& constants = table.constants;
-  const unsigned at = threadIdx.x * kWidth;
-  const float4 gradient = load_once(chunk.gradient + at);
-  float4 parameter = chunk.parameters.load_four(at);
-  float4 first = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
-  float4 second = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
+  float4 gradient[kVectors], parameter[kVectors], first[kVectors], second[kVectors];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
+    gradient[i] = load_once(chunk.gradient + at);
+    parameter[i] = chunk.parameters.load_four(at);
+    first[i] = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
+    second[i] = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
+  }
   const StepFactors factors = shared_step_factors(table);
-  update(constants, factors, gradient.x, parameter.x, first.x, second.x);
-  update(constants, factors, gradient.y, parameter.y, first.y, second.y);
-  update(constants, factors, gradient.z, parameter.z, first.z, second.z);
-  update(constants, factors, gradient.w, parameter.w, first.w, second.w);
-  chunk.parameters.store_four(at, parameter);
-  __stcs(reinterpret_cast<float4*>(chunk.first + at), first);
-  __stcs(reinterpret_cast<float4*>(chunk.second + at), second);
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
+    update(constants, factors, gradient[i].x, parameter[i].x, first[i].x, second[i].x);
+    update(constants, factors, gradient[i].y, parameter[i].y, first[i].y, second[i].y);
+    update(constants, factors, gradient[i].z, parameter[i].z, first[i].z, second[i].z);
+    update(constants, factors, gradient[i].w, parameter[i].w, first[i].w, second[i].w);
+    chunk.parameters.store_four(at, parameter[i]);
+    __stcs(reinterpret_cast<float4*>(chunk.first + at), first[i]);
+    __stcs(reinterpret_cast<float4*>(chunk.second + at), second[i]);
+  }
 }
 
 template <typename Chunk>
@@ -237,7 +246,7 @@ __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
     adamw_forward_chunks(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
   using namespace ridgepoint::cuda;
   const int tensor = find_tensor(table, blockIdx.x);
@@ -246,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(256)
   update_chunk<WholeParameters>(table, tensor, offset);
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
     adamw_forward_halves(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
   using namespace ridgepoint::cuda;
   if (table.skip != nullptr && *table.skip != 0.0F) return;
