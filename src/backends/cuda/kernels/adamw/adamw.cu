@@ -3,8 +3,10 @@
 // bf16 or fp16. A low copy of the new parameter is written where the table asks for it, or parameters are read and
 // written in two halves (core/types/halves.h). grid (chunks of all tensors), block (128).
 //
-// Bound by memory: 28 bytes for each element in fp32, also in halves. Gradients, moments and low halves are not read again before the next step, so they use streaming
-// loads and stores; parameters may stay in the cache for the next forward.
+// Bound by memory: 28 bytes for each element in fp32, also in halves. Gradients, moments and low halves are not read
+// again before the next step, so they use streaming loads and stores; parameters may stay in the cache for the next
+// forward. An update runs beside other kernels, at the power of the whole card, so instructions count as well: what is
+// the same for all elements is computed by one warp of a block, and a thread has two vectors.
 #include "backends/cuda/device/approximate.cuh"
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/device/tensor_table.cuh"
