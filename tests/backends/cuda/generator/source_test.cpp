@@ -138,28 +138,14 @@ TEST(GeneratedSource, a_row_in_registers_is_loaded_once) {
   }
 }
 
-bool prefetches(const std::shared_ptr<const GeneratedNode>& node) {
-  const std::string& text = node->sources[0].text;
-  return text.find("prefetch(", text.find("void __launch_bounds__")) != std::string::npos;
-}
-
 TEST(GeneratedSource, few_blocks_of_a_multiprocessor_prefetch_the_rows_of_the_next) {
-  const auto softmax = [](std::int64_t rows, std::int64_t columns) {
-    return generate(Op::softmax, {fp32({rows, columns})});
+  const auto prefetches = [](std::int64_t rows, std::int64_t columns) {
+    const std::string text = generate(Op::softmax, {fp32({rows, columns})})->sources[0].text;
+    return text.find("prefetch(", text.find("void __launch_bounds__")) != std::string::npos;
   };
-  EXPECT_TRUE(prefetches(softmax(4096, 28000)));
-  EXPECT_FALSE(prefetches(softmax(4096, 5000))) << "several blocks are on a multiprocessor";
-  EXPECT_FALSE(prefetches(softmax(132, 28000))) << "each multiprocessor has one block";
-}
-
-TEST(GeneratedSource, a_block_that_sums_its_rows_prefetches_the_next) {
-  const auto gradient = [](std::int64_t rows, std::int64_t columns) {
-    return generate(Op::rms_norm_backward,
-                    {fp32({rows, columns}), fp32({rows, columns}), fp32({columns}), fp32({rows, 1})});
-  };
-  EXPECT_TRUE(prefetches(gradient(8192, 2048)));
-  EXPECT_FALSE(prefetches(gradient(8192, 768))) << "of short rows a multiprocessor has many at once";
-  EXPECT_FALSE(prefetches(gradient(1, 2048))) << "there is no next row";
+  EXPECT_TRUE(prefetches(4096, 28000));
+  EXPECT_FALSE(prefetches(4096, 5000)) << "several blocks are on a multiprocessor";
+  EXPECT_FALSE(prefetches(132, 28000)) << "each multiprocessor has one block";
 }
 
 TEST(GeneratedSource, very_short_rows_share_a_warp) {

@@ -175,14 +175,12 @@ class RowPrinter {
       if (!plan_.kept[static_cast<std::size_t>(i)]) fresh.push_back(i);
     }
     body_.declare_packets(fresh, geometry_.vectors);
-    const bool is_first = &sweep == &plan_.sweeps.front();
-    if (is_first && accumulates_) print_prefetch(sweep.loads);  // while a thread holds few registers
     if (!sweep.loads.empty()) {
       open_vectors();
       body_.print_loads(sweep.loads);
       code_.close();
     }
-    if (is_first && !accumulates_) print_prefetch(sweep.loads);
+    if (&sweep == &plan_.sweeps.front()) print_prefetch(sweep.loads);
     open_vectors();
     body_.print_elements(plan_, sweep, teams_idle() ? "if (live) " : "", sums_.accumulator());
     print_element_stores(sweep);
@@ -192,23 +190,16 @@ class RowPrinter {
     print_exchange(sweep.reductions);
   }
 
-  // Of the row after this one, where memory would wait while this one is computed: the block's next row, or where few
-  // blocks fill a multiprocessor, the row of the block that follows this one there.
+  // Of the row whose block follows this one on the multiprocessor, where few blocks fill it: no other one loads while
+  // they compute.
   void print_prefetch(const std::vector<int>& loads) {
-    const std::int64_t distance = accumulates_ ? sums_.shares() : generation_.multiprocessors() * geometry_.few_blocks;
-    const std::int64_t count = accumulates_ ? space().rows_per_group() : space().row_count();
-    const bool is_wanted = accumulates_ ? !geometry_.in_warp() && !geometry_.looped : geometry_.few_blocks > 0;
-    if (!is_wanted || count <= distance) return;
-    const std::string_view row = accumulates_ ? "row" : "group";
-    code_.open("if ({} + {} < {}u)", row, distance, count);
-    code_.line("const Count before = {};", row);
+    const std::int64_t distance = generation_.multiprocessors() * geometry_.few_blocks;
+    if (distance == 0 || accumulates_ || space().row_count() <= distance) return;
+    code_.open("if (group + {} < {}u)", distance, space().row_count());
+    code_.line("const Count before = group;");
     code_.open("");
-    code_.line("const Count {} = before + {};", row, distance);
-    if (accumulates_) {
-      body_.print_row_indices();
-    } else {
-      body_.print_group_indices();
-    }
+    code_.line("const Count group = before + {};", distance);
+    body_.print_group_indices();
     open_vectors();
     body_.print_prefetches(loads);
     for (int level = 0; level < 3; ++level) code_.close();

@@ -7,7 +7,9 @@
 namespace ridgepoint::cuda {
 
 struct QuantiseGrid {
-  static constexpr int kLargestThreads = 512;
+  // A block's threads in the first kernel. Of fp32 it reads few numbers, magnitudes or scales of rows, and small blocks
+  // find a place beside other kernels.
+  static constexpr int largest_threads(bool is_fp32) { return is_fp32 ? 128 : 512; }
   static constexpr int kMostShares = 512;  // blocks of the first kernel, each with the largest magnitude of its share
 
   std::int32_t rows = 0, columns = 0;  // of x

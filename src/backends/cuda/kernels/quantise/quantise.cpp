@@ -22,14 +22,14 @@ constexpr const char* kLargestOfFp32 = "quantise_forward_largest_fp32";
 struct LargestMagnitude {
   LargestMagnitude(CudaContext& context, const char* entry, const TensorLayout& searched)
       : elements(searched.shape.elements()) {
-    const std::int64_t share =
-        QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(searched.dtype));
+    const int threads = QuantiseGrid::largest_threads(searched.dtype == DType::fp32);
+    const std::int64_t share = threads * kVectorBytes / static_cast<std::int64_t>(size_bytes(searched.dtype));
     const unsigned blocks = std::min(block_count(elements, share), unsigned{QuantiseGrid::kMostShares});
     shares = static_cast<std::int32_t>(blocks);
     kernel = {context,
               "quantise",
               entry,
-              {.grid_x = blocks, .block_x = QuantiseGrid::kLargestThreads, .waits_by_itself = true}};
+              {.grid_x = blocks, .block_x = static_cast<unsigned>(threads), .waits_by_itself = true}};
   }
 
   void launch(const void* from, void* to) { kernel.launch(from, elements, to); }

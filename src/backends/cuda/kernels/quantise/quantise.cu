@@ -5,9 +5,11 @@
 // compared as the bits of fp32 numbers, which have the same order and put NaN last, so the result does not depend on
 // the order of blocks. The second joins these, scales and rounds, and transposes through shared memory: x is read
 // twice and each code written once.
-//   quantise_forward_largest_*   grid (at most kMostShares), block (512)
+//   quantise_forward_largest_*   grid (at most kMostShares), block (largest_threads())
 //   quantise_forward_tiles_*     grid (ceil(N / 64), ceil(M / 128)), block (256)
 #include <cuda_fp8.h>
+
+#include <type_traits>
 
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/kernels/quantise/codes.cuh"
@@ -43,14 +45,15 @@ template <typename T>
 __device__ __forceinline__ void find_largest(const T* __restrict__ x, std::int64_t elements,
                                              unsigned* __restrict__ shares) {
   constexpr int kWidth = kVectorBytes / sizeof(T);
-  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * QuantiseGrid::kLargestThreads * kWidth;
+  constexpr int kThreads = QuantiseGrid::largest_threads(std::is_same_v<T, float>);
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads * kWidth;
   unsigned largest = 0;
   wait_for_previous_kernel();
 #pragma unroll 4
-  for (std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * QuantiseGrid::kLargestThreads + threadIdx.x) * kWidth;
-       at < elements; at += step)
+  for (std::int64_t at = (static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kWidth; at < elements;
+       at += step)
     largest = max(largest, largest_of_vector(x + at));
-  largest = block_largest<QuantiseGrid::kLargestThreads>(largest);
+  largest = block_largest<kThreads>(largest);
   if (threadIdx.x == 0) shares[blockIdx.x] = largest;
 }
 
@@ -137,7 +140,8 @@ __device__ __forceinline__ void quantise_tile(const QuantiseGrid& grid, const T*
 }  // namespace ridgepoint::cuda
 
 #define RIDGEPOINT_QUANTISE(name, T)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(ridgepoint::cuda::QuantiseGrid::kLargestThreads)                        \
+  extern "C" __global__ void __launch_bounds__(                                                                        \
+      ridgepoint::cuda::QuantiseGrid::largest_threads(std::is_same_v<T, float>))                                       \
       quantise_forward_largest_##name(const T* x, std::int64_t elements, unsigned* shares) {                           \
     ridgepoint::cuda::find_largest(x, elements, shares);                                                               \
   }                                                                                                                    \
