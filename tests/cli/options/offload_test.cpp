@@ -114,8 +114,9 @@ TEST(OffloadOptions, plans_activations_and_weights_on_the_host) {
   const auto forward = [&](const std::string& offload) {
     return plan(with({"--mode", "forward", "--offload", offload}));
   };
-  EXPECT_THAT(forward("parameters,activations").error,
-              HasSubstr("moves what forward saves for backward, and --mode forward has none; use forward_backward or step"));
+  EXPECT_THAT(
+      forward("parameters,activations").error,
+      HasSubstr("moves what forward saves for backward, and --mode forward has none; use forward_backward or step"));
   EXPECT_EQ(forward("parameters").exit_code, 0);
   EXPECT_THAT(
       plan(with({"--offload", "none,activations"})).error,
