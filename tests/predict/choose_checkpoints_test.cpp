@@ -36,6 +36,7 @@ struct Case {
   AttentionVariant attention;
   std::int64_t layers = 3;
   std::int64_t batch = 2;
+  std::vector<bool> experts = {};  // which layers have them
 };
 
 class Planner {
@@ -61,6 +62,8 @@ class Planner {
   static TransformerConfig config_of(const Case& of) {
     TransformerConfig config{"test", 200, 128, 64, 192, of.layers, 4};
     config.attention = of.attention;
+    if (!of.experts.empty())
+      config.architecture.experts = {.count = 4, .per_token = 2, .layers = of.experts, .dense_width = 64};
     return config;
   }
 
@@ -109,7 +112,7 @@ BlockCheckpoints uniform(std::int64_t layers, Checkpoint policy) {
 
 std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
 
-constexpr Case kCases[] = {
+const Case kCases[] = {
     {"eager", Mode::step, Precision::fp32, Compile::off, AttentionVariant::composite},
     {"eager_bf16_backward", Mode::forward_backward, Precision::bf16, Compile::off, AttentionVariant::composite},
     // With a smaller batch segments of 2 MiB would hide what a policy saves, on processors whose products need more
@@ -119,15 +122,15 @@ constexpr Case kCases[] = {
 
 class ChooseCheckpoints : public ::testing::TestWithParam<Case> {};
 
-TEST_P(ChooseCheckpoints, recomputes_as_little_as_the_best_of_all_assignments) {
+void expect_that_the_best_is_found(const Case& of) {
   struct Found {
     ProgramPlan plan;
     MemoryForecast forecast;
     double recomputed;
   };
-  const Planner planner(GetParam());
+  const Planner planner(of);
   std::vector<Found> all;
-  for (const BlockCheckpoints& blocks : all_assignments(GetParam().layers)) {
+  for (const BlockCheckpoints& blocks : all_assignments(of.layers)) {
     ProgramPlan plan = planner.plan(blocks);
     const MemoryForecast forecast = forecast_memory(plan);
     const double cost = recomputed(plan);
@@ -151,6 +154,19 @@ TEST_P(ChooseCheckpoints, recomputes_as_little_as_the_best_of_all_assignments) {
     EXPECT_EQ(choice.gap, 0);
     EXPECT_EQ(planner.choose(limit).blocks, choice.blocks) << "the search depends on nothing else";
   }
+}
+
+TEST_P(ChooseCheckpoints, recomputes_as_little_as_the_best_of_all_assignments) {
+  expect_that_the_best_is_found(GetParam());
+}
+
+TEST(ChooseCheckpointsOf, blocks_of_unequal_work_recomputes_as_little_as_the_best_of_all_assignments) {
+  expect_that_the_best_is_found({.name = "experts",
+                                 .mode = Mode::step,
+                                 .precision = Precision::fp32,
+                                 .level = Compile::off,
+                                 .attention = AttentionVariant::composite,
+                                 .experts = {false, true, false}});
 }
 
 TEST_P(ChooseCheckpoints, knows_the_live_bytes_of_every_assignment) {
