@@ -8,7 +8,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kThreadsOfSingleLaunch = 1024;
-constexpr int kAcrossSingleLaunch = 8;  // so that four times as many, smaller blocks find a place beside other kernels
 constexpr int kRowsInFlight = 4;
 constexpr std::int64_t kBlocksPerMultiprocessor = 4;
 
@@ -31,9 +30,8 @@ ColumnGeometry choose_geometry(const RowSpace& space, std::int64_t vectors, std:
     geometry.across = kThreads;
     return geometry;
   }
-  const bool is_narrow = single && vectors >= kWarp;
-  const int threads = single && !is_narrow ? kThreadsOfSingleLaunch : kThreads;
-  geometry.across = std::min(is_narrow ? kAcrossSingleLaunch : kWarp, round_up_to_power(vectors));
+  const int threads = single ? kThreadsOfSingleLaunch : kThreads;
+  geometry.across = std::min(kWarp, round_up_to_power(vectors));
   geometry.tiles = ceil_divide(vectors, geometry.across);
   geometry.down = std::min(threads / geometry.across, round_up_to_power(ceil_divide(rows, kRowsInFlight)));
   if (!single) {

@@ -138,7 +138,7 @@ bool supports_adamw(const KernelVariant&, const Graph& graph, const Node& node) 
 
 bool supports_halves(const KernelVariant&, const Graph&, const Node& node) { return optimizer_layout(node)->is_split; }
 
-constexpr KernelTiling kChunks = {.columns = AdamWTable::kChunkElements, .threads = 128};
+constexpr KernelTiling kChunks = {.columns = AdamWTable::kChunkElements, .threads = 256};
 constexpr MemoryRate kAdamWRate = {.share = 0.81, .fixed_seconds = 8e-6};
 
 // A block updates a chunk of `columns` elements of one tensor.

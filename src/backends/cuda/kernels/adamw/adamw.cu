@@ -1,13 +1,10 @@
 // AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/optimizer/updates.cpp), fp32. A
 // block updates one chunk of one tensor, which it finds in the table that is the kernel's parameter. Gradients may be
 // bf16 or fp16. A low copy of the new parameter is written where the table asks for it, or parameters are read and
-// written in two halves (core/types/halves.h). grid (chunks of all tensors), block (128).
+// written in two halves (core/types/halves.h). grid (chunks of all tensors), block (256).
 //
-// Bound by memory: 28 bytes for each element in fp32, also in halves. Gradients, moments and low halves are not read
-// again before the next step, so they use streaming loads and stores; parameters may stay in the cache for the next
-// forward. An update runs beside other kernels, at the power of the whole card, so instructions count as well: what is
-// the same for all elements is computed by one warp of a block, and a thread has two vectors.
-#include "backends/cuda/device/approximate.cuh"
+// Bound by memory: 28 bytes for each element in fp32, also in halves. Gradients, moments and low halves are not read again before the next step, so they use streaming
+// loads and stores; parameters may stay in the cache for the next forward.
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/device/tensor_table.cuh"
 #include "backends/cuda/kernels/adamw/parameters.h"
@@ -16,10 +13,9 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kBlockThreads = 128;
+constexpr int kBlockThreads = 256;
 constexpr int kWidth = 4;
-constexpr int kVectors = 2;  // of a thread: what it computes for its block serves both
-static_assert(AdamWTable::kChunkElements == kBlockThreads * kWidth * kVectors);
+static_assert(AdamWTable::kChunkElements == kBlockThreads * kWidth);
 
 // Factors that depend on the step and the learning rate only. 1 - beta^step is -expm1(step ln beta), which is accurate
 // at early steps.
@@ -41,24 +37,13 @@ __device__ __forceinline__ StepFactors step_factors(const AdamWTable& table) {
           table.gradient_factor == nullptr ? 1.0F : *table.gradient_factor};
 }
 
-// Those of the block: its first warp computes them, while the others wait for what they load.
-__device__ __forceinline__ StepFactors shared_step_factors(const AdamWTable& table) {
-  __shared__ StepFactors shared;
-  if (threadIdx.x < kWarpLanes) {
-    const StepFactors factors = step_factors(table);
-    if (threadIdx.x == 0) shared = factors;
-  }
-  __syncthreads();
-  return shared;
-}
-
 __device__ __forceinline__ void update(const AdamWConstants& constants, const StepFactors& factors, float gradient,
                                        float& parameter, float& first, float& second) {
   gradient *= factors.gradient;
   first = first * constants.beta1 + gradient * constants.one_minus_beta1;
   second = second * constants.beta2 + gradient * gradient * constants.one_minus_beta2;
-  const float divisor = nearly_root(second) * factors.spread + constants.epsilon;
-  parameter = parameter * factors.decay - factors.rate * first * nearly_reciprocal(divisor);
+  const float divisor = sqrtf(second) * factors.spread + constants.epsilon;
+  parameter = parameter * factors.decay - factors.rate * (first / divisor);
 }
 
 __device__ __forceinline__ float4 load_once(const float* from) { return __ldcs(reinterpret_cast<const float4*>(from)); }
@@ -76,10 +61,8 @@ __device__ __forceinline__ void store_copy(void* copy, unsigned at, float4 value
   *reinterpret_cast<Packet<Low, kWidth>*>(static_cast<Low*>(copy) + at) = four;
 }
 
-// As join_halves(), but of a NaN it gives another, which an update does too: the low half as a number with a sign says
-// what was added to the upper one.
 __device__ __forceinline__ float joined(std::uint32_t rounded, std::uint32_t low) {
-  return __uint_as_float((rounded << 16) + static_cast<std::uint32_t>(static_cast<std::int16_t>(low)));
+  return __uint_as_float(join_halves(static_cast<std::uint16_t>(rounded), static_cast<std::uint16_t>(low)));
 }
 // round_away_to_bf16() of both: two instructions less than by itself.
 __device__ __forceinline__ std::uint32_t rounded_pair(float a, float b) {
@@ -175,39 +158,30 @@ struct ChunkPointers {
 };
 
 template <typename Chunk>
-__device__ __forceinline__ void update_vectors(const AdamWTable& table, const Chunk& chunk) {
-  const AdamWConstants& constants = table.constants;
-  float4 gradient[kVectors], parameter[kVectors], first[kVectors], second[kVectors];
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
-    gradient[i] = load_once(chunk.gradient + at);
-    parameter[i] = chunk.parameters.load_four(at);
-    first[i] = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
-    second[i] = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
-  }
-  const StepFactors factors = shared_step_factors(table);
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
-    update(constants, factors, gradient[i].x, parameter[i].x, first[i].x, second[i].x);
-    update(constants, factors, gradient[i].y, parameter[i].y, first[i].y, second[i].y);
-    update(constants, factors, gradient[i].z, parameter[i].z, first[i].z, second[i].z);
-    update(constants, factors, gradient[i].w, parameter[i].w, first[i].w, second[i].w);
-    chunk.parameters.store_four(at, parameter[i]);
-    __stcs(reinterpret_cast<float4*>(chunk.first + at), first[i]);
-    __stcs(reinterpret_cast<float4*>(chunk.second + at), second[i]);
-  }
+__device__ __forceinline__ void update_vectors(const AdamWConstants& constants, const StepFactors& factors,
+                                               const Chunk& chunk) {
+  const unsigned at = threadIdx.x * kWidth;
+  const float4 gradient = load_once(chunk.gradient + at);
+  float4 parameter = chunk.parameters.load_four(at);
+  float4 first = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
+  float4 second = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
+  update(constants, factors, gradient.x, parameter.x, first.x, second.x);
+  update(constants, factors, gradient.y, parameter.y, first.y, second.y);
+  update(constants, factors, gradient.z, parameter.z, first.z, second.z);
+  update(constants, factors, gradient.w, parameter.w, first.w, second.w);
+  chunk.parameters.store_four(at, parameter);
+  __stcs(reinterpret_cast<float4*>(chunk.first + at), first);
+  __stcs(reinterpret_cast<float4*>(chunk.second + at), second);
 }
 
 template <typename Chunk>
-__device__ __forceinline__ void update_elements(const AdamWTable& table, const Chunk& chunk, int elements) {
-  const StepFactors factors = shared_step_factors(table);
+__device__ __forceinline__ void update_elements(const AdamWConstants& constants, const StepFactors& factors,
+                                                const Chunk& chunk, int elements) {
   for (int at = static_cast<int>(threadIdx.x); at < elements; at += kBlockThreads) {
     float parameter = chunk.parameters.load(at);
     float first = chunk.first[at];
     float second = chunk.second[at];
-    update(table.constants, factors, static_cast<float>(chunk.gradient[at]), parameter, first, second);
+    update(constants, factors, static_cast<float>(chunk.gradient[at]), parameter, first, second);
     chunk.parameters.store(at, parameter);
     chunk.first[at] = first;
     chunk.second[at] = second;
@@ -228,11 +202,12 @@ __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor
       Parameters(table, tensor, offset), static_cast<const Gradient*>(table.gradients[tensor]) + offset,
       table.first_moments[tensor] + offset, table.second_moments[tensor] + offset};
   const long long left = table.elements[tensor] - offset;
+  const StepFactors factors = step_factors(table);
   if (left >= AdamWTable::kChunkElements && chunk.parameters.is_aligned() &&
       are_vector_aligned(chunk.gradient, chunk.first, chunk.second)) {
-    update_vectors(table, chunk);
+    update_vectors(table.constants, factors, chunk);
   } else {
-    update_elements(table, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
+    update_elements(table.constants, factors, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
   }
 }
 
@@ -248,7 +223,7 @@ __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
     adamw_forward_chunks(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
   using namespace ridgepoint::cuda;
   const int tensor = find_tensor(table, blockIdx.x);
@@ -257,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(128)
   update_chunk<WholeParameters>(table, tensor, offset);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
     adamw_forward_halves(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
   using namespace ridgepoint::cuda;
   if (table.skip != nullptr && *table.skip != 0.0F) return;

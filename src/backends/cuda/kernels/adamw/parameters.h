@@ -20,8 +20,8 @@ enum class AdamWElement : std::uint8_t { fp32, bf16, fp16 };
 // The tensors of one launch. Every preset of the model fits in one launch (xl has the most tensors, 435).
 struct AdamWTable {
   static constexpr int kCapacity = 448;
-  // One block's work, two vectors of four for each thread. Blocks of kernels beside an update wait for those on their
-  // multiprocessor, so these are short. Longer ones are no faster: with 4096, AdamW alone takes 2.5 % longer.
+  // One block's work, a vector of four for each thread. Blocks of kernels beside an update wait for those that are on
+  // their multiprocessor, so these are short. Longer ones are no faster: with 4096, AdamW alone takes 2.5 % longer.
   static constexpr int kChunkElements = 1024;
 
   const float* step = nullptr;
