@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +17,8 @@
 #include "ir/packed_weight.h"
 #include "ir/permutation.h"
 #include "ir/stored_tensors.h"
+#include "ops/float8_product.h"
+#include "passes/fusion/fused_body.h"
 #include "passes/node_rewriter.h"
 #include "ridgepoint/ops.h"
 
@@ -142,9 +146,11 @@ class ProductMerger : NodeRewriter {
     return can_be_part(found.parameter) ? std::optional(found) : std::nullopt;
   }
 
-  // Those of all products, or none.
+  // Those of all products, or none. A rotation behind them must become part of the product: one that is not would keep
+  // the sum whole for backward, of which v alone is read.
   std::vector<Bias> biases_of(const std::vector<Linear>& group) const {
     std::vector<Bias> biases;
+    std::optional<Node> rotation;
     for (const Linear& linear : group) {
       const std::optional<Bias> bias = find_bias(linear);
       if (!bias) return {};
@@ -152,8 +158,60 @@ class ProductMerger : NodeRewriter {
       const bool is_alike = stored_alike(first.parameter, bias->parameter) && first.cast.valid() == bias->cast.valid();
       if (!is_alike) return {};
       biases.push_back(*bias);
+      const Node& reader = graph_.node(reader_of_heads(graph_.node(bias->add).outputs[0]));
+      if (reader.op == Op::rope && !rotation) rotation = reader;
+      if (reader.op != Op::rope && reader.op != Op::attention && reader.op != Op::matmul) return {};
     }
-    return biases;
+    return !rotation || adds_and_rotates(group, *rotation) ? biases : std::vector<Bias>();
+  }
+
+  // Behind the reshape to heads and transposes.
+  NodeId reader_of_heads(Value sum) const {
+    NodeId id = *readers_.only_reader(sum);
+    while (graph_.node(id).op == Op::reshape || graph_.node(id).op == Op::transpose) {
+      const std::optional<NodeId> next = readers_.only_reader(graph_.node(id).outputs[0]);
+      if (!next) break;
+      id = *next;
+    }
+    return id;
+  }
+
+  // Whether the target has a kernel for the product of the group with a bias and this rotation of all of its columns.
+  bool adds_and_rotates(const std::vector<Linear>& group, const Node& rotation) const {
+    const Node& product = graph_.node(group.front().product);
+    if (float8_operands(product.attributes)) return false;
+    const Shape& x = graph_.type(product.inputs[0]).shape;
+    const Shape& rotated = graph_.type(rotation.outputs[0]).shape;
+    const std::int64_t head = rotated[-1];
+    const std::int64_t positions = graph_.type(rotation.inputs[1]).shape[0];
+    std::int64_t columns = 0;
+    for (const Linear& linear : group) columns += graph_.type(graph_.node(linear.product).outputs[0]).shape[1];
+    if (columns % head != 0 || positions == 0 || x[0] % positions != 0) return false;
+    const DType dtype = graph_.type(product.outputs[0]).dtype;
+    Graph probe, body;
+    const std::vector<TensorType> types = {{dtype, x},
+                                           {dtype, {x[1], columns}},
+                                           graph_.type(rotation.inputs[1]),
+                                           graph_.type(rotation.inputs[2]),
+                                           {dtype, {columns}}};
+    std::vector<Value> operands, inputs;
+    for (const TensorType& type : types) {
+      const std::string number = std::to_string(inputs.size());
+      inputs.push_back(input(body, number, type, Role::data));
+      if (inputs.size() == 2) {
+        const Value weight = input(probe, number, {dtype, {columns, x[1]}}, Role::parameter);
+        operands.push_back(transpose(probe, weight, {1, 0}));
+      } else {
+        operands.push_back(input(probe, number, type, Role::data));
+      }
+    }
+    const Value product_of_body = matmul(body, inputs[0], inputs[1]);
+    const Value sum = add(body, product_of_body, inputs[4]);
+    const Value heads = reshape(body, sum, {x[0] / positions, positions, columns / head, head});
+    const Value turned = rope(body, heads, inputs[2], inputs[3], 1);
+    body.add_output("0", reshape(body, turned, {x[0], columns}));
+    const NodeId fused = add_fused(probe, operands, std::make_shared<const FusedBody>(std::move(body)));
+    return target_.has_kernel(probe, probe.node(fused));
   }
 
   // Whether two products with the same left operand compute in the same way.

@@ -110,8 +110,9 @@ const std::string kBiasedHeads = R"(
 %12:bf16[8] = cast(%11) {dtype="bf16"} @forward "k" ""
 %13:bf16[T8,8] = add(%12, %10) @forward "k" ""
 %14:bf16[2,4,1,8] = reshape(%13) {shape=[2,4,1,8]}
-output "q" %7
-output "k" %14
+%15:bf16[2,4,8,1] = transpose(%14) {permutation=[0,1,3,2]}
+%16:bf16[2,4,2,1] = matmul(%7, %15)
+output "scores" %16
 )";
 
 TEST(MergeProducts, stores_the_biases_of_heads_side_by_side_too) {
@@ -126,25 +127,41 @@ TEST(MergeProducts, stores_the_biases_of_heads_side_by_side_too) {
 %7:bf16[T8,16], %8:bf16[T8,8] = split(%6) {axis=1, sizes=[16,8]} @forward "q+k" ""
 %9:bf16[2,4,2,8] = reshape(%7) {shape=[2,4,2,8]}
 %10:bf16[2,4,1,8] = reshape(%8) {shape=[2,4,1,8]}
-output "q" %9
-output "k" %10
+%11:bf16[2,4,8,1] = transpose(%10) {permutation=[0,1,3,2]}
+%12:bf16[2,4,2,1] = matmul(%9, %11)
+output "scores" %12
 )");
 }
 
 // The products are merged, the biases are not.
-void expect_biases_apart(const std::string& before) {
+void expect_biases_apart(const std::string& before, const PassTarget& target = testing::target_with_kernels()) {
   Graph graph = graph_of(before);
-  testing::expect_changed(merge_products, graph);
-  EXPECT_EQ(count(graph, Op::matmul), 1U);
+  testing::expect_changed(merge_products, graph, target);
+  EXPECT_EQ(count(graph, Op::matmul), 2U) << "the scores are the second";
   EXPECT_EQ(count(graph, Op::add), 2U);
+}
+
+// Where the sum would stay whole for backward beside the rotated heads, biases are not worth it.
+TEST(MergeProducts, stores_biases_before_a_rotation_side_by_side_where_the_target_rotates_in_the_product) {
+  std::string rotated = testing::replaced(kBiasedHeads, "%8:", R"(%17:fp32[4,4] = input() {name="cosines", role="data"}
+%18:fp32[4,4] = input() {name="sines", role="data"}
+%19:bf16[2,4,2,8] = rope(%7, %17, %18) {axis=1, inverse=false}
+%8:)");
+  rotated = testing::replaced(rotated, "matmul(%7, %15)", "matmul(%19, %15)");
+  Graph graph = graph_of(rotated);
+  testing::expect_changed(merge_products, graph, testing::target_with_kernels(true));
+  EXPECT_EQ(count(graph, Op::add), 1U);
+  expect_biases_apart(rotated, testing::target_with_kernels(false));
+  std::string in_fp8 = testing::replaced(rotated, "matmul(%0, %2)", "matmul(%0, %2) {compute=\"fp8\"}");
+  in_fp8 = testing::replaced(in_fp8, "matmul(%0, %9)", "matmul(%0, %9) {compute=\"fp8\"}");
+  expect_biases_apart(in_fp8);
 }
 
 TEST(MergeProducts, leaves_biases_of_which_one_is_absent_read_elsewhere_or_stored_otherwise) {
   expect_biases_apart(kBiasedHeads + "output \"sum\" %6\n");
   expect_biases_apart(kBiasedHeads + "output \"bias\" %4\n");
   expect_biases_apart(testing::replaced(kBiasedHeads, "name=\"q.bias\", no_decay=true", "name=\"q.bias\""));
-  expect_biases_apart(testing::replaced(kBiasedHeads, "%14:bf16[2,4,1,8] = reshape(%13) {shape=[2,4,1,8]}",
-                                        "%14:bf16[T8,8] = exp(%13)"));
+  expect_biases_apart(testing::replaced(kBiasedHeads, "%15:", "%17:bf16[2,4,1,8] = exp(%14)\noutput \"e\" %17\n%15:"));
 }
 
 TEST(MergeProducts, leaves_products_of_different_operands) {

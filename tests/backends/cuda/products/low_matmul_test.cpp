@@ -320,7 +320,7 @@ TEST_F(OnCardLowMatmul, every_way_that_the_race_finds_agrees_with_double) {
   for (const auto& [a, b] :
        {std::pair(random({154, 136}), random({136, 576}, kByColumns)),
         std::pair(random({339, 72}), random({72, 240}, kByColumns)), std::pair(random({136, 520}), random({520, 264})),
-        std::pair(random({520, 136}, kByColumns), random({520, 264}))}) {
+        std::pair(random({136, 520}, kByColumns), random({520, 264}))}) {
     const Product product(a, b, DType::bf16, false);
     std::vector<double> exact, tolerance;
     compute(product, exact, tolerance);

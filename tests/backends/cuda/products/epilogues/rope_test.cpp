@@ -218,8 +218,9 @@ class OnCardRopeProduct : public testing::OnHopper {
     const DType dtype = some.results[0].dtype;
     const std::vector<std::vector<std::byte>> ways = run(some, operands);
     for (std::size_t way = 2; way < ways.size(); ++way) EXPECT_EQ(ways[way], ways[1]) << "way " << way;
+    const auto bias = [&](std::int64_t column) { return node.adds_bias ? operands[4].at(std::array{column}) : 0; };
     const auto product = [&](std::int64_t row, std::int64_t column) {
-      double sum = node.adds_bias ? operands[4].at(std::array{column}) : 0;
+      double sum = bias(column);
       for (std::int64_t k = 0; k < node.product.k; ++k) {
         sum += operands[0].at(std::array{row, k}) * operands[1].at(std::array{k, column});
       }
@@ -229,7 +230,8 @@ class OnCardRopeProduct : public testing::OnHopper {
     for (std::int64_t row = 0; row < node.product.m; ++row) {
       for (std::int64_t column = 0; column < node.product.n; column += 2) {
         double pair[] = {product(row, column), product(row, column + 1)};
-        double scale = std::hypot(pair[0], pair[1]) + 0.1;
+        // The product is rounded before the bias, which may be nearly opposite, is added.
+        double scale = std::hypot(pair[0], pair[1]) + std::fabs(bias(column)) + std::fabs(bias(column + 1)) + 0.1;
         if (column < node.columns) {
           const std::array at = {row % node.sequence, column % node.head / 2};
           const double c = operands[2].at(at), s = operands[3].at(at);
