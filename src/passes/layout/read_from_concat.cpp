@@ -2,6 +2,7 @@
 // and a kernel can write it there. The sums of the gradients of biases read the gradients of queries, keys and values,
 // which also lie side by side as the operand of the products behind them: attention writes these, and no copies do.
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <vector>
 
@@ -26,7 +27,8 @@ class ConcatReader {
   }
 
  private:
-  std::size_t position_of(NodeId id) const { return position_[id.id]; }
+  // A node that this pass made comes last.
+  std::size_t position_of(NodeId id) const { return id.id < position_.size() ? position_[id.id] : SIZE_MAX; }
 
   void visit(NodeId concat_id) {
     const Node node = graph_.node(concat_id);
@@ -37,6 +39,7 @@ class ConcatReader {
                            [&](NodeId id) { return id != concat_id; });
     }
     if (others.empty()) return;
+    others.push_back(concat_id);  // whose readers may come before the other ones
     const NodeId first = *std::ranges::min_element(others, {}, [&](NodeId id) { return position_of(id); });
     for (const Value operand : node.inputs) {
       if (!can_be_written_in_place(operand, first)) return;

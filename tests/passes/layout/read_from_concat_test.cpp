@@ -39,6 +39,36 @@ output "second" %7
 
 const std::string kTwoSums = replaced(kSums, "%5:fp32[2,4,4] = transpose(%2) {permutation=[1,0,2]}\n", "");
 
+// As where a bias is cast: its sum comes behind the product that reads the concat.
+TEST(ReadFromConcat, leaves_the_result_before_its_readers_where_other_readers_of_the_operands_come_later) {
+  const std::string late = R"(
+%0:fp32[4,2,4] = input() {name="x", role="data"}
+%1:fp32[4,2,4] = exp(%0)
+%2:fp32[4,8] = reshape(%1) {shape=[4,8]}
+%3:fp32[4,2,4] = neg(%0)
+%4:fp32[4,8] = reshape(%3) {shape=[4,8]}
+%5:fp32[4,16] = concat(%2, %4) {axis=1}
+%6:fp32[4,16] = tanh(%5)
+%7:fp32[8] = reduce_sum(%2) {axes=[0], keep_dims=false}
+output "both" %6
+output "first" %7
+)";
+  expect_rewritten(read_from_concat, late, R"(
+%0:fp32[4,2,4] = input() {name="x", role="data"}
+%1:fp32[4,2,4] = exp(%0)
+%2:fp32[4,2,4] = neg(%0)
+%3:fp32[4,8] = reshape(%1) {shape=[4,8]}
+%4:fp32[4,8] = reshape(%2) {shape=[4,8]}
+%5:fp32[4,16] = concat(%3, %4) {axis=1}
+%6:fp32[4,8], %7:fp32[4,8] = split(%5) {axis=1, sizes=[8,8]}
+%8:fp32[4,16] = tanh(%5)
+%9:fp32[8] = reduce_sum(%6) {axes=[0], keep_dims=false}
+output "both" %8
+output "first" %9
+)",
+                   target_that_writes_strided());
+}
+
 TEST(ReadFromConcat, reads_operands_where_they_lie_within_the_result) {
   expect_rewritten(read_from_concat, kTwoSums, R"(
 %0:fp32[4,2,4] = input() {name="x", role="data"}
