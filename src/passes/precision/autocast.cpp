@@ -117,15 +117,18 @@ class Autocaster {
     changed_ = true;
   }
 
-  // Whether the node adds a bias to a product: both are one linear layer, whose result has the product's type.
+  // Whether the node adds a bias to a product of its own scope: both are one linear layer, whose result has the
+  // product's type.
   bool adds_bias(const Node& node, const std::vector<Value>& operands) const {
     if (node.op != Op::add || options_.precision == Precision::tf32) return false;
     const auto is_bias = [&](Value value) {
       const Node& root = graph_.producer_node(view_root(graph_, value));
       return graph_.type(value).shape.rank() == 1 && root.op == Op::input && input_role(root) == Role::parameter;
     };
-    return (is_low_product(operands[0]) && is_bias(operands[1])) ||
-           (is_low_product(operands[1]) && is_bias(operands[0]));
+    const auto is_product = [&](Value value) {
+      return is_low_product(value) && graph_.scope_name(graph_.producer_node(value)) == graph_.scope_name(node);
+    };
+    return (is_product(operands[0]) && is_bias(operands[1])) || (is_product(operands[1]) && is_bias(operands[0]));
   }
 
   // A product, or its sum with that of an adapter.

@@ -90,9 +90,10 @@ output "residual" %5
 output "biased" %7
 output "residual" %9
 )"));
-  // Neither is a bias: a row of data, and a parameter of another rank.
+  // None is the bias of the layer: a row of data, a parameter of another rank, and one of another module.
   for (const auto& [before, after] :
-       {std::pair("role=\"parameter\"}\n%4", "role=\"data\"}\n%4"), std::pair("%3:fp32[6]", "%3:fp32[1,6]")}) {
+       {std::pair("role=\"parameter\"}\n%4", "role=\"data\"}\n%4"), std::pair("%3:fp32[6]", "%3:fp32[1,6]"),
+        std::pair("add(%3, %2)", "add(%3, %2) @forward \"mixer\" \"\"")}) {
     Graph graph = testing::graph_of(product_and(testing::replaced(bias, before, after)));
     testing::expect_changed(autocast_to<Precision::bf16>, graph);
     EXPECT_EQ(graph.type(graph.outputs()[0].value).dtype, DType::fp32) << after;
