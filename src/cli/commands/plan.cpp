@@ -292,8 +292,7 @@ class Plan : public Command {
   static constexpr std::string_view kSettings =
       "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
       "compile allocator attention checkpoint segment loss-chunk fit-into mode optimizer momentum weight-decay "
-      "no-decay "
-      "clip-norm z-loss master-weights accumulate parallel shard network as keep-output";
+      "no-decay clip-norm z-loss master-weights accumulate parallel shard network as keep-output";
   RunOptions run_options_{kSettings};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;

@@ -67,9 +67,8 @@ Axis axis_of(std::string_view name, Rows rows);
 // one of these (Option::beside) stand behind it.
 inline constexpr std::string_view kRunSettings =
     "device threads memory-limit card workload model config-override layers d-model d-ff heads vocab context batch "
-    "dtype "
-    "compile allocator attention checkpoint segment loss-chunk seed warmup steps mode optimizer momentum weight-decay "
-    "no-decay clip-norm z-loss master-weights accumulate parallel shard network";
+    "dtype compile allocator attention checkpoint segment loss-chunk seed warmup steps mode optimizer momentum "
+    "weight-decay no-decay clip-norm z-loss master-weights accumulate parallel shard network";
 
 // The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);

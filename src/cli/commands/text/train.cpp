@@ -534,8 +534,7 @@ class Train : public Command {
   static constexpr std::string_view kSettings =
       "device threads memory-limit model config-override layers d-model d-ff heads vocab context batch dtype compile "
       "allocator attention checkpoint segment loss-chunk fit-into seed optimizer momentum weight-decay no-decay "
-      "clip-norm "
-      "z-loss accumulate master-weights parallel shard";
+      "clip-norm z-loss accumulate master-weights parallel shard";
   RunOptions run_options_{kSettings};
   RankOptions rank_options_;
   OutputOptions output_;
