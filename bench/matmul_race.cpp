@@ -17,6 +17,7 @@
 
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/products/choice/search.h"
+#include "core/median.h"
 #include "ridgepoint/error.h"
 #include "run/machine/nvml.h"
 
@@ -102,11 +103,6 @@ struct Sustained {
   double watts = 0;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void run(CudaContext& context, const Case& what, const Settings& settings) {
   Contest contest(context, what);
   const CudaContext::Scope scope(context);
@@ -138,15 +134,15 @@ void run(CudaContext& context, const Case& what, const Settings& settings) {
       way.watts = reading.power_watts.value_or(0);
     }
   }
-  std::ranges::sort(ways, {}, [](const Sustained& way) { return median(way.ms); });
+  std::ranges::sort(ways, {}, [](const Sustained& way) { return upper_median(way.ms); });
   const auto winner = std::ranges::find(ways, chosen, &Sustained::way);
-  const double winner_ms = winner == ways.end() ? NAN : median(winner->ms);
+  const double winner_ms = winner == ways.end() ? NAN : upper_median(winner->ms);
   fmt::print("{}: {} ways in {:.0f} ms; the choice takes {:.3f} of the least time\n", what.label,
-             contest.search.ways().size(), searched.count(), winner_ms / median(ways.front().ms));
+             contest.search.ways().size(), searched.count(), winner_ms / upper_median(ways.front().ms));
   for (const Sustained& way : ways)
     fmt::print("  {} {:>9.1f} {:>9.1f} {:>6.0f} MHz {:>4.0f} W  {:.3f}  {}\n", way.way == chosen ? "1" : " ",
-               1000 * median(way.ms), 1000 * way.screened_ms, way.clock_mhz, way.watts, median(way.ms) / winner_ms,
-               describe(contest.search.ways()[way.way]));
+               1000 * upper_median(way.ms), 1000 * way.screened_ms, way.clock_mhz, way.watts,
+               upper_median(way.ms) / winner_ms, describe(contest.search.ways()[way.way]));
   std::fflush(stdout);
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/median.h"
 #include "core/text/json.h"
 #include "ridgepoint/op.h"
 #include "runtime/device/communicator.h"
@@ -83,12 +84,6 @@ std::int64_t alone_ns(const std::vector<CollectiveTime>& times, const std::vecto
 std::string node_name(const DeviceTimeline& timeline, const DeviceEvent& event) {
   const auto& [op, scope] = timeline.place_of(event);
   return scope.empty() ? op : scope + ' ' + op;
-}
-
-std::int64_t median(std::vector<std::int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 // What a rank tells the others: when each collective began and ended, by the clock of rank 0.
@@ -181,7 +176,7 @@ std::vector<std::int64_t> clock_offsets(ProcessGroup& group) {
     for (std::size_t rank = 0; rank < now.size(); ++rank)
       differences[rank].push_back(std::stoll(now[rank]) - std::stoll(now[0]));
   }
-  std::ranges::transform(differences, offsets.begin(), median);
+  std::ranges::transform(differences, offsets.begin(), upper_median<std::int64_t>);
   return offsets;
 }
 

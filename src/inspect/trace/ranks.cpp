@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/median.h"
 #include "inspect/trace/analysis.h"
 
 namespace ridgepoint {
@@ -24,10 +25,7 @@ CollectivesOfRank keyed(const TraceLane& lane) {
 }
 
 std::int64_t median_of(std::vector<std::int64_t> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+  return values.empty() ? 0 : upper_median(std::move(values));
 }
 
 // The collectives that all these ranks have, by name and then by run: [rank][collective].

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/median.h"
 #include "core/text/units.h"
 #include "ops/collectives.h"
 #include "ops/layout.h"
@@ -128,11 +129,6 @@ class Collective {
   std::unique_ptr<Kernel> kernel_;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
 }  // namespace
 
 CollectiveTimes measure_collective(Device& device, Communicator& communicator, ProcessGroup& group,
@@ -145,7 +141,7 @@ CollectiveTimes measure_collective(Device& device, Communicator& communicator, P
     group.barrier();
     batches.push_back(collective.run(setup.iterations));
   }
-  const std::string mine = fmt::format("{} {}", median(batches), collective.wrong_elements());
+  const std::string mine = fmt::format("{} {}", upper_median(batches), collective.wrong_elements());
   CollectiveTimes times;
   times.bytes = collective.whole_bytes();
   for (const std::string& text : group.all_gather(mine, "times of a collective")) {

@@ -4,18 +4,14 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/median.h"
+
 namespace ridgepoint::cuda {
 namespace {
 
 int launches_for(double wanted_ms, double launch_ms, int most) {
   const double launches = std::ceil(wanted_ms / launch_ms);
   return launches < most ? std::max(static_cast<int>(launches), 1) : most;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 bool faster_on_the_card(const MatmulRace::Finalist& x, const MatmulRace::Finalist& y) { return x.card_ms < y.card_ms; }
@@ -105,7 +101,7 @@ void MatmulRace::run_final(const std::vector<std::size_t>& ways) {
     }
   }
   for (std::size_t i = 0; i < ways.size(); ++i)
-    finalists_.push_back({ways[i], median(std::move(card_ms[i])), median(std::move(host_ms[i]))});
+    finalists_.push_back({ways[i], upper_median(std::move(card_ms[i])), upper_median(std::move(host_ms[i]))});
 }
 
 // First the ones that cost about the least, then the others, both in the order of GPU time.
