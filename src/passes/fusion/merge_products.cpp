@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -17,9 +16,8 @@
 #include "ir/packed_weight.h"
 #include "ir/permutation.h"
 #include "ir/stored_tensors.h"
-#include "ops/float8_product.h"
-#include "passes/fusion/fused_body.h"
 #include "passes/node_rewriter.h"
+#include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -50,19 +48,23 @@ std::string joined_name(const std::vector<std::string>& names) {
   return text + first.substr(first.size() - tail);
 }
 
-// A product x w^T, or x cast(w)^T, whose weight nothing else reads.
+// A parameter, perhaps behind a cast, that nothing else reads.
+struct Part {
+  NodeId cast = {};  // invalid where it is not cast
+  NodeId parameter = {};
+};
+
+// A product x w^T.
 struct Linear {
   NodeId product;
   NodeId transpose;
-  NodeId cast = {};  // invalid where the weight is not cast
-  NodeId weight = {};
+  Part weight = {};
 };
 
-// product + bias, or product + cast(bias), whose bias nothing else reads.
+// product + bias.
 struct Bias {
   NodeId add;
-  NodeId cast = {};  // invalid where the bias is not cast
-  NodeId parameter = {};
+  Part bias = {};
 };
 
 class ProductMerger : NodeRewriter {
@@ -104,18 +106,25 @@ class ProductMerger : NodeRewriter {
     Linear linear{.product = id, .transpose = graph_.producer(product.inputs[1])};
     const Node& transpose = graph_.node(linear.transpose);
     if (transpose.op != Op::transpose || !readers_.has_only_reader(product.inputs[1], id)) return std::nullopt;
-    Value weight = transpose.inputs[0];
-    if (!readers_.has_only_reader(weight, linear.transpose)) return std::nullopt;
-    if (const NodeId cast = graph_.producer(weight); graph_.node(cast).op == Op::cast) {
-      linear.cast = cast;
-      weight = graph_.node(cast).inputs[0];
-      if (!readers_.has_only_reader(weight, cast)) return std::nullopt;
-    }
-    linear.weight = graph_.producer(weight);
+    const std::optional<Part> weight = find_part(transpose.inputs[0], linear.transpose);
     const TensorType& type = graph_.type(product.outputs[0]);
     const bool is_whole_vectors =
         type.shape[1] > 0 && type.shape[1] * static_cast<std::int64_t>(size_bytes(type.dtype)) % kVectorBytes == 0;
-    return is_whole_vectors && can_be_part(linear.weight) ? std::optional(linear) : std::nullopt;
+    if (!weight || !is_whole_vectors) return std::nullopt;
+    linear.weight = *weight;
+    return linear;
+  }
+
+  std::optional<Part> find_part(Value value, NodeId reader) const {
+    Part part;
+    if (!readers_.has_only_reader(value, reader)) return std::nullopt;
+    if (const NodeId cast = graph_.producer(value); graph_.node(cast).op == Op::cast) {
+      part.cast = cast;
+      value = graph_.node(cast).inputs[0];
+      if (!readers_.has_only_reader(value, cast)) return std::nullopt;
+    }
+    part.parameter = graph_.producer(value);
+    return can_be_part(part.parameter) ? std::optional(part) : std::nullopt;
   }
 
   bool can_be_part(NodeId id) const {
@@ -131,19 +140,13 @@ class ProductMerger : NodeRewriter {
     const std::optional<NodeId> add = readers_.only_reader(graph_, product, Op::add);
     if (!add) return std::nullopt;
     const Node& sum = graph_.node(*add);
-    Value bias = sum.inputs[sum.inputs[0] == product ? 1 : 0];
-    if (!readers_.only_reader(graph_, sum.outputs[0], Op::reshape) || !readers_.has_only_reader(bias, *add) ||
+    const Value bias = sum.inputs[sum.inputs[0] == product ? 1 : 0];
+    if (!readers_.only_reader(graph_, sum.outputs[0], Op::reshape) ||
         graph_.type(sum.outputs[0]) != graph_.type(product) ||
         graph_.type(bias).shape != Shape{graph_.type(product).shape[1]})
       return std::nullopt;
-    Bias found{.add = *add};
-    if (const NodeId cast = graph_.producer(bias); graph_.node(cast).op == Op::cast) {
-      found.cast = cast;
-      bias = graph_.node(cast).inputs[0];
-      if (!readers_.has_only_reader(bias, cast)) return std::nullopt;
-    }
-    found.parameter = graph_.producer(bias);
-    return can_be_part(found.parameter) ? std::optional(found) : std::nullopt;
+    const std::optional<Part> found = find_part(bias, *add);
+    return found ? std::optional(Bias{*add, *found}) : std::nullopt;
   }
 
   // Those of all products, or none. A rotation behind them must become part of the product: one that is not would keep
@@ -154,9 +157,7 @@ class ProductMerger : NodeRewriter {
     for (const Linear& linear : group) {
       const std::optional<Bias> bias = find_bias(linear);
       if (!bias) return {};
-      const Bias& first = biases.empty() ? *bias : biases.front();
-      const bool is_alike = stored_alike(first.parameter, bias->parameter) && first.cast.valid() == bias->cast.valid();
-      if (!is_alike) return {};
+      if (!biases.empty() && !are_stored_alike(biases.front().bias, bias->bias)) return {};
       biases.push_back(*bias);
       const Node& reader = graph_.node(reader_of_heads(graph_.node(bias->add).outputs[0]));
       if (reader.op == Op::rope && !rotation) rotation = reader;
@@ -176,42 +177,27 @@ class ProductMerger : NodeRewriter {
     return id;
   }
 
-  // Whether the target has a kernel for the product of the group with a bias and this rotation of all of its columns.
+  // Whether rotate_in_products would make this rotation a part of the product of the group with a bias.
   bool adds_and_rotates(const std::vector<Linear>& group, const Node& rotation) const {
     const Node& product = graph_.node(group.front().product);
-    if (float8_operands(product.attributes)) return false;
+    const DType dtype = graph_.type(product.outputs[0]).dtype;
     const Shape& x = graph_.type(product.inputs[0]).shape;
-    const Shape& rotated = graph_.type(rotation.outputs[0]).shape;
-    const std::int64_t head = rotated[-1];
-    const std::int64_t positions = graph_.type(rotation.inputs[1]).shape[0];
+    const TensorType& table = graph_.type(rotation.inputs[1]);
+    const std::int64_t positions = table.shape[0], head = graph_.type(rotation.outputs[0]).shape[-1];
     std::int64_t columns = 0;
     for (const Linear& linear : group) columns += graph_.type(graph_.node(linear.product).outputs[0]).shape[1];
     if (columns % head != 0 || positions == 0 || x[0] % positions != 0) return false;
-    const DType dtype = graph_.type(product.outputs[0]).dtype;
-    Graph probe, body;
-    const std::vector<TensorType> types = {{dtype, x},
-                                           {dtype, {x[1], columns}},
-                                           graph_.type(rotation.inputs[1]),
-                                           graph_.type(rotation.inputs[2]),
-                                           {dtype, {columns}}};
-    std::vector<Value> operands, inputs;
-    for (const TensorType& type : types) {
-      const std::string number = std::to_string(inputs.size());
-      inputs.push_back(input(body, number, type, Role::data));
-      if (inputs.size() == 2) {
-        const Value weight = input(probe, number, {dtype, {columns, x[1]}}, Role::parameter);
-        operands.push_back(transpose(probe, weight, {1, 0}));
-      } else {
-        operands.push_back(input(probe, number, type, Role::data));
-      }
-    }
-    const Value product_of_body = matmul(body, inputs[0], inputs[1]);
-    const Value sum = add(body, product_of_body, inputs[4]);
-    const Value heads = reshape(body, sum, {x[0] / positions, positions, columns / head, head});
-    const Value turned = rope(body, heads, inputs[2], inputs[3], 1);
-    body.add_output("0", reshape(body, turned, {x[0], columns}));
-    const NodeId fused = add_fused(probe, operands, std::make_shared<const FusedBody>(std::move(body)));
-    return target_.has_kernel(probe, probe.node(fused));
+    Graph probe;
+    const Value left = input(probe, "x", {dtype, x}, Role::data);
+    const Value weight = input(probe, "weight", {dtype, {columns, x[1]}}, Role::parameter);
+    const Value bias = input(probe, "bias", {dtype, {columns}}, Role::parameter);
+    const Value cosines = input(probe, "cosines", table, Role::data), sines = input(probe, "sines", table, Role::data);
+    const Value right = transpose(probe, weight, {1, 0});
+    const NodeId made = make_node(probe, Op::matmul, {left, right}, product.attributes);
+    const Value sum = add(probe, probe.node(made).outputs[0], bias);
+    const Value heads = reshape(probe, sum, {x[0] / positions, positions, columns / head, head});
+    probe.add_output("rotated", rope(probe, heads, cosines, sines, 1));
+    return rotate_in_products(probe, PassOptions({.level = Compile::fuse}, target_));
   }
 
   // Whether two products with the same left operand compute in the same way.
@@ -220,18 +206,18 @@ class ProductMerger : NodeRewriter {
     const Node& second = graph_.node(b.product);
     return first.attributes == second.attributes && first.phase == second.phase &&
            graph_.type(first.outputs[0]).dtype == graph_.type(second.outputs[0]).dtype &&
-           stored_alike(a.weight, b.weight) && a.cast.valid() == b.cast.valid();
+           are_stored_alike(a.weight, b.weight);
   }
 
-  bool stored_alike(NodeId a, NodeId b) const {
-    const Node& first = graph_.node(a);
-    const Node& second = graph_.node(b);
+  bool are_stored_alike(const Part& a, const Part& b) const {
+    const Node& first = graph_.node(a.parameter);
+    const Node& second = graph_.node(b.parameter);
     const auto same_mark = [&](std::string_view mark) {
       return first.attributes.get_or(mark, false) == second.attributes.get_or(mark, false);
     };
     const auto packed_as = [](const Node& node) { return node.attributes.get_or<std::string>(kPackedAs, ""); };
     return graph_.type(first.outputs[0]).dtype == graph_.type(second.outputs[0]).dtype && same_mark(kFrozen) &&
-           same_mark(kNoDecay) && packed_as(first) == packed_as(second);
+           same_mark(kNoDecay) && packed_as(first) == packed_as(second) && a.cast.valid() == b.cast.valid();
   }
 
   void merge(const std::vector<Linear>& group) {
@@ -245,25 +231,27 @@ class ProductMerger : NodeRewriter {
     const Node product = graph_.node(first.product);
     const std::vector<Bias> biases = biases_of(group);
     std::vector<NodeId> weights, added;
-    for (const Linear& linear : group) weights.push_back(linear.weight);
-    for (const Bias& bias : biases) added.push_back(bias.parameter);
+    for (const Linear& linear : group) weights.push_back(linear.weight.parameter);
+    for (const Bias& bias : biases) added.push_back(bias.bias.parameter);
     rewriter_.insert_before(first.product, joined_name(scopes));
     Value weight = merged_parameter(weights, columns);
-    if (first.cast.valid()) weight = cast(graph_, weight, graph_.type(product.inputs[1]).dtype);
+    if (first.weight.cast.valid()) weight = cast(graph_, weight, graph_.type(product.inputs[1]).dtype);
     const NodeId made =
         make_node(graph_, Op::matmul, {product.inputs[0], transpose(graph_, weight, {1, 0})}, product.attributes);
     Value whole = graph_.node(made).outputs[0];
     if (!biases.empty()) {
       Value bias = merged_parameter(added, columns);
-      if (biases.front().cast.valid()) bias = cast(graph_, bias, graph_.type(whole).dtype);
+      if (biases.front().bias.cast.valid()) bias = cast(graph_, bias, graph_.type(whole).dtype);
       whole = add(graph_, whole, bias);
     }
     const std::vector<Value> parts = split(graph_, whole, 1, columns);
     for (std::size_t i = 0; i < group.size(); ++i) {
       const NodeId last = biases.empty() ? group[i].product : biases[i].add;
       rewriter_.replace_by_new(graph_.node(last).outputs[0], parts[i]);
-      std::vector<NodeId> replaced = {group[i].product, group[i].transpose, group[i].cast, group[i].weight};
-      if (!biases.empty()) replaced.insert(replaced.end(), {biases[i].add, biases[i].cast, biases[i].parameter});
+      std::vector<NodeId> replaced = {group[i].product, group[i].transpose, group[i].weight.cast,
+                                      group[i].weight.parameter};
+      if (!biases.empty())
+        replaced.insert(replaced.end(), {biases[i].add, biases[i].bias.cast, biases[i].bias.parameter});
       for (const NodeId id : replaced) {
         if (id.valid()) rewriter_.remove(id);
       }

@@ -26,6 +26,12 @@ namespace {
 constexpr std::int64_t kFloat8Multiple = 16;
 constexpr std::int64_t kLeastFloat8Width = 128;
 
+// Or a view of one.
+bool is_parameter(const Graph& graph, Value value) {
+  const Node& root = graph.producer_node(view_root(graph, value));
+  return root.op == Op::input && input_role(root) == Role::parameter;
+}
+
 // The products that --dtype fp8 computes with codes of 8 bits. Of a forward graph, as of the construction of this
 // object.
 class Float8Layers {
@@ -39,10 +45,7 @@ class Float8Layers {
     if (node.op != Op::matmul || graph_.type(node.outputs[0]).shape.rank() != 2) return false;
     const Shape& left = graph_.type(node.inputs[0]).shape;
     const Shape& right = graph_.type(node.inputs[1]).shape;
-    const bool has_weight = std::ranges::any_of(node.inputs, [&](Value value) {
-      const Node& root = graph_.producer_node(view_root(graph_, value));
-      return root.op == Op::input && input_role(root) == Role::parameter;
-    });
+    const bool has_weight = std::ranges::any_of(node.inputs, [&](Value value) { return is_parameter(graph_, value); });
     const auto is_wide = [](std::int64_t size) { return size >= kLeastFloat8Width && size % kFloat8Multiple == 0; };
     return has_weight && left[0] > 0 && left[0] % kFloat8Multiple == 0 && is_wide(left[1]) && is_wide(right[1]) &&
            !heads_.contains(node.outputs[0]);
@@ -122,8 +125,7 @@ class Autocaster {
   bool adds_bias(const Node& node, const std::vector<Value>& operands) const {
     if (node.op != Op::add || options_.precision == Precision::tf32) return false;
     const auto is_bias = [&](Value value) {
-      const Node& root = graph_.producer_node(view_root(graph_, value));
-      return graph_.type(value).shape.rank() == 1 && root.op == Op::input && input_role(root) == Role::parameter;
+      return graph_.type(value).shape.rank() == 1 && is_parameter(graph_, value);
     };
     const auto is_product = [&](Value value) {
       return is_low_product(value) && graph_.scope_name(graph_.producer_node(value)) == graph_.scope_name(node);

@@ -340,26 +340,6 @@ output "c" %10
   EXPECT_TRUE(warning.starts_with("no linear layer computes in fp8")) << warning;
 }
 
-TEST(Autocast, fp8_exchanges_the_codes_of_a_product_that_is_transposed) {
-  expect_rewritten(orient_matmuls, R"(
-%0:bf16[32,16] = input() {name="x", role="data"}
-%1:bf16[16,48] = input() {name="g", role="data"}
-%2:bf16[32,48] = matmul(%0, %1) {compute="fp8", right_codes="e5m2"}
-%3:bf16[48,32] = transpose(%2) {permutation=[1,0]}
-%4:bf16[48,32] = exp(%3)
-output "y" %4
-)",
-                   R"(
-%0:bf16[32,16] = input() {name="x", role="data"}
-%1:bf16[16,48] = input() {name="g", role="data"}
-%2:bf16[48,16] = transpose(%1) {permutation=[1,0]}
-%3:bf16[16,32] = transpose(%0) {permutation=[1,0]}
-%4:bf16[48,32] = matmul(%2, %3) {compute="fp8", left_codes="e5m2"}
-%5:bf16[48,32] = exp(%4)
-output "y" %5
-)");
-}
-
 TEST(Autocast, tf32_stays_on_a_product_that_is_transposed) {
   const auto mark_and_turn = [](Graph& graph, const PassOptions& options) {
     return autocast(graph, {Precision::tf32}) && orient_matmuls(graph, options);
