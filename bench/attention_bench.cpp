@@ -14,9 +14,9 @@
 
 #include "backends/cpu/device.h"
 #include "models/attention.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -15,9 +15,9 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/generator/kernel.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -22,10 +22,10 @@
 
 #include "models/transformer.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

@@ -14,8 +14,8 @@
 
 #include "models/transformer.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

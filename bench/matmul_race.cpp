@@ -18,7 +18,7 @@
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/products/choice/search.h"
 #include "core/median.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/machine/nvml.h"
 
 namespace ridgepoint {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/record/record.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host_activity.h"
 

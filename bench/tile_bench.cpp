@@ -10,8 +10,8 @@
 
 #include "backends/cpu/tile/interpreter.h"
 #include "ops/rule.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/optimizer.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/ops/optimizer.h"
 
 namespace ridgepoint {
 namespace {

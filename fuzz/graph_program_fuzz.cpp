@@ -15,8 +15,8 @@
 #include "passes/precision/autocast.h"
 #include "plan/plan.h"
 #include "require.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace {
 

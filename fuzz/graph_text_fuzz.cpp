@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "require.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/graph.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ridgepoint::Graph graph;

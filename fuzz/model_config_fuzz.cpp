@@ -7,7 +7,7 @@
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/model_config.h"
 #include "require.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

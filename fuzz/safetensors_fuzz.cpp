@@ -7,7 +7,7 @@
 #include "interchange/safetensors.h"
 #include "memory_file.h"
 #include "require.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace {
 

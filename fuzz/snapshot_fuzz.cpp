@@ -9,7 +9,7 @@
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "memory_file.h"
 #include "require.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "interchange/tokenizer/tokenizer.h"
 #include "require.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace {
 

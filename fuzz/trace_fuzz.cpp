@@ -8,7 +8,7 @@
 #include "interchange/trace/read_trace.h"
 #include "memory_file.h"
 #include "require.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace {
 

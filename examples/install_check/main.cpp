@@ -2,10 +2,10 @@
 // computed by hand.
 // prediction = x w,  loss = mean((prediction - y)^2),  d loss / d w = 2/3 x^T (prediction - y)
 // Prints loss and gradient for each device; exits with 1 if they are not the expected numbers.
-#include <ridgepoint/autodiff.h>
-#include <ridgepoint/error.h>
-#include <ridgepoint/ops.h>
-#include <ridgepoint/program.h>
+#include <ridgepoint/autodiff/autodiff.h>
+#include <ridgepoint/core/error.h>
+#include <ridgepoint/ops/ops.h>
+#include <ridgepoint/runtime/program.h>
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // A model of your own: build its forward graph, time a training step, print where the time goes.
 //   cmake -S . -B build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build && build/own_model
-#include <ridgepoint/measure.h>
-#include <ridgepoint/ops.h>
-#include <ridgepoint/views.h>
+#include <ridgepoint/inspect/measure.h>
+#include <ridgepoint/ops/ops.h>
+#include <ridgepoint/report/views.h>
 
 #include <cstdio>
 

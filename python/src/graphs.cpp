@@ -14,9 +14,9 @@
 
 #include "core/text/nearest.h"
 #include "module.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "tensors.h"
 
 namespace ridgepoint::python {

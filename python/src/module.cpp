@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "core/build_info.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::python {
 namespace {

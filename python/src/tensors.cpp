@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "dlpack.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::python {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint::python {
 

@@ -1,12 +1,12 @@
-#include "ridgepoint/autodiff.h"
+#include "ridgepoint/autodiff/autodiff.h"
 
 #include <algorithm>
 
 #include "ir/rewriter.h"
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,7 +12,7 @@
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "core/build_info.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -13,8 +13,8 @@
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "core/text/nearest.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

@@ -26,7 +26,7 @@
 #include "core/text/nearest.h"
 #include "core/warning.h"
 #include "record/columns.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {

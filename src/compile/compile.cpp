@@ -12,7 +12,7 @@
 #include "ir/queries.h"
 #include "ir/stored_tensors.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

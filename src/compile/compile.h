@@ -5,8 +5,8 @@
 #include <span>
 
 #include "passes/pass.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint {
 

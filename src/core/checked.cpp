@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

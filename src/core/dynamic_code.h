@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint {
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
 
 namespace ridgepoint {
 

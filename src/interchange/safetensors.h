@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 

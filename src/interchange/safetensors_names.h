@@ -6,7 +6,7 @@
 
 #include "core/text/text.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint {
 

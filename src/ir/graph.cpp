@@ -1,9 +1,9 @@
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 #include <algorithm>
 
 #include "core/types/enum_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

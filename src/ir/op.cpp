@@ -1,4 +1,4 @@
-#include "ridgepoint/op.h"
+#include "ridgepoint/ir/op.h"
 
 #include <array>
 
@@ -16,7 +16,7 @@ constexpr std::array<OpTraits, kOpCount> kTraits = {{
    AutocastRule::autocast,                                                                      \
    Arithmetic::arithmetic,                                                                      \
    KernelClass::kernel_class __VA_OPT__(, Effort::__VA_ARGS__)},
-#include "ridgepoint/op_list.def"
+#include "ridgepoint/ir/op_list.def"
 #undef RIDGEPOINT_OP
 }};
 

@@ -5,7 +5,7 @@
 
 #include "core/checked.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/packed/packed_matrix.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

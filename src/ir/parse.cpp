@@ -10,8 +10,8 @@
 
 #include "core/text/nearest.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 namespace {

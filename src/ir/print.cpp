@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

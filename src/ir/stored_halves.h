@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 

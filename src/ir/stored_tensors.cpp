@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "ir/packed_weight.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

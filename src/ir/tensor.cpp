@@ -1,4 +1,4 @@
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 #include "core/threads/parallel.h"
 #include "core/types/float8.h"
 #include "core/types/halves.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "ir/queries.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "ops/layout.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -9,7 +9,7 @@
 
 #include "lowering/row_program.h"
 #include "ops/layout.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -2,8 +2,8 @@
 
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/allocator_kind.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/memory/allocator_kind.h"
 
 namespace ridgepoint {
 namespace {

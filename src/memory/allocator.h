@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/memory_category.h"
-#include "ridgepoint/memory_use.h"
+#include "ridgepoint/core/memory_use.h"
 
 namespace ridgepoint {
 

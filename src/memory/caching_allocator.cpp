@@ -7,7 +7,7 @@
 
 #include "core/rounding.h"
 #include "memory/segment_sizes.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

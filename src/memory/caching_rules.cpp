@@ -11,7 +11,7 @@
 
 #include "core/text/nearest.h"
 #include "core/text/text.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

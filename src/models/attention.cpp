@@ -15,7 +15,7 @@
 #include "ops/attention_form.h"
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

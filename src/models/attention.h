@@ -6,12 +6,12 @@
 #include <optional>
 #include <string>
 
-#include "ridgepoint/attention_variant.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/precision.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/models/attention_variant.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 #include "core/checked.h"
 #include "ir/stored_tensors.h"
 #include "models/attention.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "ridgepoint/attention_variant.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/models/attention_variant.h"
 
 namespace ridgepoint {
 

@@ -7,7 +7,7 @@
 
 #include "core/checked.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

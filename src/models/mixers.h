@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/truncated_normal.h"
+#include "ridgepoint/core/truncated_normal.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -1,4 +1,4 @@
-#include "ridgepoint/plan_as.h"
+#include "ridgepoint/models/plan_as.h"
 
 #include "core/types/enum_names.h"
 

@@ -3,7 +3,7 @@
 #include "core/checked.h"
 #include "core/text/nearest.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

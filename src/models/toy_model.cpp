@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

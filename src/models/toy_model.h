@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/models/workload.h"
 
 namespace ridgepoint {
 

@@ -14,9 +14,9 @@
 #include "models/mixers.h"
 #include "models/streams/alternating_updates.h"
 #include "models/streams/hyper_connections.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/stop_point.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/models/workload.h"
 
 namespace ridgepoint {
 

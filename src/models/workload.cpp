@@ -9,8 +9,8 @@
 #include "core/text/nearest.h"
 #include "ir/stored_tensors.h"
 #include "passes/training/training.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/models/workload.h"
 
 namespace ridgepoint {
 

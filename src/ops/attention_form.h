@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 

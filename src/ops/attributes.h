@@ -1,7 +1,7 @@
 // Which attributes an op has, and of which type.
 #pragma once
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 

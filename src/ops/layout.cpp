@@ -9,7 +9,7 @@
 #include "core/rounding.h"
 #include "ops/overwrite.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "ir/permutation.h"
 #include "ir/queries.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -1,7 +1,7 @@
 // The attributes and sizes of linear_attention and linear_attention_backward (ops/rules/linear_attention.cpp).
 #pragma once
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

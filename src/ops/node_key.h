@@ -4,7 +4,7 @@
 #include <string>
 #include <type_traits>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -10,18 +10,18 @@
 #include "ir/rewriter.h"
 #include "ops/attributes.h"
 #include "ops/node_key.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 
 #define RIDGEPOINT_OP(name, ...) extern const OpRule rule_##name;
-#include "ridgepoint/op_list.def"
+#include "ridgepoint/ir/op_list.def"
 #undef RIDGEPOINT_OP
 
 const OpRule& rule(Op op) {
   static constexpr std::array<const OpRule*, kOpCount> kRules = {
 #define RIDGEPOINT_OP(name, ...) &rule_##name,
-#include "ridgepoint/op_list.def"
+#include "ridgepoint/ir/op_list.def"
 #undef RIDGEPOINT_OP
   };
   return *kRules[static_cast<std::size_t>(op)];

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "ops/layout.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint {
 

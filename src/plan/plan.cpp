@@ -14,7 +14,7 @@
 #include "ops/rule.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "plan/arena.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/memory_category.h"
 #include "ops/layout.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -12,7 +12,7 @@
 
 #include "memory/memory_trace.h"
 #include "ops/rule.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-#include "ridgepoint/compile.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "backends/null/null_device.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

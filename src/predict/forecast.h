@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/memory_use.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/memory_use.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/record/record.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

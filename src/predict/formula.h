@@ -5,8 +5,8 @@
 #include <map>
 #include <string>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/models/workload.h"
 
 namespace ridgepoint {
 

@@ -13,7 +13,7 @@
 #include "core/types/single_offloads.h"
 #include "interchange/huggingface/named_model.h"
 #include "record/fields.h"
-#include "ridgepoint/plan_as.h"
+#include "ridgepoint/models/plan_as.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

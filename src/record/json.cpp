@@ -1,4 +1,4 @@
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,7 +17,7 @@
 #include "record/columns.h"
 #include "record/fields.h"
 #include "record/usual_values.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::tables {

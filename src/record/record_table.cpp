@@ -10,7 +10,7 @@
 
 #include "core/text/units.h"
 #include "record/fields.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::tables {

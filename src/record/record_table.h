@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "record/columns.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::tables {

@@ -16,9 +16,9 @@
 #include "inspect/profile/pages/page.h"
 #include "record/record_table.h"
 #include "record/usual_values.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/views.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/record/record.h"
+#include "ridgepoint/report/views.h"
 #include "tables/table/render.h"
 #include "train/step_log.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "report/report_page.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tables {
 namespace {

@@ -17,7 +17,7 @@
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "record/usual_values.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

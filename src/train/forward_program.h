@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "ridgepoint/program.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/session/session.h"
 
 namespace ridgepoint::train {

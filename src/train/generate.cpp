@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint::train {
 namespace {

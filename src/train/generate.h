@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
 #include "train/forward_program.h"
 
 namespace ridgepoint::train {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/files/file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::train {

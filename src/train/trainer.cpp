@@ -12,7 +12,7 @@
 #include "core/types/enum_names.h"
 #include "passes/training/training.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/steps/step_benchmark.h"
 #include "train/checkpoint/state_copy.h"
 #include "train/evaluation.h"

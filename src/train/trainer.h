@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "core/text/json.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
 #include "run/session/session.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/data/sequences.h"

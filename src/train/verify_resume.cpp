@@ -9,7 +9,7 @@
 #include "core/files/temporary_folder.h"
 #include "core/same_bits.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/device.h"
 #include "backends/cuda/device.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

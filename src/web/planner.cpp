@@ -10,7 +10,7 @@
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "report/report_page.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

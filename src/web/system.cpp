@@ -11,7 +11,7 @@
 #include <ctime>
 
 #include "backends/mpi/mpirun.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/communicator.h"
 
 EM_JS(double, date_ms, (), { return Date.now(); });

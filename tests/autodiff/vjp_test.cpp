@@ -9,8 +9,8 @@
 
 #include "backends/reference/reference_device.h"
 #include "ops/rule.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/op_cases.h"
 #include "support/graphs/run_graph.h"
 

@@ -3,7 +3,7 @@
 
 #include "compile/compile.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -15,7 +15,7 @@
 #include "core/dynamic_code.h"
 #include "core/packed/float8_weights.h"
 #include "core/types/float8.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

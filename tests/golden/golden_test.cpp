@@ -12,7 +12,7 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/session/steps/compare_tensors.h"
 #include "support/program/build_paths.h"
 

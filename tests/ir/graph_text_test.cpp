@@ -4,9 +4,9 @@
 
 #include "ir/queries.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/op_cases.h"
 #include "support/graphs/training_graph.h"
 

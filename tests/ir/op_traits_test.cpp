@@ -5,7 +5,7 @@
 #include <set>
 
 #include "ops/rule.h"
-#include "ridgepoint/op.h"
+#include "ridgepoint/ir/op.h"
 
 namespace ridgepoint {
 namespace {

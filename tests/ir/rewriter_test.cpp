@@ -6,7 +6,7 @@
 
 #include "ir/permutation.h"
 #include "ir/queries.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

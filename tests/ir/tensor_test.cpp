@@ -1,4 +1,4 @@
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 #include <gtest/gtest.h>
 

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

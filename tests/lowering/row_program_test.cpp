@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "ops/rule.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

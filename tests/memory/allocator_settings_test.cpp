@@ -3,7 +3,7 @@
 
 #include "fake_memory.h"
 #include "memory/caching_allocator.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

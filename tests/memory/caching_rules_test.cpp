@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "fake_memory.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

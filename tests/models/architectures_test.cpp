@@ -7,7 +7,7 @@
 #include <random>
 
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
 

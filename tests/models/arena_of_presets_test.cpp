@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "models/transformer.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "backends/null/null_device.h"
 #include "core/warning.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/device.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "models/transformer.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
 

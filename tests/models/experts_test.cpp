@@ -13,10 +13,10 @@
 #include <random>
 #include <string>
 
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -11,7 +11,7 @@
 #include "interchange/huggingface/model_config.h"
 #include "models/transformer.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/golden_families.h"
 #include "support/graphs/rank_threads.h"
 #include "support/graphs/run_graph.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/training_graph.h"
 
 namespace ridgepoint {

@@ -1,5 +1,5 @@
 // What a workload has without saying so: initial values, data, operations; and what the three workloads share.
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
 
 #include <gmock/gmock.h>
 
@@ -11,8 +11,8 @@
 #include "models/attention.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
-#include "ridgepoint/measure.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/inspect/measure.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

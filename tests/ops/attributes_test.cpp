@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

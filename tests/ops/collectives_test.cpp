@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/rank_threads.h"
 
 namespace ridgepoint {

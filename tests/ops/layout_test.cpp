@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ops/overwrite.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/optimizer.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/ops/optimizer.h"
 
 namespace ridgepoint {
 namespace {

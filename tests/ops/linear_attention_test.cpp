@@ -6,8 +6,8 @@
 
 #include "backends/reference/reference_device.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

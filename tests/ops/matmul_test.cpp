@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/rule.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "passes/pass.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 #include "support/graphs/run_by_definition.h"
 
 namespace ridgepoint::testing {

@@ -18,8 +18,8 @@
 #include "ops/rule.h"
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/session/plan_run.h"
 
 namespace ridgepoint {

@@ -12,9 +12,9 @@
 
 #include "models/transformer.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/network.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/core/network.h"
+#include "ridgepoint/models/run_config.h"
 #include "run/session/plan_run.h"
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"

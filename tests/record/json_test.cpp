@@ -1,4 +1,4 @@
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "core/files/temporary_folder.h"
 #include "record/columns.h"
 #include "record/fields.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/sample_records.h"
 
 namespace ridgepoint {

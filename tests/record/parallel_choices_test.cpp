@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "record/record_table.h"
-#include "ridgepoint/parallel.h"
+#include "ridgepoint/ops/parallel.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/text/units.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 #include "tables/table/wrap.h"

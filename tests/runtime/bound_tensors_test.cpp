@@ -3,9 +3,9 @@
 #include <array>
 #include <cmath>
 
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

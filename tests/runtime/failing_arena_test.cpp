@@ -7,8 +7,8 @@
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/forwarding_device.h"
 
 namespace ridgepoint {

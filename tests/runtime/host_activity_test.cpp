@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

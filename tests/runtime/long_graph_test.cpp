@@ -11,9 +11,9 @@
 #include "models/transformer.h"
 #include "passes/precision/autocast.h"
 #include "predict/forecast.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/program/cpu_time.h"
 #include "support/program/small_stack.h"
 

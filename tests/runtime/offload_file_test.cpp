@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 #include "support/graphs/swap_in_file.h"
 

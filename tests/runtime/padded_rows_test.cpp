@@ -9,10 +9,10 @@
 #include "models/transformer.h"
 #include "ops/layout.h"
 #include "plan/plan.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/forwarding_device.h"
 
 namespace ridgepoint {

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "ops/layout.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/activity.h"
 #include "support/graphs/run_graph.h"
 

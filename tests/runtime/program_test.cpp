@@ -1,13 +1,13 @@
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

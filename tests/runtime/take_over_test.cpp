@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 #include "support/records/replaced.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_by_definition.h"
 
 namespace ridgepoint {

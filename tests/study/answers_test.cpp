@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/parallel.h"
+#include "ridgepoint/ops/parallel.h"
 #include "study/answer_rows.h"
 
 namespace ridgepoint {

@@ -11,7 +11,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

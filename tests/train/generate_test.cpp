@@ -9,7 +9,7 @@
 
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/golden_families.h"
 
 namespace ridgepoint::train {

@@ -29,7 +29,7 @@
 #include "core/threads/processors.h"
 #include "hwy/targets.h"
 #include "ops/rules/optimizer/optimizer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
 #include "runtime/device/host_transfer.h"

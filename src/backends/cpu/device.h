@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint::cpu {

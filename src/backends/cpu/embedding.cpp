@@ -6,8 +6,8 @@
 
 #include "backends/cpu/kernels.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint::cpu {
 namespace {

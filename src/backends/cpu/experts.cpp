@@ -9,8 +9,8 @@
 #include "backends/cpu/matmul/one_thread.h"
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -6,7 +6,7 @@
 #include "backends/cpu/kernels.h"
 #include "core/threads/parallel.h"
 #include "core/types/bf16.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rope.cpp"

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/tile/interpreter.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -24,7 +24,7 @@
 #include "backends/cuda/profiling/observers.h"
 #include "backends/cuda/transfer.h"
 #include "ops/collectives.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

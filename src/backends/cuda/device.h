@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

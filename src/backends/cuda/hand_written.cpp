@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "ridgepoint/error.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
 #include "runtime/device/host_activity.h"
 
 namespace ridgepoint {

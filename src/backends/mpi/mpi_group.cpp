@@ -16,7 +16,7 @@
 #include "backends/mpi/communication_thread.h"
 #include "backends/mpi/library.h"
 #include "core/text/units.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/communicator.h"
 
 namespace ridgepoint {

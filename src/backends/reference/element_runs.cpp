@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "core/integers.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint::reference {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "ridgepoint/shape.h"
+#include "ridgepoint/core/shape.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint::reference {

@@ -10,7 +10,7 @@
 #include "backends/reference/element_runs.h"
 #include "backends/reference/reference_device.h"
 #include "core/types/halves.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::reference {
 namespace {

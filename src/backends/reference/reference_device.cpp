@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/rounding.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
 #include "runtime/device/host_transfer.h"

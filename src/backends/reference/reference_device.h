@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

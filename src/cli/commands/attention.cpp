@@ -19,7 +19,7 @@
 #include "inspect/attention/attention_tables.h"
 #include "inspect/attention/benchmark.h"
 #include "inspect/attention/limit.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -27,7 +27,7 @@
 #include "core/processes/child_process.h"
 #include "inspect/profile/profile.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/peers/peer_benchmark.h"
 #include "run/session/fit_into.h"
 #include "run/session/steps/step_benchmark.h"

@@ -17,8 +17,8 @@
 #include "core/text/nearest.h"
 #include "core/text/units.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/collectives/collective_benchmark.h"
 
 namespace ridgepoint::cli {

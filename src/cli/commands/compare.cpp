@@ -23,7 +23,7 @@
 #include "inspect/compare/ratio_table.h"
 #include "inspect/compare/training/compare_trainings.h"
 #include "inspect/compare/training/training_table.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -22,8 +22,8 @@
 #include "core/text/nearest.h"
 #include "core/text/text.h"
 #include "inspect/graph/tables.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint::cli {
 namespace {

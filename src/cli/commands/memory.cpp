@@ -21,7 +21,7 @@
 #include "inspect/memory/pages/page.h"
 #include "inspect/memory/run/measure_memory.h"
 #include "interchange/snapshot/write_snapshot.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/fit_into.h"
 #include "run/session/ranks.h"
 

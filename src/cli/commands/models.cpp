@@ -12,7 +12,7 @@
 #include "interchange/huggingface/named_model.h"
 #include "interchange/safetensors_names.h"
 #include "report/model_table.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -20,7 +20,7 @@
 #include "inspect/precision/errors.h"
 #include "inspect/precision/loss_curve.h"
 #include "passes/precision/autocast.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -22,7 +22,7 @@
 #include "inspect/profile/trace_events.h"
 #include "inspect/profile/views.h"
 #include "ir/scope.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

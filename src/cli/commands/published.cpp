@@ -16,8 +16,8 @@
 #include "inspect/published/compare.h"
 #include "inspect/published/published_rows.h"
 #include "inspect/published/published_table.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint::cli {
 namespace {

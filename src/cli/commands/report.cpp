@@ -16,7 +16,7 @@
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "report/report_page.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "study/pages/study_files.h"
 #include "train/step_log.h"
 

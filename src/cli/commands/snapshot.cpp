@@ -22,7 +22,7 @@
 #include "inspect/memory/pages/page.h"
 #include "inspect/memory/replay/replay.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

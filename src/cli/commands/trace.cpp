@@ -23,7 +23,7 @@
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "interchange/trace/read_trace.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

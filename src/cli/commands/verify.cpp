@@ -29,7 +29,7 @@
 #include "interchange/safetensors.h"
 #include "models/attention.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/steps/attention_results.h"
 #include "run/session/steps/training_steps.h"
 

@@ -13,7 +13,7 @@
 #include "cli/descriptions/description.h"
 #include "core/build_info.h"
 #include "core/files/file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {

@@ -18,7 +18,7 @@
 #include "interchange/huggingface/named_model.h"
 #include "record/columns.h"
 #include "record/fields.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -305,7 +305,7 @@ const std::vector<Setter>& setters() {
   setter_of(#member, [](RunConfig& config) -> type& { return config.compile.member; }),
 #define RIDGEPOINT_RUN_SETTING(type, member, ...) \
   setter_of(#member, [](RunConfig& config) -> type& { return config.member; }),
-#include "ridgepoint/run_settings.def"
+#include "ridgepoint/ops/run_settings.def"
 #undef RIDGEPOINT_COMPILE_SETTING
 #undef RIDGEPOINT_RUN_SETTING
   };

@@ -10,7 +10,7 @@
 #include "cli/terminal/messages.h"
 #include "core/text/nearest.h"
 #include "core/text/units.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/files/file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint::cli {
 

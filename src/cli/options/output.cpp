@@ -25,7 +25,7 @@
 #include "record/columns.h"
 #include "record/record_plot.h"
 #include "record/record_table.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "record/record_table.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "tables/table/render.h"
 
 namespace CLI {

@@ -15,7 +15,7 @@
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

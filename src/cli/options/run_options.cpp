@@ -15,7 +15,7 @@
 #include "core/text/words.h"
 #include "interchange/huggingface/named_model.h"
 #include "interchange/huggingface/weights/published_weights.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "cli/options/choices.h"
 #include "models/transformer.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
 
 namespace CLI {
 class App;

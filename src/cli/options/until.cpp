@@ -8,7 +8,7 @@
 
 #include "cli/options/sweep.h"
 #include "cli/terminal/messages.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

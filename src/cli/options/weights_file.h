@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/options/run_options.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
 
 namespace ridgepoint::cli {
 

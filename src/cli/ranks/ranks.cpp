@@ -27,8 +27,8 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/messages.h"
 #include "cli/terminal/standard_streams.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/machine/host.h"
 #include "runtime/device/device.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
 #include "runtime/device/communicator.h"
 
 namespace ridgepoint::cli {

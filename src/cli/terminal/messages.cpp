@@ -13,7 +13,7 @@
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/text/text.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {

@@ -12,7 +12,7 @@
 
 #include "core/files/leftovers.h"
 #include "core/warning.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

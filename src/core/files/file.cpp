@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/files/leftovers.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

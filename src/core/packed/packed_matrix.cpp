@@ -11,7 +11,7 @@
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

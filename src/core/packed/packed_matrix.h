@@ -24,7 +24,7 @@
 #include <functional>
 #include <span>
 
-#include "ridgepoint/base_weights.h"
+#include "ridgepoint/core/base_weights.h"
 
 namespace ridgepoint {
 

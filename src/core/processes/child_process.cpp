@@ -19,7 +19,7 @@
 #include <system_error>
 
 #include "core/text/text.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 extern char** environ;
 

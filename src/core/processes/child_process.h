@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/files/system_call.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
 
 namespace ridgepoint {
 

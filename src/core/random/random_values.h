@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "ridgepoint/stop_point.h"
-#include "ridgepoint/truncated_normal.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/core/truncated_normal.h"
 
 namespace ridgepoint {
 

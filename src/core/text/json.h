@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

@@ -7,7 +7,7 @@
 
 #include "core/threads/processors.h"
 #include "core/threads/thread_pool.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <thread>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "core/text/nearest.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/precision.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/core/precision.h"
 
 namespace ridgepoint {
 namespace {

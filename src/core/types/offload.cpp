@@ -1,10 +1,10 @@
-#include "ridgepoint/offload.h"
+#include "ridgepoint/core/offload.h"
 
 #include <string>
 
 #include "core/types/enum_names.h"
 #include "core/types/single_offloads.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

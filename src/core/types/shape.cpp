@@ -1,9 +1,9 @@
-#include "ridgepoint/shape.h"
+#include "ridgepoint/core/shape.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "ridgepoint/offload.h"
+#include "ridgepoint/core/offload.h"
 
 namespace ridgepoint {
 

@@ -11,7 +11,7 @@
 #include "memory/memory_trace.h"
 #include "ops/layout.h"
 #include "predict/formula.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/run_record.h"
 
 namespace ridgepoint {

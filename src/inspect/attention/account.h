@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "inspect/attention/benchmark.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

@@ -11,7 +11,7 @@
 #include "inspect/attention/attention_tables.h"
 #include "record/columns.h"
 #include "record/record_table.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tables {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "inspect/attention/account.h"
 #include "inspect/attention/limit.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::tables {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/timing/timing_quality.h"
 
 namespace ridgepoint {

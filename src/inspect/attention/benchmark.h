@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "models/attention.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "run/session/session.h"
 
 namespace ridgepoint {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "models/attention.h"
-#include "ridgepoint/stop_point.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/ir/tensor.h"
 #include "run/session/steps/compare_tensors.h"
 
 namespace ridgepoint {

@@ -8,7 +8,7 @@
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "predict/forecast.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/plan_run.h"
 #include "run/session/run_record.h"
 #include "runtime/device/device.h"

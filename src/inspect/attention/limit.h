@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "inspect/attention/benchmark.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

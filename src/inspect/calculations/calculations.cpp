@@ -13,8 +13,8 @@
 #include "ir/scope.h"
 #include "models/transformer.h"
 #include "predict/time/network.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/optimizer.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/optimizer.h"
 #include "run/session/plan_run.h"
 
 namespace ridgepoint {

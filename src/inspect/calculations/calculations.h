@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/record/record.h"
 #include "run/session/session.h"
 
 namespace ridgepoint {

@@ -8,7 +8,7 @@
 
 #include "inspect/calculations/calculations.h"
 #include "predict/time/network.h"
-#include "ridgepoint/optimizer.h"
+#include "ridgepoint/ops/optimizer.h"
 
 namespace ridgepoint {
 namespace {

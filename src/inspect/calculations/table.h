@@ -9,10 +9,10 @@
 
 #include "inspect/calculations/formula.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/network.h"
-#include "ridgepoint/parallel.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/core/network.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/ops/parallel.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

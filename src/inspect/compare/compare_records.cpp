@@ -14,7 +14,7 @@
 #include "core/types/enum_names.h"
 #include "record/columns.h"
 #include "record/fields.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

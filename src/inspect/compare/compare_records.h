@@ -13,7 +13,7 @@
 
 #include "inspect/compare/files/record_file.h"
 #include "inspect/compare/ratio.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

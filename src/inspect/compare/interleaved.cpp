@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "run/session/steps/step_benchmark.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/types/enum_names.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 namespace {

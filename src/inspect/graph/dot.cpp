@@ -14,7 +14,7 @@
 #include "ir/queries.h"
 #include "ir/scope.h"
 #include "ops/rule.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint::tables {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/compile.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::tables {

@@ -9,7 +9,7 @@
 #include "inspect/memory/lifetimes.h"
 #include "inspect/memory/report.h"
 #include "interchange/snapshot/snapshot.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
 
 namespace ridgepoint {
 

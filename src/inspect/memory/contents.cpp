@@ -10,7 +10,7 @@
 
 #include "core/memory_category.h"
 #include "ir/scope.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "inspect/memory/contents.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "inspect/precision/difference_table.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint::tables {
 

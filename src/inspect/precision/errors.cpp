@@ -21,8 +21,8 @@
 #include "passes/precision/autocast.h"
 #include "passes/training/training.h"
 #include "predict/forecast.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
 #include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint {

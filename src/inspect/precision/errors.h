@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/precision.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/stop_point.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

@@ -6,7 +6,7 @@
 
 #include "models/transformer.h"
 #include "predict/forecast.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

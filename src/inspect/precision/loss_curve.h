@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/precision.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

@@ -9,7 +9,7 @@
 
 #include "core/median.h"
 #include "core/text/json.h"
-#include "ridgepoint/op.h"
+#include "ridgepoint/ir/op.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/host_activity.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/profile.h"
+#include "ridgepoint/inspect/profile.h"
 
 namespace ridgepoint {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "ridgepoint/profile.h"
+#include "ridgepoint/inspect/profile.h"
 #include "run/session/steps/step_benchmark.h"
 #include "runtime/device/activity.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "inspect/published/published_rows.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 
 #include "core/text/json.h"
 #include "core/text/words.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

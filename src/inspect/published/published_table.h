@@ -7,7 +7,7 @@
 
 #include "inspect/published/compare.h"
 #include "inspect/published/published_rows.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "tables/table/table.h"
 
 namespace ridgepoint::tables {

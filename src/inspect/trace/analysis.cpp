@@ -13,7 +13,7 @@
 #include "inspect/trace/launches.h"
 #include "interchange/trace/trace_collector.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/activity.h"
 
 namespace ridgepoint {

@@ -18,7 +18,7 @@
 #include "inspect/trace/memory.h"
 #include "inspect/trace/roofline.h"
 #include "interchange/trace/trace.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
 
 namespace ridgepoint {
 

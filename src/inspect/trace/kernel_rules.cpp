@@ -10,7 +10,7 @@
 #include "core/files/file.h"
 #include "core/text/lower.h"
 #include "core/text/text.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/profile.h"
+#include "ridgepoint/inspect/profile.h"
 
 namespace ridgepoint {
 

@@ -14,7 +14,7 @@
 #include "inspect/memory/contents.h"
 #include "inspect/trace/analysis.h"
 #include "interchange/snapshot/snapshot.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
 
 namespace ridgepoint {
 

@@ -13,7 +13,7 @@
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/text/nearest.h"
 #include "interchange/huggingface/catalogue.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/files/file.h"
 #include "interchange/snapshot/document_sink.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -16,7 +16,7 @@
 #include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "interchange/tokenizer/tokenizer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -17,7 +17,7 @@
 #include "interchange/tokenizer/text/charsmap.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "interchange/tokenizer/tokenizer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -10,7 +10,7 @@
 #include "core/files/file.h"
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/tokenizer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -8,7 +8,7 @@
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

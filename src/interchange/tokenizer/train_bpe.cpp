@@ -12,7 +12,7 @@
 #include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/pre_tokenizer.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/text/text.h"
 #include "core/threads/parallel.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "interchange/trace/json_cursor.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

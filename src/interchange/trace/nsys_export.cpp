@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "interchange/trace/trace_collector.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

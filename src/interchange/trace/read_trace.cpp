@@ -14,7 +14,7 @@
 #include "interchange/trace/nsys_export.h"
 #include "interchange/trace/nsys_stats.h"
 #include "interchange/trace/trace_collector.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/types/enum_names.h"
-#include "ridgepoint/activity_kind.h"
+#include "ridgepoint/runtime/activity_kind.h"
 
 namespace ridgepoint {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/checked.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -20,7 +20,7 @@
 #include "ops/collectives.h"
 #include "ops/layout.h"
 #include "ops/shape_rules.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "ops/shape_rules.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
 #include "passes/node_rewriter.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

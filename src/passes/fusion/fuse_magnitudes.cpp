@@ -13,7 +13,7 @@
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
 #include "passes/fusion/fused_body.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "ops/float8_product.h"
 #include "passes/fusion/fused_body.h"
 #include "passes/node_rewriter.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "ops/float8_product.h"
 #include "ops/rule.h"
 #include "passes/fusion/fused_body.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

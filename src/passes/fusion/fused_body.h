@@ -11,7 +11,7 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/pass.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

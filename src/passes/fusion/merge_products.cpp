@@ -18,7 +18,7 @@
 #include "ir/stored_tensors.h"
 #include "passes/node_rewriter.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

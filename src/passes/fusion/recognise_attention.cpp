@@ -15,8 +15,8 @@
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
 #include "passes/pass.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

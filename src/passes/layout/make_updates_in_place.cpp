@@ -8,7 +8,7 @@
 #include "ops/layout.h"
 #include "ops/overwrite.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

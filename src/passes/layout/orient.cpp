@@ -5,7 +5,7 @@
 #include "ir/permutation.h"
 #include "ops/float8_product.h"
 #include "passes/node_rewriter.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

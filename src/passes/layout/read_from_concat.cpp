@@ -9,7 +9,7 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include "ir/queries.h"
 #include "ir/scope.h"
 #include "ops/node_key.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

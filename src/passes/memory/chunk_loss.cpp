@@ -21,9 +21,9 @@
 #include "ir/rewriter.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/pass.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -24,7 +24,7 @@
 #include "passes/memory/transfers.h"
 #include "passes/memory/update_order.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

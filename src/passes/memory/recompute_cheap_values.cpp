@@ -13,7 +13,7 @@
 #include "ir/rewriter.h"
 #include "passes/fusion/fused_body.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "ir/rewriter.h"
 #include "ir/scope.h"
 #include "ops/collectives.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/precision.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "ir/queries.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

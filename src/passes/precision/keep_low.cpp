@@ -9,7 +9,7 @@
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/node_rewriter.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -15,7 +15,7 @@
 #include "passes/node_rewriter.h"
 #include "passes/pass.h"
 #include "passes/precision/head_products.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

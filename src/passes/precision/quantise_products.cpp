@@ -23,7 +23,7 @@
 #include "ops/shape_rules.h"
 #include "passes/fusion/fused_body.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/parallel.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/parallel.h"
 
 namespace ridgepoint {
 

@@ -23,7 +23,7 @@
 #include "ir/stored_tensors.h"
 #include "passes/pass.h"
 #include "passes/ranks/divided_parameter.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -28,7 +28,7 @@
 #include "ops/shape_rules.h"
 #include "passes/pass.h"
 #include "passes/ranks/divided_parameter.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -17,8 +17,8 @@
 #include "ops/rule.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -19,8 +19,8 @@
 #include "ir/stored_tensors.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {
@@ -85,8 +85,8 @@ class Reader {
   bool in_targets_ = false;
 };
 
-// Adds the low-rank adapters of options.lora (ridgepoint/adapters.h) to the linear layers that it targets, and freezes
-// every other parameter. A linear layer is a product of rows with a parameter "MODULE.weight", [out, in] and
+// Adds the low-rank adapters of options.lora (ridgepoint/ops/adapters.h) to the linear layers that it targets, and
+// freezes every other parameter. A linear layer is a product of rows with a parameter "MODULE.weight", [out, in] and
 // transposed, or [in, out]. Its adapters are the parameters "MODULE.lora_A.weight" and "MODULE.lora_B.weight".
 //
 // A target that matches no layer of the graph may match a published one, which packs several. These have one pair, as

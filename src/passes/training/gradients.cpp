@@ -10,9 +10,9 @@
 #include "ir/stored_tensors.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

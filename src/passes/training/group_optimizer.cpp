@@ -20,7 +20,7 @@
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/memory/transfers.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/adapters.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/adapters.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 

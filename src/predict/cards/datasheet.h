@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "predict/time/forecast_time.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "passes/memory/block_tensors.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/network.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/core/network.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

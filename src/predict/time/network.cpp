@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "ops/collectives.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/network.h"
+#include "ridgepoint/core/network.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -13,8 +13,8 @@
 #include "predict/torch/autograd/tensor.h"
 #include "predict/torch/functions/workspaces.h"
 #include "predict/torch/transformers/causal_lm.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint::torch {
 namespace {

@@ -10,10 +10,10 @@
 #include "memory/allocator.h"
 #include "models/transformer.h"
 #include "predict/forecast.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/precision.h"
-#include "ridgepoint/run_config.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint::torch {
 

@@ -13,9 +13,9 @@
 #include "core/text/units.h"
 #include "ops/collectives.h"
 #include "ops/layout.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

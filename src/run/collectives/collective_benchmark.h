@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdint>
 
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/op.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/ir/op.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 

@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "ridgepoint/precision.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/core/stop_point.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

@@ -14,7 +14,7 @@
 
 #include "core/processes/child_process.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -13,8 +13,8 @@
 
 #include "core/processes/child_process.h"
 #include "core/text/json.h"
-#include "ridgepoint/run_config.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/models/run_config.h"
 
 namespace ridgepoint {
 

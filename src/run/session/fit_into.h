@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "predict/forecast.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/record/record.h"
 #include "run/session/session.h"
 
 namespace ridgepoint {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ridgepoint/compile.h"
+#include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint {
 

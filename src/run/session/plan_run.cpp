@@ -8,7 +8,7 @@
 #include "predict/forecast.h"
 #include "predict/time/forecast_time.h"
 #include "predict/torch/torch_forecast.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "runtime/device/device.h"

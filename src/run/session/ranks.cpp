@@ -15,7 +15,7 @@
 #include "core/text/units.h"
 #include "ops/collectives.h"
 #include "predict/forecast.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/machine/host.h"
 #include "runtime/device/communicator.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "predict/choose_parallel.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/record/record.h"
 #include "run/session/session.h"
 
 namespace ridgepoint {

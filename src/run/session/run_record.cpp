@@ -11,7 +11,7 @@
 #include "core/build_info.h"
 #include "core/threads/parallel.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "ridgepoint/program.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/record/record.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/timing/machine_state.h"
 
 namespace ridgepoint {

@@ -18,7 +18,7 @@
 #include "predict/cards/datasheet.h"
 #include "predict/choose_checkpoints.h"
 #include "predict/time/forecast_time.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/offload_sets.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
@@ -68,7 +68,7 @@ void describe_settings(const RunConfig& config, Record& record) {
   const CompileOptions& options = config.compile;
 #define RIDGEPOINT_COMPILE_SETTING(type, member, ...) record.member = options.member;
 #define RIDGEPOINT_RUN_SETTING(type, member, ...) record.member = config.member;
-#include "ridgepoint/run_settings.def"
+#include "ridgepoint/ops/run_settings.def"
 #undef RIDGEPOINT_COMPILE_SETTING
 #undef RIDGEPOINT_RUN_SETTING
   if (options.lora) record.lora = to_text(*options.lora);

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "predict/forecast.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/record/record.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "run/machine/nvml.h"
 
 namespace ridgepoint {

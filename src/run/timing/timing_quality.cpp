@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "run/timing/machine_state.h"
 
 namespace ridgepoint {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/activity_kind.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/activity_kind.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

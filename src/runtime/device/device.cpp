@@ -9,8 +9,8 @@
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
 #include "ir/stored_halves.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
 #include "runtime/device/host_activity.h"
 
 namespace ridgepoint {

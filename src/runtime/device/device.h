@@ -15,10 +15,10 @@
 
 #include "memory/allocator.h"
 #include "ops/layout.h"
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/stop_point.h"
-#include "ridgepoint/truncated_normal.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/core/truncated_normal.h"
+#include "ridgepoint/ir/graph.h"
 #include "runtime/device/activity.h"
 #include "runtime/device/kernel_rate.h"
 

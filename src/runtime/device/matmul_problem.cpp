@@ -6,7 +6,7 @@
 #include "core/checked.h"
 #include "ops/float8_product.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -13,7 +13,7 @@
 #include "core/files/direct_io.h"
 #include "core/rounding.h"
 #include "core/text/units.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

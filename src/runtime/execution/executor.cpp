@@ -9,7 +9,7 @@
 #include "core/warning.h"
 #include "ops/collectives.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/offload_file.h"
 #include "runtime/execution/plan_memory.h"
 

@@ -13,8 +13,8 @@
 
 #include "memory/allocator.h"
 #include "plan/plan.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/activity.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"

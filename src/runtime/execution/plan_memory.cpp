@@ -9,7 +9,7 @@
 #include "memory/arena_allocator.h"
 #include "memory/caching_allocator.h"
 #include "plan/arena.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

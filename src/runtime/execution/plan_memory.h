@@ -8,9 +8,9 @@
 
 #include "memory/allocator.h"
 #include "plan/plan.h"
-#include "ridgepoint/allocator_kind.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/memory/allocator_kind.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

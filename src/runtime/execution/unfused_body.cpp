@@ -6,7 +6,7 @@
 #include "ir/rewriter.h"
 #include "passes/pass.h"
 #include "plan/arena.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

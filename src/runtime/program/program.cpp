@@ -1,4 +1,4 @@
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 #include "ops/rule.h"
 #include "runtime/execution/plan_memory.h"

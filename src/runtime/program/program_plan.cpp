@@ -11,8 +11,8 @@
 #include "core/text/nearest.h"
 #include "core/text/units.h"
 #include "ir/queries.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "runtime/execution/plan_memory.h"
 
 namespace ridgepoint {

@@ -15,7 +15,7 @@
 #include "core/packed/float8_weights.h"
 #include "ir/stored_tensors.h"
 #include "plan/plan.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/offload_file.h"
 #include "runtime/execution/executor.h"

@@ -9,8 +9,8 @@
 #include "core/text/nearest.h"
 #include "core/threads/parallel.h"
 #include "ir/stored_halves.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "runtime/program/program_state.h"
 
 namespace ridgepoint {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "ridgepoint/parallel.h"
+#include "ridgepoint/ops/parallel.h"
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {

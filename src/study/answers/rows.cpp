@@ -11,7 +11,7 @@
 #include "core/text/units.h"
 #include "inspect/published/compare.h"
 #include "record/columns.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint::answers {
 namespace {

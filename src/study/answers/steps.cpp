@@ -12,7 +12,7 @@
 #include <span>
 
 #include "record/columns.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {

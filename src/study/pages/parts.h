@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "study/answer.h"
 #include "study/pages/study_files.h"
 #include "study/plan/plan.h"

@@ -10,8 +10,8 @@
 
 #include "inspect/published/published_rows.h"
 #include "report/report_page.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/record/record.h"
 #include "study/pages/parts.h"
 
 namespace ridgepoint::tables {

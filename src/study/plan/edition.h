@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint {
 

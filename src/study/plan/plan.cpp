@@ -8,7 +8,7 @@
 
 #include "core/text/text.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "study/plan/planner.h"
 
 namespace ridgepoint {

@@ -10,7 +10,7 @@
 
 #include "core/text/json.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint {
 

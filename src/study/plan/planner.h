@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "ridgepoint/compile.h"
+#include "ridgepoint/ops/compile.h"
 #include "study/plan/edition.h"
 #include "study/plan/plan.h"
 

@@ -24,8 +24,8 @@
 
 #include "core/text/json.h"
 #include "models/transformer.h"
-#include "ridgepoint/adapters.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/adapters.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/communicator.h"
 
 namespace ridgepoint::train {

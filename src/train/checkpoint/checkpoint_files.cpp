@@ -6,7 +6,7 @@
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/peft_adapter.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "train/checkpoint/manifest.h"
 
 namespace ridgepoint::train {

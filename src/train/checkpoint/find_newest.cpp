@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "core/build_info.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "train/checkpoint/manifest.h"
 
 namespace ridgepoint::train {

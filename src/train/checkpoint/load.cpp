@@ -8,7 +8,7 @@
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"
 #include "ir/stored_tensors.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "train/checkpoint/manifest.h"
 
 namespace ridgepoint::train {

@@ -10,7 +10,7 @@
 #include "core/files/file.h"
 #include "core/text/text.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace ridgepoint::train {

@@ -5,7 +5,7 @@
 
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 #include "runtime/device/offload_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/build_info.h"
 #include "core/files/file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "train/checkpoint/checkpoint_files.h"
 #include "train/checkpoint/disk_steps.h"
 #include "train/checkpoint/manifest.h"

@@ -10,7 +10,7 @@
 #include "core/random/element.h"
 #include "core/types/enum_names.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "interchange/tokens/documents.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {

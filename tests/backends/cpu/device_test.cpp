@@ -13,7 +13,7 @@
 #include "backends/cpu/matmul/matmul.h"
 #include "core/threads/parallel.h"
 #include "hwy/targets.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

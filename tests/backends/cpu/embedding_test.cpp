@@ -6,7 +6,7 @@
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/kernel_harness.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

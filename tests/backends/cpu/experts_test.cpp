@@ -8,8 +8,8 @@
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/kernel_harness.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

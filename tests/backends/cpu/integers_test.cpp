@@ -9,8 +9,8 @@
 
 #include "backends/cpu/device.h"
 #include "backends/reference/reference_device.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

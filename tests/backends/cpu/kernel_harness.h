@@ -14,8 +14,8 @@
 
 #include "backends/cpu/device.h"
 #include "core/integers.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/ops/ops.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint::testing {

@@ -12,10 +12,10 @@
 #include "models/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "predict/forecast.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernel_harness.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::testing {
 

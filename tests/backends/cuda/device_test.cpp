@@ -15,8 +15,8 @@
 #include "backends/cuda/libraries/shared_library.h"
 #include "memory/caching_allocator.h"
 #include "models/transformer.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/training_graph.h"
 
 namespace ridgepoint {

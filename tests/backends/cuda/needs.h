@@ -7,7 +7,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::testing {
 

@@ -9,7 +9,7 @@
 
 #include "backends/cuda/card_harness.h"
 #include "ops/rule.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint::testing {

@@ -8,8 +8,8 @@
 
 #include "backends/cuda/card.h"
 #include "models/transformer.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

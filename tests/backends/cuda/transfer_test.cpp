@@ -8,7 +8,7 @@
 
 #include "backends/cuda/fake/on_fake_card.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/swap_in_file.h"
 
 namespace ridgepoint {

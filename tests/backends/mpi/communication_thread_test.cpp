@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "backends/reference/reference_device.h"
 #include "memory/caching_allocator.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

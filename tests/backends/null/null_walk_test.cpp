@@ -4,8 +4,8 @@
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/training_graph.h"
 
 namespace ridgepoint {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "backends/reference/reference_device.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 #include "run_node.h"
 
 namespace ridgepoint {

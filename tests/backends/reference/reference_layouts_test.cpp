@@ -8,7 +8,7 @@
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/reference_device.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "run_node.h"
 
 namespace ridgepoint {

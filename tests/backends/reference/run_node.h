@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ops/layout.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

@@ -8,7 +8,7 @@
 #include "cli/toy_bench.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "support/records/csv_rows.h"
 
 namespace ridgepoint {

@@ -7,8 +7,8 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/compile.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/program/plan_rows.h"
 #include "support/program/run_program.h"
 

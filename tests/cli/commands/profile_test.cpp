@@ -14,7 +14,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "record/columns.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "support/program/run_program.h"
 #include "support/records/csv_rows.h"
 #include "support/records/trace_rules.h"

@@ -12,7 +12,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "core/warning.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "models/toy_model.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

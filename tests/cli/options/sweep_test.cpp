@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/text/units.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

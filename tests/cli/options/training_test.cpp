@@ -7,7 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/session.h"
 #include "support/program/build_paths.h"
 

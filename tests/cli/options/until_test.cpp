@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "cli/ranks/ranks_program.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 namespace {

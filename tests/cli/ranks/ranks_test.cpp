@@ -13,7 +13,7 @@
 #include "cli/ranks/ranks.h"
 #include "cli/ranks/ranks_program.h"
 #include "core/files/file.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "support/program/run_program.h"
 #include "support/records/compare_files.h"
 

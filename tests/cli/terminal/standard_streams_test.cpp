@@ -15,7 +15,7 @@
 #include "cli/toy_bench.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint::cli {

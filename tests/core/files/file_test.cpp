@@ -15,7 +15,7 @@
 
 #include "core/files/leftovers.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

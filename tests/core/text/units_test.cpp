@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstddef>
 
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

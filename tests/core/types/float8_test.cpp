@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 namespace {

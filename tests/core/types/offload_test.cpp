@@ -1,10 +1,10 @@
 // What a run keeps on the host, by names.
-#include "ridgepoint/offload.h"
+#include "ridgepoint/core/offload.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 

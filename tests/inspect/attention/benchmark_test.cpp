@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

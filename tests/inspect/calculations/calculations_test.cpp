@@ -16,7 +16,7 @@
 #include "inspect/calculations/table.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/program/build_paths.h"
 #include "tables/table/render.h"
 

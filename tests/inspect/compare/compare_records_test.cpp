@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "inspect/compare/noise.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/sample_records.h"
 
 namespace ridgepoint {

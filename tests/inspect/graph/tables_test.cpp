@@ -9,9 +9,9 @@
 #include <variant>
 
 #include "models/transformer.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/ops/ops.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {

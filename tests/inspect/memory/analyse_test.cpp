@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "inspect/memory/timeline.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/made_snapshot.h"
 
 namespace ridgepoint {

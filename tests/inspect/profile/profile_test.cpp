@@ -13,8 +13,8 @@
 #include "models/transformer.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/ops/ops.h"
 #include "runtime/device/host_activity.h"
 #include "support/graphs/op_cases.h"
 

@@ -12,7 +12,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/rank_threads.h"
 #include "support/records/sample_profile.h"
 #include "support/records/trace_rules.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

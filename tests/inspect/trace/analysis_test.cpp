@@ -7,7 +7,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/trace/trace_collector.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "inspect/trace/analysis.h"
 #include "interchange/trace/trace_collector.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/made_snapshot.h"
 
 namespace ridgepoint {

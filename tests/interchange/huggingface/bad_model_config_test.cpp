@@ -8,7 +8,7 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/model_config.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "interchange/huggingface/named_model.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

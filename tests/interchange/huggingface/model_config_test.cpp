@@ -12,7 +12,7 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/huggingface/config_text.h"
 #include "interchange/huggingface/families/family.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

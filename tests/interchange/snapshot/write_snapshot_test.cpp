@@ -11,7 +11,7 @@
 #include "core/files/temporary_folder.h"
 #include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/made_snapshot.h"
 
 namespace ridgepoint {

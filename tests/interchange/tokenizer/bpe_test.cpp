@@ -8,7 +8,7 @@
 #include "interchange/tokenizer/encode.h"
 #include "interchange/tokenizer/model/bpe.h"
 #include "interchange/tokenizer/train_bpe.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "interchange/tokenizer/encode.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "interchange/tokenizer/encode.h"
 #include "interchange/tokenizer/text/byte_letters.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -10,7 +10,7 @@
 #include "interchange/tokenizer/text/regex.h"
 #include "interchange/tokenizer/text/splitter.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

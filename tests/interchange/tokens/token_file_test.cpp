@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -9,7 +9,7 @@
 #include "ops/rule.h"
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 #include "support/records/replaced.h"
 

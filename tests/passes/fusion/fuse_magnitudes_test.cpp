@@ -7,8 +7,8 @@
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/records/replaced.h"
 
 namespace ridgepoint {

@@ -5,8 +5,8 @@
 
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 #include "support/records/replaced.h"
 

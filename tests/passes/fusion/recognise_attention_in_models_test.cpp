@@ -4,7 +4,7 @@
 
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/architectures.h"
 
 namespace ridgepoint {

@@ -7,7 +7,7 @@
 
 #include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/autodiff.h"
+#include "ridgepoint/autodiff/autodiff.h"
 
 namespace ridgepoint {
 namespace {

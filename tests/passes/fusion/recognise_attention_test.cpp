@@ -8,8 +8,8 @@
 #include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
 #include "passes/precision/autocast.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

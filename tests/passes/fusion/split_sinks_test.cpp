@@ -5,7 +5,7 @@
 #include "ops/rule.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -8,7 +8,7 @@
 #include "models/transformer.h"
 #include "ops/attention_form.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -16,8 +16,8 @@
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/graph_lines.h"
 #include "passes/training/training.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

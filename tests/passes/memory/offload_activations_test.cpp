@@ -11,7 +11,7 @@
 #include "ir/scope.h"
 #include "ops/layout.h"
 #include "passes/memory/offload_case.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

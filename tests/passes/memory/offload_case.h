@@ -11,7 +11,7 @@
 
 #include "models/transformer.h"
 #include "plan/plan.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/rank_threads.h"
 #include "support/graphs/run_graph.h"
 

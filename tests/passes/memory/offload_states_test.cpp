@@ -14,8 +14,8 @@
 #include "ops/rule.h"
 #include "passes/graph_lines.h"
 #include "plan/plan.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -8,8 +8,8 @@
 #include "core/rounding.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 #include "support/graphs/run_graph.h"
 

@@ -6,8 +6,8 @@
 #include "models/attention.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {

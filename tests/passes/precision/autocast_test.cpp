@@ -9,8 +9,8 @@
 #include "core/warning.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/autodiff/autodiff.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/training_graph.h"
 #include "support/records/replaced.h"
 

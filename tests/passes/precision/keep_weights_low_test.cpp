@@ -8,8 +8,8 @@
 #include "ir/queries.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -7,8 +7,8 @@
 #include "backends/reference/reference_device.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 #include "support/records/replaced.h"
 

@@ -12,10 +12,10 @@
 
 #include "ir/queries.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/optimizer.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/ops/optimizer.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

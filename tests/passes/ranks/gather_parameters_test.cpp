@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "passes/graph_lines.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

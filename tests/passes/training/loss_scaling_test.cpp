@@ -6,7 +6,7 @@
 
 #include "models/transformer.h"
 #include "passes/training/training.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/training_graph.h"
 
 namespace ridgepoint {

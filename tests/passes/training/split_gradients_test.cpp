@@ -3,7 +3,7 @@
 
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

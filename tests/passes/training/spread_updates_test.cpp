@@ -13,7 +13,7 @@
 #include "passes/graph_lines.h"
 #include "passes/memory/update_order.h"
 #include "plan/plan.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 #include "train/checkpoint/late_device.h"
 

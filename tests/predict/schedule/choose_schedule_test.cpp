@@ -16,7 +16,7 @@
 #include "predict/cards/datasheet.h"
 #include "predict/forecast.h"
 #include "predict/schedule/kept_sets.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

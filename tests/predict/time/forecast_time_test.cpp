@@ -19,7 +19,7 @@
 #include "ops/rule.h"
 #include "predict/time/kernel_time.h"
 #include "predict/time/network.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/program/build_paths.h"
 #include "support/records/csv_rows.h"
 

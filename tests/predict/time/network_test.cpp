@@ -9,8 +9,8 @@
 #include "models/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "predict/time/forecast_time.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

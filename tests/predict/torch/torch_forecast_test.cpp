@@ -18,8 +18,8 @@
 #include "models/transformer.h"
 #include "predict/torch/autograd/autograd.h"
 #include "predict/torch/functions/functions.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/program/build_paths.h"
 #include "support/records/csv_rows.h"
 

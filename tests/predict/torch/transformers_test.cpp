@@ -20,7 +20,7 @@
 #include "models/transformer.h"
 #include "predict/torch/recording_allocator.h"
 #include "predict/torch/torch_forecast.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::torch {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/text/units.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/program/fake_python.h"
 
 namespace ridgepoint {

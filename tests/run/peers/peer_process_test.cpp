@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/peers/peer_process.h"
 #include "support/program/fake_python.h"
 

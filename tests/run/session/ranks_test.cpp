@@ -13,7 +13,7 @@
 #include "inspect/compare/interleaved.h"
 #include "models/transformer.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/fit_into.h"
 #include "run/session/plan_run.h"
 #include "run/session/ranks.h"

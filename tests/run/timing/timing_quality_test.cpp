@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/sample_records.h"
 
 namespace ridgepoint::tables {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "study/plan/edition.h"
 
 namespace ridgepoint {

@@ -14,7 +14,7 @@
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/steps/compare_tensors.h"
 #include "support/program/build_paths.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/agreement.h"
 
 namespace ridgepoint::testing {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint::testing {
 

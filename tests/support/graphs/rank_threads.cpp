@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
-#include "ridgepoint/error.h"
-#include "ridgepoint/shape.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/core/shape.h"
 
 namespace ridgepoint::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 #include "runtime/device/communicator.h"
 
 namespace ridgepoint::testing {

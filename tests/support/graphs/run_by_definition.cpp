@@ -1,7 +1,7 @@
 #include "support/graphs/run_by_definition.h"
 
 #include "backends/reference/reference_device.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint::testing {
 namespace {

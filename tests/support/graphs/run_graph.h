@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/op_cases.h"
 
 namespace ridgepoint::testing {

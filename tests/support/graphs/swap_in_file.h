@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ir/stored_tensors.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint::testing {
 

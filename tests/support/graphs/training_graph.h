@@ -6,7 +6,7 @@
 #include "models/attention.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
-#include "ridgepoint/compile.h"
+#include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint::testing {
 

@@ -1,7 +1,7 @@
 // Synthetic records with every field set.
 #pragma once
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

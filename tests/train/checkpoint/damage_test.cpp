@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "core/files/file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/rank_threads.h"
 #include "train/checkpoint/trained_program.h"
 

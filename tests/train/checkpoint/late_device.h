@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/forwarding_device.h"
 
 namespace ridgepoint::testing {

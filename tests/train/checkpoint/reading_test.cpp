@@ -6,7 +6,7 @@
 
 #include "core/build_info.h"
 #include "core/files/file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/rank_threads.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/trained_program.h"

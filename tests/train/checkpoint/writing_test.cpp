@@ -8,7 +8,7 @@
 #include "backends/cuda/device.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "models/toy_model.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "train/checkpoint/late_device.h"
 #include "train/checkpoint/state_copy.h"
 #include "train/checkpoint/trained_program.h"

@@ -10,7 +10,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {
 namespace {

@@ -7,7 +7,7 @@
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/matmul/onednn.h"
 #include "ops/attention_form.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/rounding.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint::cpu {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint::cpu {
 

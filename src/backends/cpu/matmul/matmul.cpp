@@ -7,7 +7,7 @@
 
 #include "core/threads/parallel.h"
 #include "core/warning.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 namespace {

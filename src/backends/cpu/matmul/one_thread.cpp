@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "backends/cpu/matmul/onednn.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 

@@ -10,7 +10,7 @@
 #include "backends/cpu/matmul/pieces.h"
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 namespace {

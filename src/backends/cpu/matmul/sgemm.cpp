@@ -13,7 +13,7 @@
 #include "backends/cpu/matmul/pieces.h"
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/threads/parallel.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include "core/threads/parallel.h"
 #include "lowering/row_program.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "core/threads/deadline.h"
 #include "core/warning.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

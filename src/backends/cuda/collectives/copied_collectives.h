@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/cuda/collectives/channel.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint::cuda {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include "backends/cuda/kernels/rank_sums/rank_sums.h"
 #include "core/rounding.h"
 #include "ops/collectives.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/communicator.h"
 
 namespace ridgepoint::cuda {

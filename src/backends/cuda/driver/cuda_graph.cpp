@@ -1,6 +1,6 @@
 #include "backends/cuda/driver/cuda_graph.h"
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "core/rounding.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

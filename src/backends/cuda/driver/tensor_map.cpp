@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "backends/cuda/libraries/driver.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "backends/cuda/device/tensor_map.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint::cuda {
 

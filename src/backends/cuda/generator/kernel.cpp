@@ -14,7 +14,7 @@
 #include "backends/cuda/libraries/nvrtc.h"
 #include "lowering/row_program.h"
 #include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/execution/unfused_body.h"
 
 namespace ridgepoint::cuda {

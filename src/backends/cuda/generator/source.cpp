@@ -4,7 +4,7 @@
 
 #include "backends/cuda/generator/types.h"
 #include "backends/cuda/generator/variants.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/op.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/ir/op.h"
 
 namespace ridgepoint::cuda {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 

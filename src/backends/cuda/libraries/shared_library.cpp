@@ -13,7 +13,7 @@
 
 #include "backends/cuda/libraries/kernel_images.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -11,7 +11,7 @@
 #include "backends/cuda/products/choice/search.h"
 #include "backends/cuda/products/operands/mapping.h"
 #include "core/types/float8.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

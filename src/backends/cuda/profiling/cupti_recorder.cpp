@@ -17,7 +17,7 @@
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/cupti_records.h"
 #include "backends/cuda/profiling/observers.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/activity.h"
 #include "runtime/device/host_activity.h"
 

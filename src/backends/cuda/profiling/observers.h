@@ -5,7 +5,7 @@
 #include <span>
 
 #include "backends/cuda/driver/context.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 #include "runtime/device/activity.h"
 
 namespace ridgepoint::cuda {

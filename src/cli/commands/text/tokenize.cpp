@@ -22,7 +22,7 @@
 #include "interchange/tokenizer/train_bpe.h"
 #include "interchange/tokens/documents.h"
 #include "interchange/tokens/token_file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -30,7 +30,7 @@
 #include "interchange/tokenizer/tokenizer.h"
 #include "models/transformer.h"
 #include "record/record_plot.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/fit_into.h"
 #include "train/trainer.h"
 #include "train/verify_resume.h"

@@ -19,7 +19,7 @@
 #include "core/text/nearest.h"
 #include "core/text/text.h"
 #include "record/fields.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

@@ -14,7 +14,7 @@
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "inspect/compare/files/foreign_records.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "train/step_log.h"
 
 namespace ridgepoint {

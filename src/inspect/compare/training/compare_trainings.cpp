@@ -9,7 +9,7 @@
 #include "core/normal_quantile.h"
 #include "core/same_bits.h"
 #include "core/types/enum_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

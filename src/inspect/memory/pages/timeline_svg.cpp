@@ -6,7 +6,7 @@
 
 #include "core/text/units.h"
 #include "inspect/memory/pages/page.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 #include "tables/plot/svg_canvas.h"
 
 namespace ridgepoint::tables {

@@ -12,7 +12,7 @@
 #include "inspect/memory/replay/driver_addresses.h"
 #include "inspect/memory/replay/requests.h"
 #include "memory/caching_allocator.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

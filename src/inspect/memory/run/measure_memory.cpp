@@ -13,7 +13,7 @@
 #include "inspect/memory/run/record_history.h"
 #include "ir/scope.h"
 #include "predict/formula.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "run/session/ranks.h"
 #include "runtime/device/activity.h"
 #include "runtime/device/communicator.h"

@@ -7,8 +7,8 @@
 
 #include "inspect/memory/analyse.h"
 #include "inspect/memory/contents.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/record/record.h"
 #include "run/session/session.h"
 
 namespace ridgepoint {

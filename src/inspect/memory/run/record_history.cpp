@@ -16,7 +16,7 @@
 #include "ops/rule.h"
 #include "plan/plan.h"
 #include "predict/formula.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "runtime/device/activity.h"
 
 namespace ridgepoint {

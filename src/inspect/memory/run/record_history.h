@@ -11,8 +11,8 @@
 #include "interchange/snapshot/snapshot.h"
 #include "memory/memory_trace.h"
 #include "predict/formula.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

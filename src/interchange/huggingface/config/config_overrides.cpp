@@ -4,7 +4,7 @@
 
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/files/file.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

@@ -6,7 +6,7 @@
 
 #include "interchange/huggingface/families/family.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 

@@ -11,7 +11,7 @@
 #include "interchange/huggingface/weights/published_weights.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

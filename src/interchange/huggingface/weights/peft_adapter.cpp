@@ -12,7 +12,7 @@
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -18,7 +18,7 @@
 #include "core/text/json.h"
 #include "interchange/huggingface/weights/stored_weights.h"
 #include "interchange/safetensors.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 

@@ -12,7 +12,7 @@
 #include "core/rounding.h"
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/safetensors_names.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

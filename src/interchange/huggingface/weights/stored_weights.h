@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "models/transformer.h"
-#include "ridgepoint/adapters.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/ops/adapters.h"
 
 namespace ridgepoint {
 

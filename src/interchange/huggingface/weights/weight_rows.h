@@ -2,7 +2,7 @@
 #pragma once
 
 #include "interchange/huggingface/weights/stored_weights.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 

@@ -12,7 +12,7 @@
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/published_weights.h"
 #include "interchange/huggingface/weights/weight_rows.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

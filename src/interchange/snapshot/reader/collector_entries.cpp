@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "interchange/snapshot/reader/collector.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

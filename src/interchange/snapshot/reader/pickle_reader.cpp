@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "interchange/snapshot/opcodes.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "interchange/snapshot/reader/pickle_reader.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

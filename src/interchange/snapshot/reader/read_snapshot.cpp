@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "interchange/snapshot/reader/pickle_reader.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

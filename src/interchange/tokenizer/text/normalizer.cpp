@@ -12,7 +12,7 @@
 #include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/regex.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "interchange/safetensors_names.h"
 #include "interchange/tokenizer/text/utf8.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

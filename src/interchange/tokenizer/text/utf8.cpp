@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/text/text.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
 namespace {

@@ -13,7 +13,7 @@ namespace {
 const std::vector<OptimizerTraits>& rows() {
   static const std::vector<OptimizerTraits> all = {
 #define RIDGEPOINT_OPTIMIZER(identifier, text, ...) {.name = text, .op = Op::identifier, __VA_ARGS__},
-#include "ridgepoint/optimizer_list.def"
+#include "ridgepoint/ir/optimizer_list.def"
 #undef RIDGEPOINT_OPTIMIZER
   };
   return all;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "ops/rule.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/optimizer.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/optimizer.h"
 
 namespace ridgepoint {
 

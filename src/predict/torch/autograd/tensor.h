@@ -11,7 +11,7 @@
 
 #include "memory/allocator.h"
 #include "models/transformer.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint::torch {
 

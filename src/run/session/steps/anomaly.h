@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "runtime/device/activity.h"
 
 namespace ridgepoint {

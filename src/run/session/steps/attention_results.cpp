@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "passes/precision/autocast.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "models/attention.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 #include "run/session/session.h"
 
 namespace ridgepoint {

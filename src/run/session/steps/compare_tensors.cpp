@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "passes/training/training.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "run/session/steps/anomaly.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "core/first_call_clock.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/machine/ceilings.h"
 #include "run/session/session.h"
 

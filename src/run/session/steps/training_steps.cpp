@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/session/steps/anomaly.h"
 #include "runtime/device/communicator.h"
 

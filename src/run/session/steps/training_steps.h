@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
 #include "run/session/session.h"
 
 namespace ridgepoint {

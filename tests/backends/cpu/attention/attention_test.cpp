@@ -14,7 +14,7 @@
 #include "core/threads/parallel.h"
 #include "ops/attention_form.h"
 #include "ops/rule.h"
-#include "ridgepoint/autodiff.h"
+#include "ridgepoint/autodiff/autodiff.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "backends/cpu/tile/tile_harness.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint::testing {
 namespace {

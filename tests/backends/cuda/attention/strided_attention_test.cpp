@@ -13,8 +13,8 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/rope/parameters.h"
 #include "backends/cuda/node_run.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -10,9 +10,9 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/fake/on_fake_card.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

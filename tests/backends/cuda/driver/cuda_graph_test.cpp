@@ -10,9 +10,9 @@
 #include "backends/null/null_device.h"
 #include "core/warning.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/session/steps/step_benchmark.h"
 #include "runtime/device/activity.h"
 

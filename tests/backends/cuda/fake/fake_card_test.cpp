@@ -12,7 +12,7 @@
 
 #include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "support/program/build_paths.h"
 #include "support/program/run_program.h"
 

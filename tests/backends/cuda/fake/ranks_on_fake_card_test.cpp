@@ -14,7 +14,7 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/record/record.h"
 #include "support/program/mpirun.h"
 #include "support/program/run_program.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/ops.h"
-#include "ridgepoint/optimizer.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/ops/optimizer.h"
 #include "support/graphs/op_cases.h"
 
 namespace ridgepoint::testing {

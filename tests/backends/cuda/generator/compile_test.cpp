@@ -15,10 +15,10 @@
 #include "passes/pass.h"
 #include "plan/plan.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/optimizer.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/ops/optimizer.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

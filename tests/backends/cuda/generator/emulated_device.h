@@ -19,7 +19,7 @@
 #include "backends/reference/reference_device.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/graphs/forwarding_device.h"
 #include "support/program/build_paths.h"
 

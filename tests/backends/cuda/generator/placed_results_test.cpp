@@ -3,7 +3,7 @@
 
 #include "backends/cuda/generator/emulated_device.h"
 #include "ops/layout.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/agreement.h"
 #include "support/graphs/run_graph.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ops/layout.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint::testing {
 

@@ -10,8 +10,8 @@
 #include "core/warning.h"
 #include "inspect/attention/benchmark.h"
 #include "models/transformer.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "run/session/steps/step_benchmark.h"
 
 namespace ridgepoint {

@@ -5,8 +5,8 @@
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,7 +10,7 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/reference/reference_device.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/forwarding_device.h"
 
 namespace ridgepoint::testing {

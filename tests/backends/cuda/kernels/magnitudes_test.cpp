@@ -9,8 +9,8 @@
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/generator/emulated_device.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

@@ -11,8 +11,8 @@
 #include "backends/cuda/card.h"
 #include "backends/reference/reference_device.h"
 #include "models/transformer.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 
 namespace ridgepoint {

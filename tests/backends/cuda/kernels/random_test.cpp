@@ -4,7 +4,7 @@
 #include "backends/cuda/card.h"
 #include "core/random/random_values.h"
 #include "ir/stored_halves.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/cuda/card.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
 namespace {

@@ -8,7 +8,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/libraries/kernel_images.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,7 +12,7 @@
 #include "backends/cuda/libraries/shared_library.h"
 #include "backends/cuda/needs.h"
 #include "backends/cuda/products/choice/cublaslt.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::cuda {

@@ -10,7 +10,7 @@
 #include "backends/cpu/kernel_harness.h"
 #include "backends/cuda/products/choice/search.h"
 #include "backends/cuda/products/product_problems.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <array>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 #include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint::testing {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "backends/cuda/libraries/shared_library.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::cuda {

@@ -13,7 +13,7 @@
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "interchange/safetensors.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {

@@ -7,7 +7,7 @@
 #include "inspect/compare/noise.h"
 #include "inspect/compare/training/compare_trainings.h"
 #include "inspect/compare/training/training_table.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint {

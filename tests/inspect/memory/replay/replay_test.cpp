@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "inspect/memory/pages/page.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {

@@ -20,7 +20,7 @@
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "interchange/snapshot/write_snapshot.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

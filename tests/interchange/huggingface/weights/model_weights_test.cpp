@@ -10,7 +10,7 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/weights/tiny_models.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

@@ -12,8 +12,8 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/tiny_models.h"
-#include "ridgepoint/error.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/core/error.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

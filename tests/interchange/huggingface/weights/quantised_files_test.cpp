@@ -15,7 +15,7 @@
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/published_weights.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

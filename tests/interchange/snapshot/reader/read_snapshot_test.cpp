@@ -6,7 +6,7 @@
 
 #include "interchange/snapshot/pickle_bytes.h"
 #include "interchange/snapshot/reader/collector.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {

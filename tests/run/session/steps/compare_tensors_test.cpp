@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <limits>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

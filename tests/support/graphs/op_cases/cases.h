@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "support/graphs/op_cases.h"
 
 namespace ridgepoint::testing {

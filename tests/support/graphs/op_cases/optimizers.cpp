@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/optimizer.h"
+#include "ridgepoint/ops/optimizer.h"
 
 namespace ridgepoint::testing {
 namespace {

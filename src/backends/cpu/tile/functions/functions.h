@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/op.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/ir/op.h"
 
 namespace ridgepoint::tile {
 

@@ -13,7 +13,7 @@
 #include "backends/cuda/kernels/variant.h"
 #include "ops/attention_form.h"
 #include "ops/layout.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 

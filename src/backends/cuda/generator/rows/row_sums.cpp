@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/generator/types.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

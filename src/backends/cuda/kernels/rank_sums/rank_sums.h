@@ -3,7 +3,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/kernels/rank_sums/parameters.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint::cuda {
 

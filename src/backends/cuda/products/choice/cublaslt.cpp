@@ -8,7 +8,7 @@
 
 #include "backends/cuda/libraries/shared_library.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/products/choice/tiles.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/files/disk_cache.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/products/choice/race.h"
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint::cuda {
 

@@ -15,7 +15,7 @@
 #include "backends/cuda/products/epilogues/two_steps.h"
 #include "core/files/disk_cache.h"
 #include "core/first_call_clock.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/rounding.h"
 #include "ir/queries.h"
 #include "passes/fusion/fused_body.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cuda {
 namespace {

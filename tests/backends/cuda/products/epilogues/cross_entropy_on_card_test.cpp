@@ -13,8 +13,8 @@
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "core/rounding.h"
 #include "models/transformer.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

@@ -15,7 +15,7 @@
 #include "passes/graph_lines.h"
 #include "plan/plan.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 namespace {

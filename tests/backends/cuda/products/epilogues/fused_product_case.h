@@ -16,7 +16,7 @@
 #include "backends/cuda/products/epilogues/plans.h"
 #include "backends/cuda/products/low_matmul/parameters.h"
 #include "ops/layout.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint::testing {

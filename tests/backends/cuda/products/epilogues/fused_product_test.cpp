@@ -19,7 +19,7 @@
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "backends/cuda/products/epilogues/residual_case.h"
 #include "backends/cuda/products/epilogues/rope_case.h"
-#include "ridgepoint/error.h"
+#include "ridgepoint/core/error.h"
 
 namespace ridgepoint {
 namespace {

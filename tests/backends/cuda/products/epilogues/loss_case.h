@@ -9,7 +9,7 @@
 
 #include "backends/cuda/products/epilogues/fused_product_case.h"
 #include "backends/cuda/products/epilogues/plans.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint::testing {
 

@@ -15,7 +15,7 @@
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/runtime/program.h"
 #include "support/records/replaced.h"
 
 namespace ridgepoint {

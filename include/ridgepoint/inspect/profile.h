@@ -11,10 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/activity_kind.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/op.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/op.h"
+#include "ridgepoint/record/record.h"
+#include "ridgepoint/runtime/activity_kind.h"
 
 namespace ridgepoint {
 

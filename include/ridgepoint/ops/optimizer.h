@@ -8,19 +8,19 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/graph.h"
-#include "ridgepoint/ops.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 
 enum class Optimizer : std::uint8_t {
 #define RIDGEPOINT_OPTIMIZER(identifier, ...) identifier,
-#include "ridgepoint/optimizer_list.def"
+#include "ridgepoint/ir/optimizer_list.def"
 #undef RIDGEPOINT_OPTIMIZER
 };
 inline constexpr auto kAllOptimizers = std::to_array<Optimizer>({
 #define RIDGEPOINT_OPTIMIZER(identifier, ...) Optimizer::identifier,
-#include "ridgepoint/optimizer_list.def"
+#include "ridgepoint/ir/optimizer_list.def"
 #undef RIDGEPOINT_OPTIMIZER
 });
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint {
 

@@ -13,12 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/allocator_kind.h"
-#include "ridgepoint/attention_variant.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/optimizer.h"
-#include "ridgepoint/precision.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/memory/allocator_kind.h"
+#include "ridgepoint/models/attention_variant.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/ops/optimizer.h"
 
 namespace ridgepoint {
 
@@ -299,7 +299,7 @@ struct Record {
 
 #define RIDGEPOINT_COMPILE_SETTING(type, member, initial) type member = initial;
 #define RIDGEPOINT_RUN_SETTING(type, member, ...) type member = {};
-#include "ridgepoint/run_settings.def"
+#include "ridgepoint/ops/run_settings.def"
 #undef RIDGEPOINT_COMPILE_SETTING
 #undef RIDGEPOINT_RUN_SETTING
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "ridgepoint/profile.h"
-#include "ridgepoint/record.h"
+#include "ridgepoint/inspect/profile.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

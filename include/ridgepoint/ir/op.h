@@ -9,7 +9,7 @@ namespace ridgepoint {
 
 enum class Op : std::uint8_t {
 #define RIDGEPOINT_OP(name, ...) name,
-#include "ridgepoint/op_list.def"
+#include "ridgepoint/ir/op_list.def"
 #undef RIDGEPOINT_OP
 };
 
@@ -69,7 +69,7 @@ enum class Effort : std::uint8_t { simple, division, function };
 
 inline constexpr Op kAllOps[] = {
 #define RIDGEPOINT_OP(name, ...) Op::name,
-#include "ridgepoint/op_list.def"
+#include "ridgepoint/ir/op_list.def"
 #undef RIDGEPOINT_OP
 };
 inline constexpr std::size_t kOpCount = sizeof(kAllOps) / sizeof(kAllOps[0]);

@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/allocator_kind.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/memory_use.h"
-#include "ridgepoint/stop_point.h"
-#include "ridgepoint/tensor.h"
-#include "ridgepoint/truncated_normal.h"
+#include "ridgepoint/core/memory_use.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/core/truncated_normal.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/memory/allocator_kind.h"
+#include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint {
 

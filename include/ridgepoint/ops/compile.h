@@ -11,15 +11,15 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/adapters.h"
-#include "ridgepoint/base_weights.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/offload.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/optimizer.h"
-#include "ridgepoint/parallel.h"
-#include "ridgepoint/precision.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/core/base_weights.h"
+#include "ridgepoint/core/offload.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ops/adapters.h"
+#include "ridgepoint/ops/ops.h"
+#include "ridgepoint/ops/optimizer.h"
+#include "ridgepoint/ops/parallel.h"
 
 namespace ridgepoint {
 
@@ -130,7 +130,7 @@ struct CompileOptions {
   bool skips_nonfinite = false;
 #define RIDGEPOINT_COMPILE_SETTING(type, member, initial) type member = initial;
 #define RIDGEPOINT_RUN_SETTING(...)
-#include "ridgepoint/run_settings.def"
+#include "ridgepoint/ops/run_settings.def"
 #undef RIDGEPOINT_COMPILE_SETTING
 #undef RIDGEPOINT_RUN_SETTING
   std::optional<LoraOptions> lora = {};

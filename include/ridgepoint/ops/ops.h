@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/base_weights.h"
-#include "ridgepoint/graph.h"
+#include "ridgepoint/core/base_weights.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -1,9 +1,9 @@
 // Benchmarks and profiles of a workload.
 #pragma once
 
-#include "ridgepoint/profile.h"
-#include "ridgepoint/record.h"
-#include "ridgepoint/run_config.h"
+#include "ridgepoint/inspect/profile.h"
+#include "ridgepoint/models/run_config.h"
+#include "ridgepoint/record/record.h"
 
 namespace ridgepoint {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ridgepoint/graph.h"
+#include "ridgepoint/ir/graph.h"
 
 namespace ridgepoint {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint {
 

@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
-#include "ridgepoint/dtype.h"
-#include "ridgepoint/op.h"
-#include "ridgepoint/shape.h"
+#include "ridgepoint/core/dtype.h"
+#include "ridgepoint/core/shape.h"
+#include "ridgepoint/ir/op.h"
 
 namespace ridgepoint {
 

@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "ridgepoint/attention_variant.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/graph.h"
-#include "ridgepoint/precision.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/stop_point.h"
-#include "ridgepoint/tensor.h"
-#include "ridgepoint/truncated_normal.h"
+#include "ridgepoint/core/precision.h"
+#include "ridgepoint/core/stop_point.h"
+#include "ridgepoint/core/truncated_normal.h"
+#include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
+#include "ridgepoint/models/attention_variant.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "ridgepoint/allocator_kind.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/network.h"
-#include "ridgepoint/plan_as.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/workload.h"
+#include "ridgepoint/core/network.h"
+#include "ridgepoint/memory/allocator_kind.h"
+#include "ridgepoint/models/plan_as.h"
+#include "ridgepoint/models/workload.h"
+#include "ridgepoint/ops/compile.h"
+#include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {
 
@@ -39,7 +39,7 @@ struct RunConfig {
   std::optional<AllocatorKind> allocator = {};  // default_allocator(compile.level) without one
 #define RIDGEPOINT_COMPILE_SETTING(...)
 #define RIDGEPOINT_RUN_SETTING(type, member, initial) type member = initial;
-#include "ridgepoint/run_settings.def"
+#include "ridgepoint/ops/run_settings.def"
 #undef RIDGEPOINT_COMPILE_SETTING
 #undef RIDGEPOINT_RUN_SETTING
   std::int64_t profiled_steps = 0;  // under the profiler, after the timed ones

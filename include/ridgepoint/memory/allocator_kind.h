@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "ridgepoint/compile.h"
+#include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint {
 
