@@ -1,4 +1,4 @@
-"""Steps of data parallel training in PyTorch, as a peer of tools/measure_ranks.py, on the GPUs of one host:
+"""Steps of data parallel training in PyTorch, as a peer of tools/predictions/measure_ranks.py, on the GPUs of one host:
 
     torchrun --nproc-per-node 4 bench/peers/data_parallel.py --models small,large --kinds ddp,fsdp
 

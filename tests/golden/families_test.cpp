@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Reference, GoldenFamilies,
                          ::testing::ValuesIn(testing::golden_family_cases("reference", {kLevels, 1})), name_of_case);
 
 TEST(GoldenFamilyFiles, are_those_of_the_cases) {
-  const std::string table = read_file(source_folder() / "tools/family_table.py", 1 << 20);
+  const std::string table = read_file(source_folder() / "tools/models/families/table.py", 1 << 20);
   std::vector<std::string> cases;
   const std::string begin = "\n    \"";
   for (std::size_t at = table.find("\nCASES = {"); (at = table.find(begin, at)) != std::string::npos;) {

@@ -1,6 +1,6 @@
 // The whole model against PyTorch: tests/golden/data has weights, tokens and PyTorch's results in double
-// (tools/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps must agree to a
-// relative L2 error below 1e-5.
+// (tools/models/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps must agree to
+// a relative L2 error below 1e-5.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Compares the toy model under autocast with the published table (fp16) and with PyTorch on the CPU (bf16;
-// tools/make_toy_golden.py makes the file).
+// tools/models/make_toy_golden.py makes the file).
 #include "models/toy_model.h"
 
 #include <gtest/gtest.h>

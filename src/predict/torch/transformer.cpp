@@ -1,5 +1,5 @@
-// The Transformer of docs/model.md as a module of PyTorch, as tools/torch_memory.py has it: which ops its Python code
-// calls, and which tensors its local variables hold meanwhile.
+// The Transformer of docs/model.md as a module of PyTorch, as tools/pytorch/torch_memory.py has it: which ops its
+// Python code calls, and which tensors its local variables hold meanwhile.
 #include <utility>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// Snapshots that PyTorch 2.11 wrote on an H200 (tools/torch_memory.py snapshots), against its own statistics.
+// Snapshots that PyTorch 2.11 wrote on an H200 (tools/pytorch/torch_memory.py snapshots), against its own statistics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// The allocations of an iteration, and recordings of PyTorch on the CPU to compare them with (tools/torch_memory.py).
+// The allocations of an iteration, and recordings of PyTorch on the CPU to compare them with
+// (tools/pytorch/torch_memory.py).
 #pragma once
 
 #include <algorithm>

@@ -74,7 +74,7 @@ TEST(TorchForecast, is_within_half_a_percent_of_measured_peaks) {
   }
 }
 
-// 222 rows of tools/torch_memory.py measure: torch 2.11, eager, on an H200.
+// 222 rows of tools/pytorch/torch_memory.py measure: torch 2.11, eager, on an H200.
 class TorchForecastOfGrid : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TorchForecastOfGrid, is_within_a_percent_of_measured_peaks) {

@@ -1,4 +1,4 @@
-// The allocations of an iteration against recordings of PyTorch on the CPU (tools/torch_memory.py trace).
+// The allocations of an iteration against recordings of PyTorch on the CPU (tools/pytorch/torch_memory.py trace).
 #include "predict/torch/torch_forecast.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // The families of docs/models.md as transformers runs them, against recordings of PyTorch on the CPU
-// (tools/transformers_trace.py).
+// (tools/pytorch/transformers_trace.py).
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

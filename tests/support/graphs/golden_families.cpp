@@ -46,7 +46,7 @@ double error_of(const HostTensor& ours, const HostTensor& theirs) {
 }
 
 // 16 sums of the elements, added or subtracted as the bits of a hash of their number say: what the files have of a
-// gradient, so that they stay small (tools/make_family_golden.py).
+// gradient, so that they stay small (tools/models/make_family_golden.py).
 HostTensor sketch_of(const HostTensor& tensor) {
   std::array<double, 16> sums{};
   const std::span<const float> values = tensor.as<float>();

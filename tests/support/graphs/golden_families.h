@@ -1,5 +1,5 @@
 // Tiny models of every family of docs/models.md, with the logits, loss and gradients that they should have:
-// tests/golden/families, made by tools/make_family_golden.py.
+// tests/golden/families, made by tools/models/make_family_golden.py.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Replays of snapshots that PyTorch 2.11 wrote on an H200 (tools/torch_memory.py snapshots), against its own
+// Replays of snapshots that PyTorch 2.11 wrote on an H200 (tools/pytorch/torch_memory.py snapshots), against its own
 // statistics: of the same run, and of a run of the same program under another setting.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(torch_replay, with_another_setting_it_has_the_peaks_of_a_run_with_that) {
   expect_peaks(replay_of("expandable", {"default"}).settings[0], "step");
 }
 
-// tools/torch_replay.py measured each program under each setting and limit in a process of its own, on an H100.
+// tools/pytorch/torch_replay.py measured each program under each setting and limit in a process of its own, on an H100.
 TEST(torch_replay, of_a_run_under_default_settings_has_the_peaks_of_runs_under_others) {
   const nlohmann::json runs = nlohmann::json::parse(read_file(file("torch_replay/measured.json"), kMiB));
   std::map<std::string, Snapshot> snapshots;
