@@ -85,7 +85,7 @@ class Record(collections.abc.Mapping):
 
 class Records(collections.abc.Sequence):
     """The rows that a command returns, in their order. One row alone may be asked as if it were the collection:
-    plan(model="small").fits. `exit_code` is that of the program (docs/automation.md)."""
+    plan(model="small").fits. `exit_code` is that of the program (docs/interfaces/automation.md)."""
 
     def __init__(self, rows=(), exit_code=0):
         self._rows = [row if isinstance(row, Record) else Record(row) for row in rows]

@@ -1,5 +1,5 @@
 // Activation checkpointing that fits: the policy of each block with which a run recomputes least within a memory
-// (docs/memory.md).
+// (docs/commands/memory.md).
 #pragma once
 
 #include <cstddef>

@@ -48,7 +48,8 @@ done
 dpkg-deb -c "$package" >"$work/files"
 for file in bin/ridgepoint share/man/man1/ridgepoint.1.gz share/man/man1/ridgepoint-bench.1.gz \
   share/bash-completion/completions/ridgepoint share/zsh/vendor-completions/_ridgepoint \
-  share/fish/vendor_completions.d/ridgepoint.fish share/doc/ridgepoint/LICENSE share/doc/ridgepoint/docs/study.md; do
+  share/fish/vendor_completions.d/ridgepoint.fish share/doc/ridgepoint/LICENSE \
+  share/doc/ridgepoint/docs/commands/study.md; do
   grep -qE "^-rw[-x]r-[-x]r-[-x] root/root .* \./usr/$file$" "$work/files" || fail "/usr/$file is missing, or not root's"
 done
 if grep -E '\./usr/(lib|include)/' "$work/files"; then fail "headers or libraries are in the package of the program"; fi

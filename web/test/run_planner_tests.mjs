@@ -13,7 +13,7 @@ const file = resolve(process.argv[2] ?? "../build-wasm/planner.html");
 const screenshots = process.argv[3];
 const url = pathToFileURL(file).href;
 const kMostBytes = 4e6, kMostMs = 500;
-const kMostFirstMs = 3000;  // for a busy machine; docs/planner.md has the times of a quiet one
+const kMostFirstMs = 3000;  // for a busy machine; docs/interfaces/planner.md has the times of a quiet one
 
 let browser;
 const tests = [];

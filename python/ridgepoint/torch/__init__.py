@@ -14,7 +14,7 @@
 
         print(ridgepoint.torch.estimate(step))
 
-docs/python_torch.md says what is exact and what is assumed.
+docs/interfaces/python_torch.md says what is exact and what is assumed.
 """
 
 import contextlib

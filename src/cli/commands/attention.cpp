@@ -68,8 +68,8 @@ class Attention : public Command {
            "device's clock: of forward alone, and of backward in runs of forward + backward. The flop/s count 4 B H S "
            "K D operations forward, half as many with a causal mask, those of the pairs that it leaves with a window, "
            "and 2.5 times as many backward. Memory before "
-           "backward is q, k, v, o, the gradient of o and the saved activations. docs/attention.md explains the "
-           "variants.";
+           "backward is q, k, v, o, the gradient of o and the saved activations. docs/commands/attention.md explains "
+           "the variants.";
   }
 
   void add_options(CLI::App& app) override {

@@ -77,7 +77,7 @@ class Compare : public Command {
            "3 if a row is slower beyond doubt; with --fail-if-more-memory 5 if the peak of a row is higher; with "
            "--fail-if-loss-worse 6 if a loss is higher beyond doubt; 1 if a run failed or nothing was comparable; 2 "
            "for a wrong command line; 130 after Ctrl-C, which prints the "
-           "finished rounds. docs/compare.md explains the figures.";
+           "finished rounds. docs/commands/compare.md explains the figures.";
   }
 
   void add_options(CLI::App& app) override {

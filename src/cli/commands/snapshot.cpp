@@ -45,8 +45,8 @@ class SnapshotCommand : public Command {
   std::string_view notes() const override {
     return "FILE is what torch.cuda.memory._dump_snapshot writes (a pickle of protocol 2 to 5), the same document as "
            "JSON, or either in gzip. Nothing in a pickle is run: one that is more than plain data is refused. Files of "
-           "gigabytes are read once, with about 12 bytes of memory an event. docs/snapshot.md says how each figure is "
-           "found.";
+           "gigabytes are read once, with about 12 bytes of memory an event. docs/commands/snapshot.md says how each "
+           "figure is found.";
   }
 
   void add_options(CLI::App& app) override {

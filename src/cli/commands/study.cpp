@@ -215,7 +215,7 @@ class StudyCommandLine : public Command {
            "evidence, a page (report.html), and README.md, which has the command line of everything. How many sizes "
            "are measured depends on the device and on --limit. With --like, what the device cannot run within the "
            "limit is planned for its card, or on a processor for the card of the course: memory, and the predicted "
-           "time of models. docs/study.md explains it.";
+           "time of models. docs/commands/study.md explains it.";
   }
 
   void add_options(CLI::App& app) override {

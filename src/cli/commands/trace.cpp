@@ -51,8 +51,8 @@ class TraceCommand : public Command {
            "of NVIDIA and AMD; what `ridgepoint profile --trace`, `nsys export --type sqlite` or `nsys stats` writes. "
            "Several files are several ranks. Files of gigabytes are read once. With a model, or any other setting of a "
            "run, the trace stands beside a run of this engine with these settings: its predicted kernels on the "
-           "trace's card, or with --device cuda or cpu those of a run that is profiled now. docs/trace.md says how "
-           "each figure is found.";
+           "trace's card, or with --device cuda or cpu those of a run that is profiled now. docs/commands/trace.md "
+           "says how each figure is found.";
   }
 
   void add_options(CLI::App& app) override {

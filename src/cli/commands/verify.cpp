@@ -197,7 +197,8 @@ class Verify : public Command {
            "With --inputs, verify compares one call of attention instead of training steps. Inputs are `q`, `k`, `v` "
            "and, for backward, `do`, the gradient of o: [batch, heads, sequence, width], or without heads, or without "
            "both. Results are `o`, `lse` (the log-sum-exp of each row), `dq`, `dk` and `dv`. One file may have both "
-           "inputs and results. --device reference computes the results in fp64. docs/oracle.md has an example.";
+           "inputs and results. --device reference computes the results in fp64. docs/commands/verify_attention.md has "
+           "an example.";
   }
 
   void add_options(CLI::App& app) override {

@@ -1,5 +1,5 @@
-// Analyses a history of memory, device by device. docs/snapshot.md says how each figure is found. A run of ours, a
-// prediction (a run on the null device) and a file differ only in who made the Snapshot.
+// Analyses a history of memory, device by device. docs/commands/snapshot.md says how each figure is found. A run of
+// ours, a prediction (a run on the null device) and a file differ only in who made the Snapshot.
 #pragma once
 
 #include <cstdint>

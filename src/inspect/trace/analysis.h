@@ -1,6 +1,6 @@
 // What a profiler's trace says: a timeline for each device in it, its steps, launches and collectives. Kernels get
-// their class from their names, and their phase and module from the marks around their launches. docs/trace.md says how
-// each figure is found.
+// their class from their names, and their phase and module from the marks around their launches. docs/commands/trace.md
+// says how each figure is found.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// A tokenizer: text to ids of tokens and back. docs/tokenizers.md says which files are read.
+// A tokenizer: text to ids of tokens and back. docs/commands/tokenizers.md says which files are read.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // The operations and bytes of an op of PyTorch, from the shapes and types of its inputs, as its profiler records them
-// with record_shapes=True. Each tensor counts once: what is read, and what is written. docs/trace.md says what each
-// kind of op reads and writes.
+// with record_shapes=True. Each tensor counts once: what is read, and what is written. docs/commands/trace.md says what
+// each kind of op reads and writes.
 #pragma once
 
 #include <optional>

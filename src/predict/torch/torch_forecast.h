@@ -1,5 +1,5 @@
 // Predicts the memory of a configuration as PyTorch's eager mode would run it, by its formulas of what ops allocate and
-// save, and the rules of its caching allocator. docs/memory.md has the errors against measured peaks.
+// save, and the rules of its caching allocator. docs/commands/memory.md has the errors against measured peaks.
 #pragma once
 
 #include <cstddef>

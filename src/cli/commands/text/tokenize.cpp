@@ -101,7 +101,7 @@ class Tokenize : public Command {
   }
   std::string_view notes() const override {
     return "A text file is one document; a file of JSON Lines (.jsonl) has one in the member \"text\" of each line. "
-           "docs/tokenizers.md says which tokenizers are read, and what a file of tokens is.";
+           "docs/commands/tokenizers.md says which tokenizers are read, and what a file of tokens is.";
   }
 
   void add_options(CLI::App& app) override {

@@ -71,7 +71,7 @@ class Train : public Command {
     return "Steps are the same to the bit whenever the run is repeated, and a run that goes on from a checkpoint has "
            "the losses and weights that it would have had without the interruption. A run that SIGTERM or --time-limit "
            "ends writes a checkpoint and exits with 75, so that a scheduler can queue it again with --resume. "
-           "docs/train.md says what data, schedules, checkpoints and the rules for bad steps are.";
+           "docs/commands/train.md says what data, schedules, checkpoints and the rules for bad steps are.";
   }
 
   void add_options(CLI::App& app) override {

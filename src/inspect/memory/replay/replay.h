@@ -1,5 +1,5 @@
 // What if: the requests of a memory snapshot, asked again of PyTorch's allocator under other settings and with less
-// memory. docs/snapshot.md says what is exact and what is not.
+// memory. docs/commands/snapshot.md says what is exact and what is not.
 #pragma once
 
 #include <cstddef>

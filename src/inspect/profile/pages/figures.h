@@ -1,6 +1,6 @@
 // The figures of a profile as cells: means per step, in units that all tables of the profile share. Its verdict in
 // three lines: the kernel that takes most time, how much time is recoverable, and how long the device was idle and why.
-// Its tables, of which docs/profile.md explains each.
+// Its tables, of which docs/commands/profile.md explains each.
 #pragma once
 
 #include <cstddef>

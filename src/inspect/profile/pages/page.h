@@ -2,7 +2,7 @@
 // attention, idle time, roofline, recoverable time, profiled against timed steps. JSON is the record of the run
 // (docs/record.md) with a member `profile`. CSV is one breakdown: each line has the settings and the status of the run,
 // then a row of the breakdown; a run without kernels has one line without such a row. All figures are means over the
-// profiled steps. docs/profile.md lists the names.
+// profiled steps. docs/commands/profile.md lists the names.
 #pragma once
 
 #include <cstddef>

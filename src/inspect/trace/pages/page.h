@@ -1,6 +1,6 @@
 // Profilers' traces as pages: for each device a verdict and its tables, for several ranks what they wait for, for two
 // traces what differs. The tables are those of profiles (inspect/profile/pages). JSON has a document for each device;
-// CSV one table of all devices. docs/trace.md lists the names.
+// CSV one table of all devices. docs/commands/trace.md lists the names.
 #pragma once
 
 #include <cstddef>

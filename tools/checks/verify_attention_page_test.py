@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Tests that the program of docs/oracle.md runs, and that the command beside it prints what the page shows.
+"""Tests that the program of docs/commands/verify_attention.md runs, and that its command prints what the page shows.
 
-usage: oracle_page_test.py PROGRAM
+usage: verify_attention_page_test.py PROGRAM
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs/oracle.md").read_text(encoding="utf-8")
+PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs/commands/verify_attention.md").read_text(encoding="utf-8")
 PROGRAM = os.path.abspath(sys.argv.pop()) if len(sys.argv) > 1 else "build/ridgepoint"
 
 
