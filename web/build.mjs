@@ -29,7 +29,7 @@ async function page(folder, style_entry, more = {}) {
   const parts = { script, style, script_hash: hash(script), style_hash: hash(style), ...more };
   return readFileSync(join(here, folder, "template.html"), "utf8").replace(/@(script|style|script_hash|style_hash|commands|worker|wasm)@/g, (whole, name) => parts[name] ?? whole);
 }
-const report = () => page("src", "src/style.css");
+const report = () => page("src/report", "src/elements/style.css");
 
 async function planner(folder) {
   const program = readFileSync(join(folder, "ridgepoint_planner.js"), "utf8");

@@ -169,8 +169,8 @@ constexpr bool is_of_whole_row(TimingVerdict verdict) {
 // "~ drifting"; a dash for steady samples, and where nothing was timed.
 std::string timing_mark(const Record& record);
 
-// web/src/fields.json, the settings and measures of the page, and the tables of docs/record.md. A test compares both
-// files with these texts. `commands_of`: the commands that take the option of a setting.
+// web/src/records/fields.json, the settings and measures of the page, and the tables of docs/record.md. A test compares
+// both files with these texts. `commands_of`: the commands that take the option of a setting.
 std::string page_fields();
 std::string documented_fields(const std::function<std::string(const Setting&)>& commands_of);
 

@@ -10,7 +10,7 @@
 namespace ridgepoint {
 namespace {
 
-// The kinds by their names in web/src/format.ts.
+// The kinds by their names in web/src/elements/format.ts.
 std::string_view page_kind(Kind kind) {
   constexpr std::string_view kNames[] = {"text",  "count",  "count", "number",    "ms",    "bytes",
                                          "share", "amount", "rate",  "flop_rate", "error", "bytes"};

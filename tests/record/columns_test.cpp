@@ -215,8 +215,8 @@ TEST(Fields, are_in_the_documentation) {
 
 // To renew the file: copy what this test prints.
 TEST(Fields, of_the_page_are_those_of_the_tables) {
-  EXPECT_EQ(read_file(source_folder() / "web/src/fields.json", 1 << 20), page_fields())
-      << "write this text to web/src/fields.json and run ./dev web";
+  EXPECT_EQ(read_file(source_folder() / "web/src/records/fields.json", 1 << 20), page_fields())
+      << "write this text to web/src/records/fields.json and run ./dev web";
 }
 
 }  // namespace

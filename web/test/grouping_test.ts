@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { JsonObject, ReportFile } from "../src/data";
-import { at } from "../src/data";
-import { groupRecords, labelOf, makeExperiment, namedSettings, ranksOf } from "../src/grouping";
-import { sendingParts, timesOfTokens } from "../src/sending";
-import { facetsOf, kMostCurves, sweptSetting } from "../src/sweep";
+import type { JsonObject, ReportFile } from "../src/records/data";
+import { at } from "../src/records/data";
+import { groupRecords, labelOf, makeExperiment, namedSettings, ranksOf } from "../src/records/grouping";
+import { sendingParts, timesOfTokens } from "../src/report/sending";
+import { facetsOf, kMostCurves, sweptSetting } from "../src/records/sweep";
 
 function record(more: JsonObject): JsonObject {
   return { schema: 1, command: "bench", status: "ok", mode: "step", dtype: "fp32", batch: 4, context: 256, model: { name: "tiny", layers: 2 }, ...more };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { binaryTicks, byteTicks, linearTicks, logRange, logTicks, sweepTicks, tickTexts } from "../src/axes";
-import { formatNumber, formatOne, listed, scaleOf, sixDigits } from "../src/format";
-import { sortedRows } from "../src/table";
+import { binaryTicks, byteTicks, linearTicks, logRange, logTicks, sweepTicks, tickTexts } from "../src/charts/axes";
+import { formatNumber, formatOne, listed, scaleOf, sixDigits } from "../src/elements/format";
+import { sortedRows } from "../src/elements/table";
 
 test("a column has one unit and enough decimals for its median", () => {
   const scale = scaleOf("bytes", [3 * 2 ** 30, 2 ** 29, 2 ** 29]);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Answer, JsonObject } from "../src/data";
-import { makeExperiment, shownRevision } from "../src/grouping";
-import { limitsOf, reachOf, textsBelow } from "../src/plane";
-import { figuresOf, verdictsOf } from "../src/result";
+import type { Answer, JsonObject } from "../src/records/data";
+import { makeExperiment, shownRevision } from "../src/records/grouping";
+import { limitsOf, reachOf, textsBelow } from "../src/charts/plane";
+import { figuresOf, verdictsOf } from "../src/report/result";
 
 const step = (ms: number, more: JsonObject = {}): JsonObject => ({
   command: "bench", mode: "step", dtype: "fp32", compile: "off", batch: 4, context: 256, model: { name: "small", parameters: 1e8 },

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { TimelineColumns } from "../src/data";
-import { keepExtremes, lowerBound } from "../src/downsample";
-import { categories } from "../src/fields";
-import { blocksOf } from "../src/blocks";
-import { Formulas, levelsOf } from "../src/levels";
+import type { TimelineColumns } from "../src/records/data";
+import { keepExtremes, lowerBound } from "../src/charts/downsample";
+import { categories } from "../src/records/fields";
+import { blocksOf } from "../src/records/blocks";
+import { Formulas, levelsOf } from "../src/records/levels";
 
 test("every peak and trough of a million events is drawn", () => {
   const count = 1_000_000, xs = new Float64Array(count), ys = new Float64Array(count);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { ReportFile, StepColumns } from "../src/data";
-import { eventsOf, finalLoss, runsOf, smoothed } from "../src/training";
+import type { ReportFile, StepColumns } from "../src/records/data";
+import { eventsOf, finalLoss, runsOf, smoothed } from "../src/report/training";
 
 function file(change: Partial<StepColumns>): ReportFile {
   const step = Array.from({ length: 100 }, (_, place) => place + 1), each = (value: number) => step.map(() => value);

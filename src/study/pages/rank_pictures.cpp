@@ -79,7 +79,8 @@ struct TimeOfTokens {
   bool has_crossing() const { return from > 0 && std::isfinite(from); }
 };
 
-// From the rows of `plan --explain`; those of which a figure is missing are left out. web/src/sending.ts does the same.
+// From the rows of `plan --explain`; those of which a figure is missing are left out. web/src/report/sending.ts does
+// the same.
 std::vector<TimeOfTokens> times_of_tokens(const std::vector<Json>& rows) {
   const auto value = [&](std::string_view key) {
     const auto row = std::ranges::find_if(rows, [&](const Json& each) { return text_at(each, "key") == key; });

@@ -16,7 +16,7 @@
 namespace ridgepoint::tables {
 namespace {
 
-// The colours of web/src/style.css.
+// The colours of web/src/elements/style.css.
 constexpr std::array<std::string_view, 8> kLight = {"#1f6fb4", "#cf6a12", "#2c8a4b", "#a23f9b",
                                                     "#b8960c", "#15949a", "#bf3d3d", "#6c737b"};
 constexpr std::array<std::string_view, 8> kDark = {"#5aa5e6", "#ee9547", "#5cc07d", "#d583cf",

@@ -1,5 +1,5 @@
 // Command lines as words: how a shell writes them, and the one that draws the timeline of a plan.
-import { type JsonObject, numberAt, textAt } from "../data";
+import { type JsonObject, numberAt, textAt } from "../records/data";
 
 // An option of a command, as `ridgepoint completion json` describes it.
 export interface OptionDescription {

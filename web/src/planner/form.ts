@@ -1,5 +1,5 @@
 // The form: a field for each option of `plan`, as the program describes it. An empty field leaves its option out.
-import { el, freshId } from "../dom";
+import { el, freshId } from "../elements/dom";
 import type { CommandDescription, OptionDescription, Values } from "./command";
 
 // What one asks for first; the other options stand folded in the groups of the help.

@@ -1,10 +1,10 @@
 // The page that plans: a form, the program in a worker, and its answers. It sends nothing anywhere.
-import type { JsonObject, TimelineColumns } from "../data";
-import { el } from "../dom";
-import { Formulas } from "../levels";
-import { limitsOf } from "../plane";
-import { startTheme, themeButton } from "../theme";
-import { timeline } from "../timeline";
+import type { JsonObject, TimelineColumns } from "../records/data";
+import { el } from "../elements/dom";
+import { Formulas } from "../records/levels";
+import { limitsOf } from "../charts/plane";
+import { startTheme, themeButton } from "../elements/theme";
+import { timeline } from "../charts/timeline";
 import { type CommandDescription, shellText, timelineWords, type Values, wordsOf } from "./command";
 import { contentOf, Engine } from "./engine";
 import { Form } from "./form";

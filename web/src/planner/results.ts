@@ -1,11 +1,11 @@
 // What a plan says: the verdict, its figures, the peak by category, and the cards that hold it.
-import { type BarRow, stackedBars } from "../bars";
-import { type JsonObject, numberAt, textAt } from "../data";
-import { el } from "../dom";
-import { categories } from "../fields";
-import { formatOne, type Kind } from "../format";
-import { limitsOf } from "../plane";
-import { type Column, sortableTable } from "../table";
+import { type BarRow, stackedBars } from "../charts/bars";
+import { type JsonObject, numberAt, textAt } from "../records/data";
+import { el } from "../elements/dom";
+import { categories } from "../records/fields";
+import { formatOne, type Kind } from "../elements/format";
+import { limitsOf } from "../charts/plane";
+import { type Column, sortableTable } from "../elements/table";
 
 const kReserved = "memory_bytes.peak_reserved";
 

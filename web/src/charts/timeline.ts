@@ -1,16 +1,16 @@
 // Allocated memory over time, stacked by category, with reserved memory and the phases. However long it is, it is
 // drawn from a few points a pixel, taken again whenever the view changes.
 import { Chart, type Drawing, textNode, textWidth } from "./chart";
-import type { TimelineColumns } from "./data";
-import { el, freshId, svg } from "./dom";
+import type { TimelineColumns } from "../records/data";
+import { el, freshId, svg } from "../elements/dom";
 import { keepExtremes, lowerBound } from "./downsample";
-import { categories, phases } from "./fields";
-import { formatOne } from "./format";
-import { type Formulas, type Levels, levelsOf } from "./levels";
+import { categories, phases } from "../records/fields";
+import { formatOne } from "../elements/format";
+import { type Formulas, type Levels, levelsOf } from "../records/levels";
 import { squareNode } from "./marks";
 import { type Limit, linearAxis, onMark, Plane, reachOf } from "./plane";
-import { type Column, tableBehind } from "./table";
-import { seriesColour } from "./theme";
+import { type Column, tableBehind } from "../elements/table";
+import { seriesColour } from "../elements/theme";
 
 const kHeight = 380;
 const kPhaseHeight = 17;

@@ -1,12 +1,12 @@
 // Time by module as nested blocks: a block is as wide as its time, and stands below the module that contains it. A
 // block is a button that makes it as wide as the view, unless it is too narrow for a pointer.
-import { type Block, blocksOf } from "./blocks";
+import { type Block, blocksOf } from "../records/blocks";
 import { Chart, type Drawing, textNode, textWidth } from "./chart";
-import type { JsonObject } from "./data";
-import { el, oneTabStop, svg } from "./dom";
-import { formatOne } from "./format";
-import { seriesColour } from "./theme";
-import { tableBehind } from "./table";
+import type { JsonObject } from "../records/data";
+import { el, oneTabStop, svg } from "../elements/dom";
+import { formatOne } from "../elements/format";
+import { seriesColour } from "../elements/theme";
+import { tableBehind } from "../elements/table";
 
 const kLeastShare = 0.002;  // narrower blocks are left out of the view
 const kLeastButton = 24;    // pixels

@@ -1,9 +1,9 @@
 // Attention as a grid: a row for each shape, a column for each variant; darker is more.
-import { type JsonObject, numberAt } from "./data";
-import { el, freshId } from "./dom";
-import { measures } from "./fields";
-import { formatNumber, scaleOf } from "./format";
-import { type Experiment, keyOf, labelOf, statusOf } from "./grouping";
+import { type JsonObject, numberAt } from "../records/data";
+import { el, freshId } from "../elements/dom";
+import { measures } from "../records/fields";
+import { formatNumber, scaleOf } from "../elements/format";
+import { type Experiment, keyOf, labelOf, statusOf } from "../records/grouping";
 
 const kMetrics = ["forward_ms.median", "backward_ms.median", "memory_bytes.before_backward", "memory_bytes.peak_allocated"];
 const kTitles: { [path: string]: string } = { "forward_ms.median": "forward", "backward_ms.median": "backward" };

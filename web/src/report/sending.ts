@@ -1,7 +1,7 @@
 // What ranks send, beside what they compute: the parts of a step, and by formula how many tokens hide communication.
-import { type JsonObject, numberAt, textAt } from "./data";
-import { formatOne } from "./format";
-import { type Mark, scatter } from "./scatter";
+import { type JsonObject, numberAt, textAt } from "../records/data";
+import { formatOne } from "../elements/format";
+import { type Mark, scatter } from "../charts/scatter";
 
 export const kSending = ["computes alone", "computes and sends", "waits for what is sent"];
 

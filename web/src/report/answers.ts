@@ -1,8 +1,8 @@
 // The questions of a study with their answers, what they rest on, and what others found.
-import type { Answer } from "./data";
-import { el } from "./dom";
-import { fold } from "./fold";
-import { counted } from "./format";
+import type { Answer } from "../records/data";
+import { el } from "../elements/dom";
+import { fold } from "../elements/fold";
+import { counted } from "../elements/format";
 
 const kVerdicts: { [verdict: string]: string } = { confirmed: "good", contradicted: "bad" };
 const kOpenEvidence = 4;  // more lines are behind a line that opens them

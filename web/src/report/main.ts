@@ -1,17 +1,17 @@
 // Builds the page from its data.
-import type { ReportData, ReportFile, StudyPart } from "./data";
-import { el } from "./dom";
+import type { ReportData, ReportFile, StudyPart } from "../records/data";
+import { el } from "../elements/dom";
 import { answersSection } from "./answers";
 import { experimentSection, partRowsSection, precisionSection } from "./experiment";
-import { foldButton, openTarget, startFolds } from "./fold";
-import { type Experiment, groupRecords, shownRevision } from "./grouping";
-import { Formulas } from "./levels";
+import { foldButton, openTarget, startFolds } from "../elements/fold";
+import { type Experiment, groupRecords, shownRevision } from "../records/grouping";
+import { Formulas } from "../records/levels";
 import { memoryParts, memorySection } from "./memory";
-import { limitsOf } from "./plane";
+import { limitsOf } from "../charts/plane";
 import { profileParts, profileSection } from "./profile";
 import { resultSection, rowsSection } from "./result";
-import { startTheme, themeButton } from "./theme";
-import { timeline } from "./timeline";
+import { startTheme, themeButton } from "../elements/theme";
+import { timeline } from "../charts/timeline";
 import { trainingSection } from "./training";
 
 function contents(sections: readonly HTMLElement[]): HTMLElement {

@@ -1,12 +1,12 @@
 // Rows compared: median, the middle half of the samples, and their range, on one axis.
-import { at, type JsonObject, numberAt } from "./data";
+import { at, type JsonObject, numberAt } from "../records/data";
 import { rowChart } from "./bars";
-import { svg } from "./dom";
-import { formatOne } from "./format";
-import { type Experiment, labelOf } from "./grouping";
+import { svg } from "../elements/dom";
+import { formatOne } from "../elements/format";
+import { type Experiment, labelOf } from "../records/grouping";
 import { type Axis, linearAxis, logAxis } from "./plane";
-import { tableBehind } from "./table";
-import { seriesColour } from "./theme";
+import { tableBehind } from "../elements/table";
+import { seriesColour } from "../elements/theme";
 
 export interface Interval {
   label: string;

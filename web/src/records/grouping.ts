@@ -2,7 +2,7 @@
 // those that all rows share.
 import { at, type Json, type JsonObject, type ReportFile, type StudyPart } from "./data";
 import { type Field, measures, settings } from "./fields";
-import { formatOne } from "./format";
+import { formatOne } from "../elements/format";
 
 export interface Experiment {
   id: string;         // of its section

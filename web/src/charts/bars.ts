@@ -1,12 +1,12 @@
 // Horizontal bars, a row each, on one axis: what makes up the total of a row, or how its samples spread. The figures stand
 // behind the chart as a table.
 import { Chart, type Drawing, type LegendEntry, textNode, textWidth, wrapped } from "./chart";
-import { svg } from "./dom";
-import { formatOne, type Kind } from "./format";
+import { svg } from "../elements/dom";
+import { formatOne, type Kind } from "../elements/format";
 import { squareNode } from "./marks";
 import { type Axis, headingOf, type Limit, limitLine, linearAxis, reachOf, shareOf, textsOf } from "./plane";
-import { tableBehind } from "./table";
-import { seriesColour } from "./theme";
+import { tableBehind } from "../elements/table";
+import { seriesColour } from "../elements/theme";
 
 export interface BarRow {
   label: string;

@@ -1,7 +1,7 @@
 // Points and lines of a series. A series has a colour, a shape and a pattern of dashes, so that colour is not all that
 // tells it apart, and one that lies on another shows through its gaps.
-import { svg } from "./dom";
-import { seriesColour } from "./theme";
+import { svg } from "../elements/dom";
+import { seriesColour } from "../elements/theme";
 
 export type Shape = "dot" | "oom" | "hollow";
 

@@ -1,10 +1,10 @@
 // The section of trainings: curves of all runs over one another, what happened in them, and a row for each run.
-import { Curves, kXAxes, type Line, type RunEvent, type XName } from "./curves";
-import type { ReportFile, StepColumns } from "./data";
-import { el, freshId } from "./dom";
-import { section } from "./fold";
-import { counted, type Kind } from "./format";
-import { type Column, sortableTable, tableBehind } from "./table";
+import { Curves, kXAxes, type Line, type RunEvent, type XName } from "../charts/curves";
+import type { ReportFile, StepColumns } from "../records/data";
+import { el, freshId } from "../elements/dom";
+import { section } from "../elements/fold";
+import { counted, type Kind } from "../elements/format";
+import { type Column, sortableTable, tableBehind } from "../elements/table";
 
 type Values = readonly (number | null)[];
 

@@ -2,9 +2,9 @@
 // pixel, taken again whenever the view changes; the vertical axis then fits what is in view.
 import { logRange } from "./axes";
 import { Chart, type Drawing } from "./chart";
-import { el, freshId, svg } from "./dom";
+import { el, freshId, svg } from "../elements/dom";
 import { keepExtremes, lowerBound } from "./downsample";
-import { formatOne, type Kind } from "./format";
+import { formatOne, type Kind } from "../elements/format";
 import { lineNode, markNode } from "./marks";
 import { linearAxis, logAxis, onMark, Plane } from "./plane";
 

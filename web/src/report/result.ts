@@ -1,13 +1,13 @@
 // The first screen: the device, the models, the figures that one asks for first, and what to think of the rows.
-import type { Answer, JsonObject, ReportData } from "./data";
-import { numberAt, textAt } from "./data";
-import { el } from "./dom";
-import { settings } from "./fields";
-import { section } from "./fold";
-import { counted, formatOne, type Kind, listed } from "./format";
-import { type Experiment, isPublished, keyOf, ranksOf, shownRevision, statusOf } from "./grouping";
-import { limitOf } from "./plane";
-import { sortableTable } from "./table";
+import type { Answer, JsonObject, ReportData } from "../records/data";
+import { numberAt, textAt } from "../records/data";
+import { el } from "../elements/dom";
+import { settings } from "../records/fields";
+import { section } from "../elements/fold";
+import { counted, formatOne, type Kind, listed } from "../elements/format";
+import { type Experiment, isPublished, keyOf, ranksOf, shownRevision, statusOf } from "../records/grouping";
+import { limitOf } from "../charts/plane";
+import { sortableTable } from "../elements/table";
 import { finalLoss, type Run, runsOf } from "./training";
 
 export interface Figure {

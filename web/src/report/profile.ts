@@ -1,14 +1,14 @@
 // Where the time goes: the record of `ridgepoint profile` as a roofline, a flame view by module, and tables.
-import { type JsonObject, numberAt, objectsAt, textAt } from "./data";
-import { el } from "./dom";
-import { flame } from "./flame";
-import { phases } from "./fields";
-import { fold, section } from "./fold";
-import { counted, formatOne, type Kind } from "./format";
-import { type Experiment, labelOf } from "./grouping";
-import { stackedBars } from "./bars";
-import { type Mark, type MarkSeries, scatter } from "./scatter";
-import { type Column, sortableTable } from "./table";
+import { type JsonObject, numberAt, objectsAt, textAt } from "../records/data";
+import { el } from "../elements/dom";
+import { flame } from "../charts/flame";
+import { phases } from "../records/fields";
+import { fold, section } from "../elements/fold";
+import { counted, formatOne, type Kind } from "../elements/format";
+import { type Experiment, labelOf } from "../records/grouping";
+import { stackedBars } from "../charts/bars";
+import { type Mark, type MarkSeries, scatter } from "../charts/scatter";
+import { type Column, sortableTable } from "../elements/table";
 
 export interface Kernel {
   phase: string;

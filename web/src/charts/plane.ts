@@ -1,9 +1,9 @@
 // The rectangle of a chart with its two axes, what lies where in it, and the pointer that marks a part of it.
 import { type Chart, textNode, textWidth } from "./chart";
-import { formatOne, type Kind } from "./format";
+import { formatOne, type Kind } from "../elements/format";
 import { byteTicks, linearTicks, logTicks, tickTexts } from "./axes";
-import { type JsonObject, numberAt } from "./data";
-import { freshId, svg } from "./dom";
+import { type JsonObject, numberAt } from "../records/data";
+import { freshId, svg } from "../elements/dom";
 
 export interface Axis {
   label: string;

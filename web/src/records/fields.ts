@@ -1,7 +1,7 @@
 // The fields of a record that tables and charts show: settings, which say what was run, and measures. fields.json has them
 // from the program's tables of fields (src/record); a test of the program compares it.
 import fields from "./fields.json";
-import type { Kind } from "./format";
+import type { Kind } from "../elements/format";
 
 export interface Field {
   path: string;

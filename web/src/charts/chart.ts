@@ -1,8 +1,8 @@
 // What every chart has: a drawing in SVG, made again for each width, under a heading, a legend whose buttons bring a
 // series to the front, and buttons that save the picture; a text beside the pointer that screen readers also get; and a
 // table with the same figures. Drawings name the variables of style.css as colours, which a saved picture resolves.
-import { el, freshId, oneTabStop, svg } from "./dom";
-import { onThemeChange, withColours } from "./theme";
+import { el, freshId, oneTabStop, svg } from "../elements/dom";
+import { onThemeChange, withColours } from "../elements/theme";
 
 export interface LegendEntry {
   label: string;

@@ -1,11 +1,11 @@
 // Where the memory of a run goes: what each phase's peak is made of, and the largest allocations.
-import { type JsonObject, numberAt, objectsAt, textAt } from "./data";
-import { categories, phases } from "./fields";
-import { section } from "./fold";
-import { type Experiment, keyOf, labelOf, ranksOf } from "./grouping";
-import { type BarRow, stackedBars } from "./bars";
-import { limitsOf } from "./plane";
-import { type Column, sortableTable } from "./table";
+import { type JsonObject, numberAt, objectsAt, textAt } from "../records/data";
+import { categories, phases } from "../records/fields";
+import { section } from "../elements/fold";
+import { type Experiment, keyOf, labelOf, ranksOf } from "../records/grouping";
+import { type BarRow, stackedBars } from "../charts/bars";
+import { limitsOf } from "../charts/plane";
+import { type Column, sortableTable } from "../elements/table";
 
 const kMostRows = 40;
 const kShownAllocations = 15;

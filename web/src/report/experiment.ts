@@ -1,19 +1,19 @@
 // The section of one command: what all rows share, curves where a setting is swept, phases, intervals, and the table.
-import { at, type JsonObject, numberAt, type ReportFile, type StudyPart } from "./data";
-import { el } from "./dom";
-import { type Field, measures, phases } from "./fields";
-import { section } from "./fold";
-import { counted, formatOne, type Kind } from "./format";
-import { attentionGrid } from "./grid";
-import { type Experiment, keyOf, labelOf, isPublished, namedSettings, shownRevision, statusOf, valueText, wordOf } from "./grouping";
-import { intervals } from "./intervals";
-import { type BarRow, stackedBars } from "./bars";
-import { limitsOf } from "./plane";
+import { at, type JsonObject, numberAt, type ReportFile, type StudyPart } from "../records/data";
+import { el } from "../elements/dom";
+import { type Field, measures, phases } from "../records/fields";
+import { section } from "../elements/fold";
+import { counted, formatOne, type Kind } from "../elements/format";
+import { attentionGrid } from "../charts/grid";
+import { type Experiment, keyOf, labelOf, isPublished, namedSettings, shownRevision, statusOf, valueText, wordOf } from "../records/grouping";
+import { intervals } from "../charts/intervals";
+import { type BarRow, stackedBars } from "../charts/bars";
+import { limitsOf } from "../charts/plane";
 import { phasesByClass } from "./profile";
-import { type Mark, scatter } from "./scatter";
+import { type Mark, scatter } from "../charts/scatter";
 import { hidingChart, kSending, sendingParts } from "./sending";
-import { type CurvePoint, facetsOf, kMostCurves, sweptSetting } from "./sweep";
-import { type Column, sortableTable, type Value } from "./table";
+import { type CurvePoint, facetsOf, kMostCurves, sweptSetting } from "../records/sweep";
+import { type Column, sortableTable, type Value } from "../elements/table";
 
 const kCurves: { [command: string]: [string, string][] } = {
   bench: [["time_ms.median", "Time of an iteration"], ["memory_bytes.peak_allocated", "Peak memory"]],

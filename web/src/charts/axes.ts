@@ -1,5 +1,5 @@
 // Axes: the values at which a logarithmic axis has labels, and the units of their labels.
-import { formatNumber, type Kind, scaleOf } from "./format";
+import { formatNumber, type Kind, scaleOf } from "../elements/format";
 
 // 1, 2 and 5 times powers of ten, within the range; powers of ten alone where that gives more than `most`.
 export function logTicks(min: number, max: number, most = 9): number[] {

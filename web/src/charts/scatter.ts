@@ -2,8 +2,8 @@
 // shows everything; the arrow keys go from point to point.
 import { binaryTicks, logRange, logTicks, sweepTicks } from "./axes";
 import { Chart, type Drawing, textNode } from "./chart";
-import { svg } from "./dom";
-import type { Kind } from "./format";
+import { svg } from "../elements/dom";
+import type { Kind } from "../elements/format";
 import { lineNode, markNode, type Shape } from "./marks";
 import { kHalo, type Limit, logAxis, onMark, Plane } from "./plane";
 
