@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Checks that includes follow the direction of data flow.
+"""Checks that includes follow the direction of data flow, and that no folder is crowded.
 
 Folders of src/ stand in the order FOLDERS; a file includes its own folder and those above it. Public headers stand in
 folders of the same names below include/ridgepoint/ and obey the same order. Back ends do not include one another.
-Folders and subfolders include each other in no cycle. Examples see public headers only. Prints one line a violation
-and exits 1 if there is any.
+Folders and subfolders include each other in no cycle. Examples see public headers only. A folder of the project holds
+20 files at most, unless it holds DATA. Prints one line a violation and exits 1 if there is any.
 
 usage: check_includes.py [ROOT]
 """
 
+import os
 import pathlib
 import re
 import sys
@@ -47,6 +48,17 @@ QUOTED_LIBRARIES = ("hwy/",)
 
 # (file, include) -> why it is right all the same. An entry nothing needs any more is itself a violation.
 EXCEPTIONS = {}
+
+MOST_FILES = 20
+ROOMS = ("bench", "cmake", "data", "docs", "examples", "fuzz", "include", "python", "src", "tests", "tools", "web")
+# Folders, with those below, that hold data of any number -> why. An entry nothing needs any more is itself a violation.
+DATA = {
+    "docs/decisions": "one numbered page a decision",
+    "docs/study": "what `ridgepoint study` wrote",
+    "fuzz/corpus": "inputs of fuzzers",
+    "tests/golden/transformers_memory": "a recording a model",
+}
+INSTALLED = ("node_modules", "__pycache__")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".def"}
@@ -160,9 +172,25 @@ def check_cycles(root):
         yield f"src/: these folders include each other: {', '.join(cycle)}"
 
 
+def check_sizes(root):
+    needed = set()
+    for path, below, files in (found for room in ROOMS for found in os.walk(root / room)):
+        below[:] = sorted(set(below) - set(INSTALLED))
+        folder = pathlib.Path(path).relative_to(root)
+        reasons = {name for name in DATA if folder.is_relative_to(name)}
+        if len(files) > MOST_FILES:
+            needed |= reasons
+            if not reasons:
+                yield f"{folder.as_posix()}/: {len(files)} files, more than {MOST_FILES}: divide it by topic"
+    for name in sorted(set(DATA) - needed):
+        if (root / name).exists():
+            yield f"{name}/: its entry in DATA is not needed"
+
+
 def check(root):
     used = set()
-    violations = [*check_sources(root, used), *check_public_headers(root), *check_examples(root), *check_cycles(root)]
+    violations = [*check_sources(root, used), *check_public_headers(root), *check_examples(root), *check_cycles(root),
+                  *check_sizes(root)]
     stale = sorted(set(EXCEPTIONS) - used)
     return violations + [f'src/{file}: exception for "{include}" is not needed' for file, include in stale]
 

@@ -82,6 +82,20 @@ class CheckIncludes(unittest.TestCase):
         self.assert_allowed("src/core/x.h", "ir/y.h")
         self.assertIn("not needed", self.check({"src/core/x.h": ""})[0])
 
+    def files(self, folder, count):
+        return {f"{folder}/{number}.txt": "" for number in range(count)}
+
+    def test_a_folder_of_more_than_20_files_is_caught(self):
+        self.assertEqual(self.check(self.files("tools/checks", 20) | self.files("tools/models", 20)), [])
+        self.assertEqual(self.check(self.files("web/src/charts", 21)),
+                         ["web/src/charts/: 21 files, more than 20: divide it by topic"])
+
+    def test_folders_of_data_and_what_is_installed_may_have_more(self):
+        self.assertEqual(self.check(self.files("docs/study/h200/tables", 21) | self.files("web/node_modules/x", 21)), [])
+
+    def test_a_folder_of_data_that_is_small_needs_no_entry(self):
+        self.assertEqual(self.check(self.files("docs/study/h200", 20)), ["docs/study/: its entry in DATA is not needed"])
+
 
 if __name__ == "__main__":
     unittest.main()
