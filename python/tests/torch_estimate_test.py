@@ -14,7 +14,7 @@ import warnings
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/pytorch"))
 if "RIDGEPOINT_PROGRAM" in os.environ:
     os.environ["RIDGEPOINT"] = os.environ["RIDGEPOINT_PROGRAM"]
 
