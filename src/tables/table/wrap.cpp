@@ -23,6 +23,8 @@ std::vector<std::string> words_of(std::string_view line, std::size_t width) {
     const std::string_view word = rest.substr(0, rest.find(' '));
     if (display_width(word) > width && word.find(kNoBreak) != std::string_view::npos) {
       std::ranges::copy(words_of(with_blanks(word), width), std::back_inserter(words));
+    } else if (word.starts_with('%') && !words.empty()) {
+      words.back().append(" ").append(word);
     } else {
       words.push_back(with_blanks(word));
     }

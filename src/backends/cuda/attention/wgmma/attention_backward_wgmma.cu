@@ -92,6 +92,7 @@ class KeyGroup : KeyProducts<Element, kTiling> {
 #pragma unroll 1
     for (; Dq::begin_work(); ++number_) {
       differentiate();
+      __syncwarp();  // all lanes have read the work
       release(shared_.work_free[number_ & 1]);
     }
   }
