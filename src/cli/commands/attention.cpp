@@ -72,6 +72,12 @@ class Attention : public Command {
            "variants.";
   }
 
+  std::string_view why_not(std::string_view option) const override {
+    if (option != "--workload") return "";
+    return "this command needs the shapes of a call of attention, and runs nothing else; bench --workload NAME times "
+           "another workload";
+  }
+
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
     run_options_.add_skip_to(app);

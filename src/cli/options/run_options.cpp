@@ -176,8 +176,6 @@ void settle_training(RunDraft& draft) {
   check_patterns(graph, "--no-decay", {.optimizer = {.no_decay = no_decay}, .lora = compile.lora});
 }
 
-bool has_setting(const WorkloadKind& kind, std::string_view setting);
-
 // What --fit-into needs beside the options that it decides.
 void settle_fit_into(const RunDraft& draft, RunConfig& config) {
   if (!config.fit_into_bytes) return;
@@ -194,10 +192,6 @@ void settle_fit_into(const RunDraft& draft, RunConfig& config) {
     divided.batch = batch;
     return workload_of(divided);
   };
-}
-
-bool has_setting(const WorkloadKind& kind, std::string_view setting) {
-  return std::ranges::find(kind.settings, setting) != kind.settings.end();
 }
 
 // A model of which a workload runs one layer's attention: other sizes of it do not count.
@@ -293,6 +287,10 @@ std::shared_ptr<const Workload> workload_of(const RunDraft& draft) {
   const TransformerConfig model = has_setting(kind, "layers") ? model_of(draft) : layer_of(draft);
   settings.model = &model;
   return kind.make(settings);
+}
+
+bool has_setting(const WorkloadKind& kind, std::string_view setting) {
+  return std::ranges::find(kind.settings, setting) != kind.settings.end();
 }
 
 void require_setting(std::string_view workload, std::string_view setting) {

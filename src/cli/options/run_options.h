@@ -76,6 +76,8 @@ TransformerConfig model_of(const RunDraft& draft);
 std::vector<std::string> notes_of(std::span<const RunDraft> drafts);
 // The workload of a draft. Throws Error (usage).
 std::shared_ptr<const Workload> workload_of(const RunDraft& draft);
+// Whether the option is one of the workload.
+bool has_setting(const WorkloadKind& kind, std::string_view setting);
 // Throws Error (usage) that begins with the flag of the setting if the workload does not have it.
 void require_setting(std::string_view workload, std::string_view setting);
 // The configuration of a draft. Throws Error (usage).
