@@ -303,7 +303,9 @@ void require_setting(std::string_view workload, std::string_view setting) {
 
 RunConfig finish(RunDraft draft) {
   draft.config.workload = workload_of(draft);
-  require(draft.config.compile.mode != Mode::step || draft.config.workload->describe().model.parameters > 0,
+  const Workload& workload = *draft.config.workload;
+  require(draft.config.compile.mode != Mode::step || workload.describe().model.parameters > 0 ||
+              !parameters_of(workload).empty(),
           "--mode step updates parameters, and the workload '{}' has none; use forward or forward_backward",
           draft.workload);
   settle_training(draft);

@@ -127,8 +127,11 @@ class Sample : public Command {
     const std::string workload = run.value("workload", "transformer");
     run_options_.set_default("--workload", workload);
     const WorkloadKind& kind = workload_kind(workload);
-    if (has_setting(kind, "model")) run_options_.set_default("--model", (folder / "config.json").string());
-    if (has_setting(kind, "model") || !run.contains("model")) return;
+    if (has_setting(kind, "model")) {
+      run_options_.set_default("--model", (folder / "config.json").string());
+      return;
+    }
+    weights_ = (folder / train::kModelFile).string();
     for (const char* size : {"layers", "d-model", "d-ff", "heads", "vocab"}) {
       std::string key = size;
       std::ranges::replace(key, '-', '_');
