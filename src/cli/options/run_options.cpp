@@ -465,6 +465,12 @@ void RunOptions::set_help(std::string_view flag, std::string help) {
   axis(flag).text.without.clear();
 }
 
+std::vector<const Setting*> RunOptions::settings() const {
+  std::vector<const Setting*> all;
+  for (const Axis& axis : axes_) all.push_back(axis.setting);
+  return all;
+}
+
 std::vector<std::string> RunOptions::given() const {
   std::vector<std::string> flags;
   for (const Axis& axis : axes_) {
