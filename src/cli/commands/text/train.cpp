@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +30,7 @@
 #include "core/text/units.h"
 #include "interchange/tokenizer/tokenizer.h"
 #include "models/text_workload.h"
+#include "record/fields.h"
 #include "record/record_plot.h"
 #include "ridgepoint/core/error.h"
 #include "run/session/fit_into.h"
@@ -312,20 +314,35 @@ class Train : public Command {
   }
 
   // What checkpoints say of the run. A run that goes on must agree in the first list; where it differs in the second
-  // one, its losses are not those of the run without the interruption.
-  static constexpr std::array kMustAgree = {"workload", "dtype",  "optimizer",   "master_weights",
-                                            "lora",     "frozen", "base_weights"};
-  static constexpr std::array kShouldAgree = {"context",  "sequences_of_a_step", "documents", "seed",
-                                              "shuffle",  "sequences",           "momentum",  "weight_decay",
-                                              "no_decay", "clip_norm",           "z_loss"};
+  // one, or in another setting of training, its losses are not those of the run without the interruption.
+  static constexpr std::array<std::string_view, 7> kMustAgree = {"workload", "dtype",  "optimizer",   "master_weights",
+                                                                 "lora",     "frozen", "base_weights"};
+  static constexpr std::array<std::string_view, 6> kShouldAgree = {
+      "context", "sequences_of_a_step", "documents", "seed", "shuffle", "sequences"};
+  // How a step is divided, and where its tensors lie.
+  static constexpr std::array<std::string_view, 2> kMayDiffer = {"accumulate", "offload"};
+
+  static bool is_in(std::span<const std::string_view> list, std::string_view key) {
+    return std::ranges::find(list, key) != list.end();
+  }
+
+  // The fields of a record that have the settings of training.
+  std::vector<std::string_view> training_fields() const {
+    std::vector<std::string_view> fields;
+    for (const Setting* setting : run_options_.settings())
+      if (setting->option.group == setting_of_option("optimizer").option.group) fields.push_back(setting->path);
+    return fields;
+  }
 
   void describe() {
     const RunConfig& config = configs_[0];
     const Json record = parse_json(to_json(describe_run(config, Experiment::bench)));
-    for (const char* key :
-         {"model", "dtype", "compile", "attention", "optimizer", "master_weights", "lora", "frozen", "base_weights",
-          "momentum", "weight_decay", "no_decay", "clip_norm", "z_loss", "batch", "accumulate", "context", "seed"})
-      description_[key] = record.at(key);
+    std::vector<std::string_view> keys = training_fields();
+    keys.insert(keys.end(), {"model", "dtype", "compile", "attention", "batch", "context", "seed"});
+    for (const std::string_view key : keys) {
+      const FieldPlace place = place_of_field(key);
+      description_[std::string(key)] = (place.object.empty() ? record : record.at(place.object)).at(place.name);
+    }
     description_["workload"] = workload_;
     const WorkloadDescription workload = config.workload->describe();
     description_["ranks"] = config.compile.parallel.data;
@@ -372,15 +389,20 @@ class Train : public Command {
 
   void check_same_run(const train::FoundCheckpoint& found) const {
     const Json& before = found.manifest.run;
-    const auto text = [](const Json& json, const char* key) { return dump_json(json.at(key)); };
-    for (const char* key : kMustAgree) {
-      if (!before.contains(key)) continue;  // from before there was such an option
-      require(text(before, key) == text(description_, key),
-              "--resume: the checkpoint is of a run with {} {}, and this one has {}", key, text(before, key),
-              text(description_, key));
+    const auto text = [](const Json& json, std::string_view key) { return dump_json(json.at(std::string(key))); };
+    const auto differs = [&](std::string_view key) {  // not in a checkpoint from before there was such an option
+      return before.contains(std::string(key)) && text(before, key) != text(description_, key);
+    };
+    for (const std::string_view key : kMustAgree) {
+      if (differs(key))
+        refuse("--resume: the checkpoint is of a run with {} {}, and this one has {}", key, text(before, key),
+               text(description_, key));
     }
-    for (const char* key : kShouldAgree) {
-      if (!before.contains(key) || text(before, key) == text(description_, key)) continue;
+    std::vector<std::string_view> keys(kShouldAgree.begin(), kShouldAgree.end());
+    std::ranges::copy_if(training_fields(), std::back_inserter(keys),
+                         [](std::string_view key) { return !is_in(kMustAgree, key) && !is_in(kMayDiffer, key); });
+    for (const std::string_view key : keys) {
+      if (!differs(key)) continue;
       say(fmt::format("--resume: {} was {} and is {}; the losses are not those of the run without an interruption", key,
                       text(before, key), text(description_, key)));
     }
