@@ -12,7 +12,7 @@ file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/record/*.cpp ${CMAKE
   ${CMAKE_SOURCE_DIR}/src/inspect/compare/*.cpp ${CMAKE_SOURCE_DIR}/src/inspect/compare/files/*.cpp
   ${CMAKE_SOURCE_DIR}/src/inspect/published/*.cpp ${CMAKE_SOURCE_DIR}/src/inspect/attention/*.cpp
   ${CMAKE_SOURCE_DIR}/src/cli/options/*.cpp)
-list(APPEND sources ${CMAKE_SOURCE_DIR}/src/cli/commands/completion.cpp ${folder}/added_rows.cpp)
+list(APPEND sources ${folder}/added_rows.cpp)
 add_executable(added_rows_test ${sources})
 target_include_directories(added_rows_test BEFORE PRIVATE ${folder} ${CMAKE_CURRENT_BINARY_DIR}/added_rows)
 target_link_libraries(added_rows_test PRIVATE test_support ridgepoint_cli ridgepoint_engine ridgepoint_build_flags

@@ -12,6 +12,7 @@
 
 #include "cli/application.h"
 #include "cli/descriptions/command.h"
+#include "cli/descriptions/completion.h"
 #include "cli/options/output.h"
 #include "cli/options/run_options.h"
 #include "cli/terminal/host.h"
@@ -30,7 +31,6 @@
 
 namespace ridgepoint::cli {
 
-std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_man();
 
 namespace {
@@ -64,7 +64,7 @@ class Runs : public Command {
     for (const RunConfig& config : run_options_.expand()) {
       Record& record = records.emplace_back(describe_run(config, Experiment::bench));
       record.added_figure = 10.0 * static_cast<double>(config.added_setting);
-      record.training_step->time_ms = describe({*record.added_figure, *record.added_figure});
+      record.training_step->time_ms = ridgepoint::describe({*record.added_figure, *record.added_figure});
     }
     if (!baseline_.empty()) writer.compare_with(tables::parse_baseline(baseline_, records));
     for (const Record& record : records) writer.add(record);
@@ -117,9 +117,10 @@ std::string line_with(const std::string& text, std::string_view word) {
 TEST(AddedSetting, is_an_option_in_help_completion_and_manual) {
   EXPECT_THAT(line_with(run({"runs", "--help"}), "--added-setting"),
               AllOf(HasSubstr("--added-setting N"), HasSubstr("what a test adds [3]")));
-  for (const char* shell : {"bash", "zsh", "fish"})
-    EXPECT_THAT(run({"completion", shell}), HasSubstr("added-setting")) << shell;
-  EXPECT_THAT(run({"completion", "json"}), HasSubstr("\"--added-setting\""));
+  const std::vector<CommandDescription> commands = describe(all_commands());
+  for (const auto completion : {bash_completion, zsh_completion, fish_completion})
+    EXPECT_THAT(completion(commands), HasSubstr("added-setting"));
+  EXPECT_THAT(json_description(commands), HasSubstr("\"--added-setting\""));
   const TemporaryFolder folder;
   run({"man", folder.path().string()});
   EXPECT_THAT(read_file(folder / "ridgepoint-runs.1", 1 << 20),
@@ -256,7 +257,7 @@ TEST(AddedRows, are_in_the_documentation) {
 }  // namespace
 
 std::span<const MakeCommand> command_makers() {
-  static constexpr MakeCommand kMakers[] = {make_runs, make_completion, make_man};
+  static constexpr MakeCommand kMakers[] = {make_runs, make_man};
   return kMakers;
 }
 
