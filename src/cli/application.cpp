@@ -180,7 +180,7 @@ std::string hint_of_command(const std::string& word) {
   return fmt::format("; {} {} it;", fmt::join(having, ", "), having.size() == 1 ? "has" : "have");
 }
 
-[[noreturn]] void fail_unexpected(const CLI::App& app, const std::string& argument) {
+[[noreturn]] void fail_unexpected(const Command& command, const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-")) {
     refuse("unexpected argument '{}'; give a value after its option: --name VALUE", argument);
   }
@@ -190,6 +190,7 @@ std::string hint_of_command(const std::string& word) {
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string word = argument.substr(0, argument.find('='));
+  if (const std::string_view why = command.why_not(word); !why.empty()) refuse("{}: {}", word, why);
   std::string likely = hint_of_value(word, app);
   if (likely.empty()) likely = hint_of_command(word);
   if (likely.empty()) likely = hint(word, candidates);
@@ -328,7 +329,8 @@ int run_command(Command& command, int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(parse_problem(error), ErrorKind::usage);
   }
-  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty())
+    fail_unexpected(command, app, extras.front());
   check_values(app);
   check_written_files(app);
   if (host() == nullptr) install_interrupt_handler(is_first_rank() ? Rank::first : Rank::other);

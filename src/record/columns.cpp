@@ -413,6 +413,12 @@ bool varies(std::span<const Record> records, const Setting& setting) {
   });
 }
 
+bool is_usual(const Record& record, const Setting& setting) {
+  const std::string cell = setting.cell(record);
+  return cell.empty() || cell == kNothing || cell == setting.usual ||
+         (setting.is_derived != nullptr && setting.is_derived(record));
+}
+
 bool is_implied(std::span<const Record> records, const Setting& setting) {
   return setting.is_derived != nullptr && std::ranges::all_of(records, setting.is_derived);
 }

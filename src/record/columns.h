@@ -148,6 +148,8 @@ const Setting* find_setting(std::string_view name);
 // The record whose cell stands for all where the setting does not vary: the first, or the first that has a value.
 const Record& representative(const Setting& setting, std::span<const Record> records);
 bool varies(std::span<const Record> records, const Setting& setting);
+// Whether the record has no value of the setting, or the one that a summary line leaves out.
+bool is_usual(const Record& record, const Setting& setting);
 // Whether the setting says nothing that the setting which it follows does not say, in any of the records.
 bool is_implied(std::span<const Record> records, const Setting& setting);
 

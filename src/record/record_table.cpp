@@ -63,9 +63,8 @@ bool has(const Record& record, TimingVerdict verdict) {
 
 // Whether the summary line leaves the setting out.
 bool is_redundant(const Record& record, const Setting& setting) {
-  const std::string cell = setting.cell(record);
-  return !setting.is_in_summary() || (setting.is_limit_of_calls && is_attention_call(record)) || cell.empty() ||
-         cell == kNothing || cell == setting.usual || (setting.is_derived != nullptr && setting.is_derived(record));
+  return !setting.is_in_summary() || (setting.is_limit_of_calls && is_attention_call(record)) ||
+         is_usual(record, setting);
 }
 
 using Measures = std::vector<const Measure*>;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "models/text_workload.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 
@@ -14,13 +15,14 @@ namespace {
 
 constexpr std::int64_t kShortest = 32;
 
-// Of a workload of batch 1, in place of logits and loss the output "next": the logits behind the token at the position
-// of the input "last".
+// In place of logits and loss the output "next": the logits behind the token of the first row at the position of the
+// input "last".
 void leave_next_token(Graph& graph) {
   const Value logits = *graph.find_output("logits");
-  const Shape& shape = graph.type(logits).shape;
+  const TensorType type = graph.type(logits);
+  const Dim vocabulary = type.shape.dim(-1);
   const Value last = input(graph, "last", {DType::int64, Shape{1}}, Role::data);
-  const Value rows = reshape(graph, logits, Shape{shape.dim(-2), shape.dim(-1)});
+  const Value rows = reshape(graph, logits, Shape{type.elements() / vocabulary.size, vocabulary});
   graph.erase_outputs([](const Output& output) { return output.name == "logits" || output.name == "loss"; });
   graph.add_output("next", embedding(graph, rows, last));
 }
@@ -51,11 +53,10 @@ std::int64_t Sampler::choose(std::span<const float> logits) {
 
 LanguageModel::LanguageModel(RunConfig config, std::int64_t most_tokens, StepWatcher watch)
     : config_(std::move(config)), watch_(std::move(watch)) {
-  const TransformerConfig* model = config_.workload->transformer();
-  if (model == nullptr || !model->architecture.predicts_next_token())
-    throw Error("only a decoder predicts the next token", ErrorKind::usage);
-  model_ = *model;
-  most_kept_ = why_no_key_cache(model_).empty() ? std::min(most_tokens, model_.context) : 0;
+  require_writes_text(*config_.workload, "a text");
+  context_ = config_.workload->describe().context;
+  if (const TransformerConfig* model = config_.workload->transformer()) model_ = *model;
+  if (model_ && why_no_key_cache(*model_).empty()) most_kept_ = std::min(most_tokens, context_);
 }
 
 std::unique_ptr<ForwardProgram> LanguageModel::make(TransformerConfig model, std::int64_t context,
@@ -68,9 +69,14 @@ std::unique_ptr<ForwardProgram> LanguageModel::make(TransformerConfig model, std
 
 ForwardProgram& LanguageModel::program_for(std::int64_t tokens) {
   const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(tokens, kShortest))));
-  const std::int64_t length = std::min(power, model_.context);
+  const std::int64_t length = model_ ? std::min(power, context_) : context_;
   std::unique_ptr<ForwardProgram>& forward = programs_[length];
-  if (forward == nullptr) forward = make(model_, length, most_kept_ > 0 ? KeyCache::give : KeyCache::none);
+  if (forward != nullptr) return *forward;
+  if (model_) {
+    forward = make(*model_, length, most_kept_ > 0 ? KeyCache::give : KeyCache::none);
+  } else {
+    forward = std::make_unique<ForwardProgram>(config_, leave_next_token, watch_);
+  }
   return *forward;
 }
 
@@ -82,7 +88,7 @@ bool LanguageModel::follows(std::span<const std::int64_t> tokens) const {
 // Takes those of a run of all tokens, whose programs are then not needed.
 void LanguageModel::keep_keys() {
   if (one_token_ == nullptr) {
-    TransformerConfig model = model_;
+    TransformerConfig model = *model_;
     model.attention = AttentionVariant::composite;  // which takes any mask
     one_token_ = make(std::move(model), most_kept_, KeyCache::keep);
   }
@@ -102,7 +108,7 @@ void LanguageModel::keep_keys() {
 
 std::vector<float> LanguageModel::logits_after(std::span<const std::int64_t> tokens) {
   if (tokens.empty()) throw Error("a text begins with a token", ErrorKind::usage);
-  const auto most = static_cast<std::size_t>(model_.context);
+  const auto most = static_cast<std::size_t>(context_);
   if (tokens.size() > most) tokens = tokens.last(most);
   const bool is_one = follows(tokens);
   if (is_one && whole_ != nullptr) keep_keys();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -33,11 +34,12 @@ class Sampler {
 
 // Runs forward with the parameters of a configuration. A text that is the last one and a token more costs one token,
 // where the model allows that (why_no_key_cache()); another text costs all of its tokens. Programs are made for whole
-// sequences of 32, 64, ... tokens and for one token, when they are needed.
+// sequences of 32, 64, ... tokens and for one token, when they are needed. A workload that is no Transformer runs as it
+// is: each token costs a run of its batch and its context, of which the text is the beginning of the first row.
 class LanguageModel {
  public:
-  // Throws Error (usage) for a workload that is no Transformer that predicts the next token. Keys and values are kept
-  // of texts of up to `most_tokens`, and up to the context.
+  // Throws Error (usage) for a workload that writes no text (models/text_workload.h). Keys and values are kept of texts
+  // of up to `most_tokens`, and up to the context.
   LanguageModel(RunConfig config, std::int64_t most_tokens, StepWatcher watch = {});
 
   // Of the token behind these; of more than the context, the last ones are read. Throws Error for a token beyond the
@@ -52,8 +54,9 @@ class LanguageModel {
   void keep_keys();
 
   RunConfig config_;
-  TransformerConfig model_;
-  std::int64_t most_kept_;  // tokens; 0: keys and values are not kept
+  std::optional<TransformerConfig> model_;
+  std::int64_t context_;
+  std::int64_t most_kept_ = 0;  // tokens; 0: keys and values are not kept
   StepWatcher watch_;
   std::map<std::int64_t, std::unique_ptr<ForwardProgram>> programs_;  // by the length of their sequences
   std::unique_ptr<ForwardProgram> one_token_;                         // beside kept keys

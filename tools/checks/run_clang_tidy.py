@@ -77,12 +77,13 @@ def split_command(words, file):
 
 
 def bundles_of(build, names):
-    """The files of a build whose path contains one of `names`, in bundles."""
-    groups = {}
+    """The files of a build whose path contains one of `names`, in bundles. A file of two targets is in the first."""
+    groups, seen = {}, set()
     for entry in json.loads((build / "compile_commands.json").read_text()):
         file = entry["file"]
-        if is_precompiled_header(file) or (names and not any(name in file for name in names)):
+        if is_precompiled_header(file) or file in seen or (names and not any(name in file for name in names)):
             continue
+        seen.add(file)
         key = (entry["directory"], *split_command(plain_command(entry["command"]), file))
         groups.setdefault(key, []).append(file)
     bundles = []

@@ -15,7 +15,8 @@ def bundles(commands, names=()):
     """The bundles of a build with these commands, by file."""
     with tempfile.TemporaryDirectory() as folder:
         build = pathlib.Path(folder)
-        listed = [{"directory": "/b", "file": name, "command": command} for name, command in commands.items()]
+        listed = [{"directory": "/b", "file": name, "command": command}
+                  for name, several in commands.items() for command in several.splitlines()]
         (build / "compile_commands.json").write_text(json.dumps(listed))
         return run_clang_tidy.bundles_of(build, list(names))
 
@@ -31,6 +32,10 @@ class Bundles(unittest.TestCase):
         found = bundles({"/s/a.cpp": command})
         self.assertEqual(found[0].compiler, "/usr/bin/c++")
         self.assertEqual(found[0].flags, ("-DX=1", "-include", "/s/config.h"))
+
+    def test_a_file_of_two_targets_is_checked_once(self):
+        found = bundles({"/s/a.cpp": "c++ -DA -c /s/a.cpp\nc++ -DB -c /s/a.cpp"})
+        self.assertEqual([(bundle.flags, bundle.files) for bundle in found], [(("-DA",), ["/s/a.cpp"])])
 
     def test_names_choose_files(self):
         found = bundles({"/s/a.cpp": "c++ -c /s/a.cpp", "/s/b.cpp": "c++ -c /s/b.cpp"}, ["b.cpp"])

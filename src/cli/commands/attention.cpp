@@ -1,6 +1,7 @@
 // ridgepoint attention: times attention variants over shapes, lists the tensors they allocate, and finds the longest
 // sequence that fits. A row is written before the next one begins; a row that fails reports its error.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -72,6 +73,12 @@ class Attention : public Command {
            "the variants.";
   }
 
+  std::string_view why_not(std::string_view option) const override {
+    if (option != "--workload") return "";
+    return "this command needs the shapes of a call of attention, and runs nothing else; bench --workload NAME times "
+           "another workload";
+  }
+
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
     run_options_.add_skip_to(app);
@@ -80,11 +87,11 @@ class Attention : public Command {
     pivot_option_ =
         group
             .add("--pivot", pivot_, "COLUMN",
-                 "print one table for each metric: a row for each sequence, a column for each value of COLUMN "
-                 "(attention, dtype, d_model, heads, kv_heads, batch, mask, window, soft_cap) [attention]")
+                 fmt::format("print one table for each metric: a row for each sequence, a column for each value of "
+                             "COLUMN ({}) [attention]",
+                             fmt::join(pivot_columns(), ", ")))
             ->expected(0, 1);
-    offer(*pivot_option_, {"attention", "dtype", "d_model", "heads", "kv_heads", "batch", "mask", "window", "soft_cap"},
-          Takes::one);
+    offer(*pivot_option_, pivot_columns(), Takes::one);
     group.add("--baseline", baseline_, "NAME", "with --pivot: also print the speedup over this column");
     group.add_flag("--account", account_, "list every tensor that is allocated before backward and at the peak");
     group.add_flag("--oom", oom_, "predict the longest sequence that fits in memory, and run it where possible");
@@ -123,6 +130,16 @@ class Attention : public Command {
             "--account and --oom time nothing; leave --warmup out");
     require(output_options_.columns.empty() || !(pivots || account_ || oom_),
             "--columns does not apply to --pivot, --account and --oom; leave it out");
+  }
+
+  // The headings of what tells rows of one sequence apart.
+  std::vector<std::string_view> pivot_columns() const {
+    std::vector<std::string_view> names;
+    for (const Setting* setting : run_options_.settings()) {
+      if (setting->is_matched && setting->is_column() && setting->option.name() != "sequence")
+        names.push_back(setting->heading);
+    }
+    return names;
   }
 
   // A CPU takes too long for the longest default sequences, and --account prints too much for a whole sweep.

@@ -238,7 +238,8 @@ class PrecisionCommand : public Command {
     require(count_ <= kMostTerms, "--count: {} is too large; the most is {}", count_, kMostTerms);
     require(dtype_option_->count() == 0 || errors_ || !text_file_.empty(), "--dtype needs --error or --loss-curve");
     require(train_steps_option_->count() == 0 || !text_file_.empty(), "--train-steps needs --loss-curve");
-    require(text_file_.empty() || names_model(), "--loss-curve trains a language model; add --model small");
+    require(text_file_.empty() || names_model() || run_options_.given("--workload"),
+            "--loss-curve trains a language model; add --model small");
     for (const auto& [option, of_errors] :
          {std::pair(low_norms_option_, true), {depth_option_, true}, {detail_option_, false}, {graph_option_, false}}) {
       const bool applies = of_errors ? errors_ : !autocast_.empty();

@@ -218,6 +218,12 @@ class StudyCommandLine : public Command {
            "time of models. docs/commands/study.md explains it.";
   }
 
+  std::string_view why_not(std::string_view option) const override {
+    if (option != "--workload") return "";
+    return "a study needs models, whose steps, kernels, memory and attention it measures; bench --workload NAME times "
+           "another workload";
+  }
+
   void add_options(CLI::App& app) override {
     const OptionGroup machine(app, "Machine");
     machine.add("--device", settings_.device, "NAME",

@@ -28,6 +28,7 @@
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
 #include "models/attention.h"
+#include "models/text_workload.h"
 #include "models/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "run/session/steps/attention_results.h"
@@ -240,11 +241,8 @@ class Verify : public Command {
     require(draft.workload != "attention",
             "--workload attention: verify reads the call from a file; add --inputs FILE, which has its q, k and v");
     const TrainingTokens tokens = tokens_from_file(draft);
-    const std::string workload = draft.workload;
     RunConfig config = finish(std::move(draft));
-    require(config.workload->unit() == "tokens",
-            "--workload: verify feeds tokens to a language model, and '{}' is none; bench, profile and memory run it",
-            workload);
+    if (config.workload->transformer() == nullptr) require_learns_text(*config.workload, "verify");
     rank_options_.place(std::span(&config, 1));
     config.detect_anomaly = detect_anomaly_;
     const std::optional<SafetensorsFile> reference = open(against_);

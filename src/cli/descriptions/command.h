@@ -22,6 +22,8 @@ class Command {
   virtual std::string_view examples() const = 0;         // one command line a line; the program's help has the first
   virtual std::string_view notes() const { return ""; }  // a paragraph at the end of the command's help
   virtual void add_options(CLI::App& app) = 0;
+  // Why the command lacks an option that others have ("--workload"), and what to do; empty: nothing but that.
+  virtual std::string_view why_not(std::string_view /*option*/) const { return ""; }
   // Returns the exit code. Throws Error, or Interrupted after Ctrl-C and its like (interrupt.h); finished rows are
   // written by then.
   virtual int run() = 0;

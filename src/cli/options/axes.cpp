@@ -322,7 +322,8 @@ Axis axis_of(std::string_view name, Rows rows) {
   const Setter& setter = *std::ranges::find(setters(), name, &Setter::option);
   std::function changes = setter.changes;
   if (rows == Rows::attention_calls && name == "model") changes = layers_of_models;
-  return {.text = text,
+  return {.setting = &setting,
+          .text = text,
           .given = text.initial,
           .changes = [changes, &setting, &option](std::string_view words) { return changes(words, setting, option); },
           .takes_list = setter.takes_list,

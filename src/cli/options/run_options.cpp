@@ -176,8 +176,6 @@ void settle_training(RunDraft& draft) {
   check_patterns(graph, "--no-decay", {.optimizer = {.no_decay = no_decay}, .lora = compile.lora});
 }
 
-bool has_setting(const WorkloadKind& kind, std::string_view setting);
-
 // What --fit-into needs beside the options that it decides.
 void settle_fit_into(const RunDraft& draft, RunConfig& config) {
   if (!config.fit_into_bytes) return;
@@ -194,10 +192,6 @@ void settle_fit_into(const RunDraft& draft, RunConfig& config) {
     divided.batch = batch;
     return workload_of(divided);
   };
-}
-
-bool has_setting(const WorkloadKind& kind, std::string_view setting) {
-  return std::ranges::find(kind.settings, setting) != kind.settings.end();
 }
 
 // A model of which a workload runs one layer's attention: other sizes of it do not count.
@@ -295,6 +289,10 @@ std::shared_ptr<const Workload> workload_of(const RunDraft& draft) {
   return kind.make(settings);
 }
 
+bool has_setting(const WorkloadKind& kind, std::string_view setting) {
+  return std::ranges::find(kind.settings, setting) != kind.settings.end();
+}
+
 void require_setting(std::string_view workload, std::string_view setting) {
   const WorkloadKind& kind = workload_kind(workload);
   if (has_setting(kind, setting)) return;
@@ -305,7 +303,9 @@ void require_setting(std::string_view workload, std::string_view setting) {
 
 RunConfig finish(RunDraft draft) {
   draft.config.workload = workload_of(draft);
-  require(draft.config.compile.mode != Mode::step || draft.config.workload->describe().model.parameters > 0,
+  const Workload& workload = *draft.config.workload;
+  require(draft.config.compile.mode != Mode::step || workload.describe().model.parameters > 0 ||
+              !parameters_of(workload).empty(),
           "--mode step updates parameters, and the workload '{}' has none; use forward or forward_backward",
           draft.workload);
   settle_training(draft);
@@ -463,6 +463,12 @@ void RunOptions::set_default(std::string_view flag, std::string text) {
 void RunOptions::set_help(std::string_view flag, std::string help) {
   axis(flag).text.help = std::move(help);
   axis(flag).text.without.clear();
+}
+
+std::vector<const Setting*> RunOptions::settings() const {
+  std::vector<const Setting*> all;
+  for (const Axis& axis : axes_) all.push_back(axis.setting);
+  return all;
 }
 
 std::vector<std::string> RunOptions::given() const {

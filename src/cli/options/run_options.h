@@ -51,6 +51,7 @@ enum class Rows : std::uint8_t { models, attention_calls };
 // One swept option.
 struct Axis {
   using Change = std::function<void(RunDraft&)>;
+  const Setting* setting = nullptr;
   OptionText text;
   std::string given;                                                   // on the command line; else the initial value
   std::function<std::vector<Change>(std::string_view words)> changes;  // throws Error (usage) quoting the words
@@ -76,6 +77,8 @@ TransformerConfig model_of(const RunDraft& draft);
 std::vector<std::string> notes_of(std::span<const RunDraft> drafts);
 // The workload of a draft. Throws Error (usage).
 std::shared_ptr<const Workload> workload_of(const RunDraft& draft);
+// Whether the option is one of the workload.
+bool has_setting(const WorkloadKind& kind, std::string_view setting);
 // Throws Error (usage) that begins with the flag of the setting if the workload does not have it.
 void require_setting(std::string_view workload, std::string_view setting);
 // The configuration of a draft. Throws Error (usage).
@@ -102,6 +105,8 @@ class RunOptions {
   // For commands that run one configuration. Throws Error (usage) if the options give several.
   RunConfig single() const { return finish(single_draft()); }
   RunDraft single_draft() const;
+  // Those whose options these are, in the order of the help.
+  std::vector<const Setting*> settings() const;
   // Whether the command line has the flag.
   bool given(std::string_view flag) const;
   // The flags of the command line, in the order of the help.

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "models/transformer.h"
+#include "models/text_workload.h"
 #include "predict/forecast.h"
 #include "ridgepoint/core/error.h"
 
@@ -59,8 +59,7 @@ class TextBatches {
 std::vector<LossCurve> measure_loss_curves(const Workload& workload, std::string_view text,
                                            const LossCurveOptions& options, const std::shared_ptr<Device>& device,
                                            const std::function<bool(Precision precision, std::int64_t step)>& watch) {
-  if (workload.transformer() != nullptr && !workload.transformer()->architecture.predicts_next_token())
-    throw Error("a loss curve is that of the next token, which an encoder sees; choose a decoder", ErrorKind::usage);
+  require_learns_text(workload, "a loss curve");
   std::vector<LossCurve> curves;
   for (const Precision precision : options.precisions) {
     TextBatches batches(text, workload.describe(), options.seed);

@@ -11,6 +11,7 @@
 
 #include "core/text/lower.h"
 #include "predict/cards/datasheet.h"
+#include "record/columns.h"
 
 namespace ridgepoint {
 namespace {
@@ -62,6 +63,20 @@ std::string_view published_mode(Mode mode) { return name(mode == Mode::training_
 
 bool is_tf32_printed_as_fp32(const PublishedRow& row) {
   return row.kind == PublishedKind::step && row.study == kA100 && row.text("dtype") == "fp32";
+}
+
+// What a row states, or leaves to the engine and the machine. No source changed another setting.
+constexpr std::string_view kOfRows[] = {
+    "model.name",  "model.layers", "model.d_model", "model.d_ff", "model.heads",
+    "model.vocab", "context",      "keys",          "batch",      "dtype",
+    "compile",     "attention",    "causal",        "mode",       "as",
+    "keep_output", "threads",      "card",          "allocator",  "device.memory_limit_bytes"};
+
+bool has_usual_settings(const Record& record) {
+  return std::ranges::all_of(record_settings(), [&](const Setting& setting) {
+    const bool is_of_rows = std::ranges::find(kOfRows, setting.path) != std::end(kOfRows);
+    return is_of_rows || !setting.is_matched || setting.path.empty() || is_usual(record, setting);
+  });
 }
 
 Match match_step(const PublishedRow& row, const Record& record) {
@@ -208,6 +223,7 @@ std::vector<Comparable> comparable_rows(const Record& record, std::span<const Pu
   const bool is_attention = record.experiment == Experiment::attention;
   const PublishedKind kind = is_attention ? PublishedKind::attention : PublishedKind::step;
   std::vector<Comparable> found;
+  if (!has_usual_settings(record)) return found;
   for (const PublishedRow& row : rows) {
     if (row.kind != kind) continue;
     const Match match = is_attention ? match_attention(row, record) : match_step(row, record);

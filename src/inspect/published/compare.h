@@ -42,7 +42,8 @@ std::string condition_of(const PublishedRow& row);
 
 // The rows of training steps (bench, profile, memory and plan records) or of attention calls whose workload is that of
 // the record, as far as the source states it, rows of the same card first. A row that states neither batch nor context
-// is left out, and so are rows of which only ratios compare. Rows stand in the order of `rows` otherwise.
+// is left out, and so are rows of which only ratios compare. A record with a setting that no source changed, such as
+// checkpoints or adapters, has none. Rows stand in the order of `rows` otherwise.
 std::vector<Comparable> comparable_rows(const Record& record, std::span<const PublishedRow> rows);
 
 }  // namespace ridgepoint

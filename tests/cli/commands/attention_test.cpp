@@ -225,6 +225,7 @@ TEST(AttentionCommand, compares_compiled_with_vanilla_in_one_call) {
   const ProgramResult pivot = toy_attention(
       small_grid({"--attention", "composite", "--compile", "off,fuse", "--pivot", "compile", "--baseline", "off"}));
   EXPECT_THAT(pivot.output, HasSubstr("Backward: speedup over off"));
+  EXPECT_THAT(run_program({"attention", "--help"}).output, HasSubstr("keys, attention, compile) [attention]"));
 }
 
 TEST(AttentionCommand, keeps_the_file_of_a_pivot_current) {

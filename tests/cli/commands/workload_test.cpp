@@ -1,4 +1,5 @@
 // `--workload` in every command that takes a model.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,6 +7,8 @@
 #include <vector>
 
 #include "cli/refusals.h"
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
@@ -37,12 +40,38 @@ TEST(Workloads, run_in_every_command_that_takes_a_model) {
 }
 
 TEST(Workloads, that_are_no_language_models_are_not_verified_or_timed_beside_pytorch) {
-  expect_usage_error({"verify", "--workload", "toy", "--device", "cpu"}, "'toy' is none; bench, profile and memory");
+  expect_usage_error({"verify", "--workload", "toy", "--device", "cpu"},
+                     "verify needs a language model, and the workload 'toy' is none: its graph has no input 'inputs'");
   expect_usage_error({"bench", "--workload", "toy", "--device", "cpu", "--peers", "torch"}, "'toy' is of another");
   const ProgramResult plan = run_program({"plan", "--workload", "toy", "--as", "torch"});
   EXPECT_EQ(plan.exit_code, 1);
   EXPECT_THAT(plan.output, ::testing::HasSubstr("the workload 'toy' has no model in PyTorch"));
   expect_usage_error({"plan", "--workload", "toy", "--card", "h100", "--fit", "batch"}, "'toy' has fixed sizes");
+}
+
+TEST(Workloads, without_text_are_not_trained_and_write_none) {
+  const TemporaryFolder folder;
+  const std::string text = (folder / "text.txt").string();
+  write_file(text, std::string(1000, 'a'));
+  for (const char* workload : {"toy", "attention"}) {
+    SCOPED_TRACE(workload);
+    const auto lacks_inputs = [&](std::string_view who) {
+      return fmt::format("{} needs a language model, and the workload '{}", who, workload);
+    };
+    expect_usage_error({"train", "--data", text, "--device", "cpu", "--workload", workload}, lacks_inputs("train"));
+    expect_usage_error({"sample", "--weights", text, "--tokenizer", "byte", "--prompt", "a", "--device", "cpu",
+                        "--workload", workload},
+                       lacks_inputs("sample"));
+  }
+  expect_usage_error({"precision", "--loss-curve", text, "--device", "cpu", "--workload", "toy"},
+                     "a loss curve needs a language model, and the workload 'toy' is none");
+}
+
+TEST(Workloads, are_not_chosen_where_the_command_has_its_own) {
+  expect_usage_error({"attention", "--workload", "toy"},
+                     "--workload: this command needs the shapes of a call of attention, and runs nothing else; bench "
+                     "--workload NAME times another workload");
+  expect_usage_error({"study", "--workload=toy"}, "--workload: a study needs models");
 }
 
 TEST(Workloads, replace_a_graph_from_a_file_only_where_it_is_left_out) {

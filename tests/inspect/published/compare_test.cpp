@@ -72,6 +72,15 @@ TEST(ComparableRows, are_of_the_same_workload_and_say_whether_of_the_same_card) 
   EXPECT_THAT(labels(record), IsEmpty());
 }
 
+TEST(ComparableRows, are_of_runs_in_which_nothing_else_is_changed) {
+  Record record = small_step();
+  record.checkpoint = Checkpoint::block;
+  EXPECT_THAT(labels(record), IsEmpty());
+  record = attention_call(4096);
+  record.attention_call->window = 512;
+  EXPECT_THAT(labels(record), IsEmpty());
+}
+
 TEST(ComparableRows, of_a_card_that_is_planned_for_are_those_of_that_card) {
   Record record = small_step();
   record.device.name = "null";

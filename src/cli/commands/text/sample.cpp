@@ -19,6 +19,7 @@
 #include "core/files/file.h"
 #include "core/text/text.h"
 #include "interchange/tokenizer/tokenizer.h"
+#include "models/text_workload.h"
 #include "models/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "train/checkpoint/checkpoint.h"
@@ -117,20 +118,40 @@ class Sample : public Command {
     if (tokenizer_.empty()) tokenizer_ = run.value("tokenizer", "");
     if (!run_options_.given("--context") && run.contains("context"))
       run_options_.set_default("--context", dump_json(run.at("context")));
-    run_options_.set_default("--model", (found->folder / "config.json").string());
+    take_workload(run, found->folder);
     if (has_adapters) run_options_.widen_packed_files();
+  }
+
+  // A workload without --model has the sizes of the run instead of a config.json.
+  void take_workload(const Json& run, const std::filesystem::path& folder) {
+    const std::string workload = run.value("workload", "transformer");
+    run_options_.set_default("--workload", workload);
+    const WorkloadKind& kind = workload_kind(workload);
+    if (has_setting(kind, "model")) {
+      run_options_.set_default("--model", (folder / "config.json").string());
+      return;
+    }
+    weights_ = (folder / train::kModelFile).string();
+    for (const char* size : {"layers", "d-model", "d-ff", "heads", "vocab"}) {
+      std::string key = size;
+      std::ranges::replace(key, '-', '_');
+      const auto value = run.at("model").value(key, std::int64_t{0});
+      if (has_setting(kind, size) && value > 0)
+        run_options_.set_default(fmt::format("--{}", size), fmt::to_string(value));
+    }
   }
 
   void write(const Tokenizer& tokenizer, std::vector<Id> ids) {
     take_model_beside(checkpoint_.empty() ? weights_ : "", run_options_);
     RunDraft draft = run_options_.single_draft();
     draft.config.compile.mode = Mode::forward;
+    draft.batch = 1;
     std::vector<RunConfig> configs = {finish(draft)};
+    require_writes_text(*configs[0].workload, "sample");
     use_weights(weights_, configs);
     const TransformerConfig* model = configs[0].workload->transformer();
-    require(model != nullptr && model->architecture.predicts_next_token(),
-            "sample needs a decoder; choose another model");
-    if (const std::string why = why_no_key_cache(*model); !why.empty())
+    const std::string why = model != nullptr ? why_no_key_cache(*model) : "";
+    if (!why.empty())
       print_warning(fmt::format("each token is computed from the whole text, because {}: the model is {}", why,
                                 model->architecture.family));
     const StepWatcher watch = [](const StepProgress&) { return !interrupted(); };
@@ -162,7 +183,8 @@ class Sample : public Command {
   }
 
   static constexpr std::string_view kSettings =
-      "device threads memory-limit model config-override layers d-model d-ff heads vocab context dtype compile "
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context dtype "
+      "compile "
       "attention seed base-weights";
   RunOptions run_options_{kSettings};
   std::string checkpoint_, weights_, prompt_, prompt_file_, end_token_, tokenizer_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,7 +29,8 @@
 #include "cli/terminal/width.h"
 #include "core/text/units.h"
 #include "interchange/tokenizer/tokenizer.h"
-#include "models/transformer.h"
+#include "models/text_workload.h"
+#include "record/fields.h"
 #include "record/record_plot.h"
 #include "ridgepoint/core/error.h"
 #include "run/session/fit_into.h"
@@ -238,15 +240,14 @@ class Train : public Command {
     RunDraft draft = run_options_.single_draft();
     fit_vocabulary(draft);
     draft.model.ignores_targets = documents_layout() == train::DocumentLayout::apart;
+    check_workload(draft);
+    workload_ = draft.workload;
+    draft.config.compile.mode = Mode::step;
     configs_ = {finish(std::move(draft))};
     RunConfig& config = configs_[0];
-    const TransformerConfig* model = config.workload->transformer();
-    require(model != nullptr && model->architecture.predicts_next_token(),
-            "train predicts the next token, so it needs a decoder; choose another --model");
     require(config.device != "null", "--device null computes nothing; use cpu or cuda");
     rank_options_.place(configs_);
     if (!weights_.empty()) use_weights(weights_, configs_);
-    config.compile.mode = Mode::step;
     OptimizerOptions& optimizer = config.compile.optimizer;
     if (!learning_rate_) learning_rate_ = optimizer.find("learning_rate");
     optimizer.scheduled = true;
@@ -267,24 +268,32 @@ class Train : public Command {
 
   // A model without a vocabulary of its own gets that of the tokenizer.
   void fit_vocabulary(RunDraft& draft) const {
-    if (!text_) return;
+    const WorkloadKind& kind = workload_kind(draft.workload);
+    if (!text_ || draft.vocab || !has_setting(kind, "vocab")) return;
+    if (has_setting(kind, "model") && !model_of(draft).architecture.family.empty()) return;
     const auto size = static_cast<std::int64_t>(text_->vocabulary_size());
-    const TransformerConfig model = model_of(draft);
-    if (!draft.vocab && model.architecture.family.empty())
-      draft.vocab = (size + kVocabularyStep - 1) / kVocabularyStep * kVocabularyStep;
-    const std::int64_t vocabulary = draft.vocab.value_or(model.vocab);
+    draft.vocab = (size + kVocabularyStep - 1) / kVocabularyStep * kVocabularyStep;
+  }
+
+  void check_workload(const RunDraft& draft) const {
+    const std::shared_ptr<const Workload> workload = workload_of(draft);
+    require_learns_text(*workload, "train");
+    require(workload->transformer() != nullptr || !draft.model.ignores_targets,
+            "--documents apart: the loss of the workload '{}' has the padding in it; use packed", draft.workload);
+    const auto size = static_cast<std::int64_t>(text_ ? text_->vocabulary_size() : 0);
+    const std::int64_t vocabulary = workload->describe().model.vocab;
     require(size <= vocabulary, "the tokenizer has {} tokens, and the model a vocabulary of {}; {}", size, vocabulary,
             draft.vocab ? "raise --vocab" : "they are not of one model");
   }
 
   void read_data() {
-    const TransformerConfig& model = *configs_[0].workload->transformer();
+    const WorkloadDescription workload = configs_[0].workload->describe();
     train::StreamOptions stream;
     if (!end_token_.empty()) stream.end_token = text_->id_of(end_token_);
-    stream.vocabulary_size = static_cast<std::size_t>(model.vocab);
+    stream.vocabulary_size = static_cast<std::size_t>(workload.model.vocab);
     stream.stop_point = stop_if_interrupted;
     train::SequenceOptions sequences;
-    sequences.context = model.context;
+    sequences.context = workload.context;
     sequences.documents = documents_layout();
     stream.finds_documents = sequences.documents == train::DocumentLayout::apart;
     sequences.is_shuffled = shuffle_ == "on";
@@ -305,19 +314,36 @@ class Train : public Command {
   }
 
   // What checkpoints say of the run. A run that goes on must agree in the first list; where it differs in the second
-  // one, its losses are not those of the run without the interruption.
-  static constexpr std::array kMustAgree = {"dtype", "optimizer", "master_weights", "lora", "frozen", "base_weights"};
-  static constexpr std::array kShouldAgree = {"context",  "sequences_of_a_step", "documents", "seed",
-                                              "shuffle",  "sequences",           "momentum",  "weight_decay",
-                                              "no_decay", "clip_norm",           "z_loss"};
+  // one, or in another setting of training, its losses are not those of the run without the interruption.
+  static constexpr std::array<std::string_view, 7> kMustAgree = {"workload", "dtype",  "optimizer",   "master_weights",
+                                                                 "lora",     "frozen", "base_weights"};
+  static constexpr std::array<std::string_view, 6> kShouldAgree = {
+      "context", "sequences_of_a_step", "documents", "seed", "shuffle", "sequences"};
+  // How a step is divided, and where its tensors lie.
+  static constexpr std::array<std::string_view, 2> kMayDiffer = {"accumulate", "offload"};
+
+  static bool is_in(std::span<const std::string_view> list, std::string_view key) {
+    return std::ranges::find(list, key) != list.end();
+  }
+
+  // The fields of a record that have the settings of training.
+  std::vector<std::string_view> training_fields() const {
+    std::vector<std::string_view> fields;
+    for (const Setting* setting : run_options_.settings())
+      if (setting->option.group == setting_of_option("optimizer").option.group) fields.push_back(setting->path);
+    return fields;
+  }
 
   void describe() {
     const RunConfig& config = configs_[0];
     const Json record = parse_json(to_json(describe_run(config, Experiment::bench)));
-    for (const char* key :
-         {"model", "dtype", "compile", "attention", "optimizer", "master_weights", "lora", "frozen", "base_weights",
-          "momentum", "weight_decay", "no_decay", "clip_norm", "z_loss", "batch", "accumulate", "context", "seed"})
-      description_[key] = record.at(key);
+    std::vector<std::string_view> keys = training_fields();
+    keys.insert(keys.end(), {"model", "dtype", "compile", "attention", "batch", "context", "seed"});
+    for (const std::string_view key : keys) {
+      const FieldPlace place = place_of_field(key);
+      description_[std::string(key)] = (place.object.empty() ? record : record.at(place.object)).at(place.name);
+    }
+    description_["workload"] = workload_;
     const WorkloadDescription workload = config.workload->describe();
     description_["ranks"] = config.compile.parallel.data;
     description_["sequences_of_a_step"] = workload.batch * config.compile.accumulate * config.compile.parallel.data;
@@ -363,15 +389,20 @@ class Train : public Command {
 
   void check_same_run(const train::FoundCheckpoint& found) const {
     const Json& before = found.manifest.run;
-    const auto text = [](const Json& json, const char* key) { return dump_json(json.at(key)); };
-    for (const char* key : kMustAgree) {
-      if (!before.contains(key)) continue;  // from before there was such an option
-      require(text(before, key) == text(description_, key),
-              "--resume: the checkpoint is of a run with {} {}, and this one has {}", key, text(before, key),
-              text(description_, key));
+    const auto text = [](const Json& json, std::string_view key) { return dump_json(json.at(std::string(key))); };
+    const auto differs = [&](std::string_view key) {  // not in a checkpoint from before there was such an option
+      return before.contains(std::string(key)) && text(before, key) != text(description_, key);
+    };
+    for (const std::string_view key : kMustAgree) {
+      if (differs(key))
+        refuse("--resume: the checkpoint is of a run with {} {}, and this one has {}", key, text(before, key),
+               text(description_, key));
     }
-    for (const char* key : kShouldAgree) {
-      if (!before.contains(key) || text(before, key) == text(description_, key)) continue;
+    std::vector<std::string_view> keys(kShouldAgree.begin(), kShouldAgree.end());
+    std::ranges::copy_if(training_fields(), std::back_inserter(keys),
+                         [](std::string_view key) { return !is_in(kMustAgree, key) && !is_in(kMayDiffer, key); });
+    for (const std::string_view key : keys) {
+      if (!differs(key)) continue;
       say(fmt::format("--resume: {} was {} and is {}; the losses are not those of the run without an interruption", key,
                       text(before, key), text(description_, key)));
     }
@@ -532,7 +563,8 @@ class Train : public Command {
   }
 
   static constexpr std::string_view kSettings =
-      "device threads memory-limit model config-override layers d-model d-ff heads vocab context batch dtype compile "
+      "device threads memory-limit workload model config-override layers d-model d-ff heads vocab context batch dtype "
+      "compile "
       "allocator attention checkpoint segment loss-chunk fit-into seed optimizer momentum weight-decay no-decay "
       "clip-norm z-loss accumulate master-weights parallel shard";
   RunOptions run_options_{kSettings};
@@ -551,6 +583,7 @@ class Train : public Command {
   bool verifies_resume_ = false;
 
   std::optional<Tokenizer> text_;
+  std::string workload_;
   std::vector<RunConfig> configs_;  // one
   std::optional<train::Sequences> training_data_, validation_data_;
   Json description_ = Json::object();

@@ -406,6 +406,8 @@ TEST_F(TrainTest, refuses_the_checkpoint_of_another_run) {
   const ProgramResult other = run_program(with_options(resumed, {"--batch", "4"}));
   EXPECT_EQ(other.exit_code, 0);
   EXPECT_THAT(other.error, HasSubstr("sequences_of_a_step was 2 and is 4; the losses are not those of the run"));
+  const ProgramResult clipped = run_program(with_options(resumed, {"--clip-norm", "1", "--iterations", "3"}));
+  EXPECT_THAT(clipped.error, HasSubstr("clip_norm was null and is 1.0; the losses are not those of the run"));
   const ProgramResult apart = run_program(with_options(resumed, {"--documents", "apart"}));
   EXPECT_THAT(apart.error, HasSubstr("documents was \"packed\" and is \"apart\""));
 }
