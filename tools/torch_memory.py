@@ -27,6 +27,7 @@ import sys
 import textwrap
 import threading
 
+import dense_json
 import torch
 from torch import nn
 from torch.nn import functional
@@ -443,7 +444,7 @@ def snapshot(options):
     at_end = {level: stats[f"{level}_bytes.all.current"] for level in ("allocated", "active", "reserved")}
     expected = {"torch": torch.__version__, "card": torch.cuda.get_device_name(), "row": row, "peak": figures,
                 "at_end": at_end, "ooms": stats["num_ooms"], "retries": stats["num_alloc_retries"]}
-    (folder / f"{name}.json").write_text(json.dumps(expected, indent=1) + "\n")
+    dense_json.write(folder / f"{name}.json", expected)
 
 
 def with_short_names(pickled):

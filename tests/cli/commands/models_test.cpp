@@ -1,4 +1,5 @@
 // ridgepoint models, and --model with the config.json and the weights of a Hugging Face model, from the outside.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,8 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "interchange/safetensors.h"
+#include "support/graphs/golden_families.h"
 #include "support/program/build_paths.h"
 #include "support/program/run_program.h"
 
@@ -104,11 +107,12 @@ TEST_F(ModelFolder, is_refused_where_pytorch_has_no_match) {
 }
 
 TEST(ModelsCommand, of_weights_reads_the_numbers_that_correct_routing) {
-  const std::string folder = source_folder() / "tests/golden/families/deepseek_v3";
-  const ProgramResult result =
-      run_program({"verify", "--device", "cpu", "--weights", folder, "--batch", "2", "--context", "13", "--tokens",
-                   folder + "/expected.safetensors", "--optimizer-steps", "0"});
-  EXPECT_THAT(result.output, HasSubstr("loss 3.736466"));  // as in that file
+  const TemporaryFolder folder;
+  testing::write_golden_model("deepseek_v3", folder.path());
+  const std::string golden = testing::golden_tensors("deepseek_v3");
+  const ProgramResult result = run_program({"verify", "--device", "cpu", "--weights", folder.path().string(), "--batch",
+                                            "2", "--context", "13", "--tokens", golden, "--optimizer-steps", "0"});
+  EXPECT_THAT(result.output, HasSubstr(fmt::format("loss {:.6f}", scalar_of(SafetensorsFile(golden).read("loss")))));
 }
 
 TEST(ModelsCommand, plans_as_torch_no_model_whose_modules_are_not_modelled) {

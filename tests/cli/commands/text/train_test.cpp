@@ -14,6 +14,7 @@
 #include "core/text/json.h"
 #include "interchange/safetensors.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/graphs/golden_families.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {
@@ -252,9 +253,10 @@ TEST_F(TrainTest, samples_from_a_checkpoint) {
 }
 
 TEST_F(TrainTest, sample_says_why_a_model_computes_each_token_from_the_whole_text) {
-  const std::string mamba = (source_folder() / "tests/golden/families/mamba2").string();
-  const ProgramResult result = run_program({"sample", "--weights", mamba, "--tokenizer", "byte", "--prompt", "\x05",
-                                            "--tokens", "1", "--context", "16", "--device", "cpu"});
+  const TemporaryFolder mamba;
+  testing::write_golden_model("mamba2", mamba.path());
+  const ProgramResult result = run_program({"sample", "--weights", mamba.path().string(), "--tokenizer", "byte",
+                                            "--prompt", "\x05", "--tokens", "1", "--context", "16", "--device", "cpu"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.error, HasSubstr("because some of its layers keep another state than keys and values"));
 }
