@@ -145,12 +145,18 @@ def make_weights(rules, choices):
     return dict(sorted(({name: made_weight(rule) for name, rule in rules.items()} | choices).items()))
 
 
+# Of cases whose gradients would be small sums of large terms, of which rounding leaves few digits. With 0, two scores of
+# an indexer of deepseek_v32 are too close.
+SEEDS = dict(bert=8, deepseek_v4=2, gemma3n=5, gemma4=5, gemma4_experts=5, nemotron_h=7, olmo3=2, openmoe=5, qwen2=3,
+             qwen3_5_moe=2, qwen3_next=6)
+
+
 def make_case(name):
     """(config, rules of weights by name, weights without a rule, inputs, targets) of a case; tokens are int64
     [BATCH, SEQUENCE]. Of images they are patches and classes."""
     config = CASES[name]
     vocab = config.get("vocab_size") or config.get("padded_vocab_size")
-    seed = zlib.crc32(name.encode()) + 1  # without 1, two scores of an indexer of deepseek_v32 are too close
+    seed = zlib.crc32(name.encode()) + SEEDS.get(name, 1)
     generator = torch.Generator().manual_seed(seed)
     rules, choices = {}, {}
     for number, (key, shape) in enumerate(sorted(parameter_shapes(config).items())):

@@ -262,10 +262,16 @@ def in_order(counts):
     return [count for is_release, group in groups for count in (sorted(group) if is_release else group)]
 
 
+def counts_text(counts):
+    """Lines of counts; 4096*3 are three of 4096."""
+    runs = ((count, len(list(group))) for count, group in itertools.groupby(counts))
+    words = " ".join(f"{count}*{length}" if length > 1 else str(count) for count, length in runs)
+    return textwrap.fill(words, 120, break_on_hyphens=False)
+
+
 def write_recording(path, configuration, tree):
     row = json.dumps({"torch": torch.__version__, **configuration})
-    counts = " ".join(map(str, in_order(allocations(tree))))
-    path.write_text(row + "\n" + textwrap.fill(counts, 120, break_on_hyphens=False) + "\n")
+    path.write_text(row + "\n" + counts_text(in_order(allocations(tree))) + "\n")
 
 
 def trace(options):
