@@ -147,7 +147,7 @@ def make_weights(rules, choices):
 
 # Of cases whose gradients would be small sums of large terms, of which rounding leaves few digits. With 0, two scores of
 # an indexer of deepseek_v32 are too close.
-SEEDS = dict(bert=8, deepseek_v4=2, gemma3n=5, gemma4=5, gemma4_experts=5, nemotron_h=7, olmo3=2, openmoe=5, qwen2=3,
+SEEDS = dict(bert=8, deepseek_v4=14, gemma3n=5, gemma4=5, gemma4_experts=5, nemotron_h=7, olmo3=2, openmoe=5, qwen2=3,
              qwen3_5_moe=2, qwen3_next=6)
 
 
