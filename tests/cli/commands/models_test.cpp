@@ -1,7 +1,5 @@
 // ridgepoint models, and --model with the config.json and the weights of a Hugging Face model, from the outside.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,22 +9,17 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
 #include "support/graphs/golden_families.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 using Words = std::vector<std::string>;
 
 TEST(ModelsCommand, lists_presets_and_known_models_with_what_they_take) {
-  const ProgramResult result = run_program({"models", "--format", "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const auto rows = nlohmann::json::parse(result.output);
+  const auto rows = nlohmann::json::parse(output_of(run_program({"models", "--format", "json"})));
   EXPECT_GE(rows.size(), 38U);
   EXPECT_EQ(rows.at(0).at("model"), "tiny");
   EXPECT_EQ(rows.at(0).at("family"), "preset");
@@ -46,8 +39,7 @@ TEST(ModelsCommand, lists_those_with_a_text_in_their_name_or_family) {
   expect_refused({"models", "lamma-3.2-1b"}, 2, "did you mean 'llama-3.2-1b'?");
 }
 
-class ModelFolder : public ::testing::Test {
- protected:
+struct ModelFolder : ::testing::Test {
   ModelFolder() {
     std::filesystem::create_directory(path());
     write_file(folder_ / "toy/config.json",
@@ -57,10 +49,10 @@ class ModelFolder : public ::testing::Test {
   }
   std::string path() const { return folder_ / "toy"; }
   nlohmann::json plan(const Words& more) const {
-    const ProgramResult result = run_program(
-        with_options({"plan", "--model", path(), "--context", "16", "--batch", "2", "--format", "json"}, more));
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return nlohmann::json::parse(result.output).at(0);
+    return nlohmann::json::parse(
+               output_of(run_program(with_options(
+                   {"plan", "--model", path(), "--context", "16", "--batch", "2", "--format", "json"}, more))))
+        .at(0);
   }
   TemporaryFolder folder_;
 };

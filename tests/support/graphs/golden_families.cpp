@@ -68,7 +68,7 @@ HostTensor made_weight(const std::string& rule) {
   std::uint64_t first = 0;
   double mean = 0, deviation = 0;
   words >> first >> mean >> deviation;
-  const std::vector<Dim> dims(std::istream_iterator<std::int64_t>(words), std::istream_iterator<std::int64_t>());
+  const std::vector<Dim> dims(std::istream_iterator<std::int64_t>{words}, std::istream_iterator<std::int64_t>{});
   HostTensor weight(TensorType{DType::fp32, Shape(dims)});
   for (float& element : weight.as<float>()) {
     const double uniform = static_cast<double>(mix(first++) >> 11) * 0x1p-53;
