@@ -19,7 +19,6 @@ namespace {
 
 using testing::op_cases;
 using testing::OpCase;
-using testing::Tensors;
 
 class Vjp : public ::testing::TestWithParam<OpCase> {};
 

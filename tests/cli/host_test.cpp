@@ -1,8 +1,6 @@
 // Command lines within a process of others.
 #include "cli/terminal/host.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <csignal>
 #include <regex>
@@ -11,14 +9,10 @@
 #include "cli/terminal/messages.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::StartsWith;
 
 struct Ran {
   CommandEnd end;
@@ -59,7 +53,7 @@ TEST(Hosted, gives_the_problem_that_ends_a_command) {
 TEST(Hosted, gives_messages_of_each_command_line) {
   for (int time = 0; time < 2; ++time) {
     const Ran ran = run({"plan", "--model", "tiny", "--columns", "fits", "--format", "json"});
-    EXPECT_THAT(ran.messages, ::testing::ElementsAre(HasSubstr("--columns chooses columns of table and markdown")));
+    EXPECT_THAT(ran.messages, ElementsAre(HasSubstr("--columns chooses columns of table and markdown")));
     EXPECT_EQ(ran.end.exit_code, kExitOk);
   }
 }

@@ -2,9 +2,6 @@
 // the program at once.
 #include "cli/terminal/interrupt.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -18,15 +15,11 @@
 #include "cli/toy_bench.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 std::size_t rows_on_disk(const std::string& file) {
   return std::filesystem::exists(file) ? read_records(file).size() : 0;

@@ -1,6 +1,4 @@
 // The built program from the outside, whatever the command: help, exit codes, messages, terminals.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <array>
@@ -14,17 +12,13 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "core/text/text.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/program/terminal_screen.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 using testing::terminal_screen;
 
 TEST(Program, explains_itself) {
@@ -117,11 +111,9 @@ TEST(Program, lists_what_there_is_where_nothing_is_near) {
 }
 
 TEST(Program, takes_other_names_of_options_and_values) {
-  const ProgramResult taken =
-      run_program({"plan", "--model", "tiny", "--batch_size", "2", "--seq-len=1k", "--precision", "bfloat16", "--gpus",
-                   "4", "--zero", "3", "--mode", "step", "--format", "jsonl"});
-  ASSERT_EQ(taken.exit_code, 0) << taken.error;
-  const nlohmann::json row = nlohmann::json::parse(taken.output);
+  const nlohmann::json row = nlohmann::json::parse(
+      output_of(run_program({"plan", "--model", "tiny", "--batch_size", "2", "--seq-len=1k", "--precision", "bfloat16",
+                             "--gpus", "4", "--zero", "3", "--mode", "step", "--format", "jsonl"})));
   EXPECT_EQ(row["batch"], 2);
   EXPECT_EQ(row["context"], 1024);
   EXPECT_EQ(row["dtype"], "bf16");

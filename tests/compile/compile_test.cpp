@@ -1,19 +1,14 @@
 // The public interface of compilation: modes, fusion, names, and graphs that have a backward phase already.
 #include "compile/compile.h"
 
-#include <gmock/gmock.h>
-
 #include "ridgepoint/autodiff/autodiff.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 Graph attention_in_plain_ops() {
   Graph graph;
@@ -69,7 +64,7 @@ TEST(Fuse, leaves_a_graph_for_a_device_without_kernels_as_it_is) {
 TEST(Compile, has_names_that_read_back) {
   for (const Compile compile : kAllCompiles) EXPECT_EQ(compile_from_name(name(compile)), compile);
   for (const Mode mode : kAllModes) EXPECT_EQ(mode_from_name(name(mode)), mode);
-  EXPECT_THAT([] { compile_from_name("fused"); }, ThrowsMessage<Error>(HasSubstr("did you mean 'fuse'?")));
+  EXPECT_THAT(error_of([] { compile_from_name("fused"); }), HasSubstr("did you mean 'fuse'?"));
 }
 
 TEST(TrainingGraph, computes_no_loss_in_forward) {
@@ -130,8 +125,8 @@ TEST(TrainingGraph, has_gradients_without_the_scale_of_the_loss) {
 TEST(TrainingGraph, says_when_there_is_nothing_to_differentiate) {
   Graph graph;
   input(graph, "x", {DType::int64, {3}}, Role::data);
-  EXPECT_THAT([&] { training_graph(graph, {.mode = Mode::forward_backward}); },
-              ThrowsMessage<Error>(HasSubstr("neither a loss nor a floating result")));
+  EXPECT_THAT(error_of([&] { training_graph(graph, {.mode = Mode::forward_backward}); }),
+              HasSubstr("neither a loss nor a floating result"));
 }
 
 TEST(Compile, does_not_differentiate_a_training_graph_again) {
@@ -139,8 +134,8 @@ TEST(Compile, does_not_differentiate_a_training_graph_again) {
   graph.add_output("dw", differentiate(graph, *graph.find_loss(), std::array{*graph.find_input("w")})[0]);
   const ProgramPlan plan(graph, open_device("cpu"));
   EXPECT_THAT(outputs_of(plan.graph()), ElementsAre("y", "loss", "dw"));
-  EXPECT_THAT([&] { ProgramPlan(graph, open_device("cpu"), {.compile = {.mode = Mode::step}}); },
-              ThrowsMessage<Error>(HasSubstr("has a backward phase already")));
+  EXPECT_THAT(error_of([&] { ProgramPlan(graph, open_device("cpu"), {.compile = {.mode = Mode::step}}); }),
+              HasSubstr("has a backward phase already"));
 }
 
 TEST(Compile, ends_after_the_pass_of_until) {

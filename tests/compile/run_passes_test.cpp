@@ -1,27 +1,19 @@
 // run_passes(): names, skipped passes, callbacks and verification.
-#include <gmock/gmock.h>
 
 #include "compile/compile.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(Runner, names_the_nearest_pass_for_an_unknown_one) {
   Graph graph;
   PassOptions options;
   options.skip = {"eliminate_dead_cod"};
-  try {
-    run_passes(graph, pipeline(), options);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean 'eliminate_dead_code'"), std::string::npos);
-  }
+  EXPECT_THAT(error_of([&] { run_passes(graph, pipeline(), options); }),
+              HasSubstr("did you mean 'eliminate_dead_code'"));
 }
 
 Graph exponential() {
@@ -55,7 +47,7 @@ TEST(Runner, refuses_an_operand_that_is_not_there_even_where_it_does_not_check_e
     options.verify = false;
     options.until = until;
     const Pass passes[] = {breaks, {"neither_reads_nor_writes", [](Graph&, const PassOptions&) { return false; }}};
-    EXPECT_THAT([&] { run_passes(graph, passes, options); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(error_of([&] { run_passes(graph, passes, options); }), HasSubstr(why));
   };
   for (const char* until : {"", "breaks"}) {
     expect({"breaks", move_to_the_front}, until, "after all passes");
@@ -75,12 +67,7 @@ TEST(Runner, skips_shows_and_names_the_pass_that_broke_the_graph) {
   run_passes(graph, passes, options);
   EXPECT_THAT(shown, ElementsAre("eliminate_dead_code"));
   options.skip.clear();
-  try {
-    run_passes(graph, passes, options);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("after pass 'break_the_types'"), std::string::npos);
-  }
+  EXPECT_THAT(error_of([&] { run_passes(graph, passes, options); }), HasSubstr("after pass 'break_the_types'"));
   EXPECT_THAT(shown, ElementsAre("eliminate_dead_code", "eliminate_dead_code"));
 }
 

@@ -1,9 +1,6 @@
 // Matrices in 4 and 8 bits against the published definitions, written again in double.
 #include "core/packed/packed_matrix.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,12 +13,10 @@
 #include "core/packed/float8_weights.h"
 #include "core/types/float8.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::vector<float> random_elements(const PackedMatrix& matrix, float deviation = 0.02F) {
   std::mt19937 random(7);
@@ -247,8 +242,8 @@ TEST(PackedMatrix, refuses_what_is_not_finite) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(matrix.bytes()));
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const std::vector<float> elements = {1, bad};
-    EXPECT_THAT([&] { pack(matrix, elements_of(elements), bytes); }, ThrowsMessage<Error>(HasSubstr("not finite")));
-    EXPECT_THAT([&] { given(in_fp8, elements); }, ThrowsMessage<Error>(HasSubstr("not finite")));
+    EXPECT_THAT(error_of([&] { pack(matrix, elements_of(elements), bytes); }), HasSubstr("not finite"));
+    EXPECT_THAT(error_of([&] { given(in_fp8, elements); }), HasSubstr("not finite"));
   }
 }
 

@@ -1,7 +1,5 @@
 // The families of docs/models.md against golden files: logits, loss and the gradient of every tensor of the files must
 // agree to a relative L2 error below 1e-5. tests/backends/cuda/golden_families_test.cpp does the same on a card.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <set>
 #include <string>
@@ -11,6 +9,7 @@
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/model_config.h"
 #include "support/graphs/golden_families.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {

@@ -1,8 +1,6 @@
 // The whole model against PyTorch: tests/golden/data has weights, tokens and PyTorch's results in double
-// (tools/models/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps must agree to
-// a relative L2 error below 1e-5.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+// (tools/models/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps must agree to a
+// relative L2 error below 1e-5.
 
 #include <cmath>
 #include <filesystem>
@@ -14,12 +12,11 @@
 #include "models/transformer.h"
 #include "ridgepoint/runtime/program.h"
 #include "run/session/steps/compare_tensors.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr double kTolerance = 1e-5;
 // The reason for which update_tolerance() allows an update a larger error.

@@ -1,4 +1,3 @@
-#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -9,6 +8,7 @@
 #include "ridgepoint/ops/ops.h"
 #include "support/graphs/op_cases.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -56,14 +56,8 @@ TEST(GraphText, refuses_a_body_that_is_not_of_its_node) {
   const auto message_after = [](std::string_view before, std::string_view after) {
     std::string text(kFused);
     text.replace(text.find(before), before.size(), after);
-    try {
-      parse_graph(text);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    return error_of([&] { parse_graph(text); });
   };
-  using ::testing::HasSubstr;
   EXPECT_THAT(message_after("end\n", ""), HasSubstr("expected a node, 'output' or 'update', found ''"));
   EXPECT_THAT(message_after("body \"fused_exp_reduce_sum\"\n", ""), HasSubstr("expected 'body'"));
   EXPECT_THAT(message_after("output \"1\" %2\nend", "end"), HasSubstr("its body has 1 outputs, the node 2"));
@@ -106,12 +100,7 @@ struct Malformed {
 class MalformedGraphText : public ::testing::TestWithParam<Malformed> {};
 
 TEST_P(MalformedGraphText, is_refused_with_line_and_column) {
-  try {
-    parse_graph(GetParam().text);
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(GetParam().message), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(error_of([&] { parse_graph(GetParam().text); }), HasSubstr(GetParam().message));
 }
 
 constexpr const char* kHead = "graph \"g\"\n%0:fp32[2] = input() {name=\"x\", role=\"data\"} @forward \"\" \"\"\n";

@@ -1,17 +1,13 @@
 // Rewriter and queries on graphs given as text.
 #include "ir/rewriter.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "ir/permutation.h"
 #include "ir/queries.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
 
 // %0 is read by %1 and, through a view, by %3.
 constexpr std::string_view kText = R"(graph "g"

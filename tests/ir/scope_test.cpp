@@ -1,12 +1,9 @@
 #include "ir/scope.h"
 
-#include <gmock/gmock.h>
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 TEST(ScopeLevels, joins_a_number_to_the_name_before_it) {
   EXPECT_THAT(scope_levels("layers.11.attn.q_proj"), ElementsAre("layers.11", "attn", "q_proj"));

@@ -8,8 +8,7 @@
 namespace ridgepoint {
 namespace {
 
-class LowElements : public ::testing::TestWithParam<DType> {
- protected:
+struct LowElements : ::testing::TestWithParam<DType> {
   std::uint16_t stored(double value) const {
     std::uint16_t bits = 0;
     store_element(GetParam(), &bits, value);

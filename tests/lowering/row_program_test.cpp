@@ -13,8 +13,7 @@ namespace {
 
 using Programs = std::optional<std::vector<RowProgram>>;
 
-class RowPrograms : public ::testing::Test {
- protected:
+struct RowPrograms : ::testing::Test {
   Value tensor(Shape shape, DType dtype = DType::fp32) {
     return input(graph_, "t" + std::to_string(graph_.node_capacity()), {dtype, std::move(shape)}, Role::data);
   }

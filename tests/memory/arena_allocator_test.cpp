@@ -1,17 +1,12 @@
 #include "memory/arena_allocator.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "fake_memory.h"
 #include "memory/caching_allocator.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 // Two blocks that share an address one after the other, beside one that is live all the time.
 Arena small_arena() {

@@ -1,19 +1,14 @@
 // The rules of the caching allocator, with exact numbers.
 #include "memory/caching_allocator.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "fake_memory.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using testing::HasSubstr;
-
-class CachingAllocatorTest : public testing::Test {
- protected:
+struct CachingAllocatorTest : testing::Test {
   void* allocate(std::size_t bytes, MemoryCategory category = MemoryCategory::activation) {
     return allocator_.allocate(bytes, category, kNoNode);
   }
@@ -227,12 +222,7 @@ TEST_F(CachingAllocatorTest, refuses_addresses_that_are_not_live_blocks) {
   EXPECT_THROW(allocator_.free(nullptr), Error);
   EXPECT_THROW(allocator_.free(static_cast<char*>(address) + 512), Error);
   allocator_.free(address);
-  try {
-    allocator_.free(address);
-    FAIL() << "a double free went unnoticed";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("no live block begins at this address"));
-  }
+  EXPECT_THAT(error_of([&] { allocator_.free(address); }), HasSubstr("no live block begins at this address"));
   EXPECT_EQ(allocator_.use().allocated_bytes, 0u);
   EXPECT_EQ(allocate(4096), address);
 }

@@ -1,17 +1,12 @@
 // The settings of PYTORCH_CUDA_ALLOC_CONF, with the figures that PyTorch's allocator gives.
 #include "memory/caching_rules.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "fake_memory.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr std::size_t kGiB = std::size_t{1} << 30;
 

@@ -1,17 +1,15 @@
 #include "memory/memory_history.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <utility>
 #include <vector>
+
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using Event = MemoryHistory::Event;
-using ::testing::ElementsAre;
 
 std::vector<std::int64_t> times_of(const MemoryHistory& history) {
   std::vector<std::int64_t> times;

@@ -1,18 +1,12 @@
 // Memory limits and OutOfMemory: exact numbers, the message, and that the allocator stays usable afterwards.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "fake_memory.h"
 #include "memory/caching_allocator.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
 
 void* allocate(CachingAllocator& allocator, std::size_t bytes) {
   return allocator.allocate(bytes, MemoryCategory::activation, 7);

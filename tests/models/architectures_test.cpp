@@ -1,8 +1,6 @@
 // Transformers whose layers are made of other things than those of docs/model.md.
 #include "support/graphs/architectures.h"
 
-#include <gmock/gmock.h>
-
 #include <cmath>
 #include <random>
 
@@ -10,11 +8,10 @@
 #include "ridgepoint/core/error.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using testing::Tensors;
 
 constexpr std::int64_t kBatch = 3;
 
@@ -217,18 +214,12 @@ TEST(RotaryFrequencies, of_llama3_keep_short_waves_and_stretch_long_ones) {
 
 TEST(Architectures, refuse_heads_and_lengths_that_do_not_fit) {
   const auto refusal = [](const Architecture& architecture) {
-    try {
-      validate(testing::small_transformer("test", architecture), 1);
-      return std::string("none");
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return std::string(error.what());
-    }
+    return error_of([&] { validate(testing::small_transformer("test", architecture), 1); }, ErrorKind::usage);
   };
-  EXPECT_EQ(refusal({}), "none");
-  EXPECT_THAT(refusal({.kv_heads = 3}), ::testing::HasSubstr("3 heads of keys and values do not divide the 4"));
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_THAT(refusal({.kv_heads = 3}), HasSubstr("3 heads of keys and values do not divide the 4"));
   EXPECT_THAT(refusal({.positions = Positions::learned, .max_context = 12}),
-              ::testing::HasSubstr("--context 13 is longer than the 12 learned positions"));
+              HasSubstr("--context 13 is longer than the 12 learned positions"));
 }
 
 }  // namespace

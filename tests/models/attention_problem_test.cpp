@@ -1,9 +1,6 @@
 // One call of attention as a graph: its shapes, its gradients, its saved activations, and its errors.
 #include "models/attention.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <map>
 #include <string>
@@ -15,13 +12,10 @@
 #include "runtime/device/device.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-using testing::Tensors;
 
 AttentionProblem problem_of(std::int64_t sequence, std::int64_t d_model, std::int64_t heads = 2) {
   AttentionProblem problem;
@@ -41,13 +35,7 @@ Tensors random_operands(const Graph& graph) {
 }
 
 void expect_refused(const AttentionProblem& problem, const std::string& message) {
-  try {
-    validate(problem);
-    FAIL() << "was taken; expected: " << message;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_THAT(error.what(), HasSubstr(message));
-  }
+  EXPECT_THAT(error_of([&] { validate(problem); }, ErrorKind::usage), HasSubstr(message));
 }
 
 TEST(AttentionProblem, has_the_same_gradients_in_every_variant) {
@@ -201,8 +189,7 @@ TEST(AttentionProblem, refuses_key_heads_windows_and_caps_that_cannot_be) {
   }
 }
 
-class AttentionFallback : public ::testing::Test {
- protected:
+struct AttentionFallback : ::testing::Test {
   AttentionFallback() {
     set_warning_handler([this](std::string_view message) { warnings_.emplace_back(message); });
     problem_.variant = AttentionVariant::flash;

@@ -1,8 +1,6 @@
 // Attention variants: all compute the same function, and differ in the activations that they save.
 #include "models/attention.h"
 
-#include <gmock/gmock.h>
-
 #include <cmath>
 #include <map>
 
@@ -11,11 +9,10 @@
 #include "ridgepoint/core/error.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using testing::Tensors;
 
 // o, and the gradients of sum(o w) with respect to q, k and v.
 Graph gradient_graph(AttentionVariant variant, const Shape& queries, const Shape& keys, const AttentionForm& form) {
@@ -118,13 +115,7 @@ TEST(AttentionVariants, have_names_that_read_back) {
   for (const AttentionVariant variant : kAllAttentionVariants) {
     EXPECT_EQ(attention_variant_from_name(name(variant)), variant);
   }
-  try {
-    attention_variant_from_name("recomputed");
-    FAIL() << "was taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("'recompute'"));
-  }
+  EXPECT_THAT(error_of([&] { attention_variant_from_name("recomputed"); }, ErrorKind::usage), HasSubstr("'recompute'"));
 }
 
 TEST(AttentionVariants, refuse_causal_attention_of_unequal_lengths) {

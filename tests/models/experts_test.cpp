@@ -3,8 +3,6 @@
 #include "models/experts.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -18,11 +16,11 @@
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
 using Numbers = std::vector<double>;
 using Parameters = std::map<std::string, Numbers>;
 

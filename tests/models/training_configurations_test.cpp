@@ -20,7 +20,6 @@ namespace ridgepoint {
 namespace {
 
 using testing::RankThreads;
-using testing::Tensors;
 
 TransformerConfig model(std::string_view family) {
   TransformerConfig config = read_model_config(testing::golden_families_folder() / family).config;
@@ -39,8 +38,7 @@ std::vector<Training> trainings() {
   return {{"all", {}}, {"a_layer", {.frozen = {"layers.0", "token_embeddings"}}}, {"lora", {.lora = LoraOptions{}}}};
 }
 
-class TrainingConfigurations : public ::testing::TestWithParam<std::tuple<const char*, Training>> {
- protected:
+struct TrainingConfigurations : ::testing::TestWithParam<std::tuple<const char*, Training>> {
   static Transformer workload() { return {model(std::get<0>(GetParam())), 1}; }
 
   static CompileOptions step(Compile level, std::int64_t micro_batches, bool keeps_gradients) {

@@ -1,12 +1,11 @@
 #include "models/transformer.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
 
 #include "ops/rule.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -40,13 +39,7 @@ TEST(Validate, refuses_what_no_model_can_have) {
   const auto refused = [&](auto change, std::int64_t batch = 4) {
     TransformerConfig config = good;
     change(config);
-    try {
-      validate(config, batch);
-      return std::string();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return std::string(error.what());
-    }
+    return error_of([&] { validate(config, batch); }, ErrorKind::usage);
   };
   EXPECT_EQ(refused([](auto&) {}), "");
   EXPECT_NE(refused([](auto& c) { c.heads = 3; }).find("--heads 3 does not divide --d-model 128"), std::string::npos);
@@ -60,20 +53,10 @@ TEST(Validate, refuses_what_no_model_can_have) {
 }
 
 TEST(Presets, name_the_nearest_for_an_unknown_one_or_all) {
-  try {
-    transformer_preset("smal");
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean 'small'"), std::string::npos);
-  }
-  try {
-    transformer_preset("gpt2");
-    FAIL() << "accepted";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown model 'gpt2'; available: tiny, 22.7m, small, medium, large, xl, 2.35b, 2.7b, "
-                 "xl-2026, 10b");
-  }
+  EXPECT_THAT(error_of([&] { transformer_preset("smal"); }), HasSubstr("did you mean 'small'"));
+  EXPECT_EQ(error_of([&] { transformer_preset("gpt2"); }),
+            "unknown model 'gpt2'; available: tiny, 22.7m, small, medium, large, xl, 2.35b, 2.7b, "
+            "xl-2026, 10b");
 }
 
 TEST(TransformerGraph, has_the_matmuls_of_its_layers) {

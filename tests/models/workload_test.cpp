@@ -1,8 +1,6 @@
 // What a workload has without saying so: initial values, data, operations; and what the three workloads share.
 #include "ridgepoint/models/workload.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -13,11 +11,10 @@
 #include "models/transformer.h"
 #include "ridgepoint/inspect/measure.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
 
 // Rows of a table, chosen by index, times a weight.
 class Lookup : public Workload {

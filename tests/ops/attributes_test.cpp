@@ -1,25 +1,23 @@
 // Attributes that an op has not are refused, in text and where nodes are made.
-#include <gtest/gtest.h>
 
 #include <string>
 
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/graph.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 // The message of the Error (usage) that reading the node ends with; empty if it is read.
 std::string refusal(const std::string& node, const std::string& more_of_input = "") {
-  try {
-    parse_graph("graph \"g\"\n%0:fp32[2,3] = input() {name=\"x\"" + more_of_input +
-                ", role=\"data\"} @forward \"\" \"\"\n" + node + "output \"y\" %0\n");
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage) << error.what();
-    return error.what();
-  }
-  return "";
+  return error_of(
+      [&] {
+        parse_graph("graph \"g\"\n%0:fp32[2,3] = input() {name=\"x\"" + more_of_input +
+                    ", role=\"data\"} @forward \"\" \"\"\n" + node + "output \"y\" %0\n");
+      },
+      ErrorKind::usage);
 }
 
 std::string of(const std::string& op, const std::string& attributes) {

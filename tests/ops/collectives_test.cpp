@@ -1,21 +1,15 @@
 // Shapes and costs of collectives, and what they mean between ranks.
 #include "ops/collectives.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <vector>
 
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "support/graphs/rank_threads.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 struct Collectives : ::testing::Test {
   Graph graph;
@@ -37,12 +31,12 @@ TEST_F(Collectives, have_the_shapes_of_their_parts) {
 }
 
 TEST_F(Collectives, refuse_what_ranks_cannot_share) {
-  EXPECT_THAT([&] { reduce_scatter(graph, {x}, 5); }, ThrowsMessage<Error>(HasSubstr("a multiple of the ranks")));
-  EXPECT_THAT([&] { collective_broadcast(graph, {x}, 2, 2); }, ThrowsMessage<Error>(HasSubstr("one of the ranks")));
-  EXPECT_THAT([&] { all_reduce(graph, {}, 2); }, ThrowsMessage<Error>(HasSubstr("an operand")));
-  EXPECT_THAT([&] { all_reduce(graph, {x}, 0); }, ThrowsMessage<Error>(HasSubstr("a rank")));
+  EXPECT_THAT(error_of([&] { reduce_scatter(graph, {x}, 5); }), HasSubstr("a multiple of the ranks"));
+  EXPECT_THAT(error_of([&] { collective_broadcast(graph, {x}, 2, 2); }), HasSubstr("one of the ranks"));
+  EXPECT_THAT(error_of([&] { all_reduce(graph, {}, 2); }), HasSubstr("an operand"));
+  EXPECT_THAT(error_of([&] { all_reduce(graph, {x}, 0); }), HasSubstr("a rank"));
   const Value indices = input(graph, "i", {DType::int64, {4}}, Role::data);
-  EXPECT_THAT([&] { all_reduce(graph, {indices}, 2); }, ThrowsMessage<Error>(HasSubstr("floating")));
+  EXPECT_THAT(error_of([&] { all_reduce(graph, {indices}, 2); }), HasSubstr("floating"));
 }
 
 TEST_F(Collectives, send_what_a_ring_sends) {

@@ -1,6 +1,5 @@
 // Which operands linear attention refuses, what it counts, and what its builders make. The tests over all ops compare
 // its derivative with central differences, and the back ends with the recurrence.
-#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -9,12 +8,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 Value rule_of(Graph& graph, const Shape& q, const Shape& k, const Shape& v, const Shape& rows,
               DType rows_dtype = DType::fp32) {
@@ -30,7 +27,7 @@ TEST(LinearAttention, refuses_operands_that_do_not_fit) {
   const auto refused = [](const Shape& q, const Shape& k, const Shape& v, const Shape& of_rows, const char* why,
                           DType dtype = DType::fp32) {
     Graph graph;
-    EXPECT_THAT([&] { rule_of(graph, q, k, v, of_rows, dtype); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(error_of([&] { rule_of(graph, q, k, v, of_rows, dtype); }), HasSubstr(why));
   };
   Graph graph;
   EXPECT_EQ(graph.type(rule_of(graph, keys, keys, values, rows)), (TensorType{DType::bf16, values}));

@@ -1,17 +1,13 @@
 #include "plan/plan.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <tuple>
 
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
 
 using Parts = std::tuple<std::size_t, std::uint32_t, std::uint32_t>;
 

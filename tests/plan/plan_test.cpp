@@ -1,12 +1,10 @@
 #include "plan/plan.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "ridgepoint/autodiff/autodiff.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/ops/optimizer.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -271,9 +269,9 @@ TEST_F(Plan, keeps_what_a_collective_uses_until_a_step_waits_for_it) {
   EXPECT_TRUE(plan.waits_at_end.empty());
   for (const Value used : {a, part}) {
     for (std::size_t i = 0; i < reader; ++i)
-      EXPECT_THAT(plan.steps[i].release, ::testing::Not(::testing::Contains(plan.values[used.id].buffer))) << i;
+      EXPECT_THAT(plan.steps[i].release, Not(Contains(plan.values[used.id].buffer))) << i;
   }
-  EXPECT_THAT(plan.steps[reader].release, ::testing::Contains(plan.values[a.id].buffer));
+  EXPECT_THAT(plan.steps[reader].release, Contains(plan.values[a.id].buffer));
 }
 
 TEST_F(Plan, frees_the_operands_of_collectives_of_which_few_may_be_in_flight) {
@@ -290,7 +288,7 @@ TEST_F(Plan, frees_the_operands_of_collectives_of_which_few_may_be_in_flight) {
   EXPECT_EQ(plan.steps[step(2)].waits, std::vector{step(0)});
   EXPECT_EQ(plan.steps[step(3)].waits, std::vector{step(1)});
   EXPECT_EQ(plan.waits_at_end, (std::vector{step(2), step(3)}));
-  EXPECT_THAT(plan.steps[step(2)].release, ::testing::Contains(plan.values[operands[0].id].buffer));
+  EXPECT_THAT(plan.steps[step(2)].release, Contains(plan.values[operands[0].id].buffer));
 }
 
 TEST_F(Plan, waits_for_all_exposed_collectives_before_the_next_launch) {

@@ -1,18 +1,14 @@
 #include "predict/block_memory.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 #include <vector>
 
 #include "memory/memory_trace.h"
 #include "passes/graph_lines.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
 
 // Two blocks, an update of the second one's weight in backward, and behind it what is in no block.
 constexpr const char* kUpdateInBackward = R"(

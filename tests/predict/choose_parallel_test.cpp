@@ -1,8 +1,5 @@
 #include "predict/choose_parallel.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,19 +16,13 @@
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"
 #include "runtime/device/communicator.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::ThrowsMessage;
-
 // Times by sharding and size of buckets, as if they had been predicted; the memory is that of plans.
-class ChooseParallel : public ::testing::Test {
- protected:
+struct ChooseParallel : ::testing::Test {
   ParallelChoice choose(std::optional<std::size_t> memory_bytes = {}) {
     problem_.options.data = 2;
     problem_.memory_bytes = memory_bytes;
@@ -217,9 +208,9 @@ TEST(ChoiceOfRanks, must_be_the_same) {
   EXPECT_NO_THROW(require_same_choice(&same, {}));
   EXPECT_NO_THROW(require_same_choice(nullptr, {}));
   TwoRanks other("--shard optimizer with buckets of 64.0 MiB");
-  EXPECT_THAT([&] { require_same_choice(&other, {}); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("rank 0 chose --shard none"), HasSubstr("rank 1 --shard optimizer"),
-                                         HasSubstr("give --shard and bucket"))));
+  EXPECT_THAT(error_of([&] { require_same_choice(&other, {}); }),
+              AllOf(HasSubstr("rank 0 chose --shard none"), HasSubstr("rank 1 --shard optimizer"),
+                    HasSubstr("give --shard and bucket")));
 }
 
 // A step of `ranks` H200s, of which no memory is kept free.

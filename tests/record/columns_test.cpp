@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -17,16 +15,13 @@
 #include "inspect/compare/compare_records.h"
 #include "record/fields.h"
 #include "record/record_table.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 Json& at_path(Json& record, std::string_view path) {
   const FieldPlace place = place_of_field(path);

@@ -1,8 +1,5 @@
 #include "ridgepoint/record/record.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,13 +9,11 @@
 #include "record/columns.h"
 #include "record/fields.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::vector<Record> read_text(const std::string& text) {
   const TemporaryFolder folder;
@@ -50,8 +45,8 @@ TEST(RecordJson, keeps_what_attention_by_itself_adds) {
   EXPECT_EQ(back.attention_call->forward_ms.samples, record.attention_call->forward_ms.samples);
   EXPECT_FALSE(back.training_step.has_value());
   EXPECT_FALSE(record_from_json(to_json(sample_record())).attention_call.has_value());
-  EXPECT_THAT([] { record_from_json(R"({"schema":1,"causal":1})"); },
-              ThrowsMessage<Error>(HasSubstr("field 'causal' must be true or false")));
+  EXPECT_THAT(error_of([] { record_from_json(R"({"schema":1,"causal":1})"); }),
+              HasSubstr("field 'causal' must be true or false"));
 }
 
 TEST(RecordJson, keeps_what_a_sharding_was_chosen_from) {
@@ -71,10 +66,10 @@ TEST(RecordJson, keeps_what_a_sharding_was_chosen_from) {
   EXPECT_EQ(back.tried_peak_reserved, parallel.tried_peak_reserved);
   EXPECT_EQ(back.tried_ms[0], 1.5);
   EXPECT_TRUE(std::isnan(back.tried_ms[1]));
-  EXPECT_THAT([] { record_from_json(R"({"schema":1,"parallel":{"tried_bucket_bytes":3}})"); },
-              ThrowsMessage<Error>(HasSubstr("must be an array of whole numbers")));
-  EXPECT_THAT([] { record_from_json(R"({"schema":1,"parallel":{"tried_bucket_bytes":[1,"a"]}})"); },
-              ThrowsMessage<Error>(HasSubstr("must be a whole number of 64 bits")));
+  EXPECT_THAT(error_of([] { record_from_json(R"({"schema":1,"parallel":{"tried_bucket_bytes":3}})"); }),
+              HasSubstr("must be an array of whole numbers"));
+  EXPECT_THAT(error_of([] { record_from_json(R"({"schema":1,"parallel":{"tried_bucket_bytes":[1,"a"]}})"); }),
+              HasSubstr("must be a whole number of 64 bits"));
 }
 
 TEST(RecordJson, has_the_names_scripts_rely_on) {
@@ -158,7 +153,7 @@ TEST(RecordJson, skips_fields_it_does_not_know_and_defaults_absent_ones) {
 
 TEST(RecordJson, names_the_field_that_is_wrong) {
   const auto refuses = [](const std::string& json, const std::string& what) {
-    EXPECT_THAT([&] { record_from_json(json); }, ThrowsMessage<Error>(HasSubstr(what))) << json;
+    EXPECT_THAT(error_of([&] { record_from_json(json); }), HasSubstr(what)) << json;
   };
   refuses(R"({"schema":1,"batch":"four"})", "'batch'");
   refuses(R"({"schema":1,"batch":1.5})", "'batch'");
@@ -181,8 +176,8 @@ TEST(RecordJson, names_the_field_that_is_wrong) {
 
 TEST(RecordJson, refuses_sizes_times_and_rates_below_zero) {
   const auto refuses = [](const std::string& members, const std::string& field) {
-    EXPECT_THAT([&] { record_from_json("{\"schema\":1," + members + "}"); },
-                ThrowsMessage<Error>(HasSubstr("field '" + field + "' must be 0 at least")))
+    EXPECT_THAT(error_of([&] { record_from_json("{\"schema\":1," + members + "}"); }),
+                HasSubstr("field '" + field + "' must be 0 at least"))
         << members;
   };
   refuses(R"("batch":-1)", "batch");
@@ -199,8 +194,8 @@ TEST(RecordJson, refuses_a_median_that_its_samples_lack) {
   const auto read = [](const std::string& times) {
     return record_from_json(R"({"schema":1,"command":"bench","time_ms":)" + times + "}");
   };
-  EXPECT_THAT([&] { read(R"({"median":9,"min":1,"max":3,"samples":[1,2,3]})"); },
-              ThrowsMessage<Error>(HasSubstr("field 'time_ms.median' is 9, and the samples are 1 to 3")));
+  EXPECT_THAT(error_of([&] { read(R"({"median":9,"min":1,"max":3,"samples":[1,2,3]})"); }),
+              HasSubstr("field 'time_ms.median' is 9, and the samples are 1 to 3"));
   EXPECT_EQ(read(R"({"median":2,"min":1,"max":3,"samples":[1,2,3]})").training_step->time_ms.median, 2);
 }
 
@@ -263,8 +258,8 @@ TEST(ReadRecords, of_nothing_are_none) {
 
 TEST(ReadRecords, says_which_line_is_wrong) {
   const std::string good = to_json(sample_record()) + "\n";
-  EXPECT_THAT([&] { read_text(good + "{oops\n"); }, ThrowsMessage<Error>(HasSubstr("line 2")));
-  EXPECT_THAT([&] { read_text("[" + good + ",3]"); }, ThrowsMessage<Error>(HasSubstr("record 2")));
+  EXPECT_THAT(error_of([&] { read_text(good + "{oops\n"); }), HasSubstr("line 2"));
+  EXPECT_THAT(error_of([&] { read_text("[" + good + ",3]"); }), HasSubstr("record 2"));
 }
 
 TEST(ReadRecords, refuses_deep_nesting_without_falling_over) {

@@ -1,6 +1,4 @@
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>
@@ -8,14 +6,12 @@
 
 #include "record/record_table.h"
 #include "ridgepoint/ops/parallel.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 

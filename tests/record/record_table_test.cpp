@@ -1,8 +1,5 @@
 #include "record/record_table.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <sstream>
 #include <string>
@@ -10,18 +7,13 @@
 
 #include "core/text/units.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 std::string records_as_text(const std::vector<Record>& records, std::size_t width = SIZE_MAX,
                             const std::vector<std::string>& columns = {}) {
@@ -159,12 +151,7 @@ TEST(RecordTable, names_the_option_where_the_baseline_is_a_number) {
 TEST(RecordTable, refuses_a_baseline_that_no_row_has) {
   const std::vector<Record> records = checkpointed();
   const auto message = [&](std::string_view text) -> std::string {
-    try {
-      parse_baseline(text, records);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { parse_baseline(text, records); });
   };
   EXPECT_EQ(message("none"), "'none' names no value of an option; write compile=off");
   EXPECT_EQ(message("checkpoint=selective"), "no row has checkpoint 'selective'");

@@ -1,18 +1,14 @@
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <vector>
 
 #include "record/record_table.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 Record judged(TimingVerdict verdict) {
   Record record = sample_record();

@@ -1,7 +1,5 @@
 // Programs whose buffers have fixed addresses: the same values and the same counts as with the caching allocator, run
 // after run.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +13,7 @@
 #include "runtime/device/activity.h"
 #include "runtime/device/device.h"
 #include "support/graphs/random_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -216,7 +215,7 @@ TEST(Arena, keeps_a_value_readable_until_its_last_use_and_no_longer) {
     Reader reader(program, middle);
     program.observe(&reader);
     program.run();
-    EXPECT_THAT(reader.seen, ::testing::ElementsAre(std::nullopt, 1.0F, 1.0F, std::nullopt)) << name(kind);
+    EXPECT_THAT(reader.seen, ElementsAre(std::nullopt, 1.0F, 1.0F, std::nullopt)) << name(kind);
     program.observe(nullptr);
     EXPECT_THROW(program.read_value(middle), Error);
     program.run();

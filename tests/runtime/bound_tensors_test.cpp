@@ -34,8 +34,7 @@ Graph graph() {
   return graph;
 }
 
-class BoundTensors : public ::testing::TestWithParam<std::pair<const char*, Compile>> {
- protected:
+struct BoundTensors : ::testing::TestWithParam<std::pair<const char*, Compile>> {
   Program program(Graph of = graph()) const {
     return {std::move(of), open_device(GetParam().first), {.compile = {.level = GetParam().second}}};
   }

@@ -47,8 +47,7 @@ class NoObserver : public LaunchObserver {
   void after_launch(std::uint32_t) override {}
 };
 
-class ExecutorRequests : public ::testing::Test {
- protected:
+struct ExecutorRequests : ::testing::Test {
   ExecutorRequests() {
     const Value x = input(graph_, "x", {DType::fp32, {8}}, Role::data);
     graph_.add_output("y", neg(graph_, exp(graph_, x)));

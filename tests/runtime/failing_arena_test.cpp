@@ -1,6 +1,4 @@
 // Programs with an arena that fail: a kernel that throws, an arena that does not fit.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <utility>
 
@@ -10,12 +8,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "support/graphs/forwarding_device.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 Program exponentials(const std::shared_ptr<Device>& device) {
   Graph graph;

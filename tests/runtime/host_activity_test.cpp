@@ -1,8 +1,6 @@
 // The calls of an executor to its observer, and the records of HostActivityRecorder.
 #include "runtime/device/host_activity.h"
 
-#include <gmock/gmock.h>
-
 #include <string>
 #include <vector>
 
@@ -10,12 +8,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "runtime/device/device.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
 
 class Notes : public LaunchObserver {
  public:

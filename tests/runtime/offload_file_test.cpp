@@ -1,8 +1,6 @@
 // A file with tensors of a run: what is written comes back, and what happens where the disk fails.
 #include "runtime/device/offload_file.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -18,23 +16,20 @@
 #include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
 #include "support/graphs/swap_in_file.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
 using testing::counting_from;
 using testing::FullDisk;
-using ::testing::HasSubstr;
 using testing::swapping_program;
-using ::testing::ThrowsMessage;
 
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kElements = 5'500'001;  // two pieces and a part, and no whole blocks
 
-class OffloadFileTest : public ::testing::Test {
- protected:
+struct OffloadFileTest : ::testing::Test {
   std::string path() const { return folder_.path().string(); }
 
   TemporaryFolder folder_;
@@ -55,11 +50,10 @@ TEST_F(OffloadFileTest, keeps_what_is_written_anywhere_in_it) {
   }
   file.read(OffloadFile::address_of(0), found);
   EXPECT_EQ(found, expected);
-  EXPECT_THAT(
-      [&] {
-        file.read(OffloadFile::address_of(kBytes - 1), {found.data(), 2});
-      },
-      ThrowsMessage<Error>(HasSubstr("leaves the file")));
+  EXPECT_THAT(error_of([&] {
+                file.read(OffloadFile::address_of(kBytes - 1), {found.data(), 2});
+              }),
+              HasSubstr("leaves the file"));
 }
 
 TEST_F(OffloadFileTest, has_all_of_its_bytes_at_once_and_no_name) {
@@ -105,9 +99,8 @@ TEST_F(OffloadFileTest, ends_a_run_that_cannot_write_it) {
   program.run();
   {
     const FullDisk full(1 << 20);
-    EXPECT_THAT([&] { program.run(); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("cannot write to the file in '" + path() + "'"),
-                                           HasSubstr("File too large"), HasSubstr("from a checkpoint"))));
+    EXPECT_THAT(error_of([&] { program.run(); }), AllOf(HasSubstr("cannot write to the file in '" + path() + "'"),
+                                                        HasSubstr("File too large"), HasSubstr("from a checkpoint")));
   }
   const auto says_so_again = ThrowsMessage<Error>(HasSubstr("cannot write to the file"));
   EXPECT_THAT([&] { program.run(); }, says_so_again) << "its states are incomplete";
@@ -129,8 +122,8 @@ TEST_F(OffloadFileTest, ends_a_run_that_cannot_read_it) {
   const std::optional<fs::path> descriptor = descriptor_of_file();
   if (!descriptor) GTEST_SKIP() << "the system does not show what a process has open";
   fs::resize_file(*descriptor, 1 << 20);
-  EXPECT_THAT([&] { program.run(); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("cannot read from the file"), HasSubstr("Input/output error"))));
+  EXPECT_THAT(error_of([&] { program.run(); }),
+              AllOf(HasSubstr("cannot read from the file"), HasSubstr("Input/output error")));
 }
 
 }  // namespace

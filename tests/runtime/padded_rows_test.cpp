@@ -18,8 +18,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
-
 constexpr std::int64_t kVocabulary = 1027;  // rows of 2054 and 4108 bytes
 constexpr std::int64_t kPaddedInBf16 = 1088, kPaddedInFp32 = 1056;
 
@@ -41,8 +39,7 @@ struct Padding {
   Architecture architecture = {};
 };
 
-class PaddedRowsOn : public ::testing::TestWithParam<const char*> {
- protected:
+struct PaddedRowsOn : ::testing::TestWithParam<const char*> {
   Tensors run(const Padding& padding, bool pads) {
     const bool is_reference = std::string(GetParam()) == "reference";
     const TransformerConfig config{

@@ -12,8 +12,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
-
 constexpr std::int64_t kBatch = 2, kHeads = 3, kRows = 5, kWidth = 8;
 
 HostTensor counted(const TensorType& type) {
@@ -28,8 +26,7 @@ Value joined(Graph& graph, Value heads) {
   return reshape(graph, transpose(graph, heads, {0, 2, 1, 3}), Shape{kBatch * kRows, kHeads * kWidth});
 }
 
-class PlacedResultsOn : public ::testing::TestWithParam<const char*> {
- protected:
+struct PlacedResultsOn : ::testing::TestWithParam<const char*> {
   // An elementwise op, a reduction that keeps its dimensions, and a fused node where the device has one.
   Graph graph() const {
     Graph graph;

@@ -1,7 +1,5 @@
 #include "ridgepoint/runtime/program.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <functional>
 
@@ -9,18 +7,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 HostTensor tensor(const Shape& shape, std::vector<float> values) {
   HostTensor result({DType::fp32, shape});
@@ -35,8 +25,7 @@ Graph chain(std::int64_t elements) {
   return graph;
 }
 
-class ProgramOn : public ::testing::TestWithParam<const char*> {
- protected:
+struct ProgramOn : ::testing::TestWithParam<const char*> {
   std::shared_ptr<Device> device_ = open_device(GetParam());
 };
 
@@ -104,7 +93,7 @@ TEST_P(ProgramOn, refuses_indices_outside_a_table) {
   Program program(std::move(graph), device_);
   HostTensor bad({DType::int64, {2, 3}});
   bad.as<std::int64_t>()[4] = 10;
-  EXPECT_EQ(message_of([&] { program.write_input("indices", bad); }),
+  EXPECT_EQ(error_of([&] { program.write_input("indices", bad); }),
             "element 4 of 'indices' is 10; indices must be from 0 to 9");
   bad.as<std::int64_t>()[4] = -1;
   EXPECT_THROW(program.write_input("indices", bad), Error);
@@ -116,15 +105,14 @@ INSTANTIATE_TEST_SUITE_P(devices, ProgramOn, ::testing::Values("cpu", "reference
 
 TEST(Program, names_the_nearest_input_and_output) {
   Program program(chain(4), open_device("cpu"));
-  EXPECT_NE(message_of([&] { program.write_input("xx", tensor({4}, {})); }).find("did you mean 'x'"),
-            std::string::npos);
-  EXPECT_NE(message_of([&] { program.read_output("z"); }).find("available: y"), std::string::npos);
-  EXPECT_NE(message_of([&] { program.read_output("y"); }).find("before the program ran"), std::string::npos);
+  EXPECT_NE(error_of([&] { program.write_input("xx", tensor({4}, {})); }).find("did you mean 'x'"), std::string::npos);
+  EXPECT_NE(error_of([&] { program.read_output("z"); }).find("available: y"), std::string::npos);
+  EXPECT_NE(error_of([&] { program.read_output("y"); }).find("before the program ran"), std::string::npos);
 }
 
 TEST(Program, refuses_a_tensor_of_another_type) {
   Program program(chain(4), open_device("cpu"));
-  EXPECT_EQ(message_of([&] { program.write_input("x", tensor({5}, {})); }),
+  EXPECT_EQ(error_of([&] { program.write_input("x", tensor({5}, {})); }),
             "input 'x' is fp32[4]; the given tensor is fp32[5]");
 }
 

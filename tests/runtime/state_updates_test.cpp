@@ -1,19 +1,14 @@
 // Updates are one parallel assignment, in every form that a graph can have. Each graph once lost an update or read an
 // old value after it was overwritten.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::ElementsAre;
-using testing::graph_of;
-
-class StateUpdates : public ::testing::TestWithParam<const char*> {
- protected:
+struct StateUpdates : ::testing::TestWithParam<const char*> {
   void compile(std::string_view lines) {
     program_.emplace(graph_of(lines), open_device(GetParam()), ProgramOptions{.compile = {.verify = true}});
   }

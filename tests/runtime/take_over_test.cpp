@@ -13,8 +13,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::replaced;
-
 // neg(x) less the sum of its maximum and its element at the target; the result may lie over neg(x).
 constexpr const char* kPick = R"(graph "g"
 %0:fp32[R,C] = input() {name="x", role="data"} @forward "" ""

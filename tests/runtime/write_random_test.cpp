@@ -22,8 +22,7 @@ HostTensor host_values(std::int64_t count, const char* name, DType dtype) {
   return stored;
 }
 
-class WriteRandomOn : public ::testing::TestWithParam<const char*> {
- protected:
+struct WriteRandomOn : ::testing::TestWithParam<const char*> {
   std::shared_ptr<Device> device_ = open_device(GetParam());
 };
 

@@ -1,20 +1,15 @@
 // The answers about the memory of a model: its peak, what it holds there, and what lowers it.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 #include "study/answer_rows.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Verdict = StudyClaim::Verdict;
 using testing::answer;
 using testing::bench_row;

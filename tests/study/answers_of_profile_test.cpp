@@ -1,22 +1,17 @@
 // The answers about where the time of a pass goes, from the rows of its profile.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "study/answer_rows.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
 using testing::answer;
 using testing::bench_row;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::sentence;
 using Verdict = StudyClaim::Verdict;
 

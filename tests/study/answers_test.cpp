@@ -1,7 +1,5 @@
 // Every rule of the answers, in both directions: other rows give another sentence. Here the answers about times of
 // whole passes; files beside this one have those about other topics.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -10,16 +8,11 @@
 
 #include "ridgepoint/ops/parallel.h"
 #include "study/answer_rows.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Verdict = StudyClaim::Verdict;
 using testing::answer;
 using testing::bench_row;

@@ -1,8 +1,6 @@
 // The folder of a study: what is kept, what is refused, and what --restart removes.
 #include "study/folder.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -12,29 +10,16 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 const Json kConfiguration = {{"device", "cpu"}, {"quick", true}};
 
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-class StudyFolderTest : public ::testing::Test {
- protected:
+struct StudyFolderTest : ::testing::Test {
   fs::path path(const std::string& name) const { return folder_.file(name); }
 
   TemporaryFolder temporary_;
@@ -64,14 +49,14 @@ TEST_F(StudyFolderTest, keeps_configuration_plan_rows_and_log) {
 TEST_F(StudyFolderTest, refuses_a_folder_with_other_files) {
   fs::create_directories(folder_.path());
   write_file(path("thesis.tex"), "years of work");
-  EXPECT_THAT(message_of([&] { folder_.create(kConfiguration); }), HasSubstr("has files that are not a study's"));
+  EXPECT_THAT(error_of([&] { folder_.create(kConfiguration); }), HasSubstr("has files that are not a study's"));
   EXPECT_EQ(read_file(path("thesis.tex"), 100), "years of work");
 }
 
 TEST_F(StudyFolderTest, refuses_a_file_and_a_place_without_folders) {
   write_file(folder_.path(), "a file");
-  EXPECT_THAT(message_of([&] { folder_.create(kConfiguration); }), HasSubstr("is a file"));
-  EXPECT_THAT(message_of([] { StudyFolder("/proc/study").create(kConfiguration); }),
+  EXPECT_THAT(error_of([&] { folder_.create(kConfiguration); }), HasSubstr("is a file"));
+  EXPECT_THAT(error_of([] { StudyFolder("/proc/study").create(kConfiguration); }),
               HasSubstr("cannot make the folder '/proc/study'"));
 }
 
@@ -94,14 +79,14 @@ TEST_F(StudyFolderTest, drops_an_incomplete_last_line_and_names_its_file) {
 TEST_F(StudyFolderTest, names_the_line_of_damage_in_the_middle) {
   folder_.create(kConfiguration);
   write_file(path("records/sizes.jsonl"), "{\"row\":1}\n{\"ro\n{\"row\":3}\n");
-  EXPECT_THAT(message_of([&] { folder_.rows(StudyPart::sizes); }),
+  EXPECT_THAT(error_of([&] { folder_.rows(StudyPart::sizes); }),
               AllOf(HasSubstr("sizes.jsonl' is damaged: line 2"), HasSubstr("--restart")));
 }
 
 TEST_F(StudyFolderTest, refuses_a_manifest_of_another_schema) {
   folder_.create(kConfiguration);
   write_file(path("study.json"), R"({"schema":99,"configuration":{},"parts":[]})");
-  EXPECT_THAT(message_of([&] { folder_.manifest().configuration(); }), HasSubstr("another version of the program"));
+  EXPECT_THAT(error_of([&] { folder_.manifest().configuration(); }), HasSubstr("another version of the program"));
 }
 
 TEST_F(StudyFolderTest, restart_removes_its_own_files_alone) {
@@ -139,7 +124,7 @@ TEST_F(StudyFolderTest, refuses_links_wherever_they_lead) {
     const bool had = fs::exists(place);
     if (had) fs::rename(place, temporary_.path() / "aside");
     fs::create_symlink(target, place);
-    EXPECT_THAT(message_of(call),
+    EXPECT_THAT(error_of(call),
                 AllOf(HasSubstr(place.string() + "' is a symbolic link"), HasSubstr("remove the link")));
     fs::remove(place);
     if (had) fs::rename(temporary_.path() / "aside", place);
@@ -171,14 +156,14 @@ TEST_F(StudyFolderTest, may_be_reached_by_a_link) {
 TEST_F(StudyFolderTest, refuses_pipes_which_would_never_end) {
   folder_.create(kConfiguration);
   ASSERT_EQ(::mkfifo((folder_.path() / "log.jsonl").c_str(), 0600), 0);
-  EXPECT_THAT(message_of([&] { folder_.log(); }), HasSubstr("log.jsonl' is a device or pipe"));
+  EXPECT_THAT(error_of([&] { folder_.log(); }), HasSubstr("log.jsonl' is a device or pipe"));
 }
 
 TEST_F(StudyFolderTest, says_which_file_is_damaged) {
   folder_.create(kConfiguration);
   const std::string deep = "{\"x\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
   write_file(path("records/sizes.jsonl"), "{}\n" + deep + "\n");
-  EXPECT_THAT(message_of([&] { folder_.rows(StudyPart::sizes); }),
+  EXPECT_THAT(error_of([&] { folder_.rows(StudyPart::sizes); }),
               HasSubstr("sizes.jsonl' is damaged: line 2 is nested deeper than 64 levels; give --restart"));
   for (const char* line : {R"({"part":"weather","command":0,"rows":1,"exit_code":0,"seconds":1})",
                            R"({"part":"sizes","command":-1,"rows":1,"exit_code":0,"seconds":1})",
@@ -186,7 +171,7 @@ TEST_F(StudyFolderTest, says_which_file_is_damaged) {
                            R"({"part":"sizes","command":0,"rows":9223372036854775807,"exit_code":0,"seconds":1})",
                            R"({"part":"sizes","command":0,"rows":1,"exit_code":"0","seconds":1})", R"({"part":5})"}) {
     write_file(path("log.jsonl"), std::string(line) + "\n");
-    EXPECT_THAT(message_of([&] { folder_.log(); }), HasSubstr("log.jsonl' is damaged: line 1 is no entry of a log"))
+    EXPECT_THAT(error_of([&] { folder_.log(); }), HasSubstr("log.jsonl' is damaged: line 1 is no entry of a log"))
         << line;
   }
   for (const std::string& text :
@@ -195,7 +180,7 @@ TEST_F(StudyFolderTest, says_which_file_is_damaged) {
         std::string(R"({"schema":1,"configuration":{},"parts":[{"part":"weather","title":"","commands":[]}]})"),
         std::string(R"({"schema":1,"configuration":{},"parts":[{"part":"sizes","title":"","commands":[5]}]})")}) {
     write_file(path("study.json"), text);
-    EXPECT_THAT(message_of([&] { folder_.manifest().plan(); }), HasSubstr("study.json' is damaged"))
+    EXPECT_THAT(error_of([&] { folder_.manifest().plan(); }), HasSubstr("study.json' is damaged"))
         << text.substr(0, 99);
   }
 }
@@ -204,7 +189,7 @@ TEST_F(StudyFolderTest, has_one_process_at_a_time) {
   folder_.create(kConfiguration);
   {
     const Descriptor lock = folder_.lock();
-    EXPECT_THAT(message_of([&] { folder_.lock(); }), HasSubstr("another process measures the study"));
+    EXPECT_THAT(error_of([&] { folder_.lock(); }), HasSubstr("another process measures the study"));
   }
   EXPECT_TRUE(folder_.lock().is_open());
 }

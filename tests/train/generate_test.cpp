@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/files/temporary_folder.h"
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "ridgepoint/core/error.h"
@@ -24,9 +25,10 @@ struct Model {
 
 // A tiny model of a published family, with its weights.
 Model published(std::string_view family, Compile level) {
-  const std::filesystem::path folder = testing::golden_families_folder() / family;
+  const TemporaryFolder folder;  // the weights stay open
+  testing::write_golden_model(family, folder.path());
   Model model;
-  model.config = read_model_config(folder).config;
+  model.config = read_model_config(folder.path()).config;
   const Architecture& made_of = model.config.architecture;
   model.config.context = made_of.positions == Positions::learned ? std::min(kContext, made_of.max_context) : kContext;
   model.run.workload = std::make_shared<Transformer>(model.config, 1);

@@ -25,6 +25,7 @@ import itertools
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,7 +39,7 @@ except ImportError as missing:
 
 import make_golden
 from families.table import CASES, OWN_CODE
-from make_family_golden import OUTPUT, definition_of
+from make_family_golden import OUTPUT, definition_of, read_case
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LEFT_OUT = re.compile(r"parameters whose gradient is 0 but for rounding .*up to the learning rate: (.*)")
@@ -66,11 +67,11 @@ class Case:
 
     def __init__(self, options, name, work):
         self.options, self.folder, self.work = options, OUTPUT / name, work
-        expected = make_golden.read(self.folder / "expected.safetensors")
-        self.weights = make_golden.read(self.folder / "model.safetensors")
-        make_golden.write(work, "tokens", {name: expected[name] for name in ("inputs", "targets")})
-        train = definition_of(options.definition).train
-        results = train(CASES[name], self.weights, expected["inputs"], expected["targets"], options.steps)
+        self.weights, inputs, targets, _ = read_case(self.folder)
+        shutil.copy(self.folder / "config.json", work)
+        make_golden.write(work, "model", self.weights)
+        make_golden.write(work, "tokens", {"inputs": inputs, "targets": targets})
+        results = definition_of(options.definition).train(CASES[name], self.weights, inputs, targets, options.steps)
         self.before = self.renamed("before", self.weights)
         reference = {name: value.float() for name, value in results.items() if not name.startswith(KINDS)}
         for kind in KINDS:
@@ -94,7 +95,7 @@ class Case:
         """A row: whether the program agrees, its largest errors, and what it did not compare."""
         dump = self.work / "dump.safetensors"
         run = verify(self.options, "--device", device, "--compile", level, "--dtype", "fp32", "--attention",
-                     self.options.attention, "--weights", self.folder / "model.safetensors", "--tokens",
+                     self.options.attention, "--weights", self.work / "model.safetensors", "--tokens",
                      self.work / "tokens.safetensors", "--optimizer-steps", self.options.steps, "--against",
                      self.work / "reference.safetensors", "--rtol", self.options.rtol, "--atol", self.options.atol,
                      "--dump", dump, *(("--threads", 1) if device == "cpu" else ()))

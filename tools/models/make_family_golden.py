@@ -4,11 +4,11 @@ gradients.
 
 Writes into --output/CASE:
   config.json              the model's
-  model.safetensors        fp32 weights under their published names
-  expected.safetensors     int64 `inputs` and `targets` [batch, sequence]; fp32 `logits` and `loss`
-  gradients.safetensors    16 sums of the gradient of each weight, under its name: its elements added or subtracted as
-                           the bits of a hash of their number say. A gradient that is wrong by a share has sums that are
-                           wrong by about the same share, at a fortieth of its size.
+  golden.safetensors       int64 `inputs` and `targets` [batch, sequence]; fp32 `loss`; of `logits` and the gradient of
+                           each weight, `grad.NAME`, 16 sums: the elements added or subtracted as the bits of a hash of
+                           their number say. What is wrong by a share has sums that are wrong by about the same share,
+                           at a fortieth of its size. The metadata has the rule of each fp32 weight under its published
+                           name: made_weight() of families/cases.py makes the weight. Those without a rule are in the file.
 
 The loss is the mean cross-entropy of the logits at every position with the target at the same position (`transformers`
 shifts labels, this file does not), plus router_aux_loss_coef times the load-balancing loss where a case has
@@ -25,7 +25,6 @@ The first versions 5 of `transformers` apply softmax twice in the load-balancing
 
 import argparse
 import importlib.util
-import json
 import math
 import pathlib
 import shutil
@@ -38,6 +37,7 @@ except ImportError as error:
     print(f"skipped: {error} (Debian: python3-torch)")
     sys.exit(77)
 
+import dense_json
 import make_golden
 from families import cases, decoders
 from families.model import FamilyModel
@@ -45,7 +45,7 @@ from families.optimizer import train_steps
 from families.table import OWN_CODE
 
 TOLERANCE = 1e-5
-MOST_BYTES = 8_000_000
+MOST_BYTES = 2_000_000
 OUTPUT = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/families"
 
 
@@ -53,14 +53,12 @@ def is_parameter(name):
     return not name.endswith(decoders.BUFFERS)
 
 
-def sketch(gradient):
-    """The 16 sums, in double precision; sketch_of() of tests/support/graphs/golden_families.cpp."""
-    x = np.arange(gradient.numel(), dtype=np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    x ^= x >> np.uint64(31)
-    bits = (x[:, None] >> np.arange(16, dtype=np.uint64)) & np.uint64(1)
-    return torch.from_numpy(1.0 - 2.0 * bits.astype(np.float64)).T @ gradient.double().flatten()
+def sketch(name, result):
+    """The 16 sums, in double precision: sketch_of() of tests/support/graphs/golden_families.cpp. The loss as it is."""
+    if name == "loss":
+        return result
+    bits = (cases.mix(result.numel())[:, None] >> np.arange(16, dtype=np.uint64)) & np.uint64(1)
+    return torch.from_numpy(1.0 - 2.0 * bits.astype(np.float64)).T @ result.double().flatten()
 
 
 class Plain:
@@ -109,22 +107,28 @@ def definition_of(name):
 
 def write_case(definition, name, folder):
     """Returns the bytes of the files."""
-    config, weights, inputs, targets = cases.make_case(name)
+    config, rules, choices, inputs, targets = cases.make_case(name)
+    weights = cases.make_weights(rules, choices)
     settings, results = definition.compute(config, weights, inputs, targets)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    metadata = {"format": "pt", "made_by": definition.VERSION}
-    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    make_golden.write(folder, "model", weights, metadata)
-    gradients = {key: make_golden.rounded(sketch(results["grad." + key])) for key in weights if is_parameter(key)}
-    make_golden.write(folder, "gradients", gradients, metadata)
-    expected = {"inputs": inputs, "targets": targets}
-    expected |= {key: make_golden.rounded(results[key]) for key in ("logits", "loss")}
-    make_golden.write(folder, "expected", expected, metadata)
+    dense_json.write(folder / "config.json", settings)
+    expected = {"inputs": inputs, "targets": targets} | choices
+    names = ["logits", "loss", *("grad." + key for key in weights if is_parameter(key))]
+    expected |= {key: make_golden.rounded(sketch(key, results[key])) for key in names}
+    make_golden.write(folder, "golden", expected, {"made_by": definition.VERSION} | rules)
     size = sum(file.stat().st_size for file in folder.iterdir())
     numbers = sum(weight.numel() for weight in weights.values())
     print(f"{name:20} {numbers:7} weights {size:8} bytes  loss {results['loss'].item():.6f}")
     return size
+
+
+def read_case(folder):
+    """(weights, inputs, targets, expected results)."""
+    expected, rules = make_golden.read_with_metadata(folder / "golden.safetensors")
+    rules.pop("made_by")
+    choices = {key: expected.pop(key) for key in list(expected) if key.endswith("tid2eid")}
+    return cases.make_weights(rules, choices), expected.pop("inputs"), expected.pop("targets"), expected
 
 
 def write_cases(definition, names, output):
@@ -146,7 +150,8 @@ def largest_error(name, results, expected):
 
 def compare_case(name):
     """transformers against the plain definition."""
-    case = cases.make_case(name)
+    config, rules, choices, inputs, targets = cases.make_case(name)
+    case = config, cases.make_weights(rules, choices), inputs, targets
     try:
         (_, ours), (_, theirs) = (definition_of(which).compute(*case) for which in ("plain", "transformers"))
     except (Exception, SystemExit) as problem:  # of any kind: the other cases are compared too
@@ -157,12 +162,10 @@ def compare_case(name):
 
 def check_case(definition, name, folder):
     """The files of a case against what the definition computes from their weights."""
-    expected = make_golden.read(folder / "expected.safetensors")
-    weights = make_golden.read(folder / "model.safetensors")
-    gradients = make_golden.read(folder / "gradients.safetensors")
-    _, results = definition.compute(cases.CASES[name], weights, expected.pop("inputs"), expected.pop("targets"))
-    results = {key: sketch(value) if key.startswith("grad.") else value for key, value in results.items()}
-    return largest_error(name, results, expected | {"grad." + key: value for key, value in gradients.items()})
+    weights, inputs, targets, expected = read_case(folder)
+    _, results = definition.compute(cases.CASES[name], weights, inputs, targets)
+    results = {key: sketch(key, value) for key, value in results.items()}
+    return largest_error(name, results, expected)
 
 
 def parse_options():

@@ -142,12 +142,16 @@ def write(folder, name, tensors, metadata=None):
     safetensors_io.write(os.path.join(folder, name + ".safetensors"), raw, metadata)
 
 
-def read(path):
-    """fp32 and int64 tensors by name."""
+def read_with_metadata(path):
+    """fp32 and int64 tensors by name, and the metadata."""
     dtypes = {"F32": torch.float32, "I64": torch.int64}
-    tensors, _ = safetensors_io.read(path)
+    tensors, metadata = safetensors_io.read(path)
     return {name: torch.frombuffer(bytearray(data), dtype=dtypes[dtype]).view(shape)
-            for name, (dtype, shape, data) in tensors.items()}
+            for name, (dtype, shape, data) in tensors.items()}, metadata
+
+
+def read(path):
+    return read_with_metadata(path)[0]
 
 
 def make(config, steps, output):

@@ -7,9 +7,10 @@ and Debian's PyTorch 1.13 then refuses bf16 beside fp32 weights; its CUDA policy
 what stands here.
 """
 
-import json
+import pathlib
 import sys
 
+import dense_json
 import torch
 from torch import nn
 from torch.nn import functional
@@ -65,9 +66,7 @@ def main():
         "logits": logits.float().flatten().tolist(),
         "gradient_norms": {name: gradient.norm().item() for name, gradient in gradients.items()},
     }
-    with open(sys.argv[1], "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
+    dense_json.write(pathlib.Path(sys.argv[1]), result)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import dense_json
+
 NORM_EPSILON = 1e-5
 LOW_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -261,10 +264,16 @@ def in_order(counts):
     return [count for is_release, group in groups for count in (sorted(group) if is_release else group)]
 
 
+def counts_text(counts):
+    """Lines of counts; 4096*3 are three of 4096."""
+    runs = ((count, len(list(group))) for count, group in itertools.groupby(counts))
+    words = " ".join(f"{count}*{length}" if length > 1 else str(count) for count, length in runs)
+    return textwrap.fill(words, 120, break_on_hyphens=False)
+
+
 def write_recording(path, configuration, tree):
     row = json.dumps({"torch": torch.__version__, **configuration})
-    counts = " ".join(map(str, in_order(allocations(tree))))
-    path.write_text(row + "\n" + textwrap.fill(counts, 120, break_on_hyphens=False) + "\n")
+    path.write_text(row + "\n" + counts_text(in_order(allocations(tree))) + "\n")
 
 
 def trace(options):
@@ -443,7 +452,7 @@ def snapshot(options):
     at_end = {level: stats[f"{level}_bytes.all.current"] for level in ("allocated", "active", "reserved")}
     expected = {"torch": torch.__version__, "card": torch.cuda.get_device_name(), "row": row, "peak": figures,
                 "at_end": at_end, "ooms": stats["num_ooms"], "retries": stats["num_alloc_retries"]}
-    (folder / f"{name}.json").write_text(json.dumps(expected, indent=1) + "\n")
+    dense_json.write(folder / f"{name}.json", expected)
 
 
 def with_short_names(pickled):

@@ -22,6 +22,9 @@ import pickle
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+import dense_json
+
 MIB = 1 << 20
 
 # The setting, and the limit as a share of what the default setting reserves; None: no limit.
@@ -256,7 +259,7 @@ def measure(options):
             for setting, share in SETTINGS[1:]
         ]
         rows = defaults + list(pool.map(lambda other: measure_one(folder, *other), others))
-    (folder / "measured.json").write_text(json.dumps(rows, indent=1) + "\n")
+    dense_json.write(folder / "measured.json", rows)
     for program in programs:
         print(f"{program}.pickle.gz: {(folder / f'{program}.pickle.gz').stat().st_size / MIB:.2f} MiB")
 

@@ -1,6 +1,5 @@
 // Mixture of experts on the CPU: the order of top-k, what is refused, and that threads change no bit. The tests over
 // all ops compare the values with the reference back end.
-#include <gmock/gmock.h>
 
 #include <limits>
 #include <random>
@@ -11,16 +10,15 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::ElementsAre;
 using testing::KernelRun;
 using testing::Operand;
 
-class CpuExperts : public ::testing::Test {
- protected:
+struct CpuExperts : ::testing::Test {
   ~CpuExperts() override { make_cpu_device(); }  // back to every core
 
   Operand random(const Shape& shape, DType dtype = DType::fp32) {

@@ -17,7 +17,6 @@ namespace ridgepoint {
 namespace {
 
 using testing::run_graph;
-using testing::Tensors;
 
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -69,8 +68,7 @@ double nearest(std::int64_t value, int bits) {
   return static_cast<double>(std::ldexp(std::nearbyint(std::ldexp(exact, -shift)), shift));
 }
 
-class Integers : public ::testing::TestWithParam<std::string> {
- protected:
+struct Integers : ::testing::TestWithParam<std::string> {
   HostTensor run(Graph graph, Value result, const Tensors& inputs) const {
     graph.add_output("y", result);
     const auto device =

@@ -14,8 +14,7 @@ using testing::KernelRun;
 using testing::LayoutChoice;
 using testing::Operand;
 
-class CpuRope : public ::testing::Test {
- protected:
+struct CpuRope : ::testing::Test {
   ~CpuRope() override { make_cpu_device(); }  // back to every core
 
   KernelRun rotate(const Operand& x, int axis, bool inverse = false) {

@@ -33,8 +33,7 @@ inline std::shared_ptr<Device> open_card() {
   return std::make_shared<EmulatedCard>();
 }
 
-class OnCard : public ::testing::Test {
- protected:
+struct OnCard : ::testing::Test {
   void SetUp() override {
     if (const std::string why = missing_card(); !why.empty()) GTEST_SKIP() << why;
     device_ = open_card();
@@ -44,8 +43,7 @@ class OnCard : public ::testing::Test {
 };
 
 // Of kernels for compute capability 9.0 alone.
-class OnHopper : public OnCard {
- protected:
+struct OnHopper : OnCard {
   void SetUp() override {
     OnCard::SetUp();
     if (IsSkipped()) return;

@@ -1,8 +1,6 @@
 // The GPU as a device: its memory, copies, timer and limits.
 #include "backends/cuda/device.h"
 
-#include <gmock/gmock.h>
-
 #include <atomic>
 #include <chrono>
 #include <numeric>
@@ -18,22 +16,14 @@
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 TEST(CudaDevice, a_name_with_a_number_that_is_none_is_a_usage_error) {
   for (const char* name : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cpu:0"}) {
-    try {
-      open_device(name);
-      ADD_FAILURE() << name << " opened";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage) << name;
-      EXPECT_THAT(error.what(), HasSubstr(name));
-    }
+    EXPECT_THAT(error_of([&] { open_device(name); }, ErrorKind::usage), HasSubstr(name));
   }
 }
 
@@ -43,18 +33,18 @@ TEST(CudaDevice, is_the_default_exactly_where_a_card_can_be_used) {
 
 TEST(CudaDevice, a_build_without_kernels_opens_no_card_and_says_how_to_build_them) {
   if (testing::missing_kernels().empty()) GTEST_SKIP() << "this build has kernels";
-  const std::string message = testing::error_of([] { open_device("cuda"); });
+  const std::string message = error_of([] { open_device("cuda"); });
   EXPECT_THAT(message, AllOf(HasSubstr("no CUDA kernels"), HasSubstr("without a CUDA toolkit"),
                              HasSubstr("-DRIDGEPOINT_CUDA=ON"), HasSubstr("12.4 or newer")));
   EXPECT_EQ(cuda_card_count(), 0);
-  EXPECT_THAT(device_names(), ::testing::ElementsAre("cpu", "reference", "null"));
+  EXPECT_THAT(device_names(), ElementsAre("cpu", "reference", "null"));
 }
 
 TEST(CudaDevice, is_described_in_every_build_from_the_least_capability_on) {
   EXPECT_FALSE(can_describe_card(cuda::kLeastCapability - 1));
   EXPECT_TRUE(can_describe_card(cuda::kLeastCapability));
   const CardDescription old{.name = "Tesla T4", .compute_capability = 75};
-  EXPECT_THAT(testing::error_of([&] { open_device("null", {.memory_limit_bytes = {}, .card = old}); }),
+  EXPECT_THAT(error_of([&] { open_device("null", {.memory_limit_bytes = {}, .card = old}); }),
               AllOf(HasSubstr("Tesla T4"), HasSubstr("8.0 or newer")));
 }
 
@@ -98,14 +88,8 @@ class OnCardDevice : public testing::OnCard {};
 
 TEST_F(OnCardDevice, a_card_that_is_not_there_is_refused_with_the_count) {
   const int count = cuda_card_count();
-  try {
-    make_cuda_device(count);
-    FAIL() << "card " << count << " opened";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("no GPU " + std::to_string(count)), HasSubstr("has " + std::to_string(count))));
-  }
+  EXPECT_THAT(error_of([&] { make_cuda_device(count); }, ErrorKind::usage),
+              AllOf(HasSubstr("no GPU " + std::to_string(count)), HasSubstr("has " + std::to_string(count))));
 }
 
 TEST_F(OnCardDevice, copies_to_the_host_beside_its_work) {

@@ -1,6 +1,5 @@
 // Compares hand-written kernels on the GPU with the reference back end in double, at odd shapes; outputs are filled
 // with a pattern, which shows elements that are not written.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include "backends/cuda/kernels/sum_of_squares/parameters.h"
 #include "backends/cuda/node_run.h"
 #include "ir/stored_halves.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -64,16 +64,11 @@ TEST(CudaHandWritten, has_no_kernel_for_a_fused_node_without_operands) {
 
 TEST(KernelLaunch, refuses_what_the_second_dimension_of_a_grid_cannot_hold) {
   EXPECT_EQ(cuda::checked_grid_y(65535 * 64, 64, "the width"), 65535U);
-  try {
-    cuda::checked_grid_y(65535 * 64 + 1, 64, "the width");
-    FAIL() << "a grid of 65536 blocks";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the width is 4194241, but CUDA kernels support at most 4194240");
-  }
+  EXPECT_EQ(error_of([&] { cuda::checked_grid_y(65535 * 64 + 1, 64, "the width"); }),
+            "the width is 4194241, but CUDA kernels support at most 4194240");
 }
 
-class OnCardHandWritten : public testing::OnCard {
- protected:
+struct OnCardHandWritten : testing::OnCard {
   Operand random(DType dtype, const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(dtype, shape, random_, choice);
   }
@@ -307,8 +302,7 @@ TEST_F(OnCardCrossEntropy, takes_gradients_that_are_spread_strided_or_known) {
   }
 }
 
-class OnCardAdamW : public OnCardHandWritten {
- protected:
+struct OnCardAdamW : OnCardHandWritten {
   static Operand scalar(double value) {
     Operand made = testing::make_operand(DType::fp32, {});
     store_element(DType::fp32, made.storage.data(), value);

@@ -1,26 +1,14 @@
 // What tests of the CUDA back end need beside its host code, and skip without: NVRTC, and the kernels of this build.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <string>
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::testing {
-
-// The message of the Error that `body` throws; empty if it throws none.
-template <typename Body>
-std::string error_of(const Body& body) {
-  try {
-    body();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
 
 // Why there are no hand-written kernels; empty if there are.
 inline std::string missing_kernels() { return error_of(cuda::require_kernels); }
@@ -38,8 +26,7 @@ inline std::string missing_for_fake_card() {
 }
 
 template <typename Base = ::testing::Test>
-class WithNvrtc : public Base {
- protected:
+struct WithNvrtc : Base {
   void SetUp() override {
     if (const std::string why = missing_nvrtc(); !why.empty()) GTEST_SKIP() << why;
   }

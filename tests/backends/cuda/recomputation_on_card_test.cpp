@@ -15,8 +15,7 @@
 namespace ridgepoint {
 namespace {
 
-class OnCardRecomputation : public testing::OnCard {
- protected:
+struct OnCardRecomputation : testing::OnCard {
   using Gradients = std::map<std::string, HostTensor>;
 
   Gradients gradients(const TransformerConfig& config, CompileOptions options) const {

@@ -1,8 +1,6 @@
 // Transfers from and to a file on the fake GPU, whose streams and graphs run copies and functions of the host in order.
 #include "backends/cuda/transfer.h"
 
-#include <gmock/gmock.h>
-
 #include <cstdint>
 #include <string>
 
@@ -10,19 +8,17 @@
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/swap_in_file.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using testing::counting_from;
-using ::testing::HasSubstr;
 using testing::swapping_program;
-using ::testing::ThrowsMessage;
 
 constexpr std::int64_t kElements = 5'500'001;  // two pieces of the file and a part, and no whole blocks
 
-class FileTransferOnFakeCard : public testing::OnFakeCard {
- protected:
+struct FileTransferOnFakeCard : testing::OnFakeCard {
   static int captured_runs() { return fake_count("fake_card_captured_runs"); }
 };
 

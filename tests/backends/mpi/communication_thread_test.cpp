@@ -1,20 +1,16 @@
 // The thread that calls MPI, with a library whose collectives end when the test says so.
 #include "backends/mpi/communication_thread.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 using TimeLimit = ProcessGroup::TimeLimit;
 
 class SlowLibrary : public MpiLibrary {
@@ -42,8 +38,7 @@ TEST(CommunicationThread, gives_up_what_takes_longer_than_the_limit) {
   auto& library = *new SlowLibrary;  // as in a process that ends, both stay: the thread goes on asking the library
   auto& thread = *new CommunicationThread(library, kLimit);
   const CommunicationThread::Ticket ticket = start_gather(thread, TimeLimit::of_collectives);
-  EXPECT_THAT([&] { thread.wait(ticket); },
-              ThrowsMessage<Error>(HasSubstr("the exchange of words did not end within 0.02 s")));
+  EXPECT_THAT(error_of([&] { thread.wait(ticket); }), HasSubstr("the exchange of words did not end within 0.02 s"));
 }
 
 TEST(CommunicationThread, waits_for_ever_where_there_is_no_limit) {

@@ -34,8 +34,7 @@ class Gpu : public KernelChoices {
   std::shared_ptr<Device> reference_ = make_reference_device();
 };
 
-class NullDeviceTest : public testing::Test {
- protected:
+struct NullDeviceTest : testing::Test {
   std::shared_ptr<Device> target_ = make_reference_device();
   std::shared_ptr<Device> device_ = make_null_device(target_);
 };

@@ -1,6 +1,4 @@
 // Every primitive op of the reference back end against values computed by hand.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 
@@ -8,6 +6,7 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "run_node.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -18,8 +17,7 @@ using testing::Pointwise;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-class ReferenceKernels : public testing::Test {
- protected:
+struct ReferenceKernels : testing::Test {
   Value in(Shape shape, DType dtype = DType::fp64) {
     return input(graph_, "input" + std::to_string(inputs_++), {dtype, std::move(shape)}, Role::data);
   }
@@ -125,10 +123,10 @@ TEST_F(ReferenceKernels, moves_and_compares_integers_exactly) {
   const Value odd = integer_constant(graph_, kOdd, DType::int64);
   EXPECT_THAT(integers(run_integers(copy(graph_, x))), testing::ElementsAreArray(numbers));
   EXPECT_THAT(integers(run_integers(cast(graph_, x, DType::int64))), testing::ElementsAreArray(numbers));
-  EXPECT_THAT(integers(run_integers(copy(graph_, odd))), testing::ElementsAre(kOdd));
-  EXPECT_THAT(run_integers(equal(graph_, x, odd)).as<std::uint8_t>(), testing::ElementsAre(1, 0, 0, 0));
-  EXPECT_THAT(run_integers(less(graph_, x, odd)).as<std::uint8_t>(), testing::ElementsAre(0, 1, 1, 0));
-  EXPECT_THAT(run_integers(less_equal(graph_, x, odd)).as<std::uint8_t>(), testing::ElementsAre(1, 1, 1, 0));
+  EXPECT_THAT(integers(run_integers(copy(graph_, odd))), ElementsAre(kOdd));
+  EXPECT_THAT(run_integers(equal(graph_, x, odd)).as<std::uint8_t>(), ElementsAre(1, 0, 0, 0));
+  EXPECT_THAT(run_integers(less(graph_, x, odd)).as<std::uint8_t>(), ElementsAre(0, 1, 1, 0));
+  EXPECT_THAT(run_integers(less_equal(graph_, x, odd)).as<std::uint8_t>(), ElementsAre(1, 1, 1, 0));
   const Value chosen = where(graph_, broadcast(graph_, constant(graph_, 0.0, DType::boolean), {4}), odd, x);
   EXPECT_THAT(integers(run_integers(chosen)), testing::ElementsAreArray(numbers));
 }

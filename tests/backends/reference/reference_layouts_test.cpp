@@ -75,8 +75,7 @@ TestOperand dense_copy(const TestOperand& window) {
   return dense;
 }
 
-class ReferenceLayouts : public testing::TestWithParam<unsigned> {
- protected:
+struct ReferenceLayouts : testing::TestWithParam<unsigned> {
   Value in(Shape shape, DType dtype = DType::fp64) {
     return input(graph_, "input" + std::to_string(inputs_++), {dtype, std::move(shape)}, Role::data);
   }

@@ -1,6 +1,4 @@
 // The option --allocator of the commands that run models.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
@@ -9,22 +7,17 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
-
 std::vector<Record> bench(std::vector<std::string> options) {
   options.insert(options.end(), {"--format", "jsonl"});
-  const ProgramResult result = run_program(toy_bench(options));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const std::string output = output_of(run_program(toy_bench(options)));
   const TemporaryFolder folder;
-  write_file(folder / "records", result.output);
+  write_file(folder / "records", output);
   return read_records(folder / "records");
 }
 
@@ -84,9 +77,7 @@ TEST(AllocatorOption, belongs_to_every_command_that_runs_a_model) {
   const auto errors = [&](const std::string& allocator) {
     std::vector<std::string> arguments = with_options(toy, {"--allocator", allocator, "--format", "csv"});
     arguments.insert(arguments.begin(), {"precision", "--error"});
-    const ProgramResult result = run_program(arguments);
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return result.output;
+    return output_of(run_program(arguments));
   };
   EXPECT_EQ(errors("arena"), errors("caching"));
 }

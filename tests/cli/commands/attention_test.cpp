@@ -1,6 +1,4 @@
 // ridgepoint attention from the outside: grid, pivot, account, limits; what it refuses.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,18 +11,12 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 // Shapes small enough for any machine and sanitizer. An option given again sweeps, so each is given once.
@@ -158,11 +150,10 @@ TEST(AttentionCommand, shows_rates_and_how_often_it_ran) {
 }
 
 TEST(AttentionCommand, takes_context_and_iterations_for_sequence_and_steps) {
-  const ProgramResult result = toy_attention(
-      {"--d-model", "16", "--context", "8", "--iterations", "1", "--attention", "flash", "--format", "jsonl"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_EQ(record_from_json(result.output).context, 8);
-  EXPECT_THAT(record_from_json(result.output).attention_call->forward_ms.samples, SizeIs(1));
+  const std::string output = output_of(toy_attention(
+      {"--d-model", "16", "--context", "8", "--iterations", "1", "--attention", "flash", "--format", "jsonl"}));
+  EXPECT_EQ(record_from_json(output).context, 8);
+  EXPECT_THAT(record_from_json(output).attention_call->forward_ms.samples, SizeIs(1));
 }
 
 TEST(AttentionCommand, has_the_workload_for_its_default_and_less_of_it_without_a_card) {
@@ -301,11 +292,9 @@ TEST(AttentionCommand, calls_nothing_measured_that_is_planned) {
 }
 
 TEST(AttentionCommand, takes_a_card_and_the_width_of_a_head) {
-  const ProgramResult result =
-      run_program({"attention", "--card", "h100-80gb", "--heads", "32", "--kv-heads", "8", "--head-dim", "128",
-                   "--sequence", "1k", "--attention", "flash", "--format", "jsonl"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  const Record record = record_from_json(result.output);
+  const Record record = record_from_json(
+      output_of(run_program({"attention", "--card", "h100-80gb", "--heads", "32", "--kv-heads", "8", "--head-dim",
+                             "128", "--sequence", "1k", "--attention", "flash", "--format", "jsonl"})));
   EXPECT_EQ(record.device.name, "H100 SXM");
   EXPECT_EQ(record.model.d_model, 4096);
   EXPECT_EQ(record.context, 1024);
@@ -322,21 +311,18 @@ TEST(AttentionCommand, finds_the_longest_sequence_that_fits) {
   EXPECT_THAT(limits("null", "table").output,
               AllOf(HasSubstr("The longest sequence of which forward and backward fit into 24.0 MiB"),
                     HasSubstr("attention  longest"), HasSubstr("the null device runs nothing")));
-  const ProgramResult run = limits("cpu", "jsonl");
-  EXPECT_EQ(run.exit_code, 0) << run.error;
-  EXPECT_EQ(std::count(run.output.begin(), run.output.end(), '\n'), 6);
-  const Json first = Json::parse(run.output.substr(0, run.output.find('\n')));
+  const std::string output = output_of(limits("cpu", "jsonl"));
+  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 6);
+  const Json first = Json::parse(output.substr(0, output.find('\n')));
   EXPECT_EQ(first["confirmed"], "yes");
   EXPECT_EQ(first["longest_sequence"].get<int>() + 16, first["next_sequence"].get<int>());
 }
 
 TEST(AttentionCommand, tells_limits_of_several_memories_apart) {
-  const ProgramResult result =
-      toy_attention({"--oom", "--memory-limit", "24MiB,48MiB", "--attention", "flash"}, "null");
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(StartsWith("The longest sequence of which forward and backward fit\n"),
-                                   HasSubstr("attention    memory  longest"), HasSubstr("flash      24.0 MiB "),
-                                   HasSubstr("flash      48.0 MiB ")));
+  EXPECT_THAT(output_of(toy_attention({"--oom", "--memory-limit", "24MiB,48MiB", "--attention", "flash"}, "null")),
+              AllOf(StartsWith("The longest sequence of which forward and backward fit\n"),
+                    HasSubstr("attention    memory  longest"), HasSubstr("flash      24.0 MiB "),
+                    HasSubstr("flash      48.0 MiB ")));
 }
 
 TEST(AttentionCommand, tells_runs_of_several_warm_ups_apart) {

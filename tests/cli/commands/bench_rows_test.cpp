@@ -1,6 +1,4 @@
 // bench from the outside: its rows, formats and files, and what it shows meanwhile, on models of toy size.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <filesystem>
 #include <string>
@@ -11,19 +9,12 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 constexpr std::uint64_t kFileLimit = 1 << 24;
 
@@ -109,9 +100,8 @@ TEST(Bench, times_the_phases_unless_they_are_left_out) {
   };
   EXPECT_THAT(bench({}).output, HasSubstr("forward ms  loss ms  backward ms  optimizer ms  bwd/fwd"));
   EXPECT_THAT(bench({"--no-phases"}).output, Not(HasSubstr("forward ms")));
-  const ProgramResult rows = bench({"--format", "jsonl"});
-  EXPECT_EQ(rows.exit_code, 0) << rows.error;
-  for (const Record& record : parse_records(rows.output)) {
+  const std::string output = output_of(bench({"--format", "jsonl"}));
+  for (const Record& record : parse_records(output)) {
     const PhaseMedians& phases = record.training_step->phase_ms;
     for (const std::optional<double>& ms : {phases.forward, phases.loss, phases.backward, phases.optimizer})
       EXPECT_GT(ms.value(), 0);
@@ -120,9 +110,7 @@ TEST(Bench, times_the_phases_unless_they_are_left_out) {
 
 TEST(Bench, ends_sampling_by_itself) {
   const std::vector<std::string> until = {"--mode", "forward", "--until", "99%", "--format", "jsonl"};
-  const ProgramResult rows = run_program(toy_bench(until));
-  ASSERT_EQ(rows.exit_code, 0) << rows.error;
-  const Record record = parse_records(rows.output).front();
+  const Record record = parse_records(output_of(run_program(toy_bench(until)))).front();
   EXPECT_EQ(record.timing.until, 0.99);
   EXPECT_EQ(record.timing.ended_by, SamplingEnd::steps);  // of the toy's three, which are a maximum
   EXPECT_EQ(run_program(toy_bench({"--until-limit", "5s"})).exit_code, 2);
@@ -130,9 +118,8 @@ TEST(Bench, ends_sampling_by_itself) {
 }
 
 TEST(Bench, sweeps_warm_ups_and_keeps_their_times) {
-  const ProgramResult result = run_program(toy_bench({"--warmup", "1,0,2", "--mode", "forward", "--format", "jsonl"}));
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const std::vector<Record> records = parse_records(result.output);
+  const std::vector<Record> records =
+      parse_records(output_of(run_program(toy_bench({"--warmup", "1,0,2", "--mode", "forward", "--format", "jsonl"}))));
   ASSERT_THAT(records, SizeIs(3));
   EXPECT_THAT(records[0].training_step->warmup_ms, SizeIs(1));
   EXPECT_THAT(records[1].training_step->warmup_ms, SizeIs(0));
@@ -257,10 +244,8 @@ TEST(Bench, fuses_attention_into_what_flash_is) {
 }
 
 TEST(Bench, on_the_null_device_claims_no_rates) {
-  const ProgramResult result = run_program(
-      {"bench", "--device", "null", "--model", "2.7b", "--warmup", "0", "--steps", "1", "--format", "jsonl"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const Record record = record_from_json(result.output);
+  const Record record = record_from_json(output_of(run_program(
+      {"bench", "--device", "null", "--model", "2.7b", "--warmup", "0", "--steps", "1", "--format", "jsonl"})));
   EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
   EXPECT_EQ(record.training_step->tokens_per_second, std::nullopt);
   EXPECT_EQ(record.training_step->ceiling_share, std::nullopt);
@@ -269,10 +254,8 @@ TEST(Bench, on_the_null_device_claims_no_rates) {
 }
 
 TEST(Bench, goes_on_after_a_row_that_does_not_fit) {
-  const ProgramResult result =
-      run_program(toy_bench({"--batch", "2,2000,2", "--memory-limit", "6MiB", "--format", "jsonl"}));
-  EXPECT_EQ(result.exit_code, 0);
-  const std::vector<Record> records = parse_records(result.output);
+  const std::vector<Record> records = parse_records(
+      output_of(run_program(toy_bench({"--batch", "2,2000,2", "--memory-limit", "6MiB", "--format", "jsonl"}))));
   ASSERT_THAT(records, SizeIs(3));
   EXPECT_EQ(records[0].status, RunStatus::ok) << records[0].error.message;
   EXPECT_EQ(records[1].status, RunStatus::oom);

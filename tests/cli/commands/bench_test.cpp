@@ -1,6 +1,4 @@
 // Peers, first calls, rows in new processes and plots, with the built program.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 
@@ -8,18 +6,14 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/fake_python.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::Optional;
-using ::testing::SizeIs;
 
 std::vector<Record> records_in(const std::string& text) {
   const TemporaryFolder folder;
@@ -32,9 +26,7 @@ std::vector<Record> first_calls(const std::vector<std::string>& more) {
       "bench", "--first-call", "--layers", "1",         "--d-model", "16",      "--d-ff", "24",       "--heads",
       "2",     "--vocab",      "50",       "--context", "8",         "--batch", "2",      "--format", "jsonl"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  const ProgramResult result = run_program(arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  return records_in(result.output);
+  return records_in(output_of(run_program(arguments)));
 }
 
 double sum_of(const FirstCallSection& ms) {
@@ -99,10 +91,8 @@ TEST(BenchFirstCall, refuses_what_has_no_effect_with_it) {
 }
 
 TEST(BenchCold, times_rows_in_new_processes_and_their_first_calls_apart) {
-  const ProgramResult result =
-      run_program(toy_bench({"--cold", "--mode", "forward,step", "--no-phases", "--format", "jsonl"}));
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const std::vector<Record> records = records_in(result.output);
+  const std::vector<Record> records = records_in(
+      output_of(run_program(toy_bench({"--cold", "--mode", "forward,step", "--no-phases", "--format", "jsonl"}))));
   ASSERT_THAT(records, SizeIs(2));
   for (const Record& record : records) {
     const Record::TrainingStep& step = *record.training_step;
@@ -129,9 +119,9 @@ TEST(BenchCold, shows_the_first_call_beside_the_times) {
 }
 
 TEST(BenchCold, takes_the_first_timed_iteration_for_the_first_call_without_a_warm_up) {
-  const ProgramResult result = run_program(toy_bench({"--cold", "--warmup", "0", "--format", "jsonl"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_GT(record_from_json(result.output).training_step->first_call_ms.first_run, 0);
+  EXPECT_GT(record_from_json(output_of(run_program(toy_bench({"--cold", "--warmup", "0", "--format", "jsonl"}))))
+                .training_step->first_call_ms.first_run,
+            0);
 }
 
 TEST(BenchCold, refuses_what_has_no_first_call) {
@@ -140,11 +130,9 @@ TEST(BenchCold, refuses_what_has_no_first_call) {
 
 TEST(BenchPeers, have_a_row_each_and_the_speedup_over_them) {
   const FakePython python("agrees");
-  const ProgramResult result =
-      run_program(toy_bench({"--peers", "torch:eager,torch:compile", "--python", python.path()}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("ridgepoint's speedup"), HasSubstr("torch 9.8.7 eager"),
-                                   HasSubstr("torch 9.8.7 compile"), HasSubstr("ridgepoint ")));
+  EXPECT_THAT(output_of(run_program(toy_bench({"--peers", "torch:eager,torch:compile", "--python", python.path()}))),
+              AllOf(HasSubstr("ridgepoint's speedup"), HasSubstr("torch 9.8.7 eager"), HasSubstr("torch 9.8.7 compile"),
+                    HasSubstr("ridgepoint ")));
 }
 
 TEST(BenchPeers, of_a_sweep_follow_the_row_of_ridgepoint) {
@@ -182,16 +170,14 @@ TEST(BenchPeers, refuse_what_cannot_be_compared) {
 }
 
 TEST(BenchPlot, stands_below_the_table) {
-  const ProgramResult result =
-      run_program({"bench", "--device", "null", "--model", "tiny", "--context", "32:128:*2", "--plot"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("\nPeak memory\n"), HasSubstr("Both axes are logarithmic.")));
+  EXPECT_THAT(
+      output_of(run_program({"bench", "--device", "null", "--model", "tiny", "--context", "32:128:*2", "--plot"})),
+      AllOf(HasSubstr("\nPeak memory\n"), HasSubstr("Both axes are logarithmic.")));
 }
 
 TEST(BenchPlot, says_what_it_lacks) {
-  const ProgramResult result = run_program({"bench", "--device", "null", "--model", "tiny", "--plot"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, HasSubstr("There is nothing to plot"));
+  EXPECT_THAT(output_of(run_program({"bench", "--device", "null", "--model", "tiny", "--plot"})),
+              HasSubstr("There is nothing to plot"));
   expect_refusal({"--plot", "--format", "csv"}, 2, "--plot draws with characters below a table");
 }
 
@@ -246,12 +232,11 @@ TEST(Bench, compares_rows_with_a_value_of_a_swept_option) {
 }
 
 TEST(Bench, compares_a_step_with_a_forward_pass_that_has_no_optimizer) {
-  const ProgramResult result =
-      run_program({"bench", "--model", "tiny", "--context", "8", "--warmup", "0", "--steps", "3", "--mode",
-                   "forward,forward_backward,step", "--baseline", "mode=forward", "--columns", "mean"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  const std::string rows = result.output.substr(result.output.find("forward "));
-  EXPECT_EQ(std::ranges::count(rows, 'x'), 3) << result.output;
+  const std::string output =
+      output_of(run_program({"bench", "--model", "tiny", "--context", "8", "--warmup", "0", "--steps", "3", "--mode",
+                             "forward,forward_backward,step", "--baseline", "mode=forward", "--columns", "mean"}));
+  const std::string rows = output.substr(output.find("forward "));
+  EXPECT_EQ(std::ranges::count(rows, 'x'), 3) << output;
 }
 
 TEST(Bench, says_that_options_of_tables_have_no_effect_on_files_and_goes_on) {

@@ -1,6 +1,4 @@
 // ridgepoint compare, as a program.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +10,7 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "inspect/compare/noise.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/records/csv_rows.h"
 #include "support/records/sample_records.h"
@@ -19,13 +18,7 @@
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::AnyOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 std::vector<std::string> toy_compare(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = toy_bench(more);
@@ -33,8 +26,7 @@ std::vector<std::string> toy_compare(const std::vector<std::string>& more) {
   return arguments;
 }
 
-class CompareProgram : public ::testing::Test {
- protected:
+struct CompareProgram : ::testing::Test {
   std::string write(const char* name, const std::vector<Record>& records) const {
     std::string text;
     for (const Record& record : records) text += to_json(record) + "\n";
@@ -55,9 +47,8 @@ class CompareProgram : public ::testing::Test {
 };
 
 TEST_F(CompareProgram, runs_configurations_side_by_side) {
-  const ProgramResult result = run_program(toy_compare({"--compile", "off,full", "--steps", "9", "--format", "json"}));
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json rows = nlohmann::json::parse(result.output);
+  const nlohmann::json rows = nlohmann::json::parse(
+      output_of(run_program(toy_compare({"--compile", "off,full", "--steps", "9", "--format", "json"}))));
   ASSERT_EQ(rows.size(), 1u);
   const nlohmann::json& row = rows[0];
   EXPECT_EQ(row["baseline"]["compile"], "off");
@@ -74,19 +65,17 @@ TEST_F(CompareProgram, runs_configurations_side_by_side) {
 }
 
 TEST_F(CompareProgram, a_table_has_the_baseline_and_a_row_for_each_other_configuration) {
-  const ProgramResult result = run_program(toy_compare({"--dtype", "fp32,bf16", "--mode", "forward,step"}));
-  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const std::string output = output_of(run_program(toy_compare({"--dtype", "fp32,bf16", "--mode", "forward,step"})));
   for (const char* text : {"dtype", "median ms", "ratio", "interval", "verdict", "peak memory", "memory ratio",
                            "tokens/s", "baseline", "bf16", "3 rows have fewer than 8 samples"}) {
-    EXPECT_THAT(result.output, HasSubstr(text));
+    EXPECT_THAT(output, HasSubstr(text));
   }
 }
 
 TEST_F(CompareProgram, a_configuration_that_runs_out_of_memory_leaves_the_others) {
-  const ProgramResult result =
-      run_program(toy_compare({"--memory-limit", "64MiB", "--batch", "2,65536", "--compile", "off,fuse"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("baseline"), HasSubstr("oom: ")));
+  EXPECT_THAT(
+      output_of(run_program(toy_compare({"--memory-limit", "64MiB", "--batch", "2,65536", "--compile", "off,fuse"}))),
+      AllOf(HasSubstr("baseline"), HasSubstr("oom: ")));
 }
 
 TEST_F(CompareProgram, says_which_configuration_of_two_files_is_slower) {
@@ -111,9 +100,8 @@ TEST_F(CompareProgram, says_which_configuration_of_two_files_is_slower) {
 
 TEST_F(CompareProgram, a_file_is_the_same_as_itself) {
   const std::string file = write("a.jsonl", {timed(1, 1), timed(1, 2, Mode::forward)});
-  const ProgramResult result = run({file, file, "--same-within", "2%", "--fail-if-slower", "0%"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("same within 2%"), Not(HasSubstr("slower\n"))));
+  EXPECT_THAT(output_of(run({file, file, "--same-within", "2%", "--fail-if-slower", "0%"})),
+              AllOf(HasSubstr("same within 2%"), Not(HasSubstr("slower\n"))));
 }
 
 TEST_F(CompareProgram, exits_with_3_only_if_a_row_is_slower_beyond_doubt) {
@@ -195,10 +183,8 @@ TEST_F(CompareProgram, reads_other_programs_by_a_mapping) {
   write_file(folder_ / "map.json", R"({"time_ms.samples": "latency_us * 0.001", "batch": "batch_size", "context": "seq",
                                        "device.name": "= Test Processor"})");
   const std::string ours = write("ours.jsonl", {timed(1, 1)});
-  const ProgramResult result =
-      run({ours, folder_ / "other.csv", "--mapping", folder_ / "map.json", "--format", "jsonl"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json row = nlohmann::json::parse(result.output);
+  const nlohmann::json row = nlohmann::json::parse(
+      output_of(run({ours, folder_ / "other.csv", "--mapping", folder_ / "map.json", "--format", "jsonl"})));
   EXPECT_EQ(row["verdict"], "slower");
   EXPECT_NEAR(row["ratio"], 2, 0.02);
   EXPECT_EQ(run({ours, ours, "--mapping", folder_ / "map.json"}).exit_code, 2);

@@ -1,6 +1,4 @@
 // devices from the outside.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,19 +9,15 @@
 #include <thread>
 #include <vector>
 
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
 using ::testing::Ne;
 using ::testing::Pair;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 TEST(Devices, prints_those_that_it_has_examined_at_ctrl_c) {
   ChildProgram child({"devices", "--threads", "1", "--format", "json"});
@@ -57,9 +51,8 @@ TEST(Devices, prints_every_format) {
 }
 
 TEST(Devices, prints_what_is_here) {
-  const ProgramResult table = run_program({"devices"});
-  EXPECT_EQ(table.exit_code, 0) << table.error;
-  EXPECT_THAT(table.output, AllOf(HasSubstr("cpu"), HasSubstr("matmul fp32"), HasSubstr("copy"), HasSubstr("null")));
+  EXPECT_THAT(output_of(run_program({"devices"})),
+              AllOf(HasSubstr("cpu"), HasSubstr("matmul fp32"), HasSubstr("copy"), HasSubstr("null")));
 }
 
 TEST(Devices, prints_cards_that_are_not_here) {

@@ -1,5 +1,4 @@
 // `ridgepoint graph`: every workload's graph after any pass.
-#include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,15 +8,11 @@
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/ir/graph.h"
 #include "ridgepoint/ops/compile.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 ProgramResult graph(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"graph", "--device", "cpu"});
@@ -39,9 +34,7 @@ std::size_t count(const Graph& graph, Op op) {
 Graph text_of(const std::vector<std::string>& arguments) {
   std::vector<std::string> all = arguments;
   all.emplace_back("--text");
-  const ProgramResult result = graph(all);
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  return parse_graph(result.output);
+  return parse_graph(output_of(graph(all)));
 }
 
 TEST(GraphCommand, has_a_row_for_every_pass_with_its_time_and_counts) {

@@ -1,5 +1,4 @@
 // `ridgepoint memory`: the page of a run, tables of peaks, files.
-#include <gmock/gmock.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -8,16 +7,11 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 ProgramResult memory(std::vector<std::string> arguments) {
   return run_program(with_options({"memory", "--layers", "2", "--d-model", "32", "--d-ff", "64", "--heads", "2",
@@ -40,10 +34,9 @@ TEST(MemoryCommand, shows_one_configuration_in_full) {
 }
 
 TEST(MemoryCommand, shows_several_as_a_table_of_peaks) {
-  const ProgramResult result = memory({"--context", "8,16", "--mode", "training_forward,step", "--dtype", "fp32,bf16",
-                                       "--device", "null", "--format", "json"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json rows = nlohmann::json::parse(result.output);
+  const nlohmann::json rows =
+      nlohmann::json::parse(output_of(memory({"--context", "8,16", "--mode", "training_forward,step", "--dtype",
+                                              "fp32,bf16", "--device", "null", "--format", "json"})));
   EXPECT_EQ(rows.size(), 8U);
   for (const nlohmann::json& row : rows) {
     EXPECT_GT(row["memory_bytes"]["peak_allocated"], 0);
@@ -76,26 +69,21 @@ TEST(MemoryCommand, adds_rows_of_several_to_the_table_one_by_one) {
   EXPECT_EQ(written.exit_code, 0) << written.error;
   EXPECT_THAT(read_file(file, 1 << 20), AllOf(HasSubstr("peak memory"), Not(HasSubstr("Timeline"))));
   if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
-  const ProgramResult shown =
-      run_program_on_terminal({"memory", "--model", "tiny", "--device", "null", "--batch", "1,2"});
-  EXPECT_EQ(shown.exit_code, 0) << shown.error;
-  EXPECT_THAT(shown.output, AllOf(HasSubstr("peak memory"), Not(HasSubstr("Timeline"))));
+  EXPECT_THAT(output_of(run_program_on_terminal({"memory", "--model", "tiny", "--device", "null", "--batch", "1,2"})),
+              AllOf(HasSubstr("peak memory"), Not(HasSubstr("Timeline"))));
 }
 
 TEST(MemoryCommand, plans_any_model_on_the_null_device) {
-  const ProgramResult result =
-      run_program({"memory", "--model", "2.7b", "--device", "null", "--dtype", "bf16", "--steps", "1"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("4 B H S^2"), HasSubstr("GiB"), Not(HasSubstr(" ms"))));
+  EXPECT_THAT(
+      output_of(run_program({"memory", "--model", "2.7b", "--device", "null", "--dtype", "bf16", "--steps", "1"})),
+      AllOf(HasSubstr("4 B H S^2"), HasSubstr("GiB"), Not(HasSubstr(" ms"))));
 }
 
 // The first iteration of these takes more than the later ones.
 TEST(MemoryCommand, plans_the_peak_behind_the_warmup_to_the_byte) {
-  const ProgramResult result =
-      run_program({"memory", "--model", "small", "--context", "128", "--mode", "training_forward,step", "--dtype",
-                   "fp32,bf16", "--card", "h200", "--format", "json"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  for (const nlohmann::json& row : nlohmann::json::parse(result.output))
+  for (const nlohmann::json& row : nlohmann::json::parse(
+           output_of(run_program({"memory", "--model", "small", "--context", "128", "--mode", "training_forward,step",
+                                  "--dtype", "fp32,bf16", "--card", "h200", "--format", "json"}))))
     EXPECT_EQ(row["memory_bytes"]["planned_peak"], row["memory_bytes"]["peak_allocated"]) << row["mode"];
 }
 
@@ -110,10 +98,9 @@ TEST(MemoryCommand, writes_snapshots_and_timelines) {
   EXPECT_THAT(read_file(csv, kMost), StartsWith("event,time_ms,"));
   EXPECT_TRUE(nlohmann::json::parse(read_file(json, kMost)).contains("device_traces"));
   for (const std::string& file : {pickle, json}) {
-    const ProgramResult read = run_program({"snapshot", file});
-    EXPECT_EQ(read.exit_code, 0) << read.error;
-    EXPECT_THAT(read.output, AllOf(HasSubstr("The history is complete"), HasSubstr("iteration 1"), HasSubstr("No leak"),
-                                   HasSubstr("optimizer_state")));
+    EXPECT_THAT(output_of(run_program({"snapshot", file})),
+                AllOf(HasSubstr("The history is complete"), HasSubstr("iteration 1"), HasSubstr("No leak"),
+                      HasSubstr("optimizer_state")));
   }
 }
 

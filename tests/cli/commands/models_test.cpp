@@ -1,6 +1,5 @@
 // ridgepoint models, and --model with the config.json and the weights of a Hugging Face model, from the outside.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,22 +7,19 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "interchange/safetensors.h"
+#include "support/graphs/golden_families.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-
 using Words = std::vector<std::string>;
 
 TEST(ModelsCommand, lists_presets_and_known_models_with_what_they_take) {
-  const ProgramResult result = run_program({"models", "--format", "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const auto rows = nlohmann::json::parse(result.output);
+  const auto rows = nlohmann::json::parse(output_of(run_program({"models", "--format", "json"})));
   EXPECT_GE(rows.size(), 38U);
   EXPECT_EQ(rows.at(0).at("model"), "tiny");
   EXPECT_EQ(rows.at(0).at("family"), "preset");
@@ -43,8 +39,7 @@ TEST(ModelsCommand, lists_those_with_a_text_in_their_name_or_family) {
   expect_refused({"models", "lamma-3.2-1b"}, 2, "did you mean 'llama-3.2-1b'?");
 }
 
-class ModelFolder : public ::testing::Test {
- protected:
+struct ModelFolder : ::testing::Test {
   ModelFolder() {
     std::filesystem::create_directory(path());
     write_file(folder_ / "toy/config.json",
@@ -54,10 +49,10 @@ class ModelFolder : public ::testing::Test {
   }
   std::string path() const { return folder_ / "toy"; }
   nlohmann::json plan(const Words& more) const {
-    const ProgramResult result = run_program(
-        with_options({"plan", "--model", path(), "--context", "16", "--batch", "2", "--format", "json"}, more));
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return nlohmann::json::parse(result.output).at(0);
+    return nlohmann::json::parse(
+               output_of(run_program(with_options(
+                   {"plan", "--model", path(), "--context", "16", "--batch", "2", "--format", "json"}, more))))
+        .at(0);
   }
   TemporaryFolder folder_;
 };
@@ -104,11 +99,12 @@ TEST_F(ModelFolder, is_refused_where_pytorch_has_no_match) {
 }
 
 TEST(ModelsCommand, of_weights_reads_the_numbers_that_correct_routing) {
-  const std::string folder = source_folder() / "tests/golden/families/deepseek_v3";
-  const ProgramResult result =
-      run_program({"verify", "--device", "cpu", "--weights", folder, "--batch", "2", "--context", "13", "--tokens",
-                   folder + "/expected.safetensors", "--optimizer-steps", "0"});
-  EXPECT_THAT(result.output, HasSubstr("loss 3.736466"));  // as in that file
+  const TemporaryFolder folder;
+  testing::write_golden_model("deepseek_v3", folder.path());
+  const std::string golden = testing::golden_tensors("deepseek_v3");
+  const ProgramResult result = run_program({"verify", "--device", "cpu", "--weights", folder.path().string(), "--batch",
+                                            "2", "--context", "13", "--tokens", golden, "--optimizer-steps", "0"});
+  EXPECT_THAT(result.output, HasSubstr(fmt::format("loss {:.6f}", scalar_of(SafetensorsFile(golden).read("loss")))));
 }
 
 TEST(ModelsCommand, plans_as_torch_no_model_whose_modules_are_not_modelled) {

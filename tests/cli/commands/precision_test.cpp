@@ -1,5 +1,4 @@
 // The precision command from its options to its five forms.
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,17 +9,13 @@
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 ProgramResult precision(std::vector<std::string> more) {
@@ -35,9 +30,8 @@ void expect_precision_refused(std::vector<std::string> more, const std::string& 
 
 TEST(PrecisionCommand, prints_the_published_sums_in_every_form) {
   for (const char* format : {"table", "markdown"}) {
-    const ProgramResult result = precision({"--format", format});
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    EXPECT_THAT(result.output, AllOf(HasSubstr("10.00013351"), HasSubstr(" 9.95312500"), HasSubstr("10.00213623")));
+    EXPECT_THAT(output_of(precision({"--format", format})),
+                AllOf(HasSubstr("10.00013351"), HasSubstr(" 9.95312500"), HasSubstr("10.00213623")));
   }
   EXPECT_THAT(precision({"--format", "csv"}).output,
               AllOf(StartsWith("statement,sum_dtype,term_dtype,terms,term,result,relative_error\n"
@@ -54,9 +48,7 @@ TEST(PrecisionCommand, prints_the_published_sums_in_every_form) {
 TEST(PrecisionCommand, writes_its_table_to_a_file) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "sums.json").string();
-  const ProgramResult result = precision({"--output", path});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, IsEmpty());
+  EXPECT_THAT(output_of(precision({"--output", path})), IsEmpty());
   std::ifstream file(path);
   EXPECT_EQ(Json::parse(file)[0]["sum_dtype"], "fp32");
 }
@@ -87,17 +79,14 @@ TEST(PrecisionCommand, reads_a_graph_file) {
   TransformerConfig config = transformer_preset("tiny");
   config.context = 4;
   std::ofstream(path) << print_graph(testing::transformer_graph(config, 1, Mode::step));
-  const ProgramResult result = precision({"--autocast", "bf16", "--graph", path, "--detail"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("layers.*.attn.q_proj"), HasSubstr("backward"), HasSubstr("adamw")));
+  EXPECT_THAT(output_of(precision({"--autocast", "bf16", "--graph", path, "--detail"})),
+              AllOf(HasSubstr("layers.*.attn.q_proj"), HasSubstr("backward"), HasSubstr("adamw")));
 }
 
 TEST(PrecisionCommand, shows_errors_of_a_model) {
-  const ProgramResult result = precision(
+  const Json rows = Json::parse(output_of(precision(
       {"--error", "--device", "cpu", "--layers",  "2", "--d-model", "16", "--d-ff",      "24",       "--heads",
-       "2",       "--vocab",  "50",  "--context", "8", "--batch",   "2",  "--low-norms", "--format", "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const Json rows = Json::parse(result.output);
+       "2",       "--vocab",  "50",  "--context", "8", "--batch",   "2",  "--low-norms", "--format", "json"})));
   for (const Json& row : rows) {
     if (row["module"] != "layers.1") continue;
     EXPECT_LT(row["fp32.forward"].get<double>(), 1e-6);
@@ -177,20 +166,19 @@ TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
 
 TEST(PrecisionCommand, shows_no_error_where_both_gradients_are_zero) {
   // Of a sequence of one token the weights of attention are 1, whatever q and k are.
-  const ProgramResult result =
-      precision({"--error", "--device", "cpu", "--layers", "1",   "--d-model", "16",       "--d-ff",
-                 "24",      "--heads",  "2",   "--vocab",  "50",  "--context", "1",        "--batch",
-                 "2",       "--depth",  "3",   "--format", "csv", "--dtype",   "fp32,bf16"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const std::string output =
+      output_of(precision({"--error", "--device", "cpu", "--layers", "1",   "--d-model", "16",       "--d-ff",
+                           "24",      "--heads",  "2",   "--vocab",  "50",  "--context", "1",        "--batch",
+                           "2",       "--depth",  "3",   "--format", "csv", "--dtype",   "fp32,bf16"}));
   bool found = false;
-  for (const CsvRow& row : csv_rows(result.output)) {
+  for (const CsvRow& row : csv_rows(output)) {
     if (row.at("module") != "layers.0.attn.q_proj") continue;
     found = true;
     EXPECT_EQ(row.at("fp32.gradient"), "0");
     EXPECT_EQ(row.at("bf16.gradient"), "0");
   }
   EXPECT_TRUE(found);
-  EXPECT_THAT(result.output, Not(HasSubstr("nan")));
+  EXPECT_THAT(output, Not(HasSubstr("nan")));
 }
 
 TEST(PrecisionCommand, refuses_options_that_would_change_nothing) {
@@ -248,9 +236,8 @@ TEST(BenchCommand, compares_types_and_counts_skipped_steps) {
                                           "2",     "--warmup", "1",   "--steps",  "2"};
   std::vector<std::string> table = sizes;
   table.insert(table.end(), {"--dtype", "fp32,bf16,fp16", "--format", "markdown"});
-  const ProgramResult result = run_program(table);
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("speedup over fp32"), HasSubstr("1.00x"), HasSubstr("0 of 3")));
+  EXPECT_THAT(output_of(run_program(table)),
+              AllOf(HasSubstr("speedup over fp32"), HasSubstr("1.00x"), HasSubstr("0 of 3")));
   std::vector<std::string> anomaly = sizes;
   anomaly.insert(anomaly.end(), {"--dtype", "fp16", "--detect-anomaly"});
   EXPECT_EQ(run_program(anomaly).exit_code, 0);

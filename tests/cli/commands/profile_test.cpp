@@ -1,5 +1,4 @@
 // `ridgepoint profile` from the outside.
-#include <gmock/gmock.h>
 
 #include <chrono>
 #include <cmath>
@@ -15,6 +14,7 @@
 #include "core/files/temporary_folder.h"
 #include "record/columns.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/records/csv_rows.h"
 #include "support/records/trace_rules.h"
@@ -22,12 +22,6 @@
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kProfileFileLimit = 1 << 26;
@@ -42,9 +36,7 @@ ProgramResult toy_profile(const std::vector<std::string>& more) {
 Json toy_json(const std::vector<std::string>& more) {
   std::vector<std::string> arguments = {"--format", "json"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  const ProgramResult result = toy_profile(arguments);
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  return Json::parse(result.output);
+  return Json::parse(output_of(toy_profile(arguments)));
 }
 
 void expect_profile_usage_error(const std::vector<std::string>& more, const std::string& message) {
@@ -110,11 +102,10 @@ TEST(ProfileCommand, kernels_and_idle_time_are_the_profiled_step_within_one_per_
 TEST(ProfileCommand, writes_a_breakdown_as_csv) {
   for (const auto& [by, column] : std::vector<std::pair<std::string, std::string>>{
            {"kernel", "median_us"}, {"class", "phase,class"}, {"scope", "path,level"}, {"launch", "grid,block"}}) {
-    const ProgramResult result = toy_profile({"--by", by, "--format", "csv", "--mode", "forward"});
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    EXPECT_THAT(result.output,
+    const std::string output = output_of(toy_profile({"--by", by, "--format", "csv", "--mode", "forward"}));
+    EXPECT_THAT(output,
                 AllOf(StartsWith("command,device,"), HasSubstr(column), HasSubstr(",custom,"), HasSubstr(",forward,")));
-    std::istringstream lines(result.output);
+    std::istringstream lines(output);
     std::string heading, row;
     std::getline(lines, heading);
     while (std::getline(lines, row)) {
@@ -136,10 +127,10 @@ TEST(ProfileCommand, writes_csv_that_tells_every_two_rows_of_a_sweep_apart) {
 }
 
 TEST(ProfileCommand, writes_csv_with_every_setting_that_rows_are_matched_by) {
-  const ProgramResult result = toy_profile({"--accumulate", "1,2", "--optimizer", "adamw,sgd", "--format", "csv"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const std::string output =
+      output_of(toy_profile({"--accumulate", "1,2", "--optimizer", "adamw,sgd", "--format", "csv"}));
   std::set<std::vector<std::string>> found;
-  for (const auto& row : csv_rows(result.output)) {
+  for (const auto& row : csv_rows(output)) {
     found.insert({row.at("accumulate"), row.at("optimizer")});
     for (const Setting& setting : record_settings()) {
       const std::string path(setting.path.substr(setting.path.starts_with("model.") ? 6 : 0));
@@ -175,8 +166,7 @@ TEST(ProfileCommand, writes_the_comparison_as_csv_by_class) {
     classes.insert(row.at("class"));
     shares[row.at("mode")] += std::stod(row.at("share_of_wall_time"));
   }
-  EXPECT_THAT(classes,
-              AllOf(::testing::Contains("matmul"), ::testing::Contains("optimizer"), ::testing::Contains("idle")));
+  EXPECT_THAT(classes, AllOf(Contains("matmul"), Contains("optimizer"), Contains("idle")));
   EXPECT_NEAR(shares.at("forward"), 1, 0.01);
   EXPECT_NEAR(shares.at("step"), 1, 0.01);
 }
@@ -209,10 +199,9 @@ TEST(ProfileCommand, writes_a_line_and_markdown_too) {
 }
 
 TEST(ProfileCommand, compares_modes) {
-  const ProgramResult table = toy_profile({"--compare", "forward,step"});
-  EXPECT_EQ(table.exit_code, 0) << table.error;
-  EXPECT_THAT(table.output, AllOf(HasSubstr("forward ms"), HasSubstr("step ms"), HasSubstr("time % change"),
-                                  HasSubstr("optimizer"), HasSubstr("idle")));
+  EXPECT_THAT(output_of(toy_profile({"--compare", "forward,step"})),
+              AllOf(HasSubstr("forward ms"), HasSubstr("step ms"), HasSubstr("time % change"), HasSubstr("optimizer"),
+                    HasSubstr("idle")));
   const Json both = toy_json({"--compare", "forward,step"});
   ASSERT_THAT(both, SizeIs(2));
   EXPECT_EQ(both[0]["mode"], "forward");

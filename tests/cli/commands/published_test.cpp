@@ -1,6 +1,4 @@
 // ridgepoint published, from the outside.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,15 +6,11 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 void expect_published_refused(std::vector<std::string> arguments, int exit_code, const std::string& message) {
   arguments.insert(arguments.begin(), "published");
@@ -24,13 +18,12 @@ void expect_published_refused(std::vector<std::string> arguments, int exit_code,
 }
 
 TEST(PublishedCommand, shows_one_row_a_configuration_under_its_source_device_and_label) {
-  const ProgramResult result =
-      run_program({"published", "--model", "small", "--study", "a100_80gb_pcie", "--quantity", "mean_ms,median_ms"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("a100_80gb_pcie: mixed_precision_log; NVIDIA A100 80GB PCIe"),
-                                   HasSubstr("mean_ms  median_ms"), HasSubstr("  117.46  "),
-                                   HasSubstr("against TF32, not against IEEE FP32"), Not(HasSubstr("unnamed_card")),
-                                   Not(HasSubstr("min_ms"))));
+  EXPECT_THAT(
+      output_of(run_program(
+          {"published", "--model", "small", "--study", "a100_80gb_pcie", "--quantity", "mean_ms,median_ms"})),
+      AllOf(HasSubstr("a100_80gb_pcie: mixed_precision_log; NVIDIA A100 80GB PCIe"), HasSubstr("mean_ms  median_ms"),
+            HasSubstr("  117.46  "), HasSubstr("against TF32, not against IEEE FP32"), Not(HasSubstr("unnamed_card")),
+            Not(HasSubstr("min_ms"))));
 }
 
 TEST(PublishedCommand, cuts_names_of_kernels_and_tells_a_sum_from_its_cast) {

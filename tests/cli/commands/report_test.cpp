@@ -1,6 +1,5 @@
 // The report command from its files to its page. web/test has the tests of what the page does in a browser.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -10,17 +9,13 @@
 #include "cli/toy_bench.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kFileLimit = 1 << 24;
@@ -38,8 +33,7 @@ Json data_of(const std::string& page) {
   return Json::parse(page.substr(from, page.find("</script>", from) - from));
 }
 
-class Report : public ::testing::Test {
- protected:
+struct Report : ::testing::Test {
   std::string file(const std::string& name, const std::string& content) const {
     write_file(folder_ / name, content);
     return (folder_ / name).string();
@@ -159,9 +153,7 @@ TEST_F(Report, of_a_folder_needs_a_study_and_no_other_file) {
 }
 
 TEST_F(Report, is_written_to_standard_output_without_a_file) {
-  const ProgramResult result = report({file("a.jsonl", kRecord)});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, StartsWith("<!doctype html>"));
+  EXPECT_THAT(output_of(report({file("a.jsonl", kRecord)})), StartsWith("<!doctype html>"));
 }
 
 TEST_F(Report, keeps_names_from_ending_the_data) {

@@ -1,23 +1,16 @@
 // ridgepoint snapshot, as a program.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/snapshot/write_snapshot.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 constexpr std::uint64_t kBase = 0x7f0000000000;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
@@ -52,8 +45,7 @@ Snapshot three_steps(std::uint64_t leak_bytes) {
   return std::move(made.snapshot);
 }
 
-class SnapshotProgram : public ::testing::Test {
- protected:
+struct SnapshotProgram : ::testing::Test {
   SnapshotProgram() {
     write_snapshot(folder_ / "a.pickle", three_steps(0));
     write_snapshot(folder_ / "b.pickle", three_steps(2 * kMiB));
@@ -67,9 +59,7 @@ class SnapshotProgram : public ::testing::Test {
 };
 
 TEST_F(SnapshotProgram, json_has_the_names_that_scripts_rely_on) {
-  const ProgramResult result = run({path("b.pickle"), "--format", "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json documents = nlohmann::json::parse(result.output);
+  const nlohmann::json documents = nlohmann::json::parse(output_of(run({path("b.pickle"), "--format", "json"})));
   ASSERT_EQ(documents.size(), 1u);
   const nlohmann::json& json = documents[0];
   EXPECT_EQ(json["peak"]["allocated_bytes"], 14 * kMiB);

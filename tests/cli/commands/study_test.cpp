@@ -1,7 +1,5 @@
 // ridgepoint study, from the outside: what a stopped study keeps, how it goes on, and what it refuses.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +17,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
@@ -26,11 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 constexpr std::uint64_t kMostBytes = 1 << 28;
@@ -185,8 +179,7 @@ TEST(Study, stops_at_a_signal_and_says_how_to_go_on) {
   }
 }
 
-class FinishedStudy : public ::testing::Test {
- protected:
+struct FinishedStudy : ::testing::Test {
   static void SetUpTestSuite() {
     temporary_ = new TemporaryFolder;
     first_ = new ProgramResult(run_program(study()));
@@ -387,9 +380,7 @@ TEST(StudyCommand, plans_a_whole_edition_without_a_card) {
       "cs336-2026", "--plan-only",
       "--only",     "sizes,accumulation,memory_step,attention_grid,accounting,checkpointing,ranks,calculations",
       "--output",   folder};
-  const ProgramResult result = run_program(study);
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("planned for B200, not measured"), Not(HasSubstr("nan"))));
+  EXPECT_THAT(output_of(run_program(study)), AllOf(HasSubstr("planned for B200, not measured"), Not(HasSubstr("nan"))));
   const std::string readme = read_file(fs::path(folder) / "README.md", kMostBytes);
   EXPECT_THAT(readme,
               AllOf(HasSubstr("Planned for B200"), HasSubstr("ridgepoint study --like cs336-2026 --card B200")));

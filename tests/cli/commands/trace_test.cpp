@@ -1,20 +1,15 @@
 // ridgepoint trace, as a program.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // Two steps of one product and one collective; `scale` makes the product longer.
 std::string trace_of(int rank, int scale) {
@@ -36,8 +31,7 @@ std::string trace_of(int rank, int scale) {
   return fmt::format(R"({{"distributedInfo": {{"rank": {}, "world_size": 2}}, "traceEvents": [{}]}})", rank, events);
 }
 
-class TraceProgram : public ::testing::Test {
- protected:
+struct TraceProgram : ::testing::Test {
   TraceProgram() {
     write("a.json", trace_of(0, 1));
     write("b.json", trace_of(1, 2));
@@ -54,9 +48,7 @@ class TraceProgram : public ::testing::Test {
   }
   static nlohmann::json json_of(std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--format", "json"});
-    const ProgramResult result = run(arguments);
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return nlohmann::json::parse(result.output);
+    return nlohmann::json::parse(output_of(run(arguments)));
   }
   const TemporaryFolder folder_;
 };
@@ -78,11 +70,10 @@ TEST_F(TraceProgram, json_has_the_names_that_scripts_rely_on) {
 }
 
 TEST_F(TraceProgram, table_shows_what_runs_and_what_waits) {
-  const ProgramResult result = run({path("a.json")});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("4 kernels, 0 copies, 0 fills on 2 streams in 1.49 ms"),
-                                   HasSubstr("2 steps of 1.00 ms on average"), HasSubstr("Collectives"),
-                                   HasSubstr("By class"), HasSubstr("Idle time of the device")));
+  EXPECT_THAT(output_of(run({path("a.json")})),
+              AllOf(HasSubstr("4 kernels, 0 copies, 0 fills on 2 streams in 1.49 ms"),
+                    HasSubstr("2 steps of 1.00 ms on average"), HasSubstr("Collectives"), HasSubstr("By class"),
+                    HasSubstr("Idle time of the device")));
 }
 
 TEST_F(TraceProgram, says_what_is_selected_and_that_it_is_empty) {
@@ -91,9 +82,8 @@ TEST_F(TraceProgram, says_what_is_selected_and_that_it_is_empty) {
 }
 
 TEST_F(TraceProgram, files_are_ranks) {
-  const ProgramResult result = run({path("a.json"), path("b.json")});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, HasSubstr("Of 2 matched collectives rank 1 began 2 last."));
+  EXPECT_THAT(output_of(run({path("a.json"), path("b.json")})),
+              HasSubstr("Of 2 matched collectives rank 1 began 2 last."));
   EXPECT_EQ(json_of({path("a.json"), path("b.json")}).at(0)["beside_other_ranks"]["late_us"], 40);
 }
 
@@ -194,10 +184,9 @@ TEST_F(TraceProgram, puts_a_prediction_of_ours_beside_the_trace) {
 }
 
 TEST_F(TraceProgram, puts_a_run_of_ours_beside_the_trace) {
-  const ProgramResult result = run({path("a.json"), "--model", "tiny", "--device", "cpu", "--layers", "1", "--context",
-                                    "32", "--warmup", "0", "--steps", "1"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("measured here: "), HasSubstr("calls ours")));
+  EXPECT_THAT(output_of(run({path("a.json"), "--model", "tiny", "--device", "cpu", "--layers", "1", "--context", "32",
+                             "--warmup", "0", "--steps", "1"})),
+              AllOf(HasSubstr("measured here: "), HasSubstr("calls ours")));
 }
 
 TEST_F(TraceProgram, says_what_cannot_stand_beside_a_trace) {

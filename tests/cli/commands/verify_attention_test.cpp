@@ -1,6 +1,4 @@
 // verify --inputs from the outside: the attention of another program, right and with faults.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
@@ -12,14 +10,12 @@
 #include "cli/refusals.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Tensors = std::map<std::string, HostTensor>;
 
 HostTensor numbers(const Shape& shape, double phase) {
@@ -51,8 +47,7 @@ HostTensor times(HostTensor tensor, double factor) {
   return tensor;
 }
 
-class VerifyAttention : public ::testing::Test {
- protected:
+struct VerifyAttention : ::testing::Test {
   // Inputs and results in one file, as a program that is right writes them.
   Tensors right(const Tensors& given, const std::vector<std::string>& more = {"--causal", "true"}) {
     write(folder_ / "in", given);

@@ -1,7 +1,5 @@
 // `--workload` in every command that takes a model.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
@@ -9,12 +7,11 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
 
 TEST(Workloads, run_in_every_command_that_takes_a_model) {
   const std::vector<std::vector<std::string>> command_lines = {
@@ -45,7 +42,7 @@ TEST(Workloads, that_are_no_language_models_are_not_verified_or_timed_beside_pyt
   expect_usage_error({"bench", "--workload", "toy", "--device", "cpu", "--peers", "torch"}, "'toy' is of another");
   const ProgramResult plan = run_program({"plan", "--workload", "toy", "--as", "torch"});
   EXPECT_EQ(plan.exit_code, 1);
-  EXPECT_THAT(plan.output, ::testing::HasSubstr("the workload 'toy' has no model in PyTorch"));
+  EXPECT_THAT(plan.output, HasSubstr("the workload 'toy' has no model in PyTorch"));
   expect_usage_error({"plan", "--workload", "toy", "--card", "h100", "--fit", "batch"}, "'toy' has fixed sizes");
 }
 

@@ -1,16 +1,12 @@
 #include "cli/options/choices.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "support/matchers.h"
+
 namespace ridgepoint::cli {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 TEST(Choices, are_kept_with_the_option) {
   CLI::App app;

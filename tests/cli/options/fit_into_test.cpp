@@ -1,6 +1,4 @@
 // --fit-into of plan, bench, memory and train.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,13 +8,10 @@
 #include "cli/toy_bench.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr int kNoneFits = 4;
 
@@ -53,17 +48,15 @@ TEST(FitInto, plans_the_fastest_schedule_within_each_memory) {
 }
 
 TEST(FitInto, says_what_was_chosen_and_what_the_next_gib_would_save) {
-  const ProgramResult result = run_program(small_plan({"--card", "h100", "--fit-into", "390MiB"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("Fit into 390.0 MiB: "), HasSubstr("no schedule takes less than"),
-                                   HasSubstr("The next GiB"), HasSubstr("What was chosen"), HasSubstr("layers.0"),
-                                   HasSubstr("costs ms")));
+  EXPECT_THAT(
+      output_of(run_program(small_plan({"--card", "h100", "--fit-into", "390MiB"}))),
+      AllOf(HasSubstr("Fit into 390.0 MiB: "), HasSubstr("no schedule takes less than"), HasSubstr("The next GiB"),
+            HasSubstr("What was chosen"), HasSubstr("layers.0"), HasSubstr("costs ms")));
 }
 
 TEST(FitInto, of_a_processor_without_predicted_times_minimises_floors_and_says_so) {
-  const ProgramResult result = run_program(small_plan({"--fit-into", "390MiB"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("No time is predicted for this processor"), HasSubstr("H100")));
+  EXPECT_THAT(output_of(run_program(small_plan({"--fit-into", "390MiB"}))),
+              AllOf(HasSubstr("No time is predicted for this processor"), HasSubstr("H100")));
 }
 
 TEST(FitInto, says_what_the_least_is_where_nothing_fits) {

@@ -1,20 +1,17 @@
 // `ridgepoint plan --offload`: the memory of the card and of the host.
-#include <gmock/gmock.h>
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "support/matchers.h"
 #include "support/program/plan_rows.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::plan;
 using testing::rows_of;
 

@@ -1,8 +1,5 @@
 #include "cli/options/output.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -13,6 +10,7 @@
 #include "core/files/temporary_folder.h"
 #include "core/warning.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -30,9 +28,7 @@ TEST(OutputFormat, is_no_picture) {
   for (const char* path : {"a.svg", "b.png", "c.html"}) {
     OutputOptions options;
     options.path = path;
-    EXPECT_THAT([&] { options.resolved_format(); },
-                ::testing::ThrowsMessage<Error>(::testing::HasSubstr("--output: no table is written as")))
-        << path;
+    EXPECT_THAT(error_of([&] { options.resolved_format(); }), HasSubstr("--output: no table is written as")) << path;
   }
   EXPECT_EQ((OutputOptions{"table", "a.svg"}).resolved_format(), Format::table);
 }
@@ -54,13 +50,13 @@ TEST(PageWriter, says_that_another_program_writes_its_file) {
   };
   add();
   add();
-  EXPECT_THAT(heard, ::testing::IsEmpty());
+  EXPECT_THAT(heard, IsEmpty());
   write_file(path, "b\n2\n");
   add();
   add();
   writer.finish();
   set_warning_handler({});
-  EXPECT_THAT(heard, ::testing::ElementsAre(::testing::HasSubstr("another program wrote '" + path + "' too")));
+  EXPECT_THAT(heard, ElementsAre(HasSubstr("another program wrote '" + path + "' too")));
   EXPECT_EQ(read_file(path, 100), "a\n1\n");
 }
 

@@ -1,21 +1,15 @@
 #include "cli/options/run_options.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 
 #include "models/toy_model.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::vector<RunConfig> expand(std::vector<std::string> arguments) {
   RunOptions options;
@@ -27,7 +21,7 @@ std::vector<RunConfig> expand(std::vector<std::string> arguments) {
 }
 
 void expect_refused(const std::vector<std::string>& arguments, const std::string& why) {
-  EXPECT_THAT([&] { expand(arguments); }, ThrowsMessage<Error>(HasSubstr(why)));
+  EXPECT_THAT(error_of([&] { expand(arguments); }), HasSubstr(why));
 }
 
 TEST(RunOptions, default_to_one_step_of_tiny) {
@@ -208,8 +202,8 @@ TEST(RunOptions, run_what_a_program_registers) {
   EXPECT_EQ(expand({"--workload", "mine", "--batch", "7"})[0].workload->describe().batch, 7);
   expect_refused({"--workload", "mine", "--vocab", "9"}, "--vocab: the workload 'mine' has --batch alone");
   expect_refused({"--workload", "mien"}, "did you mean 'mine'?");
-  EXPECT_THAT([] { register_workload({.name = "toy", .settings = {}, .make = {}}); },
-              ThrowsMessage<Error>(HasSubstr("there is a workload 'toy'")));
+  EXPECT_THAT(error_of([] { register_workload({.name = "toy", .settings = {}, .make = {}}); }),
+              HasSubstr("there is a workload 'toy'"));
 }
 
 TEST(RunOptions, refuse_a_sweep_without_end) {
@@ -221,7 +215,7 @@ TEST(RunOptions, single_refuses_a_sweep) {
   CLI::App app;
   options.add_to(app);
   app.parse(std::vector<std::string>{"1,2", "--batch"});
-  EXPECT_THAT([&] { options.single(); }, ThrowsMessage<Error>(HasSubstr("2 configurations")));
+  EXPECT_THAT(error_of([&] { options.single(); }), HasSubstr("2 configurations"));
   EXPECT_TRUE(options.given("--batch"));
   EXPECT_FALSE(options.given("--context"));
 }

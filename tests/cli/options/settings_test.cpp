@@ -1,6 +1,4 @@
 // Every row of settings.def and measures.def is where users of the commands look.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -9,12 +7,11 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "record/columns.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
 
 std::string without_breaks(std::string text) {
   std::string words;

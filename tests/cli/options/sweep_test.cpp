@@ -1,26 +1,20 @@
 #include "cli/options/sweep.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
 #include "core/text/units.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 const NumberRule kRule{1, INT64_MAX, parse_integer};
 
 std::vector<std::int64_t> parse(std::string_view text) { return parse_numbers(text, kRule); }
 
 void expect_refused(std::string_view text, const std::string& why) {
-  EXPECT_THAT([&] { parse(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
+  EXPECT_THAT(error_of([&] { parse(text); }), HasSubstr(why)) << text;
 }
 
 TEST(Sweep, reads_a_value_and_a_list) {
@@ -75,7 +69,7 @@ TEST(Sweep, refuses_values_out_of_range) {
   expect_refused("-4", "too small");
   expect_refused("0:4", "too small");
   expect_refused("99999999999999999999", "does not fit");
-  EXPECT_THAT([] { parse_numbers("5", {1, 4, parse_integer}); }, ThrowsMessage<Error>(HasSubstr("the most is 4")));
+  EXPECT_THAT(error_of([] { parse_numbers("5", {1, 4, parse_integer}); }), HasSubstr("the most is 4"));
 }
 
 TEST(Sweep, refuses_ranges_that_are_empty_or_endless) {
@@ -83,17 +77,12 @@ TEST(Sweep, refuses_ranges_that_are_empty_or_endless) {
   expect_refused("1:4:+0", "never end");
   expect_refused("1:4:*1", "never end");
   expect_refused("1:4:*-2", "never end");
-  EXPECT_THAT([] { parse_numbers("0:4:*2", {0, 9, parse_integer}); }, ThrowsMessage<Error>(HasSubstr("never end")));
+  EXPECT_THAT(error_of([] { parse_numbers("0:4:*2", {0, 9, parse_integer}); }), HasSubstr("never end"));
   expect_refused("1:1000000", "more than 10000 values");
 }
 
 TEST(Sweep, complaints_are_of_usage) {
-  try {
-    parse("x");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-  }
+  EXPECT_THAT(error_of([&] { parse("x"); }, ErrorKind::usage), Not(IsEmpty()));
 }
 
 }  // namespace

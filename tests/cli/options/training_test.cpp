@@ -1,22 +1,16 @@
 // The options of how a step trains, and what is refused.
 #include "cli/options/run_options.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "ridgepoint/core/error.h"
 #include "run/session/session.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::vector<RunConfig> expand_training(std::vector<std::string> arguments) {
   RunOptions options;
@@ -28,7 +22,7 @@ std::vector<RunConfig> expand_training(std::vector<std::string> arguments) {
 }
 
 void expect_training_refused(const std::vector<std::string>& arguments, const std::string& why) {
-  EXPECT_THAT([&] { expand_training(arguments); }, ThrowsMessage<Error>(HasSubstr(why)));
+  EXPECT_THAT(error_of([&] { expand_training(arguments); }), HasSubstr(why));
 }
 
 TEST(TrainingOptions, default_to_adamw_with_master_weights) {

@@ -1,6 +1,4 @@
 // Ranks that die, hang or are stopped: all of them end, and finished rows stay.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/types.h>
 
 #include <algorithm>
@@ -19,13 +17,11 @@
 
 #include "cli/ranks/ranks_program.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Clock = std::chrono::steady_clock;
 using nlohmann::json;
 

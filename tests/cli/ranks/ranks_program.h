@@ -30,8 +30,7 @@ inline Words on_ranks(int ranks) {
   return {"--parallel", "data=" + count, "--ranks", count};
 }
 
-class Ranks : public ::testing::Test {
- protected:
+struct Ranks : ::testing::Test {
   void SetUp() override {
     if (!testing::prepare_mpirun()) GTEST_SKIP() << "mpirun is not installed";
   }

@@ -1,6 +1,4 @@
 // Runs on several ranks, as a person starts them. Ranks share the cores of this machine, so times say nothing here.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,6 +12,7 @@
 #include "cli/ranks/ranks_program.h"
 #include "core/files/file.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/records/compare_files.h"
 
@@ -21,11 +20,7 @@ namespace ridgepoint {
 namespace {
 
 using nlohmann::json;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::largest_difference;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 // A command of each of two ranks. Open MPI 5.0.7 crashes where its own syntax for that, with a colon, is used.
 std::string on_two_ranks(const std::string& first, const std::string& second) {
@@ -113,10 +108,8 @@ TEST_F(Ranks, have_random_batches_that_are_those_of_one_rank) {
 }
 
 TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
-  const ProgramResult run = run_program(joined(joined(joined({"bench"}, kModel), on_ranks(2)),
-                                               {"--steps", "3", "--format", "json", "--compile", "fuse"}));
-  ASSERT_EQ(run.exit_code, 0) << run.error;
-  const json rows = json::parse(run.output);
+  const json rows = json::parse(output_of(run_program(joined(
+      joined(joined({"bench"}, kModel), on_ranks(2)), {"--steps", "3", "--format", "json", "--compile", "fuse"}))));
   ASSERT_EQ(rows.size(), 1);
   const json& parallel = rows[0]["parallel"];
   EXPECT_EQ(parallel["data"], 2);
@@ -141,10 +134,8 @@ TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
 TEST_F(Ranks, sum_gradients_in_all_ways_of_one_command) {
   const Words ways = {
       "--ranks", "2", "--parallel", "data=2,overlap=off,bucket=each,all", "--parallel", "data=2,bucket=each,4KiB"};
-  const ProgramResult run =
-      run_program(joined(joined(joined({"bench"}, kModel), ways), {"--steps", "3", "--format", "json"}));
-  ASSERT_EQ(run.exit_code, 0) << run.error;
-  const json rows = json::parse(run.output);
+  const json rows = json::parse(
+      output_of(run_program(joined(joined(joined({"bench"}, kModel), ways), {"--steps", "3", "--format", "json"}))));
   ASSERT_EQ(rows.size(), 4);
   for (const json& row : rows) {
     EXPECT_EQ(row["parallel"]["wire_bytes"], rows[0]["parallel"]["wire_bytes"]);
@@ -227,9 +218,7 @@ TEST_F(Ranks, choose_a_sharding_that_fits_before_they_run) {
 TEST_F(Ranks, show_the_memory_of_each_and_what_sharding_saves) {
   const Words options =
       joined(joined({"memory"}, kModel), {"--shard", "none,optimizer", "--steps", "2", "--format", "json"});
-  const ProgramResult run = run_program(joined(options, on_ranks(2)));
-  ASSERT_EQ(run.exit_code, 0) << run.error;
-  const json rows = json::parse(run.output);
+  const json rows = json::parse(output_of(run_program(joined(options, on_ranks(2)))));
   ASSERT_EQ(rows.size(), 2);
   const json& whole = rows[0]["memory"]["ranks"];
   const json& sharded = rows[1]["memory"]["ranks"];
@@ -252,21 +241,18 @@ TEST_F(Ranks, show_the_memory_of_each_and_what_sharding_saves) {
 }
 
 TEST_F(Ranks, each_write_the_files_of_their_memory) {
-  const ProgramResult run = run_program(joined(joined(joined({"memory"}, kModel), on_ranks(2)),
-                                               {"--snapshot", path("memory.json"), "--timeline", path("memory.csv")}));
-  ASSERT_EQ(run.exit_code, 0) << run.error;
-  EXPECT_THAT(run.output, HasSubstr("Each rank"));
+  EXPECT_THAT(output_of(run_program(joined(joined(joined({"memory"}, kModel), on_ranks(2)),
+                                           {"--snapshot", path("memory.json"), "--timeline", path("memory.csv")}))),
+              HasSubstr("Each rank"));
   for (const char* name : {"memory.rank0.json", "memory.rank1.json", "memory.rank0.csv", "memory.rank1.csv"})
     EXPECT_TRUE(std::filesystem::exists(path(name))) << name;
   EXPECT_FALSE(std::filesystem::exists(path("memory.json")));
 }
 
 TEST_F(Ranks, show_what_of_their_communication_is_hidden) {
-  const ProgramResult run =
-      run_program(joined(joined(joined({"profile"}, kModel), on_ranks(2)),
-                         {"--steps", "3", "--profiled-steps", "2", "--format", "json", "--trace", path("trace.json")}));
-  ASSERT_EQ(run.exit_code, 0) << run.error;
-  const json document = json::parse(run.output);
+  const json document = json::parse(output_of(run_program(
+      joined(joined(joined({"profile"}, kModel), on_ranks(2)),
+             {"--steps", "3", "--profiled-steps", "2", "--format", "json", "--trace", path("trace.json")}))));
   const json& profile = (document.is_array() ? document[0] : document)["profile"];
   const json& found = profile["communication"];
   EXPECT_GT(found["time_ms"], 0);
@@ -392,11 +378,9 @@ TEST_F(Ranks, with_different_options_are_refused_with_the_difference) {
 }
 
 TEST_F(Ranks, time_collectives_and_check_every_element) {
-  const ProgramResult run = run_program(
+  const json rows = json::parse(output_of(run_program(
       {"collectives", "--ranks", "3", "--size", "1,1000,200000", "--dtype", "fp64,fp32,bf16,fp16", "--op",
-       "all_reduce,reduce_scatter,all_gather,collective_broadcast", "--iterations", "2", "--format", "json"});
-  ASSERT_EQ(run.exit_code, 0) << run.error;
-  const json rows = json::parse(run.output);
+       "all_reduce,reduce_scatter,all_gather,collective_broadcast", "--iterations", "2", "--format", "json"})));
   ASSERT_EQ(rows.size(), 4 * 4 * 3);
   for (const json& row : rows) {
     EXPECT_EQ(row["wrong"], 0) << row;

@@ -1,15 +1,13 @@
 // A table that grows on a terminal while its rows are measured.
 #include "cli/terminal/growing_page.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 #include "support/program/terminal_screen.h"
 
@@ -17,9 +15,6 @@ namespace ridgepoint::cli {
 namespace {
 
 using ridgepoint::testing::terminal_screen;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(GrowingPage, is_drawn_over_the_version_before) {
   const std::string first = redrawn("", "head\nrow 1\n", 20);
@@ -52,8 +47,7 @@ TEST(GrowingPage, warnings_stand_above_it) {
               ElementsAre("a warning", "of two lines", "head", "row 1", "row 2"));
 }
 
-class BenchOnTerminal : public ::testing::Test {
- protected:
+struct BenchOnTerminal : ::testing::Test {
   static ProgramResult bench(const char* terminal) {
     const char* before = std::getenv("TERM");
     const std::string kept = before == nullptr ? "" : before;

@@ -1,8 +1,6 @@
 #include "cli/terminal/progress.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include "support/matchers.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
@@ -41,7 +39,7 @@ TEST(ProgressLine, never_reaches_the_last_column) {
 TEST(ProgressLine, estimates_nothing_before_something_is_done) {
   ProgressState state = half_way();
   state.done = 0;
-  EXPECT_THAT(progress_line(state, 120, false), ::testing::Not(::testing::HasSubstr("eta")));
+  EXPECT_THAT(progress_line(state, 120, false), Not(HasSubstr("eta")));
 }
 
 }  // namespace

@@ -2,8 +2,6 @@
 #include "cli/terminal/standard_streams.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,14 +14,11 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 // The exit code of the program in a shell, with redirections that a child process of the test cannot have.
 int exit_code_in_shell(const std::string& words) {
@@ -35,9 +30,8 @@ int exit_code_in_shell(const std::string& words) {
 const std::vector<std::string> kWarns = toy_bench({"--dtype", "fp16", "--format", "jsonl"});
 
 TEST(StandardError, that_is_full_changes_neither_a_row_nor_an_exit_code) {
-  const ProgramResult row = ChildProgram(kWarns, "/dev/full").wait();
-  EXPECT_EQ(row.exit_code, 0);
-  EXPECT_EQ(record_from_json(row.output).status, RunStatus::ok) << row.output;
+  const std::string output = output_of(ChildProgram(kWarns, "/dev/full").wait());
+  EXPECT_EQ(record_from_json(output).status, RunStatus::ok) << output;
   EXPECT_EQ(ChildProgram({"plan", "--model", "nope"}, "/dev/full").wait().exit_code, 2);
   EXPECT_EQ(ChildProgram(std::vector<std::string>{}, "/dev/full").wait().exit_code, 2);
   EXPECT_EQ(ChildProgram({"graph", "--graph", "/nowhere"}, "/dev/full").wait().exit_code, 1);

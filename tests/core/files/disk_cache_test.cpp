@@ -1,6 +1,5 @@
 #include "core/files/disk_cache.h"
 
-#include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,17 +13,12 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "core/warning.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
-class DiskCacheTest : public ::testing::Test {
- protected:
+struct DiskCacheTest : ::testing::Test {
   DiskCacheTest() {
     set_warning_handler([this](std::string_view message) { warnings_.emplace_back(message); });
   }

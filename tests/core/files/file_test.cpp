@@ -1,8 +1,6 @@
 #include "core/files/file.h"
 
 #include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -16,13 +14,10 @@
 #include "core/files/leftovers.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 constexpr std::uint64_t kLimit = 1000;
 
@@ -41,33 +36,29 @@ TEST(File, refuses_to_read_past_the_limit) {
   const TemporaryFolder folder;
   write_file(folder / "a", std::string(11, 'x'));
   EXPECT_EQ(read_file(folder / "a", 11).size(), 11u);
-  EXPECT_THAT([&] { read_file(folder / "a", 10); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("/a'"), HasSubstr("10 bytes"))));
+  EXPECT_THAT(error_of([&] { read_file(folder / "a", 10); }), AllOf(HasSubstr("/a'"), HasSubstr("10 bytes")));
 }
 
 TEST(File, an_endless_file_is_read_up_to_the_limit_only) { EXPECT_THROW(read_file("/dev/zero", kLimit), Error); }
 
 TEST(File, a_missing_file_is_an_error_with_its_path_and_the_reason) {
-  EXPECT_THAT([&] { read_file("/nowhere/x", kLimit); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"))));
-  EXPECT_THAT([&] { InputFile("/nowhere/x"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"))));
+  EXPECT_THAT(error_of([&] { read_file("/nowhere/x", kLimit); }),
+              AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file")));
+  EXPECT_THAT(error_of([&] { InputFile("/nowhere/x"); }), AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file")));
 }
 
 TEST(File, a_folder_is_not_read_as_a_file) {
   EXPECT_THROW(read_file("/tmp", kLimit), Error);
-  EXPECT_THAT([&] { InputFile("/tmp"); }, ThrowsMessage<Error>(HasSubstr("a folder")));
+  EXPECT_THAT(error_of([&] { InputFile("/tmp"); }), HasSubstr("a folder"));
 }
 
 TEST(File, a_pipe_without_a_writer_does_not_hang) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT([&] { InputFile(folder / "pipe"); }, ThrowsMessage<Error>(HasSubstr("not a regular file")));
-  EXPECT_THAT([&] { read_file(folder / "pipe", kLimit); },
-              ThrowsMessage<Error>(HasSubstr("no program writes to this pipe")));
+  EXPECT_THAT(error_of([&] { InputFile(folder / "pipe"); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(error_of([&] { read_file(folder / "pipe", kLimit); }), HasSubstr("no program writes to this pipe"));
   check_writable(folder / "pipe");
-  EXPECT_THAT([&] { write_file(folder / "pipe", "x"); },
-              ThrowsMessage<Error>(HasSubstr("no program reads from this pipe")));
+  EXPECT_THAT(error_of([&] { write_file(folder / "pipe", "x"); }), HasSubstr("no program reads from this pipe"));
 }
 
 TEST(File, a_pipe_passes_on_what_its_writer_writes_later) {
@@ -102,7 +93,7 @@ TEST(File, a_file_truncated_while_open_is_an_error) {
   const InputFile file(folder / "a");
   std::filesystem::resize_file(folder / "a", 5);
   std::array<std::byte, 10> into{};
-  EXPECT_THAT([&] { file.read_at(0, into); }, ThrowsMessage<Error>(HasSubstr("truncated")));
+  EXPECT_THAT(error_of([&] { file.read_at(0, into); }), HasSubstr("truncated"));
 }
 
 TEST(File, nothing_appears_before_commit_and_nothing_stays_without_it) {
@@ -131,8 +122,8 @@ TEST(File, a_write_that_fails_half_way_leaves_the_old_content) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{4096, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_THAT([&] { write_file(folder / "a", std::string(10000, 'x')); },
-              ThrowsMessage<Error>(HasSubstr("File too large; raise the limit")));
+  EXPECT_THAT(error_of([&] { write_file(folder / "a", std::string(10000, 'x')); }),
+              HasSubstr("File too large; raise the limit"));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(read_file(folder / "a", kLimit), "old");
@@ -169,29 +160,27 @@ TEST(File, a_large_one_that_does_not_fit_is_an_error_and_nothing_stays) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{kLargeBytes / 2, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  EXPECT_THAT(
-      [&] {
-        OutputFile file(folder / "a");
-        file.expect(kLargeBytes);
-        file.write(std::string(kLargeBytes, 'x'));
-        file.commit();
-      },
-      ThrowsMessage<Error>(HasSubstr("File too large; raise the limit")));
+  EXPECT_THAT(error_of([&] {
+                OutputFile file(folder / "a");
+                file.expect(kLargeBytes);
+                file.write(std::string(kLargeBytes, 'x'));
+                file.commit();
+              }),
+              HasSubstr("File too large; raise the limit"));
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(files_in(folder), 0u);
 }
 
 TEST(File, a_missing_folder_is_an_error_before_the_work) {
-  EXPECT_THAT([] { OutputFile("/nowhere/x"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"),
-                                         HasSubstr("make the folder '/nowhere' first"))));
+  EXPECT_THAT(error_of([] { OutputFile("/nowhere/x"); }),
+              AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"), HasSubstr("make the folder '/nowhere' first")));
   EXPECT_THROW(check_writable("/nowhere/x"), Error);
 }
 
 TEST(File, a_full_disk_is_an_error_that_asks_for_room) {
-  EXPECT_THAT([] { write_file("/dev/full", "x"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("No space left"), HasSubstr("make room there"))));
+  EXPECT_THAT(error_of([] { write_file("/dev/full", "x"); }),
+              AllOf(HasSubstr("No space left"), HasSubstr("make room there")));
 }
 
 TEST(File, a_folder_or_an_empty_name_cannot_be_written) {

@@ -1,6 +1,5 @@
 #include "core/files/disk_cache.h"
 
-#include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,12 +11,10 @@
 
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
@@ -30,20 +27,10 @@ mode_t mode_of(const fs::path& path) {
   return status.st_mode & 07777;
 }
 
-std::string refusal_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "it was taken";
-}
-
-class PrivateFolderTest : public ::testing::Test {
- protected:
+struct PrivateFolderTest : ::testing::Test {
   PrivateFolder made() { return *PrivateFolder::open(folder_.path(), "ours/kernels", true); }
   std::string refusal() {
-    return refusal_of([&] { PrivateFolder::open(folder_.path(), "ours/kernels", true); });
+    return error_of([&] { PrivateFolder::open(folder_.path(), "ours/kernels", true); });
   }
   std::size_t files() const {
     const fs::directory_iterator inside(folder_ / "ours/kernels");
@@ -96,7 +83,7 @@ TEST_F(PrivateFolderTest, one_that_others_can_write_to_is_refused_at_every_level
       ASSERT_EQ(::chmod((folder_ / level).c_str(), mode), 0);
       EXPECT_THAT(refusal(),
                   AllOf(HasSubstr((folder_ / level).string()), HasSubstr("other users"), HasSubstr("delete")));
-      EXPECT_THAT(refusal_of([&] { PrivateFolder::open(folder_.path(), "ours/kernels", false); }),
+      EXPECT_THAT(error_of([&] { PrivateFolder::open(folder_.path(), "ours/kernels", false); }),
                   HasSubstr("other users"));
       EXPECT_EQ(mode_of(folder_ / level), mode) << "the mode of a refused folder is not changed";
       ASSERT_EQ(::chmod((folder_ / level).c_str(), 0700), 0);
@@ -128,7 +115,7 @@ TEST_F(PrivateFolderTest, a_link_in_its_place_is_refused_and_one_above_it_is_not
 TEST_F(PrivateFolderTest, files_that_are_not_its_users_own_are_refused) {
   const PrivateFolder folder = made();
   const fs::path file = folder_ / "ours/kernels/file";
-  const auto reading = [&] { return refusal_of([&] { folder.read("file", kPrivateLimit); }); };
+  const auto reading = [&] { return error_of([&] { folder.read("file", kPrivateLimit); }); };
   std::ofstream(folder_ / "planted") << "planted";
   fs::create_symlink(folder_ / "planted", file);
   EXPECT_THAT(reading(), HasSubstr("is a symbolic link"));
@@ -152,7 +139,7 @@ TEST_F(PrivateFolderTest, files_that_are_not_its_users_own_are_refused) {
 TEST_F(PrivateFolderTest, a_file_larger_than_allowed_is_refused) {
   const PrivateFolder folder = made();
   folder.write("file", std::string(101, 'x'));
-  EXPECT_THAT(refusal_of([&] { folder.read("file", 100); }), HasSubstr("larger than the limit of 100 bytes"));
+  EXPECT_THAT(error_of([&] { folder.read("file", 100); }), HasSubstr("larger than the limit of 100 bytes"));
   EXPECT_EQ(folder.read("file", 101)->size(), 101U);
 }
 
@@ -165,7 +152,7 @@ TEST_F(PrivateFolderTest, a_disk_that_is_full_leaves_what_was_there) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{1000, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const std::string refusal = refusal_of([&] { folder.write("file", std::string(5000, 'x')); });
+  const std::string refusal = error_of([&] { folder.write("file", std::string(5000, 'x')); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(refusal, HasSubstr("cannot write"));

@@ -1,7 +1,5 @@
 #include "core/processes/child_process.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,11 +13,11 @@
 #include <utility>
 
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::Optional;
 
 TEST(ChildProcess, answers_in_lines) {
@@ -66,12 +64,8 @@ TEST(ChildProcess, takes_no_line_after_its_end) {
 }
 
 TEST(ChildProcess, that_does_not_exist_is_an_error_with_its_name) {
-  try {
-    const ChildProcess process({"/nowhere/program"});
-    FAIL() << "started";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot start '/nowhere/program': No such file"));
-  }
+  EXPECT_THAT(error_of([&] { const ChildProcess process({"/nowhere/program"}); }),
+              HasSubstr("cannot start '/nowhere/program': No such file"));
 }
 
 TEST(ChildProcess, is_killed_with_its_own_children) {

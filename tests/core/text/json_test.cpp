@@ -1,8 +1,6 @@
 #include "core/text/json.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <filesystem>
@@ -10,12 +8,11 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
 
 std::string lists(int levels) { return std::string(levels, '[') + std::string(levels, ']'); }
 

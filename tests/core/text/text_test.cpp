@@ -1,11 +1,9 @@
 #include "core/text/text.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <string>
 
 #include "core/text/json.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {

@@ -14,8 +14,7 @@ namespace ridgepoint {
 namespace {
 
 // Restores the thread count.
-class Parallel : public ::testing::Test {
- protected:
+struct Parallel : ::testing::Test {
   ~Parallel() override { set_thread_count(before_); }
   int before_ = thread_count();
 };

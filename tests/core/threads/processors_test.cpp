@@ -14,8 +14,7 @@ namespace ridgepoint {
 namespace {
 
 // Simulated control groups; `membership` is the content of /proc/self/cgroup.
-class Processors : public ::testing::Test {
- protected:
+struct Processors : ::testing::Test {
   void write(const std::string& file, const std::string& text) {
     const std::filesystem::path path = folder_.path() / file;
     std::filesystem::create_directories(path.parent_path());

@@ -14,8 +14,7 @@
 namespace ridgepoint {
 namespace {
 
-class ThreadPoolTest : public ::testing::Test {
- protected:
+struct ThreadPoolTest : ::testing::Test {
   ~ThreadPoolTest() override { set_thread_count(before_); }
   int before_ = thread_count();
 };

@@ -1,14 +1,10 @@
 #include "core/types/enum_names.h"
 
-#include <gmock/gmock.h>
-
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::ThrowsMessage;
 
 enum class Fruit : std::uint8_t { apple, pear };
 constexpr auto kFruitNames = enum_names<Fruit>("apple", "pear");

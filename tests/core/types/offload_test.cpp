@@ -1,16 +1,11 @@
 // What a run keeps on the host, by names.
 #include "ridgepoint/core/offload.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(Offload, has_the_names_of_its_sets) {
   for (const Offload set : kAllOffloads) EXPECT_EQ(offload_from_name(name(set)), set);

@@ -1,18 +1,14 @@
 #include "inspect/attention/account.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
 
+#include "support/matchers.h"
+
 namespace ridgepoint {
 namespace {
-
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 AttentionConfig config_of(AttentionVariant variant, const std::string& device = "cpu") {
   AttentionConfig config;
@@ -155,8 +151,7 @@ TEST(AttentionAccount, of_a_run_that_does_not_fit_has_the_request_that_fails) {
     const AccountMoment& moment = account.moments.front();
     EXPECT_EQ(moment.name, "out of memory, in forward at exp of softmax");
     // q, k, v and the gradient of o take 8 MiB, in one segment of 20.
-    EXPECT_THAT(components(moment),
-                ::testing::ElementsAre("q", "k", "v", "grad.o", "scores", "row maxima", "shifted scores"));
+    EXPECT_THAT(components(moment), ElementsAre("q", "k", "v", "grad.o", "scores", "row maxima", "shifted scores"));
     EXPECT_EQ(line_of(moment, "scores").measured_bytes, kSquare);
     ASSERT_TRUE(moment.refused);
     EXPECT_EQ(moment.refused->component, "exponentials");

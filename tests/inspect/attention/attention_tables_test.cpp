@@ -1,21 +1,16 @@
 #include "inspect/attention/attention_tables.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 std::vector<Record> grid() {
   std::vector<Record> records;
@@ -61,7 +56,7 @@ TEST(PivotTables, mark_both_times_of_a_row_that_was_throttled_and_ratios_to_it) 
   EXPECT_THAT(text, HasSubstr("~2.00"));
   EXPECT_THAT(backward.substr(0, backward.find("Memory")), HasSubstr("~"));
   EXPECT_THAT(text, HasSubstr("~4.00x"));
-  EXPECT_THAT(text.substr(text.find("Memory before backward, MiB"), 300), ::testing::Not(HasSubstr("~")));
+  EXPECT_THAT(text.substr(text.find("Memory before backward, MiB"), 300), Not(HasSubstr("~")));
 }
 
 TEST(PivotTables, divide_a_baseline_by_each_of_the_others) {

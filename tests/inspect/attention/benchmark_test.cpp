@@ -1,19 +1,15 @@
 #include "inspect/attention/benchmark.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <map>
 #include <vector>
 
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using Stage = StepProgress::Stage;
 
 AttentionConfig config_of(std::int64_t sequence, std::int64_t d_model, const std::string& device = "cpu") {
@@ -155,7 +151,7 @@ TEST(MeasureAttention, says_where_it_stands_and_stops_where_it_is_told) {
     if (at.stage == Stage::warmup || at.stage == Stage::timing) shares.push_back(6 * at.share);
     return true;
   });
-  EXPECT_THAT(shares, ::testing::ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(shares, ElementsAre(0, 1, 2, 3, 4, 5));
   for (const Stage stop : {Stage::planning, Stage::initialising, Stage::warmup, Stage::timing}) {
     EXPECT_EQ(measure_attention(config_of(8, 16), [&](const StepProgress& at) { return at.stage != stop; }),
               std::nullopt)
@@ -212,8 +208,7 @@ TEST(MeasureAttention, turns_any_other_failure_into_a_record) {
 }
 
 TEST(MeasureAttention, refuses_a_problem_that_is_not_valid) {
-  EXPECT_THAT([] { measure_attention(config_of(16, 15)); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("does not divide")));
+  EXPECT_THAT(error_of([] { measure_attention(config_of(16, 15)); }), HasSubstr("does not divide"));
 }
 
 }  // namespace

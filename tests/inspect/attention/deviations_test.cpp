@@ -1,9 +1,6 @@
 // Faults of attention by other formulas than those of the search: each is named, and what is right is not.
 #include "inspect/attention/deviations.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -11,14 +8,10 @@
 #include <vector>
 
 #include "run/session/steps/attention_results.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 const AttentionProblem kProblem = {
     .batch = 1, .heads = 2, .d_model = 8, .queries = 12, .keys = 12, .kv_heads = 1, .causal = true};

@@ -1,14 +1,10 @@
 #include "inspect/attention/limit.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr std::size_t kLimitBytes = 24 << 20;
 
@@ -98,7 +94,7 @@ TEST(AttentionLimit, is_not_confirmed_with_all_of_the_hosts_memory_or_in_a_long_
   config.device_options.memory_limit_bytes = std::size_t{1} << 30;
   const std::optional<AttentionLimit> limit = find_attention_limit(config, 1024);
   EXPECT_EQ(limit->confirmation, Confirmation::not_run);
-  EXPECT_THAT(limit->remark, ::testing::StartsWith("would take over half a minute"));
+  EXPECT_THAT(limit->remark, StartsWith("would take over half a minute"));
   config.device_options.memory_limit_bytes.reset();
   config.problem.variant = AttentionVariant::composite;
   EXPECT_THAT(find_attention_limit(config, 1024)->remark, HasSubstr("--memory-limit"));

@@ -2,8 +2,6 @@
 #include "inspect/calculations/calculations.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
@@ -17,13 +15,12 @@
 #include "models/toy_model.h"
 #include "models/transformer.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr std::int64_t kCapacity = std::int64_t{80} << 30;
 

@@ -1,9 +1,7 @@
 #include "inspect/calculations/formula.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,22 +1,14 @@
 #include "inspect/compare/compare_records.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 
 #include "inspect/compare/noise.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 Record timed(double factor, std::uint64_t seed, Mode mode = Mode::step) {
   Noise noise(seed);

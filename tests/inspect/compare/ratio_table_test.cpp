@@ -1,11 +1,9 @@
 #include "inspect/compare/ratio_table.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 
 #include "inspect/compare/ratio.h"
+#include "support/matchers.h"
 #include "support/records/csv_rows.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
@@ -14,10 +12,6 @@ namespace ridgepoint {
 namespace {
 
 using tables::Format;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 Record timed(double ms, Compile level = Compile::off) {
   Record record = sample_record();

@@ -1,7 +1,5 @@
 #include "inspect/graph/tables.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -12,14 +10,11 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/compile.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::string as_text(Table table) { return render(Format::table, Page{.tables = {std::move(table)}}); }
 

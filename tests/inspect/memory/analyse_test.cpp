@@ -1,21 +1,11 @@
 #include "inspect/memory/analyse.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
 
 constexpr std::uint64_t kA = kSegmentBase;
 constexpr std::uint64_t kB = kSegmentBase + 4 * kMiB;
@@ -143,7 +133,7 @@ TEST(AnalyseSnapshot, may_be_stopped_within_each_of_its_walks) {
   const auto interrupt = [&] {
     if (--calls == 0) throw Error("interrupted");
   };
-  EXPECT_THAT([&] { analyse_memory(snapshot, 0, interrupt); }, ThrowsMessage<Error>(HasSubstr("interrupted")));
+  EXPECT_THAT(error_of([&] { analyse_memory(snapshot, 0, interrupt); }), HasSubstr("interrupted"));
 }
 
 TEST(AnalyseSnapshot, several_devices_are_apart) {

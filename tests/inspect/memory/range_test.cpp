@@ -1,17 +1,12 @@
 // A part of a history: what counts of it, and what is cut.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "inspect/memory/timeline.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {
-
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 constexpr std::uint64_t at(std::uint64_t block) { return kSegmentBase + block * 100 * kMiB; }
 
@@ -107,16 +102,14 @@ TEST(Range, is_drawn_alone) {
 }
 
 TEST(Range, must_begin_before_the_last_event) {
-  EXPECT_THAT(
-      [] {
-        report_of(three_steps(), {100, 200});
-      },
-      ThrowsMessage<Error>(HasSubstr("the range begins after the last event, 0.080 ms after the first")));
-  EXPECT_THAT(
-      [] {
-        report_of(three_steps(), {9, 20}, false);
-      },
-      ThrowsMessage<Error>(HasSubstr("the history has no times, and 9 events")));
+  EXPECT_THAT(error_of([] {
+                report_of(three_steps(), {100, 200});
+              }),
+              HasSubstr("the range begins after the last event, 0.080 ms after the first"));
+  EXPECT_THAT(error_of([] {
+                report_of(three_steps(), {9, 20}, false);
+              }),
+              HasSubstr("the history has no times, and 9 events"));
 }
 
 }  // namespace

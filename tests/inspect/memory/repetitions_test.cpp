@@ -1,18 +1,13 @@
 // Categories, leaks and the sawtooth of programs that repeat.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 
 #include "inspect/memory/contents.h"
+#include "support/matchers.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 using Basis = MemoryLeaks::Basis;
 using Verdict = Sawtooth::Verdict;

@@ -1,16 +1,12 @@
 // What is read from stacks: which line is shown, and what the lines say of a block.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "inspect/memory/contents.h"
 #include "inspect/memory/pages/page.h"
+#include "support/matchers.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {
-
-using testing::HasSubstr;
-using testing::Not;
 
 SnapshotOrigin origin_of(const std::vector<nlohmann::json>& lines, OriginNames* names = nullptr,
                          const SnapshotReadOptions& options = {}) {

@@ -1,18 +1,13 @@
 #include "inspect/memory/timeline.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 // Blocks of 1, 2 and 4 KiB at 0, 10 and 90 ms, freed at 92, 94 and 100 ms.
 class Sample {
@@ -55,7 +50,7 @@ std::vector<std::size_t> kib_of(const Timeline& timeline) {
 TEST(Timeline, has_the_highest_level_of_each_stretch_of_time) {
   const Timeline timeline = Sample().timeline(TimelineAxis::time, 10);
   EXPECT_DOUBLE_EQ(timeline.length, 100);
-  EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(1, 3, 3, 3, 3, 3, 3, 3, 3, 7));
+  EXPECT_THAT(kib_of(timeline), ElementsAre(1, 3, 3, 3, 3, 3, 3, 3, 3, 7));
   for (const TimelineColumn& column : timeline.columns) {
     EXPECT_EQ(column.reserved_bytes, 8 * 1024U);
     std::uint64_t sum = 0;
@@ -81,13 +76,13 @@ TEST(Timeline, has_no_phase_where_the_host_waits_after_it) {
   const Timeline timeline = make_timeline(made.snapshot, analyse_memory(made.snapshot, 0), TimelineAxis::time, 5);
   std::vector<std::string> phases;
   for (const TimelineColumn& column : timeline.columns) phases.push_back(column.phase);
-  EXPECT_THAT(phases, ::testing::ElementsAre("forward", "optimizer", "", "", "forward"));
+  EXPECT_THAT(phases, ElementsAre("forward", "optimizer", "", "", "forward"));
 }
 
 TEST(Timeline, puts_one_event_beside_the_other) {
   const Timeline timeline = Sample().timeline(TimelineAxis::events, 6);
   EXPECT_DOUBLE_EQ(timeline.length, 6) << "the segment takes no step";
-  EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(1, 3, 7, 7, 3, 1));
+  EXPECT_THAT(kib_of(timeline), ElementsAre(1, 3, 7, 7, 3, 1));
 }
 
 TEST(Timeline, stays_at_the_level_before_a_release_for_all_of_its_steps) {
@@ -101,7 +96,7 @@ TEST(Timeline, stays_at_the_level_before_a_release_for_all_of_its_steps) {
   add(MemoryEventKind::free, 2);
   const Timeline timeline = make_timeline(made.snapshot, analyse_memory(made.snapshot, 0), TimelineAxis::events, 7);
   EXPECT_DOUBLE_EQ(timeline.length, 7);
-  EXPECT_THAT(kib_of(timeline), ::testing::ElementsAre(1, 3, 3, 3, 3, 3, 2));
+  EXPECT_THAT(kib_of(timeline), ElementsAre(1, 3, 3, 3, 3, 3, 2));
 }
 
 TEST(Timeline, never_loses_the_peak) {
@@ -124,7 +119,7 @@ TEST(Timeline, begins_after_the_warm_up) {
 
 TEST(Timeline, names_its_axes) {
   EXPECT_EQ(timeline_axis_from_name("events"), TimelineAxis::events);
-  EXPECT_THAT([] { timeline_axis_from_name("tine"); }, ThrowsMessage<Error>(HasSubstr("time")));
+  EXPECT_THAT(error_of([] { timeline_axis_from_name("tine"); }), HasSubstr("time"));
 }
 
 // A history and the steps that each of its events takes in the viewer.
@@ -152,14 +147,14 @@ TEST(ViewerAxis, moves_three_steps_more_where_blocks_above_a_released_one_slide_
   viewed.add(segment_alloc, 64, 8192).add(alloc, 1).add(alloc, 2).add(alloc, 3);
   viewed.add(MemoryEventKind::free, 2).add(MemoryEventKind::free, 3).add(alloc, 4).add(MemoryEventKind::free, 1);
   viewed.add(free_requested, 4).add(alloc, 5).add(free_completed, 4).add(oom, 0).add(MemoryEventKind::free, 5);
-  EXPECT_THAT(viewed.steps(), ::testing::ElementsAre(0, 1, 1, 1, 4, 1, 1, 4, 0, 1, 4, 0, 1));
+  EXPECT_THAT(viewed.steps(), ElementsAre(0, 1, 1, 1, 4, 1, 1, 4, 0, 1, 4, 0, 1));
 }
 
 TEST(ViewerAxis, has_blocks_that_are_older_than_the_history_below_all_others) {
   using enum MemoryEventKind;
   ViewedHistory viewed;
   viewed.add(alloc, 1).add(MemoryEventKind::free, 8).add(MemoryEventKind::free, 1).add(MemoryEventKind::free, 9);
-  EXPECT_THAT(viewed.steps(), ::testing::ElementsAre(1, 4, 1, 1));
+  EXPECT_THAT(viewed.steps(), ElementsAre(1, 4, 1, 1));
 }
 
 TEST(ViewerAxis, draws_the_15000_largest_blocks_and_of_equal_ones_the_first) {
@@ -172,7 +167,7 @@ TEST(ViewerAxis, draws_the_15000_largest_blocks_and_of_equal_ones_the_first) {
   viewed.add(MemoryEventKind::free, 100 + 14'999);  // drawn; the one above it is one too many
   viewed.add(MemoryEventKind::free, 100 + 15'000);
   const std::vector<std::uint64_t> steps = viewed.steps();
-  EXPECT_THAT(std::vector(steps.end() - 4, steps.end()), ::testing::ElementsAre(1, 4, 1, 1));
+  EXPECT_THAT(std::vector(steps.end() - 4, steps.end()), ElementsAre(1, 4, 1, 1));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Snapshots that PyTorch 2.11 wrote on an H200 (tools/pytorch/torch_memory.py snapshots), against its own statistics.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,13 +6,13 @@
 #include "core/files/file.h"
 #include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {
 
-class TorchSnapshot : public ::testing::Test {
- protected:
+struct TorchSnapshot : ::testing::Test {
   void read(const std::string& name) {
     const std::filesystem::path folder = source_folder() / "tests/golden/torch_snapshots";
     report_ = analyse_memory(read_snapshot(folder / (name + ".pickle.gz")), 0).report;
@@ -68,7 +66,7 @@ TEST_F(TorchSnapshot, with_failures_names_each_and_the_limit_that_refused_it) {
   expect(report_.end, "at_end");
   ASSERT_EQ(report_.out_of_memory.size(), statistics_["ooms"].get<std::size_t>());
   for (const OutOfMemoryEvent& failure : report_.out_of_memory)
-    EXPECT_THAT(failure.advice, ::testing::HasSubstr("set_per_process_memory_fraction"));
+    EXPECT_THAT(failure.advice, HasSubstr("set_per_process_memory_fraction"));
 }
 
 TEST_F(TorchSnapshot, that_overflowed_says_so_and_still_has_the_end) {

@@ -1,8 +1,6 @@
 // What a profile of a real run says of it, exactly: counts, operations, phases, and that no time is missing.
 #include "inspect/profile/profile.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,12 +15,10 @@
 #include "ridgepoint/ops/ops.h"
 #include "runtime/device/host_activity.h"
 #include "support/graphs/op_cases.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 std::shared_ptr<const Workload> workload(std::int64_t layers, std::int64_t batch = 2,
                                          AttentionVariant attention = AttentionVariant::composite) {
@@ -171,7 +167,7 @@ TEST(Profile, of_the_null_device_has_no_kernels_and_says_why) {
   CeilingCache ceilings;
   const std::optional<Profile> profile = measure_profile(config, ceilings);
   EXPECT_FALSE(profile->has_kernels());
-  EXPECT_THAT(profile->problem, ::testing::HasSubstr("the null device runs nothing"));
+  EXPECT_THAT(profile->problem, HasSubstr("the null device runs nothing"));
   EXPECT_GT(profile->run.memory_bytes.peak_allocated.value_or(0), 0);
 }
 

@@ -2,7 +2,6 @@
 #include "inspect/profile/trace_events.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <map>
@@ -14,15 +13,13 @@
 #include "models/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/rank_threads.h"
+#include "support/matchers.h"
 #include "support/records/sample_profile.h"
 #include "support/records/trace_rules.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 using Json = nlohmann::json;
 using testing::TraceRules;
 
@@ -117,7 +114,7 @@ TEST(Trace, has_a_slice_for_each_phase_and_one_within_another_for_modules) {
   std::vector<std::string> modules;
   for (const Json& slice : events(trace, "X", "gpu_user_annotation"))
     (slice["tid"] == 1 ? phases : modules).push_back(slice["name"]);
-  EXPECT_THAT(phases, ::testing::ElementsAre("forward", "loss", "backward", "optimizer"));
+  EXPECT_THAT(phases, ElementsAre("forward", "loss", "backward", "optimizer"));
   EXPECT_EQ(modules[0], "layers.0");
   EXPECT_EQ(modules[1], "attn");
   EXPECT_EQ(modules[2], "scores");
@@ -165,7 +162,7 @@ TEST(Trace, of_several_ranks_begins_with_the_rank_that_begins_first) {
   EXPECT_THAT(TraceRules::broken_by(trace), IsEmpty());
   std::map<int, double> steps;  // their begins by process
   for (const Json& step : events(trace, "X", "user_annotation")) steps[step["pid"]] = step["ts"];
-  EXPECT_THAT(steps, ::testing::ElementsAre(::testing::Pair(1, 2.0), ::testing::Pair(3, 0.0)));
+  EXPECT_THAT(steps, ElementsAre(::testing::Pair(1, 2.0), ::testing::Pair(3, 0.0)));
 }
 
 TEST(Trace, of_each_rank_has_its_own_events_by_the_clock_of_all) {
@@ -208,12 +205,8 @@ TEST(Trace, survives_names_that_json_must_escape) {
 
 TEST(Trace, that_cannot_be_written_names_the_file_and_leaves_nothing) {
   const TemporaryFolder folder;
-  try {
-    write_trace(folder / "missing" / "trace.json", sample_profile(), {});
-    FAIL() << "it was written";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("missing/trace.json"));
-  }
+  EXPECT_THAT(error_of([&] { write_trace(folder / "missing" / "trace.json", sample_profile(), {}); }),
+              HasSubstr("missing/trace.json"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 

@@ -1,20 +1,16 @@
 // Sums over a profile whose every figure is known.
 #include "inspect/profile/views.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "support/matchers.h"
 #include "support/records/sample_profile.h"
 
 namespace ridgepoint {
 namespace {
 
 using ::testing::DoubleEq;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 std::vector<std::string> names(const std::vector<ScopeRow>& rows) {
   std::vector<std::string> result;

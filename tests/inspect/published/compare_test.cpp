@@ -1,8 +1,5 @@
 #include "inspect/published/compare.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -10,20 +7,11 @@
 
 #include "inspect/published/published_rows.h"
 #include "inspect/published/published_table.h"
+#include "support/matchers.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 Record small_step() {
   Record record;

@@ -1,24 +1,15 @@
 #include "inspect/published/published_rows.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <map>
 #include <set>
 #include <string>
 
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
 
 std::string place(const PublishedRow& row) { return std::string(name(row.kind)) + " line " + std::to_string(row.line); }
 
@@ -128,8 +119,8 @@ TEST(PublishedRows, are_refused_with_their_line_and_the_reason) {
     const std::string text = R"({"study":"s","table":"t"})"
                              "\n" +
                              row + "\n";
-    EXPECT_THAT([&] { parse_published(PublishedKind::memory, text); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("published figures, memory, line 2: the row "), HasSubstr(why))));
+    EXPECT_THAT(error_of([&] { parse_published(PublishedKind::memory, text); }),
+                AllOf(HasSubstr("published figures, memory, line 2: the row "), HasSubstr(why)));
   };
   expect_refused("", "is no JSON object");
   expect_refused("[1]", "is no JSON object");

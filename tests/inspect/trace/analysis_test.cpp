@@ -2,18 +2,15 @@
 #include "inspect/trace/analysis.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/trace/trace_collector.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
 
 // Times in microseconds.
 class MadeTrace {
@@ -50,6 +47,16 @@ class MadeTrace {
     TraceEvent event = at(begin, end - begin);
     event.name = made_.name(name);
     event.track = made_.track("host", thread);
+    made_.add_mark(event);
+  }
+  // On an H100.
+  void op(const std::string& name, int begin, int end, const TraceWork& work) {
+    if (made_.trace().devices.empty()) made_.trace().devices.push_back({"0", "NVIDIA H100 80GB HBM3"});
+    made_.trace().works.push_back(work);
+    TraceEvent event = at(begin, end - begin);
+    event.name = made_.name(name);
+    event.track = made_.track("host", "main");
+    event.note = static_cast<std::uint32_t>(made_.trace().works.size() - 1);
     made_.add_mark(event);
   }
   void flow(int from, const std::string& thread, int to, const std::string& other) {
@@ -200,66 +207,33 @@ TEST(TraceAnalysis, puts_backward_into_the_module_of_its_forward) {
 }
 
 TEST(TraceAnalysis, gives_the_work_of_a_product_to_its_longest_kernel) {
-  TraceCollector made;
-  made.trace().devices.push_back({"0", "NVIDIA H100 80GB HBM3"});
-  made.trace().works.push_back({.flops = 1000, .bytes = 60, .dtype = "bf16", .is_product = true});
-  made.add_mark({.start_ns = 100,
-                 .duration_ns = 100,
-                 .name = made.name("aten::mm"),
-                 .track = made.track("host", "1"),
-                 .note = 1});
-  const auto kernel = [&](const char* name, std::int64_t begin, std::int64_t end, std::uint64_t number, int launched) {
-    made.add_activity({.start_ns = begin,
-                       .duration_ns = end - begin,
-                       .correlation = number,
-                       .name = made.name(name),
-                       .track = made.track("0", "7")});
-    made.add_call({.start_ns = launched,
-                   .duration_ns = 1,
-                   .correlation = number,
-                   .name = made.name("cudaLaunchKernel"),
-                   .track = made.track("host", "1")});
-  };
-  kernel("splitk_reduce", 300, 310, 1, 110);
-  kernel("gemm", 400, 490, 2, 120);
-  kernel("gemm", 500, 590, 3, 250);
-  const TraceLane lane = analyse_trace(made.finish(), KernelRules()).at(0);
+  MadeTrace made;
+  made.op("aten::mm", 100, 200, {.flops = 1000, .bytes = 60, .dtype = "bf16", .is_product = true});
+  made.kernel("splitk_reduce", 300, 310, 110);
+  made.kernel("gemm", 400, 490, 120);
+  made.kernel("gemm", 500, 590, 250);
+  const TraceLane lane = made.lanes().at(0);
   ASSERT_THAT(lane.timeline.work, SizeIs(3));
   EXPECT_EQ(lane.timeline.work[0].flops, 0);
   EXPECT_EQ(lane.timeline.work[1].flops, 1000);
   EXPECT_EQ(lane.timeline.work[2].flops, 0) << "it was launched behind the op";
   ASSERT_TRUE(lane.products.has_value());
-  EXPECT_EQ(lane.products->time_ns, 100);
-  EXPECT_DOUBLE_EQ(lane.products->flops_per_second(), 1e10);
+  EXPECT_EQ(lane.products->time_ns, 100'000);
+  EXPECT_DOUBLE_EQ(lane.products->flops_per_second(), 1e7);
   EXPECT_TRUE(lane.products->datasheet_flops_per_second.has_value());
 }
 
-// One kernel on an H100 in an op whose work is this.
-TraceLane lane_with_work(const TraceWork& work, const char* kernel, std::int64_t duration_ns) {
-  TraceCollector made;
-  made.trace().devices.push_back({"0", "NVIDIA H100 80GB HBM3"});
-  made.trace().works.push_back(work);
-  made.add_mark({.start_ns = 100,
-                 .duration_ns = 100,
-                 .name = made.name("aten::nll_loss_forward"),
-                 .track = made.track("host", "1"),
-                 .note = 1});
-  made.add_activity({.start_ns = 300,
-                     .duration_ns = duration_ns,
-                     .correlation = 1,
-                     .name = made.name(kernel),
-                     .track = made.track("0", "7")});
-  made.add_call({.start_ns = 110,
-                 .duration_ns = 1,
-                 .correlation = 1,
-                 .name = made.name("cudaLaunchKernel"),
-                 .track = made.track("host", "1")});
-  return analyse_trace(made.finish(), KernelRules()).at(0);
+// One kernel in an op whose work is this.
+TraceLane lane_with_work(const TraceWork& work, const char* kernel, int duration_us) {
+  MadeTrace made;
+  made.op("aten::nll_loss_forward", 100, 200, work);
+  made.kernel(kernel, 300, 300 + duration_us, 110);
+  return made.lanes().at(0);
 }
 
 TEST(TraceAnalysis, compares_kernels_with_the_datasheet_of_their_card) {
   // 3350 GB/s and 989.4 Tflop/s: a kernel of 2 us that moves 3.35 MB takes 1 us at least.
-  const TraceLane memory = lane_with_work({.flops = 0, .bytes = 3'350'000}, "vectorized_elementwise_kernel", 2000);
+  const TraceLane memory = lane_with_work({.flops = 0, .bytes = 3'350'000}, "vectorized_elementwise_kernel", 2);
   ASSERT_TRUE(memory.roofline.has_value());
   EXPECT_EQ(memory.roofline->card, "H100 SXM");
   ASSERT_THAT(memory.roofline->classes, SizeIs(1));
@@ -269,7 +243,7 @@ TEST(TraceAnalysis, compares_kernels_with_the_datasheet_of_their_card) {
   EXPECT_DOUBLE_EQ(row.memory_ns, 1000);
   EXPECT_TRUE(row.bound_by_memory);
   const TraceWork product{.flops = 989'400'000, .bytes = 3350, .dtype = "bf16", .is_product = true};
-  const TraceLane compute = lane_with_work(product, "gemm", 4000);
+  const TraceLane compute = lane_with_work(product, "gemm", 4);
   EXPECT_DOUBLE_EQ(compute.roofline->classes.at(0).floor_ns, 1000);
   EXPECT_FALSE(compute.roofline->classes.at(0).bound_by_memory);
 }
@@ -277,13 +251,13 @@ TEST(TraceAnalysis, compares_kernels_with_the_datasheet_of_their_card) {
 TEST(TraceAnalysis, tells_tf32_by_the_name_of_the_kernel) {
   const TraceWork product{.flops = 67'000'000, .bytes = 1, .dtype = "fp32", .is_product = true};
   const auto floor_of = [&](const char* kernel) {
-    const std::vector<RooflineRow> rows = lane_with_work(product, kernel, 4000).roofline->classes;
+    const std::vector<RooflineRow> rows = lane_with_work(product, kernel, 4).roofline->classes;
     return rows.empty() ? 0 : rows[0].floor_ns;
   };
   EXPECT_DOUBLE_EQ(floor_of("ampere_sgemm_128x64_tn"), 1000);
   EXPECT_NEAR(floor_of("sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n"), 1000 * 67 / 494.7, 1e-6);
   EXPECT_DOUBLE_EQ(floor_of("nvjet_other"), 0) << "its name tells nothing";
-  EXPECT_EQ(lane_with_work(product, "nvjet_other", 4000).products->dtype, "fp32 or tf32");
+  EXPECT_EQ(lane_with_work(product, "nvjet_other", 4).products->dtype, "fp32 or tf32");
 }
 
 TEST(TraceAnalysis, takes_no_phase_from_ops_whose_work_is_known) {

@@ -2,19 +2,15 @@
 #include "inspect/trace/memory.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 
 #include "inspect/trace/analysis.h"
 #include "interchange/trace/trace_collector.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 constexpr std::int64_t kBaseUs = 1'700'000'000'000'000;
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
@@ -140,12 +136,7 @@ TEST(TraceMemory, has_no_gap_where_the_launch_came_in_time) {
 }
 
 std::string problem_of(MadeBoth made, std::optional<std::int64_t> base_ns) {
-  try {
-    made.beside(base_ns);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { made.beside(base_ns); });
 }
 
 TEST(TraceMemory, refuses_what_has_no_common_clock) {

@@ -1,6 +1,4 @@
 // config.json files that are refused: each with a sentence that names the field.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <fstream>
 
@@ -9,24 +7,10 @@
 #include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/model_config.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
-
-template <typename Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 std::string refusal(std::string_view text) {
   return error_of([&] { parse_model_config(parse_json_object(text, "c"), "test", {}, "c"); });

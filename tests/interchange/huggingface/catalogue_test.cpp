@@ -1,19 +1,13 @@
 #include "interchange/huggingface/catalogue.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <set>
 
 #include "interchange/huggingface/named_model.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 struct Published {
   const char* name;
@@ -146,7 +140,7 @@ TEST(Catalogue, has_only_models_that_are_read_without_unknown_fields) {
   for (const KnownModel& known : known_models()) {
     const ModelConfig model = named_model(known.name);
     EXPECT_EQ(model.config.name, known.name);
-    for (const std::string& note : model.notes) EXPECT_THAT(note, ::testing::Not(HasSubstr("ignored"))) << known.name;
+    for (const std::string& note : model.notes) EXPECT_THAT(note, Not(HasSubstr("ignored"))) << known.name;
     EXPECT_TRUE(names.insert(known.name).second) << known.name;
   }
   EXPECT_GE(names.size(), 30U);
@@ -174,12 +168,9 @@ TEST(NamedModel, can_be_changed_by_fields) {
 }
 
 TEST(NamedModel, that_is_unknown_is_refused_with_the_nearest_or_with_what_there_is) {
-  EXPECT_THAT([] { named_model("llama-3.2-1"); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("did you mean 'llama-3.2-1b'")));
-  EXPECT_THAT([] { named_model("qzx"); },
-              ::testing::ThrowsMessage<Error>(AllOf(HasSubstr("tiny, 22.7m"), HasSubstr("ridgepoint models"))));
-  EXPECT_THAT([] { named_model("no/such/folder"); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("there is no file 'no/such/folder'")));
+  EXPECT_THAT(error_of([] { named_model("llama-3.2-1"); }), HasSubstr("did you mean 'llama-3.2-1b'"));
+  EXPECT_THAT(error_of([] { named_model("qzx"); }), AllOf(HasSubstr("tiny, 22.7m"), HasSubstr("ridgepoint models")));
+  EXPECT_THAT(error_of([] { named_model("no/such/folder"); }), HasSubstr("there is no file 'no/such/folder'"));
 }
 
 }  // namespace

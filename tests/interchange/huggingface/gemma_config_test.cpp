@@ -1,17 +1,14 @@
 // What config.json files of Gemma 2, 3, 3n and 4 mean.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "interchange/huggingface/config_text.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using testing::config_of;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::parse;
 
 TEST(GemmaConfig, of_gemma2_has_caps_four_norms_and_a_window_in_even_layers) {

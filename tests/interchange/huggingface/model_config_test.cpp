@@ -1,9 +1,6 @@
 // What config.json files of each family mean: sizes and architecture.
 #include "interchange/huggingface/model_config.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <fmt/format.h>
 
 #include <cmath>
@@ -13,14 +10,12 @@
 #include "interchange/huggingface/config_text.h"
 #include "interchange/huggingface/families/family.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using testing::config_of;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::parse;
 
 // A list of ones.
@@ -189,7 +184,7 @@ TEST(ModelConfig, of_phimoe_says_that_experts_are_not_sampled) {
   EXPECT_EQ(model.config.architecture.experts.rules.jitter, 0.02);
   EXPECT_EQ(model.config.architecture.rotary.amplitude, 1.1);
   EXPECT_EQ(model.config.architecture.rotary.long_amplitude, 1.3);
-  EXPECT_THAT(model.notes, ::testing::Contains(HasSubstr("training samples them")));
+  EXPECT_THAT(model.notes, Contains(HasSubstr("training samples them")));
 }
 
 TEST(ModelConfig, of_phi3_can_rotate_a_part_of_a_head) {
@@ -264,7 +259,7 @@ TEST(ModelConfig, finds_the_text_model_wherever_it_lies) {
     const ModelConfig model = parse(text);
     EXPECT_EQ(model.config.architecture.family, family) << text;
     EXPECT_EQ(model.config.layers, 7) << text;
-    EXPECT_THAT(model.notes, ::testing::Contains(HasSubstr("only the text model is read"))) << text;
+    EXPECT_THAT(model.notes, Contains(HasSubstr("only the text model is read"))) << text;
   }
   EXPECT_EQ(config_of(R"({"architectures": ["Phi3ForCausalLM"]})").architecture.family, "phi3");
   EXPECT_EQ(config_of(R"({"model_type": "kimi_k2"})").architecture.family, "deepseek_v3");

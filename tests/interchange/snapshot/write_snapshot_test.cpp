@@ -1,8 +1,5 @@
 #include "interchange/snapshot/write_snapshot.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -12,15 +9,11 @@
 #include "inspect/memory/analyse.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/made_snapshot.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
 
 constexpr std::uint64_t kBase = 0x7f1234500000;
 
@@ -208,7 +201,7 @@ TEST(WriteSnapshot, where_categories_are_used_one_is_unknown) {
 TEST(WriteSnapshot, blocks_that_overlap_or_leave_their_segment_are_refused_and_leave_no_file) {
   const TemporaryFolder folder;
   const auto refused = [&](const Snapshot& snapshot, const char* why) {
-    EXPECT_THAT([&] { write_snapshot(folder / "s", snapshot); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(error_of([&] { write_snapshot(folder / "s", snapshot); }), HasSubstr(why));
   };
   Snapshot overlapping = small_snapshot(1);
   overlapping.segments[0].blocks.push_back({.address = kBase + 512, .size_bytes = 1024});

@@ -1,6 +1,4 @@
 // Byte pair encoding beside its definition, and its training.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <random>
@@ -9,12 +7,10 @@
 #include "interchange/tokenizer/model/bpe.h"
 #include "interchange/tokenizer/train_bpe.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::ThrowsMessage;
 
 using Pair = std::pair<std::string, std::string>;
 
@@ -129,9 +125,8 @@ TEST(BpeTrainer, special_tokens_are_the_first_ids_and_in_no_word) {
 
 TEST(BpeTrainer, a_vocabulary_without_room_for_bytes_is_refused) {
   const BpeTrainer trainer({"<s>"});
-  EXPECT_THAT(
-      [&] { trainer.train(256); },
-      ThrowsMessage<Error>("a vocabulary of 256 has no room for all bytes and 1 special tokens; the least is 257"));
+  EXPECT_THAT(error_of([&] { trainer.train(256); }),
+              "a vocabulary of 256 has no room for all bytes and 1 special tokens; the least is 257");
 }
 
 }  // namespace

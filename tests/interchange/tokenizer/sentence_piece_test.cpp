@@ -1,18 +1,13 @@
 // SentencePiece's .model, written here byte by byte.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "interchange/tokenizer/encode.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::string varint(std::uint64_t value) {
   std::string bytes;
@@ -120,7 +115,7 @@ TEST(SentencePiece, every_cut_file_is_refused_or_read) {
 
 TEST(SentencePiece, what_it_does_not_read_is_named) {
   const auto message = [](const std::string& file, const char* text) {
-    EXPECT_THAT([&] { tokenizer_of_sentence_piece(file); }, ThrowsMessage<Error>(HasSubstr(text)));
+    EXPECT_THAT(error_of([&] { tokenizer_of_sentence_piece(file); }), HasSubstr(text));
   };
   message("", "it is not a SentencePiece model, or it is damaged");
   message(model(3, ""), "its model is of type 3 (words), which this program does not read");

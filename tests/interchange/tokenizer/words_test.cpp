@@ -1,6 +1,4 @@
 // Normalizers and pre-tokenizers.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -11,12 +9,10 @@
 #include "interchange/tokenizer/text/splitter.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::tokenizer {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 std::string normalized(std::string_view json, std::string_view text) { return read_normalizer(parse_json(json))(text); }
 
@@ -42,7 +38,7 @@ TEST(Normalizer, that_grows_a_text_without_end_is_refused) {
              R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})";
   }
   const Normalizer normalizer = read_normalizer(parse_json(R"({"type":"Sequence","normalizers":[)" + steps + "]}"));
-  EXPECT_THAT([&] { return normalizer("a"); }, ThrowsMessage<Error>(HasSubstr("its normalizer makes")));
+  EXPECT_THAT(error_of([&] { return normalizer("a"); }), HasSubstr("its normalizer makes"));
 }
 
 TEST(PreTokenizer, divides_as_each_kind_says) {

@@ -1,21 +1,14 @@
 #include "interchange/tokens/documents.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
-
-class DocumentsTest : public ::testing::Test {
- protected:
+struct DocumentsTest : ::testing::Test {
   Documents read(const char* name, const std::string& content) const {
     write_file(folder_ / name, content);
     return Documents((folder_ / name).string());
@@ -32,9 +25,9 @@ TEST_F(DocumentsTest, a_text_is_one_and_json_lines_have_one_each) {
 }
 
 TEST_F(DocumentsTest, files_without_text_are_refused) {
-  EXPECT_THAT([&] { read("a.txt", ""); }, ThrowsMessage<Error>(HasSubstr("a.txt' is empty: it has no text")));
-  EXPECT_THAT([&] { read("a.jsonl", "{\"text\":\"a\"}\n{}"); },
-              ThrowsMessage<Error>(HasSubstr("a.jsonl': line 2 has no member 'text' that is a text")));
+  EXPECT_THAT(error_of([&] { read("a.txt", ""); }), HasSubstr("a.txt' is empty: it has no text"));
+  EXPECT_THAT(error_of([&] { read("a.jsonl", "{\"text\":\"a\"}\n{}"); }),
+              HasSubstr("a.jsonl': line 2 has no member 'text' that is a text"));
 }
 
 TEST_F(DocumentsTest, are_encoded_in_order_with_an_end_token) {
@@ -48,8 +41,8 @@ TEST_F(DocumentsTest, are_encoded_in_order_with_an_end_token) {
 TEST_F(DocumentsTest, a_text_that_is_refused_is_named) {
   const tokenizer::Tokenizer tokenizer = tokenizer::tokenizer_of_vocabulary(R"({"a":0})", "");
   const Documents documents = read("a.txt", "a\xFF");
-  EXPECT_THAT([&] { encode_documents(documents, tokenizer, {}, [](std::span<const tokenizer::Id>) {}); },
-              ThrowsMessage<Error>(HasSubstr("a.txt': it is not UTF-8 text: byte 1 belongs to no character")));
+  EXPECT_THAT(error_of([&] { encode_documents(documents, tokenizer, {}, [](std::span<const tokenizer::Id>) {}); }),
+              HasSubstr("a.txt': it is not UTF-8 text: byte 1 belongs to no character"));
 }
 
 }  // namespace

@@ -1,24 +1,17 @@
 #include "interchange/tokens/token_file.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <vector>
 
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
-
 using Ids = std::vector<std::uint32_t>;
 
-class TokenFileTest : public ::testing::Test {
- protected:
+struct TokenFileTest : ::testing::Test {
   std::filesystem::path write(const std::string& bytes) const {
     write_file(folder_ / "t.bin", bytes);
     return folder_ / "t.bin";
@@ -49,8 +42,8 @@ TEST_F(TokenFileTest, bits_follow_the_vocabulary_unless_told) {
   EXPECT_EQ(token_bytes(TokenBits::usual, 65536), 2U);
   EXPECT_EQ(token_bytes(TokenBits::usual, 65537), 4U);
   EXPECT_EQ(token_bytes(TokenBits::b32, 256), 4U);
-  EXPECT_THAT([] { token_bytes(TokenBits::b16, 65537); },
-              ThrowsMessage<Error>("--bits: 16 bits hold 65536 ids, and the vocabulary has 65537; choose 32"));
+  EXPECT_THAT(error_of([] { token_bytes(TokenBits::b16, 65537); }),
+              "--bits: 16 bits hold 65536 ids, and the vocabulary has 65537; choose 32");
 }
 
 TEST_F(TokenFileTest, ids_come_back_in_16_and_32_bits) {
@@ -63,8 +56,7 @@ TEST_F(TokenFileTest, ids_come_back_in_16_and_32_bits) {
   Ids one(1);
   file.read(1, one);
   EXPECT_THAT(one, ElementsAre(3));
-  EXPECT_THAT([&] { file.read(2, one); },
-              ThrowsMessage<Error>(HasSubstr("has 2 tokens; 1 from position 2 on are not")));
+  EXPECT_THAT(error_of([&] { file.read(2, one); }), HasSubstr("has 2 tokens; 1 from position 2 on are not"));
 }
 
 TEST_F(TokenFileTest, a_header_of_llm_c_says_the_bits_and_the_count) {
@@ -77,14 +69,14 @@ TEST_F(TokenFileTest, a_header_of_llm_c_says_the_bits_and_the_count) {
 
 TEST_F(TokenFileTest, tokens_beyond_the_vocabulary_are_named_with_their_position) {
   const TokenFile file(write(token_bytes_of(Ids{1, 2, 300}, 2)), TokenBits::usual, 256);
-  EXPECT_THAT([&] { all_of(file); },
-              ThrowsMessage<Error>(HasSubstr("has token 300 at position 2; the vocabulary has 256, so the file is "
-                                             "read as integers of 16 bits")));
+  EXPECT_THAT(error_of([&] { all_of(file); }),
+              HasSubstr("has token 300 at position 2; the vocabulary has 256, so the file is "
+                        "read as integers of 16 bits"));
 }
 
 TEST_F(TokenFileTest, of_16_bits_beside_a_larger_vocabulary_is_said_to_be_read_as_32) {
   const TokenFile file(write(token_bytes_of(Ids{1, 2, 3, 4}, 2)), TokenBits::usual, 128256);
-  EXPECT_THAT([&] { all_of(file); }, ThrowsMessage<Error>(HasSubstr("read as integers of 32 bits")));
+  EXPECT_THAT(error_of([&] { all_of(file); }), HasSubstr("read as integers of 32 bits"));
 }
 
 TEST_F(TokenFileTest, files_without_whole_tokens_are_refused) {

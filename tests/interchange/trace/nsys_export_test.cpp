@@ -1,20 +1,16 @@
 // Exports of nsys, in the tables that `nsys export --type sqlite` writes.
 #include <dlfcn.h>
-#include <gmock/gmock.h>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/trace/read_trace.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
-
-class NsysExportFile : public ::testing::Test {
- protected:
+struct NsysExportFile : ::testing::Test {
   void SetUp() override {
     library_ = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) GTEST_SKIP() << "libsqlite3.so.0 is not here";
@@ -79,12 +75,7 @@ TEST_F(NsysExportFile, of_a_run_without_copies_has_its_kernels) {
 
 TEST_F(NsysExportFile, that_is_another_database_is_refused) {
   make("CREATE TABLE people (name TEXT);");
-  try {
-    read_trace(path());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("without the tables of `nsys export --type sqlite`"));
-  }
+  EXPECT_THAT(error_of([&] { read_trace(path()); }), HasSubstr("without the tables of `nsys export --type sqlite`"));
 }
 
 }  // namespace

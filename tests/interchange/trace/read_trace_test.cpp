@@ -2,20 +2,17 @@
 #include "interchange/trace/read_trace.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <zlib.h>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/trace/trace_collector.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 std::string kernel_at(std::string_view ts, std::string_view dur, std::string_view name = "gemm", int stream = 7) {
@@ -37,12 +34,7 @@ Trace read_text(std::string_view text) {
 }
 
 std::string problem_of(std::string_view text) {
-  try {
-    read_text(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { read_text(text); });
 }
 
 std::string in_gzip(std::string_view text) {

@@ -6,10 +6,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::target_with_kernels;
-
 TEST(DecomposeComposites, replaces_what_the_device_lacks_and_only_that) {
   PassTarget target = target_with_kernels();
   target.has_kernel = [](const Graph&, const Node& node) { return node.op == Op::silu; };

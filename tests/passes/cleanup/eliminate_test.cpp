@@ -6,9 +6,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 TEST(EliminateDeadCode, removes_what_reaches_no_output) {
   expect_rewritten(eliminate_dead_code, R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
@@ -100,9 +97,7 @@ output "a" %2
 output "b" %4
 )",
                    R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
-%2:fp32[6,4] = exp(%1)
+...
 %3:fp32[6,4] = neg(%1) @backward "" ""
 output "a" %2
 output "b" %3

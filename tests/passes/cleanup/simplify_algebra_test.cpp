@@ -6,9 +6,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 TEST(SimplifyAlgebra, drops_exact_identities) {
   expect_rewritten(simplify_algebra, R"(
 %0:fp32[4,6] = input() {name="x", role="data"}

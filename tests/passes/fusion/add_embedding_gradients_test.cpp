@@ -13,9 +13,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 // The table [7,4] has the gradient %4 of a head.
 constexpr const char* kSum = R"(
 %0:fp32[5,4] = input() {name="g", role="data"}

@@ -16,9 +16,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 // Gradients of three micro-batches, in bf16.
 constexpr std::string_view kLow = R"(
 %0:bf16[6,4] = input() {name="g", role="data"}
@@ -33,9 +30,7 @@ output "o" %6
 
 TEST(AddProductGradients, adds_in_the_product) {
   expect_rewritten(add_product_gradients, kLow, R"(
-%0:bf16[6,4] = input() {name="g", role="data"}
-%1:bf16[4,8] = input() {name="x", role="data"}
-%2:bf16[6,8] = matmul(%0, %1) {compute="fp8", left_codes="e5m2"}
+...
 %3:bf16[6,8] = matmul_add(%0, %1, %2) {compute="fp8", left_codes="e5m2"}
 %4:bf16[6,8] = matmul_add(%0, %1, %3) {compute="fp8", left_codes="e5m2"}
 output "o" %4

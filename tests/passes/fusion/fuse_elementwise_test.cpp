@@ -13,11 +13,6 @@ namespace ridgepoint {
 namespace {
 
 using testing::count;
-using testing::expect_changed;
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-using testing::graph_of;
 
 constexpr std::string_view kInputs = R"(
 %0:fp32[4,6] = input() {name="x", role="data"}

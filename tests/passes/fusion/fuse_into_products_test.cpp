@@ -9,12 +9,6 @@ namespace ridgepoint {
 namespace {
 
 using testing::count;
-using testing::expect_changed;
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-using testing::graph_of;
-using testing::target_with_kernels;
 
 // The product of a merged w1 and w3, and SwiGLU as one fused node.
 const std::string kSwiglu = R"(

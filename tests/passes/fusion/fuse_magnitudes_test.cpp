@@ -14,12 +14,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-using testing::graph_of;
-using testing::replaced;
-
 // A row-wise kernel: a whole row has one magnitude.
 constexpr const char* kRows = R"(
 %0:fp32[4,256] = input() {name="x", role="data"}

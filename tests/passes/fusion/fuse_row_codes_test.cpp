@@ -9,12 +9,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-using testing::graph_of;
-using testing::replaced;
-
 constexpr const char* kMatrix = R"(
 %0:bf16[4,96] = input() {name="x", role="data"}
 %1:bf16[4,96] = exp(%0)

@@ -14,9 +14,6 @@ namespace ridgepoint {
 namespace {
 
 using testing::count;
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::graph_of;
 
 TEST(MergeProducts, stores_the_weights_side_by_side) {
   expect_rewritten(merge_products, R"(
@@ -238,8 +235,7 @@ struct Configuration {
   Precision precision;
 };
 
-class MergedProducts : public ::testing::TestWithParam<Configuration> {
- protected:
+struct MergedProducts : ::testing::TestWithParam<Configuration> {
   static TransformerConfig config() {
     TransformerConfig config = transformer_preset("tiny");
     config.layers = 2;

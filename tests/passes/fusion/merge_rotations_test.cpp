@@ -8,9 +8,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 // x: q, k and v of 2 sequences of 4 tokens, each 2 heads of size 4.
 constexpr std::string_view kPacked = R"(
 %0:fp32[8,24] = input() {name="x", role="data"}

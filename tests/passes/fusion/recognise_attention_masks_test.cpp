@@ -8,7 +8,6 @@ namespace ridgepoint {
 namespace {
 
 using testing::Change;
-using testing::expect_left;
 using testing::kMaskLines;
 using testing::kSoftmaxAttention;
 using testing::with;

@@ -14,7 +14,6 @@ namespace {
 
 using testing::as_matrices;
 using testing::Change;
-using testing::expect_left;
 using testing::kPlainAttention;
 using testing::kSoftmaxAttention;
 using testing::kUnscaledAttention;

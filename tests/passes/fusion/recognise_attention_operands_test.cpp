@@ -7,7 +7,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_rewritten;
 using testing::operands_and;
 
 TEST(RecogniseAttention, as_text_leaves_the_op_and_nothing_else) {

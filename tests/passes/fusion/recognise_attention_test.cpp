@@ -17,8 +17,6 @@ namespace {
 
 using testing::as_matrices;
 using testing::count;
-using testing::expect_changed;
-using testing::graph_of;
 using testing::kMaskLines;
 using testing::kPlainAttention;
 using testing::kSoftmaxAttention;

@@ -10,8 +10,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
 using testing::kPlainAttention;
 using testing::kSoftmaxAttention;
 using testing::kUnscaledAttention;

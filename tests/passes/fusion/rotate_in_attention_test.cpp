@@ -9,11 +9,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-using testing::replaced;
-
 const std::string kTurnedOperands = R"(
 %0:fp32[2,3,5,4] = input() {name="x", role="data"}
 %1:fp32[2,3,5] = input() {name="lse", role="data"}

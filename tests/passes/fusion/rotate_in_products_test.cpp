@@ -9,11 +9,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-using testing::replaced;
-
 // 2 sequences of 3 tokens; 2 heads of 4 are rotated, and 4 columns are not.
 const std::string kRotaryOperands = R"(
 %0:bf16[6,5] = input() {name="x", role="data"}

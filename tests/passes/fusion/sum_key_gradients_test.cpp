@@ -14,9 +14,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 constexpr const char* kOperands = R"(
 %0:fp32[6,5,4] = input() {name="g", role="data"}
 %1:fp32[6,5,4] = input() {name="q", role="data"}

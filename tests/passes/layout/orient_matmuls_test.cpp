@@ -9,10 +9,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-
 // Two operands and their product %2 [2,3,5], followed by `readers`.
 std::string product_and(const std::string& readers) {
   return R"(

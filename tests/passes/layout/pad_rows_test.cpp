@@ -6,9 +6,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 // A device whose products and losses read rows at any distance and whose kernels write them so, but for `dense_op`.
 PassTarget padding_device(Op dense_op = Op::adamw) {
   PassTarget target = testing::target_with_kernels();
@@ -35,9 +32,7 @@ output "g" %8
 
 TEST(PadRows, stores_logits_and_their_gradient_in_whole_lines) {
   expect_rewritten(pad_rows, kLoss, R"(
-%0:bf16[4,8] = input() {name="x", role="data"}
-%1:bf16[8,1027] = input() {name="w", role="data"}
-%2:int64[4] = input() {name="targets", role="data"}
+...
 %3:bf16[4,1027] = matmul(%0, %1) {result_row_0=1088}
 %4:fp32[4], %5:fp32[4] = cross_entropy(%3, %2)
 %6:bf16[4,1027] = cross_entropy_backward(%4, %3, %2, %5) {result_row_0=1088}

@@ -9,11 +9,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::expect_same_values;
-using testing::replaced;
-
 PassTarget target_that_writes_strided(bool writes = true) {
   PassTarget target = testing::target_with_kernels();
   target.writes_strided = [writes](const Graph&, const Node&) { return writes; };

@@ -1,15 +1,11 @@
 #include "passes/memory/block_tensors.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
 
 // A norm of what enters in a low type, a product, a residual sum that the next block reads.
 constexpr const char* kTwoBlocks = R"(

@@ -1,8 +1,6 @@
 // The loss for some rows of logits at a time: where it applies, what it leaves alone, and that nothing but memory
 // changes.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -19,13 +17,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr std::int64_t kRows = 4;
 

@@ -1,6 +1,4 @@
 // Activations in the memory of the host: what moves, when it is copied, and that a run computes the same.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
@@ -12,15 +10,14 @@
 #include "ops/layout.h"
 #include "passes/memory/offload_case.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::launches_of;
 using testing::OffloadCase;
 using testing::plan_with;
-using ::testing::ThrowsMessage;
 
 // Whose feed-forward layers save tensors of 2 MiB, or 1 MiB in bf16; and one whose blocks have inputs of 1 MiB.
 const TransformerConfig kWideActivations{"custom", 512, 64, 64, 4096, 6, 2};
@@ -160,11 +157,11 @@ TEST(OffloadActivations, need_backward_and_enough_memory) {
   };
   CompileOptions options{.mode = Mode::forward_backward, .offload = Offload::activations};
   options.host_memory_limit_bytes = 1 << 20;
-  EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(::testing::AllOf(
-                                          HasSubstr("--offload activations needs "),
-                                          HasSubstr("may take 1.00 MiB; raise --host-memory, offload less"))));
+  EXPECT_THAT(error_of([&] { plan(options); }),
+              AllOf(HasSubstr("--offload activations needs "),
+                    HasSubstr("may take 1.00 MiB; raise --host-memory, offload less")));
   options = {.mode = Mode::training_forward, .offload = Offload::activations};
-  EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(HasSubstr("has no backward phase")));
+  EXPECT_THAT(error_of([&] { plan(options); }), HasSubstr("has no backward phase"));
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // Weights of blocks in the memory of the host: which ones, when they are copied, and that a run computes the same.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
@@ -12,6 +10,7 @@
 #include "core/rounding.h"
 #include "ir/stored_tensors.h"
 #include "passes/memory/offload_case.h"
+#include "support/matchers.h"
 #include "train/checkpoint/late_device.h"
 
 namespace ridgepoint {
@@ -109,7 +108,7 @@ TEST(OffloadParameters, copies_a_part_of_a_weight_for_each_gather) {
   const auto copies = copies_of_inputs(plan_with(divided, Offload::parameters));
   EXPECT_EQ(copies.size(), 6U * 3U);
   for (const auto& [name, phases] : copies) {
-    EXPECT_THAT(name, ::testing::HasSubstr(".ffn.w"));
+    EXPECT_THAT(name, HasSubstr(".ffn.w"));
     // The last block is gathered for backward ahead of the head.
     const Phase of_second = name.starts_with("layers.5") ? Phase::forward : Phase::backward;
     EXPECT_EQ(phases, (std::vector{Phase::forward, of_second, Phase::optimizer})) << name;

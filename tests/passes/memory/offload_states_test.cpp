@@ -1,7 +1,5 @@
 // States in the memory of the host, or in a file: what lies there, when it is copied, and that a step computes the
 // same.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -17,12 +15,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 const TransformerConfig kModel{"custom", 512, 8, 256, 768, 2, 4};
 
@@ -268,10 +264,10 @@ TEST(OffloadStates, need_a_step_and_enough_memory) {
   };
   CompileOptions options = with(kLow, Offload::optimizer);
   options.host_memory_limit_bytes = 1 << 20;
-  EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(HasSubstr("may take 1.00 MiB; raise --host-memory")));
+  EXPECT_THAT(error_of([&] { plan(options); }), HasSubstr("may take 1.00 MiB; raise --host-memory"));
   options = with(kLow, Offload::optimizer);
   options.mode = Mode::forward;
-  EXPECT_THAT([&] { plan(options); }, ThrowsMessage<Error>(HasSubstr("mode forward has no states")));
+  EXPECT_THAT(error_of([&] { plan(options); }), HasSubstr("mode forward has no states"));
 }
 
 TEST(Transfers, have_results_of_the_types_of_their_operands) {
@@ -279,9 +275,9 @@ TEST(Transfers, have_results_of_the_types_of_their_operands) {
   const Value x = input(graph, "x", {DType::fp32, {4}}, Role::state);
   const Value y = input(graph, "y", {DType::bf16, {4}}, Role::state);
   EXPECT_EQ(graph.type(copy_from_host(graph, {x, y})[1]), graph.type(y));
-  EXPECT_THAT([&] { copy_from_host(graph, {}); }, ThrowsMessage<Error>(HasSubstr("an operand")));
+  EXPECT_THAT(error_of([&] { copy_from_host(graph, {}); }), HasSubstr("an operand"));
   EXPECT_EQ(graph.type(copy_to_host(graph, {x, y})[1]), graph.type(y));
-  EXPECT_THAT([&] { copy_to_host(graph, {}); }, ThrowsMessage<Error>(HasSubstr("an operand")));
+  EXPECT_THAT(error_of([&] { copy_to_host(graph, {}); }), HasSubstr("an operand"));
   EXPECT_EQ(cost(graph, graph.producer_node(copy_from_host(graph, {x})[0])).bytes, 2 * 4 * 4);
   EXPECT_EQ(cost(graph, graph.producer_node(copy_to_host(graph, {x})[0])).bytes, 2 * 4 * 4);
 }
@@ -295,8 +291,8 @@ TEST(Transfers, alone_reach_the_memory_of_the_host) {
     return make_plan(graph);
   };
   EXPECT_NO_THROW(plan_of_copy(true, true));
-  EXPECT_THAT([&] { plan_of_copy(false, true); }, ThrowsMessage<Error>(HasSubstr("copy it from there first")));
-  EXPECT_THAT([&] { plan_of_copy(true, false); }, ThrowsMessage<Error>(HasSubstr("a copy must bring it to the host")));
+  EXPECT_THAT(error_of([&] { plan_of_copy(false, true); }), HasSubstr("copy it from there first"));
+  EXPECT_THAT(error_of([&] { plan_of_copy(true, false); }), HasSubstr("a copy must bring it to the host"));
 }
 
 TEST(Transfers, alone_update_inputs_on_the_host) {
@@ -310,8 +306,8 @@ TEST(Transfers, alone_update_inputs_on_the_host) {
   };
   EXPECT_EQ(plan_of_update(true, true).host.bytes, 512U);
   EXPECT_EQ(plan_of_update(false, false).host.bytes, 0U);
-  EXPECT_THAT([&] { plan_of_update(true, false); }, ThrowsMessage<Error>(HasSubstr("cannot update input 'x'")));
-  EXPECT_THAT([&] { plan_of_update(false, true); }, ThrowsMessage<Error>(HasSubstr("cannot update input 'x'")));
+  EXPECT_THAT(error_of([&] { plan_of_update(true, false); }), HasSubstr("cannot update input 'x'"));
+  EXPECT_THAT(error_of([&] { plan_of_update(false, true); }), HasSubstr("cannot update input 'x'"));
 }
 
 }  // namespace

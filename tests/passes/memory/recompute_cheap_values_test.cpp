@@ -7,10 +7,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::replaced;
-
 TEST(RecomputeCheapValues, computes_silu_again_beside_its_derivative) {
   expect_rewritten(recompute_cheap_values, R"(
 %0:fp32[4,6] = input() {name="g", role="data"}
@@ -24,10 +20,7 @@ output "p" %4
 output "q" %5
 )",
                    R"(
-%0:fp32[4,6] = input() {name="g", role="data"}
-%1:fp32[4,6] = input() {name="h", role="data"}
-%2:fp32[4,6] = silu(%0)
-%3:fp32[4,6] = mul(%2, %1)
+...
 %4:fp32[4,6] = silu(%0) @backward "" ""
 %5:fp32[4,6] = mul(%3, %4) @backward "" ""
 %6:fp32[4,6] = silu_backward(%3, %0) @backward "" ""
@@ -53,12 +46,7 @@ output "p" %6
 output "q" %7
 )";
   expect_rewritten(recompute_cheap_values, kRecomputed, R"(
-%0:fp32[4,6] = input() {name="g", role="data"}
-%1:fp32[4,6] = input() {name="h", role="data"}
-%2:fp32[6,3] = input() {name="w", role="data"}
-%3:fp32[4,6] = silu(%0) @recompute "" ""
-%4:fp32[4,6] = mul(%3, %1) @recompute "" ""
-%5:fp32[4,3] = matmul(%4, %2) @backward "" ""
+...
 %6:fp32[4,6] = silu(%0) @backward "" ""
 %7:fp32[4,6] = mul(%1, %6) @backward "" ""
 %8:fp32[4,6] = silu_backward(%1, %0) @backward "" ""
@@ -109,15 +97,7 @@ output "p" %9
 
 TEST(RecomputeCheapValues, computes_the_exponentials_of_a_softmax_from_it_and_their_sum) {
   expect_rewritten(recompute_cheap_values, kSoftmax, R"(
-%0:fp32[4,6] = input() {name="scores", role="data"}
-%1:fp32[4,6] = input() {name="g", role="data"}
-%2:fp32[4,1] = reduce_max(%0) {axes=[-1], keep_dims=true}
-%3:fp32[4,6] = sub(%0, %2)
-%4:fp32[4,6] = exp(%3)
-%5:fp32[4,1] = reduce_sum(%4) {axes=[-1], keep_dims=true}
-%6:fp32[4,6] = div(%4, %5)
-%7:fp32[4,6] = div(%1, %5) @backward "" ""
-%8:fp32[4,6] = mul(%7, %6) @backward "" ""
+...
 %9:fp32[4,6] = mul(%6, %5) @backward "" ""
 %10:fp32[4,6] = mul(%8, %9) @backward "" ""
 output "o" %6
@@ -141,13 +121,7 @@ output "o" %5
 output "p" %8
 )",
                    R"(
-%0:fp32[4,6] = input() {name="scores", role="data"}
-%1:fp32[4,6] = input() {name="g", role="data"}
-%2:fp32[4,6] = exp(%0)
-%3:fp32[4,1] = reduce_sum(%2) {axes=[-1], keep_dims=true}
-%4:fp32[4,6] = div(%2, %3)
-%5:bf16[4,6] = cast(%4) {dtype="bf16"}
-%6:fp32[4,6] = div(%1, %3) @backward "" ""
+...
 %7:fp32[4,6] = div(%2, %3) @backward "" ""
 %8:fp32[4,6] = mul(%6, %7) @backward "" ""
 %9:fp32[4,6] = mul(%8, %2) @backward "" ""
@@ -194,13 +168,7 @@ output "dw" %9
 TEST(RecomputeCheapValues, keeps_what_a_norm_widens_in_its_low_dtype) {
   testing::expect_same_values(recompute_cheap_values, kWidened);
   expect_rewritten(recompute_cheap_values, kWidened, R"(
-%0:bf16[4,6] = input() {name="x", role="data"}
-%1:bf16[4,6] = input() {name="y", role="data"}
-%2:fp32[6] = input() {name="w", role="parameter"}
-%3:fp32[4,6] = input() {name="g", role="data"}
-%4:bf16[4,6] = add(%0, %1)
-%5:fp32[4,6] = cast(%4) {dtype="fp32"}
-%6:fp32[4,6], %7:fp32[4,1] = rms_norm(%5, %2) {epsilon=1e-06}
+...
 %8:fp32[4,6] = cast(%4) {dtype="fp32"} @backward "" ""
 %9:fp32[4,6], %10:fp32[6] = rms_norm_backward(%3, %8, %2, %7) @backward "" ""
 output "o" %6

@@ -11,10 +11,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-using testing::replaced;
-
 CompileOptions sharded(Sharding shard, Compile level = Compile::full) {
   CompileOptions options{.mode = Mode::step, .level = level};
   options.parallel = {.data = 2, .shard = shard};
@@ -43,12 +39,7 @@ output "p" %10
 
 TEST(RecomputeNorms, computes_the_operand_of_a_product_again_through_casts_and_views) {
   expect_rewritten(recompute, kNorm, R"(
-%0:fp32[4,6] = input() {name="x", role="data"}
-%1:fp32[6] = input() {name="w", role="parameter"}
-%2:bf16[4,3] = input() {name="dy", role="data"}
-%3:fp32[6,6] = input() {name="v", role="parameter"}
-%4:fp32[4,6] = matmul(%0, %3)
-%5:fp32[4,6], %6:fp32[4,1] = rms_norm(%4, %1) {epsilon=0.5}
+...
 %7:fp32[4,6], %8:fp32[4,1] = rms_norm(%4, %1) {epsilon=0.5} @recompute "" ""
 %9:bf16[4,6] = cast(%7) {dtype="bf16"} @recompute "" ""
 %10:bf16[6,4] = transpose(%9) {permutation=[1,0]} @recompute "" ""

@@ -6,9 +6,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 TEST(KeepLogitsLow, lets_the_loss_and_its_gradient_skip_the_copies_in_fp32) {
   expect_rewritten(keep_logits_low, R"(
 %0:bf16[8,6] = input() {name="logits", role="data"}
@@ -22,9 +19,7 @@ output "loss" %4
 output "gradient" %7
 )",
                    R"(
-%0:bf16[8,6] = input() {name="logits", role="data"}
-%1:int64[8] = input() {name="targets", role="data"}
-%2:fp32[8] = input() {name="gradient", role="data"}
+...
 %3:fp32[8], %4:fp32[8] = cross_entropy(%0, %1)
 %5:bf16[8,6] = cross_entropy_backward(%2, %0, %1, %4)
 output "loss" %3

@@ -1,6 +1,4 @@
 // Frozen weights in 4 and 8 bits: which are packed, and that a step computes what it computes with the widened weights.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,16 +15,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::Contains;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
 
 const TransformerConfig kModel{"custom", 50, 8, 96, 160, 2, 4};
 
@@ -53,8 +45,7 @@ std::set<std::string> packed_tensors(const Graph& graph) {
   return names;
 }
 
-class PackWeights : public ::testing::TestWithParam<std::tuple<Compile, BaseWeights>> {
- protected:
+struct PackWeights : ::testing::TestWithParam<std::tuple<Compile, BaseWeights>> {
   Compile level() const { return std::get<0>(GetParam()); }
   BaseWeights format() const { return std::get<1>(GetParam()); }
 };
@@ -112,7 +103,7 @@ TEST_P(PackWeights, take_bytes_as_they_are) {
   EXPECT_EQ(program.read_input(published.parameter).data, expected.data);
   bytes.type = {DType::packed, {matrix.bytes() - 4}};
   bytes.data.resize(bytes.data.size() - 4);
-  EXPECT_THAT([&] { program.write_input(published.parameter, bytes); }, ThrowsMessage<Error>(HasSubstr("packed")));
+  EXPECT_THAT(error_of([&] { program.write_input(published.parameter, bytes); }), HasSubstr("packed"));
 }
 
 // The bytes are parts of the state, so that a run that goes on has exactly these.
@@ -175,7 +166,7 @@ TEST(PackedWeights, have_rows_in_an_order_of_their_heads) {
   EXPECT_EQ(orders({24, 16, 4, 0, 0, 0})[0], (RowOrder{24, 16, 4}));
   for (const std::vector<std::int64_t>& wrong : std::vector<std::vector<std::int64_t>>{
            {24, 16, 4}, {24, 24, 4, 0, 0, 0}, {24, 15, 0, 0, 0, 0}, {0, 2, 0, 0, 0, 0}, {32, 16, 0, 0, 0, 0}})
-    EXPECT_THAT([&] { orders(wrong); }, ThrowsMessage<Error>(HasSubstr("none of its heads")));
+    EXPECT_THAT(error_of([&] { orders(wrong); }), HasSubstr("none of its heads"));
 }
 
 TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
@@ -183,9 +174,8 @@ TEST(PackedWeights, need_frozen_weights_and_a_low_type) {
     options.base_weights = BaseWeights::nf4;
     ProgramPlan(build_transformer(kModel, 2), open_device("cpu"), {.compile = std::move(options)});
   };
-  EXPECT_THAT([&] { plan({.lora = LoraOptions{}}); }, ThrowsMessage<Error>(HasSubstr("not in fp32")));
-  EXPECT_THAT([&] { plan({.mode = Mode::step, .precision = Precision::bf16}); },
-              ThrowsMessage<Error>(HasSubstr("add adapters")));
+  EXPECT_THAT(error_of([&] { plan({.lora = LoraOptions{}}); }), HasSubstr("not in fp32"));
+  EXPECT_THAT(error_of([&] { plan({.mode = Mode::step, .precision = Precision::bf16}); }), HasSubstr("add adapters"));
 }
 
 ProgramOptions options_in_fp8(Compile level, Checkpoint checkpoint, BaseWeights format) {

@@ -6,9 +6,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::expect_left;
-using testing::expect_rewritten;
-
 TEST(WidenProducts, lets_a_product_write_what_a_cast_would) {
   expect_rewritten(widen_products, R"(
 %0:bf16[8,4] = input() {name="x", role="data"}

@@ -1,6 +1,4 @@
 // Data parallelism: ranks with parts of a batch compute what one rank computes with all of it.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
@@ -20,14 +18,13 @@
 #include "support/graphs/rank_threads.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using testing::CollectiveRuns;
-using ::testing::HasSubstr;
 using testing::RankThreads;
-using ::testing::ThrowsMessage;
 
 const TransformerConfig kToy{"custom", 50, 8, 16, 24, 2, 2};
 constexpr std::int64_t kBatch = 6;
@@ -49,8 +46,7 @@ HostTensor rows_of(const HostTensor& whole, std::int64_t rank, std::int64_t rank
   return rows;
 }
 
-class DataParallel : public ::testing::TestWithParam<Setting> {
- protected:
+struct DataParallel : ::testing::TestWithParam<Setting> {
   static CompileOptions options(Mode mode) {
     CompileOptions options = GetParam().compile;
     options.mode = mode;

@@ -1,6 +1,4 @@
 // Gradient accumulation: micro-batches in one run are the same as their batches in one.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -18,12 +16,10 @@
 #include "support/graphs/rank_threads.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 const TransformerConfig kToy{"custom", 50, 8, 16, 24, 2, 2};
 
@@ -34,8 +30,7 @@ struct Setting {
   Checkpoint checkpoint = Checkpoint::none;
 };
 
-class Accumulation : public ::testing::TestWithParam<Setting> {
- protected:
+struct Accumulation : ::testing::TestWithParam<Setting> {
   // A program of `micro_batches` times `batch` sequences.
   static Program program(std::int64_t batch, std::int64_t micro_batches, CompileOptions options) {
     const Setting& setting = GetParam();
@@ -180,7 +175,7 @@ TEST(AccumulateGradients, the_norm_of_the_first_micro_batch_is_that_of_one_rank)
 
 TEST(AccumulateGradients, refuses_what_has_nothing_to_add) {
   const auto expect = [](Graph graph, const CompileOptions& options, const char* why) {
-    EXPECT_THAT([&] { compile(graph, *open_device("cpu"), options); }, ThrowsMessage<Error>(HasSubstr(why)));
+    EXPECT_THAT(error_of([&] { compile(graph, *open_device("cpu"), options); }), HasSubstr(why));
   };
   const Graph model = build_transformer(kToy, 2);
   expect(model, {.mode = Mode::step, .accumulate = 0}, "a run has 1 to 1024 micro-batches, not 0");
@@ -233,18 +228,13 @@ TEST(AccumulateGradients, counts_a_gradient_that_does_not_depend_on_data_for_eac
   std::ranges::fill(data.as<float>(), 3.0F);
   program.write_input("x", data);
   program.run();
-  EXPECT_THAT(program.read_output("grad.w").as<float>(), ::testing::Each(3.0F));
-  EXPECT_THAT(program.read_output("grad.v").as<float>(), ::testing::Each(1.0F));
+  EXPECT_THAT(program.read_output("grad.w").as<float>(), Each(3.0F));
+  EXPECT_THAT(program.read_output("grad.v").as<float>(), Each(1.0F));
 }
 
 TEST(AccumulateGradients, refuses_a_state_that_each_micro_batch_and_rank_would_change) {
   const auto problem_of = [](const CompileOptions& options) {
-    try {
-      compile(graph_with_a_scalar(true), *open_device("reference"), options);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return error_of([&] { compile(graph_with_a_scalar(true), *open_device("reference"), options); });
   };
   EXPECT_THAT(problem_of({.mode = Mode::forward_backward, .accumulate = 2}),
               HasSubstr("the state 'seen' one after another"));

@@ -1,8 +1,6 @@
 // A scheduled learning rate, clipping by the norm of all gradients, weight decay by groups, and steps that are skipped:
 // against PyTorch's figures, and against AdamW in double precision for every way to compile and to spread a step.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -21,14 +19,13 @@
 #include "support/graphs/rank_threads.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using ::testing::FloatNear;
-using ::testing::HasSubstr;
 using ::testing::Pointwise;
-using ::testing::ThrowsMessage;
 
 HostTensor scalar_of(double value) {
   HostTensor tensor(TensorType{DType::fp32, {}});
@@ -45,8 +42,7 @@ HostTensor tensor_of(const Shape& shape, const std::vector<float>& elements) {
 float number(const HostTensor& tensor) { return tensor.as<float>()[0]; }
 
 // The loss is the sum of w x and v y: x and y are the gradients of the parameters w and v.
-class SumOfProducts : public ::testing::TestWithParam<std::tuple<const char*, Compile>> {
- protected:
+struct SumOfProducts : ::testing::TestWithParam<std::tuple<const char*, Compile>> {
   static constexpr std::int64_t kLength = 4;
 
   static Graph forward() {
@@ -221,8 +217,8 @@ TEST(ClipGradients, is_for_steps_alone) {
 
 TEST(ClipGradients, refuses_a_norm_that_is_no_positive_number) {
   for (const double norm : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
-    EXPECT_THAT([&] { clipped_step({.clip_norm = norm}); },
-                ThrowsMessage<Error>(HasSubstr("the norm to which gradients are clipped is greater than 0")));
+    EXPECT_THAT(error_of([&] { clipped_step({.clip_norm = norm}); }),
+                HasSubstr("the norm to which gradients are clipped is greater than 0"));
   }
 }
 
@@ -260,13 +256,13 @@ TEST(NoDecay, keeps_products_apart_of_which_one_alone_decays) {
 }
 
 TEST(NoDecay, refuses_what_names_no_parameter) {
-  EXPECT_THAT([] { clipped_step({.optimizer = {.no_decay = {"token_embedding"}}}); },
-              ThrowsMessage<Error>(HasSubstr("no parameter matches 'token_embedding'; did you mean")));
+  EXPECT_THAT(error_of([] { clipped_step({.optimizer = {.no_decay = {"token_embedding"}}}); }),
+              HasSubstr("no parameter matches 'token_embedding'; did you mean"));
   Graph graph;
   const Value w = input(graph, "w", {DType::fp32, {2, 2}}, Role::parameter);
   graph.add_output("loss", reduce_sum(graph, w, {0, 1}), OutputRole::loss);
-  EXPECT_THAT([&] { training_graph(graph, {.mode = Mode::step, .optimizer = {.no_decay = {"vectors"}}}); },
-              ThrowsMessage<Error>(HasSubstr("'vectors' names no parameter: none has one dimension")));
+  EXPECT_THAT(error_of([&] { training_graph(graph, {.mode = Mode::step, .optimizer = {.no_decay = {"vectors"}}}); }),
+              HasSubstr("'vectors' names no parameter: none has one dimension"));
 }
 
 constexpr double kBeta1 = 0.9;
@@ -393,8 +389,7 @@ std::vector<Spread> spreads() {
 // GoogleTest prints one by its name.
 void PrintTo(const Spread& spread, std::ostream* out) { *out << spread.name; }
 
-class ThreeSteps : public ::testing::TestWithParam<Spread> {
- protected:
+struct ThreeSteps : ::testing::TestWithParam<Spread> {
   static CompileOptions options() {
     CompileOptions made = GetParam().options;
     made.mode = Mode::step;

@@ -13,8 +13,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::graph_of;
-
 using Lines = std::vector<std::string>;
 
 constexpr const char* kStep = R"(%0:fp32[] = input() {name="step", role="data"})";

@@ -1,8 +1,6 @@
 // Targets that are left out of the loss, and the square of the log-sum-exps that is added to it: against the loss in
 // double precision, for every way to compute it.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,12 +12,10 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 constexpr double kZ = 0.01;
 
@@ -157,9 +153,8 @@ TEST(IgnoredTargets, are_the_only_indices_outside_the_vocabulary) {
   HostTensor targets = program.read_input("targets");
   for (const std::int64_t index : {-1, -99, 50}) {
     targets.as<std::int64_t>()[3] = index;
-    EXPECT_THAT(
-        [&] { program.write_input("targets", targets); },
-        ThrowsMessage<Error>(HasSubstr(fmt::format("'targets' is {}; indices must be from 0 to 49, or -100", index))));
+    EXPECT_THAT(error_of([&] { program.write_input("targets", targets); }),
+                HasSubstr(fmt::format("'targets' is {}; indices must be from 0 to 49, or -100", index)));
   }
   targets.as<std::int64_t>()[3] = kIgnoredTarget;
   program.write_input("targets", targets);
@@ -172,8 +167,7 @@ TEST(IgnoredTargets, are_refused_by_a_model_that_does_not_ask_for_them) {
   Program program(build_transformer(config, 1), open_device("cpu"), {.compile = {.mode = Mode::forward_backward}});
   HostTensor targets = program.read_input("targets");
   targets.as<std::int64_t>()[0] = kIgnoredTarget;
-  EXPECT_THAT([&] { program.write_input("targets", targets); },
-              ThrowsMessage<Error>(HasSubstr("indices must be from 0 to 49")));
+  EXPECT_THAT(error_of([&] { program.write_input("targets", targets); }), HasSubstr("indices must be from 0 to 49"));
 }
 
 TEST(IgnoredTargets, are_not_among_the_targets_that_a_seed_makes) {
@@ -186,8 +180,7 @@ TEST(IgnoredTargets, are_not_among_the_targets_that_a_seed_makes) {
 
 TEST(ZLoss, is_refused_below_0) {
   for (const double z : {-1.0, std::nan("")}) {
-    EXPECT_THAT([&] { program_of({.z_loss = z}); },
-                ThrowsMessage<Error>(HasSubstr("the factor of the z-loss is at least 0")));
+    EXPECT_THAT(error_of([&] { program_of({.z_loss = z}); }), HasSubstr("the factor of the z-loss is at least 0"));
   }
 }
 

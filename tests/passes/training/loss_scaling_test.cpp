@@ -21,8 +21,7 @@ HostTensor scalar(float value) {
 }
 
 // One parameter whose gradient is an input.
-class LossScaling : public ::testing::TestWithParam<const char*> {
- protected:
+struct LossScaling : ::testing::TestWithParam<const char*> {
   static Graph build(const LossScalingOptions& options) {
     Graph graph;
     const TensorType type{DType::fp32, {2, 3}};

@@ -1,17 +1,11 @@
 // Patterns that name modules and parameters.
 #include "passes/training/training.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(Patterns, name_whole_parts) {
   const char* name = "layers.1.attn.q_proj.weight";
@@ -31,11 +25,10 @@ TEST(Patterns, mark_every_name_that_one_of_them_matches) {
 
 TEST(Patterns, without_a_match_are_refused_with_the_nearest) {
   const std::vector<std::string> names = {"token_embeddings.weight", "layers.0.ln1.weight"};
-  EXPECT_THAT(
-      [&] { matches_of({"token_embedings"}, names, "parameter"); },
-      ThrowsMessage<Error>(HasSubstr("no parameter matches 'token_embedings'; did you mean 'token_embeddings'?")));
-  EXPECT_THAT([&] { matches_of({"layers.0.ln2.weight"}, names, "parameter"); },
-              ThrowsMessage<Error>(HasSubstr("did you mean 'layers.0.ln1.weight'?")));
+  EXPECT_THAT(error_of([&] { matches_of({"token_embedings"}, names, "parameter"); }),
+              HasSubstr("no parameter matches 'token_embedings'; did you mean 'token_embeddings'?"));
+  EXPECT_THAT(error_of([&] { matches_of({"layers.0.ln2.weight"}, names, "parameter"); }),
+              HasSubstr("did you mean 'layers.0.ln1.weight'?"));
 }
 
 }  // namespace

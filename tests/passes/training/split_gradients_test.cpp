@@ -9,8 +9,6 @@ namespace ridgepoint {
 namespace {
 
 using testing::count;
-using testing::expect_left;
-using testing::expect_rewritten;
 
 TEST(SplitGradients, divides_the_gradient_of_merged_parameters_before_the_optimizer) {
   expect_rewritten(split_gradients, R"(

@@ -1,7 +1,5 @@
 // What a step trains and keeps: frozen parameters, adapters, bf16 parameters, 8-bit moments, SGD. Memory is in
 // run/session/plan_run_test.cpp.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,17 +13,10 @@
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"
 #include "support/graphs/training_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::Each;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::ThrowsMessage;
 
 const TransformerConfig kSmallModel{"custom", 50, 8, 256, 256, 2, 4};
 
@@ -80,8 +71,8 @@ TEST(Frozen, norms_have_no_gradients_of_their_weights_where_nodes_are_fused) {
 }
 
 TEST(Frozen, may_not_be_all) {
-  EXPECT_THAT([] { step_of({.frozen = {"*"}}); }, ThrowsMessage<Error>(HasSubstr("every parameter is frozen")));
-  EXPECT_THAT([] { step_of({.frozen = {"lm_haed"}}); }, ThrowsMessage<Error>(HasSubstr("did you mean 'lm_head'?")));
+  EXPECT_THAT(error_of([] { step_of({.frozen = {"*"}}); }), HasSubstr("every parameter is frozen"));
+  EXPECT_THAT(error_of([] { step_of({.frozen = {"lm_haed"}}); }), HasSubstr("did you mean 'lm_head'?"));
 }
 
 // Trained parameters have the values that they have without frozen ones in the first step.
@@ -147,17 +138,15 @@ TEST(Lora, targets_modules_of_the_graph_before_published_ones) {
 }
 
 TEST(Lora, refuses_a_layer_beside_what_packs_it) {
-  EXPECT_THAT(
-      [] {
-        step_of({.lora = LoraOptions{.targets = {"q_proj", "qkv_proj"}, .published = {kPacked}}});
-      },
-      ThrowsMessage<Error>(HasSubstr("both change layers.1.attn.q_proj; give one of the two")));
-  EXPECT_THAT([] { step_of({.lora = LoraOptions{.targets = {"qkv_prj"}, .published = {kPacked}}}); },
-              ThrowsMessage<Error>(HasSubstr("did you mean 'qkv_proj'?")));
+  EXPECT_THAT(error_of([] {
+                step_of({.lora = LoraOptions{.targets = {"q_proj", "qkv_proj"}, .published = {kPacked}}});
+              }),
+              HasSubstr("both change layers.1.attn.q_proj; give one of the two"));
+  EXPECT_THAT(error_of([] { step_of({.lora = LoraOptions{.targets = {"qkv_prj"}, .published = {kPacked}}}); }),
+              HasSubstr("did you mean 'qkv_proj'?"));
 }
 
-class LoraOn : public ::testing::TestWithParam<Compile> {
- protected:
+struct LoraOn : ::testing::TestWithParam<Compile> {
   Program program(Mode mode, std::optional<LoraOptions> lora, const char* device = "cpu") {
     Program made(workload_.build(), open_device(device),
                  {.compile = {.mode = mode, .level = GetParam(), .lora = std::move(lora)}});
@@ -260,7 +249,7 @@ TEST(LoraText, reads_back) {
 
 TEST(LoraText, names_what_is_wrong) {
   const auto expect = [](const char* text, const char* why) {
-    EXPECT_THAT([&] { lora_from_text(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
+    EXPECT_THAT(error_of([&] { lora_from_text(text); }), HasSubstr(why)) << text;
   };
   expect("r=0", "the rank is at least 1");
   expect("r=4,alpha=8,r=8", "r is given twice");
@@ -270,19 +259,18 @@ TEST(LoraText, names_what_is_wrong) {
   expect("rank=4", "unknown key 'rank'");
   expect("q_proj", "'q_proj' is no KEY=VALUE");
   expect("targets=", "an empty name");
-  EXPECT_THAT([] { step_of({.lora = LoraOptions{.targets = {"q_prj"}}}); },
-              ThrowsMessage<Error>(HasSubstr("no linear layer matches 'q_prj'; did you mean 'q_proj'?")));
-  EXPECT_THAT([] { step_of({.lora = LoraOptions{.targets = {"ln1"}}}); },
-              ThrowsMessage<Error>(HasSubstr("no linear layer matches 'ln1'")));
+  EXPECT_THAT(error_of([] { step_of({.lora = LoraOptions{.targets = {"q_prj"}}}); }),
+              HasSubstr("no linear layer matches 'q_prj'; did you mean 'q_proj'?"));
+  EXPECT_THAT(error_of([] { step_of({.lora = LoraOptions{.targets = {"ln1"}}}); }),
+              HasSubstr("no linear layer matches 'ln1'"));
 }
 
 TEST(Lora, says_what_a_model_without_the_usual_targets_has) {
   TransformerConfig config = kSmallModel;
   config.architecture.mixers = {Mixer::short_convolution};
-  EXPECT_THAT(
-      [&] { testing::transformer_graph(config, 2, Mode::step, {.lora = LoraOptions{}}); },
-      ThrowsMessage<Error>(AllOf(HasSubstr("the model lacks q_proj or v_proj, the targets where none are given"),
-                                 HasSubstr("name others with targets=: it has"), HasSubstr("output_proj"))));
+  EXPECT_THAT(error_of([&] { testing::transformer_graph(config, 2, Mode::step, {.lora = LoraOptions{}}); }),
+              AllOf(HasSubstr("the model lacks q_proj or v_proj, the targets where none are given"),
+                    HasSubstr("name others with targets=: it has"), HasSubstr("output_proj")));
 }
 
 TEST(MasterWeights, off_stores_everything_of_a_parameter_in_bf16) {
@@ -302,14 +290,12 @@ TEST(MasterWeights, off_stores_everything_of_a_parameter_in_bf16) {
 }
 
 TEST(MasterWeights, off_needs_bf16) {
-  EXPECT_THAT([] { step_of({.master_weights = false}); },
-              ThrowsMessage<Error>(HasSubstr("need bf16 or fp8, not fp32")));
-  EXPECT_THAT([] { step_of({.precision = Precision::fp16, .master_weights = false}); },
-              ThrowsMessage<Error>(HasSubstr("need bf16 or fp8, not fp16")));
+  EXPECT_THAT(error_of([] { step_of({.master_weights = false}); }), HasSubstr("need bf16 or fp8, not fp32"));
+  EXPECT_THAT(error_of([] { step_of({.precision = Precision::fp16, .master_weights = false}); }),
+              HasSubstr("need bf16 or fp8, not fp16"));
 }
 
-class TrainedOn : public ::testing::TestWithParam<Compile> {
- protected:
+struct TrainedOn : ::testing::TestWithParam<Compile> {
   static float loss_after(const char* device, int steps, CompileOptions options) {
     const Transformer workload(kSmallModel, 2);
     options.mode = Mode::step;

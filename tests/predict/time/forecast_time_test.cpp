@@ -2,8 +2,6 @@
 #include "predict/time/forecast_time.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,13 +18,12 @@
 #include "predict/time/kernel_time.h"
 #include "predict/time/network.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "support/records/csv_rows.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
 
 const Datasheet& sheet(std::string_view card) { return *find_datasheet(card); }
 

@@ -1,9 +1,6 @@
 // Networks as text, and the time of collectives over them.
 #include "predict/time/network.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 
 #include "models/transformer.h"
@@ -11,12 +8,10 @@
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 TEST(NetworkText, has_links_inside_of_a_machine_and_between_machines) {
   const Network network = network_from_text("8x NVLink 450 GB/s, 400 Gb/s InfiniBand");
@@ -49,7 +44,7 @@ TEST(NetworkText, is_refused_where_it_says_no_rate) {
                                                         {"450 GB/s,", "has no rate"},
                                                         {"-3 GB/s", "has the negative number -3"},
                                                         {"-1x NVLink 450 GB/s", "has the negative number -1x"}}) {
-    EXPECT_THAT([&] { network_from_text(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
+    EXPECT_THAT(error_of([&] { network_from_text(text); }), HasSubstr(why)) << text;
   }
 }
 
@@ -117,8 +112,7 @@ TEST(CollectiveSeconds, are_near_what_two_h200s_measured) {
 
 TEST(CollectiveSeconds, need_links_between_machines_where_there_are_several) {
   const Network network{.inside = {100e9, 1e-6}, .ranks_on_machine = 4};
-  EXPECT_THAT([&] { seconds_of(network, Op::all_reduce, 5, 20); },
-              ThrowsMessage<Error>(HasSubstr("5 ranks need 2 machines of 4")));
+  EXPECT_THAT(error_of([&] { seconds_of(network, Op::all_reduce, 5, 20); }), HasSubstr("5 ranks need 2 machines of 4"));
 }
 
 // A step of two ranks on H200s.

@@ -83,7 +83,11 @@ inline Recording read_recording(const std::filesystem::path& path) {
   std::string line;
   std::getline(file, line);
   Recording recording{nlohmann::json::parse(line)};
-  for (std::string bytes; file >> bytes;) recording.events.push_back(std::stoll(bytes));
+  for (std::string word; file >> word;) {  // 4096*3 are three of 4096
+    const std::size_t star = word.find('*');
+    recording.events.insert(recording.events.end(), star == std::string::npos ? 1 : std::stoul(word.substr(star + 1)),
+                            std::stoll(word));
+  }
   return recording;
 }
 

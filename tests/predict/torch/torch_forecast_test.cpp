@@ -1,8 +1,6 @@
 #include "predict/torch/torch_forecast.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +18,7 @@
 #include "predict/torch/functions/functions.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "support/records/csv_rows.h"
 
@@ -233,13 +232,7 @@ TEST(TorchForecast, runs_out_of_memory_where_a_limit_is_too_small) {
 
 TEST(TorchForecast, refuses_what_eager_pytorch_has_no_match_for) {
   const auto expect_refused = [](const RunConfig& config, const char* part) {
-    try {
-      require_torch_has_it(config);
-      ADD_FAILURE() << part;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-      EXPECT_THAT(error.what(), testing::HasSubstr(part));
-    }
+    EXPECT_THAT(error_of([&] { require_torch_has_it(config); }, ErrorKind::unsupported), HasSubstr(part));
   };
   RunConfig config = config_of(preset("tiny"), 1);
   EXPECT_NO_THROW(require_torch_has_it(config));

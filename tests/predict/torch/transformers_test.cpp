@@ -1,8 +1,6 @@
 // The families of docs/models.md as transformers runs them, against recordings of PyTorch on the CPU
 // (tools/pytorch/transformers_trace.py).
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -21,6 +19,7 @@
 #include "predict/torch/recording_allocator.h"
 #include "predict/torch/torch_forecast.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::torch {
@@ -311,13 +310,7 @@ TEST(TorchTransformersPeak, knows_which_kernel_sdpa_takes) {
 
 TEST(TorchTransformersPeak, is_refused_for_what_is_not_modelled) {
   const auto expect_refused = [](const RunConfig& config, const char* part) {
-    try {
-      require_torch_has_it(config);
-      ADD_FAILURE() << part;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-      EXPECT_THAT(error.what(), testing::HasSubstr(part));
-    }
+    EXPECT_THAT(error_of([&] { require_torch_has_it(config); }, ErrorKind::unsupported), HasSubstr(part));
   };
   expect_refused(config_of(known("gpt2", 64), ridgepoint::Checkpoint::selective),
                  "transformers checkpoints each layer");

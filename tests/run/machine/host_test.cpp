@@ -1,12 +1,10 @@
 #include "run/machine/host.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <fstream>
 #include <sstream>
 
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -20,7 +18,7 @@ TEST(Host, counts_cores_once_and_threads_each) {
   EXPECT_EQ(host.sockets, 2);
   EXPECT_EQ(host.cores, 2);
   EXPECT_EQ(host.threads, 3);
-  EXPECT_THAT(host.instruction_sets, ::testing::ElementsAre("sse4_2", "fma", "avx2", "avx512f"));
+  EXPECT_THAT(host.instruction_sets, ElementsAre("sse4_2", "fma", "avx2", "avx512f"));
 }
 
 TEST(Host, of_an_unreadable_text_is_empty) {

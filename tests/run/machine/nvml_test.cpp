@@ -1,13 +1,10 @@
 #include "run/machine/nvml.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::Optional;
 
 constexpr const char* kGpu = "00000000:19:00.0";

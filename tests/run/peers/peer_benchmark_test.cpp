@@ -1,24 +1,18 @@
 #include "run/peers/peer_benchmark.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <limits>
 
 #include "core/text/units.h"
 #include "models/transformer.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/program/fake_python.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::Lt;
 using ::testing::Optional;
-using ::testing::SizeIs;
 using enum TorchMode;
 
 RunConfig toy(Mode mode = Mode::step) {

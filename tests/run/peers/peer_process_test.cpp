@@ -1,32 +1,20 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include "ridgepoint/core/error.h"
 #include "run/peers/peer_process.h"
+#include "support/matchers.h"
 #include "support/program/fake_python.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-
-class PythonSearch : public ::testing::Test {
- protected:
+struct PythonSearch : ::testing::Test {
   void SetUp() override { ::unsetenv("RIDGEPOINT_PYTHON"); }
   void TearDown() override { ::unsetenv("RIDGEPOINT_PYTHON"); }
 };
 
 std::string refusal(const std::string& named) {
-  try {
-    find_python(named);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::failure);
-    return error.what();
-  }
-  return "";
+  return error_of([&] { find_python(named); }, ErrorKind::failure);
 }
 
 TEST_F(PythonSearch, takes_the_one_that_is_named) {
@@ -66,13 +54,7 @@ TEST(TorchModes, are_kept_in_the_order_given_each_once) {
 
 TEST(TorchModes, refuse_what_they_do_not_know) {
   for (const char* text : {"torch:eagre", "", "torch,", "tensorflow"}) {
-    try {
-      torch_modes_from(text);
-      FAIL() << text;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_THAT(error.what(), HasSubstr("is unknown"));
-    }
+    EXPECT_THAT(error_of([&] { torch_modes_from(text); }, ErrorKind::usage), HasSubstr("is unknown"));
   }
 }
 

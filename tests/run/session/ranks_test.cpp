@@ -1,6 +1,4 @@
 // Measurements on several ranks, which are threads here.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,12 +17,11 @@
 #include "run/session/ranks.h"
 #include "run/session/steps/step_benchmark.h"
 #include "support/graphs/rank_threads.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using testing::RankThreads;
 
 constexpr std::size_t kRanks = 2;

@@ -1,18 +1,15 @@
 #include "run/timing/machine_state.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <thread>
 #include <vector>
 
 #include "run/timing/timing_quality.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::Optional;
 
 constexpr const char* kGpu = "00000000:19:00.0";

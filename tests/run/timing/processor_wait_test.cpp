@@ -1,6 +1,5 @@
 #include "run/timing/machine_state.h"
 
-#include <gmock/gmock.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -9,13 +8,10 @@
 #include <vector>
 
 #include "core/warning.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 // Puts the calling thread on the first processor it may use, and works there.
 void work_on_one_processor(std::chrono::milliseconds time) {
@@ -53,8 +49,7 @@ TEST(ProcessorWait, counts_threads_that_share_one_processor) {
   EXPECT_GT(*wait.threads_waiting(), kManyWaitingThreads);
 }
 
-class BusyWarning : public ::testing::Test {
- protected:
+struct BusyWarning : ::testing::Test {
   BusyWarning() {
     set_warning_handler([this](std::string_view message) { warnings_.emplace_back(message); });
   }

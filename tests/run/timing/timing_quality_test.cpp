@@ -1,8 +1,5 @@
 #include "run/timing/timing_quality.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -10,6 +7,7 @@
 #include <vector>
 
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -277,12 +275,12 @@ TEST(Statistics, agree_with_values_worked_out_by_hand) {
   EXPECT_DOUBLE_EQ(s.min, 1);
   EXPECT_DOUBLE_EQ(s.max, 4);
   EXPECT_DOUBLE_EQ(s.median, 2.5);
-  EXPECT_THAT(s.quartiles, ::testing::ElementsAre(1.75, 2.5, 3.25));
+  EXPECT_THAT(s.quartiles, ElementsAre(1.75, 2.5, 3.25));
   EXPECT_DOUBLE_EQ(s.cv, s.std / 2.5);
 }
 
 TEST(Statistics, keep_the_samples_in_the_order_they_were_taken) {
-  EXPECT_THAT(describe({4, 1, 3}).samples, ::testing::ElementsAre(4, 1, 3));
+  EXPECT_THAT(describe({4, 1, 3}).samples, ElementsAre(4, 1, 3));
 }
 
 TEST(Statistics, of_one_sample_have_no_deviation) {
@@ -309,7 +307,7 @@ TEST(Statistics, have_the_interval_of_the_median_whatever_the_order_of_the_sampl
 }
 
 TEST(Statistics, interpolate_quartiles_between_neighbours) {
-  EXPECT_THAT(describe({40, 10, 20}).quartiles, ::testing::ElementsAre(15, 20, 30));
+  EXPECT_THAT(describe({40, 10, 20}).quartiles, ElementsAre(15, 20, 30));
 }
 
 }  // namespace

@@ -1,19 +1,15 @@
 #include "study/answers/rows.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "study/answer_rows.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::answers {
 namespace {
-
-using ::testing::HasSubstr;
 
 Json call_row(std::string_view verdict) {
   return {{"timing", {{"verdict", verdict}, {"judged", "forward_ms"}}},

@@ -1,7 +1,5 @@
 #include "study/pages/study_files.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -9,16 +7,11 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 constexpr const char* kHostile = "</script><img src=x>|";
 
@@ -349,8 +342,7 @@ TEST(StudyFiles, escape_names_from_rows) {
   EXPECT_THAT(text_of(document, "pictures/sizes_time.svg"), Not(HasSubstr("<img")));
 }
 
-class StudyFolderReading : public ::testing::Test {
- protected:
+struct StudyFolderReading : ::testing::Test {
   void write(const std::string& records) const {
     const StudyFolder folder(path());
     folder.create({{"device", "cpu"}});
@@ -360,12 +352,7 @@ class StudyFolderReading : public ::testing::Test {
   }
   std::filesystem::path path() const { return folder_ / "study"; }
   std::string problem() const {
-    try {
-      static_cast<void>(read_study(path()));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { static_cast<void>(read_study(path())); });
   }
 
  private:
@@ -405,8 +392,8 @@ TEST_F(StudyFolderReading, reads_no_timeline_through_a_link) {
   StudyDocument document = read_study(path());
   std::vector<std::string>& command = document.parts.front().commands.front().arguments;
   command = {"memory", "--timeline", "{folder}/timelines/sizes.csv"};
-  EXPECT_THAT([&] { study_page(document, ""); }, ::testing::ThrowsMessage<Error>(HasSubstr("is a symbolic link")));
-  EXPECT_THAT([&] { study_files(document); }, ::testing::ThrowsMessage<Error>(HasSubstr("is a symbolic link")));
+  EXPECT_THAT(error_of([&] { study_page(document, ""); }), HasSubstr("is a symbolic link"));
+  EXPECT_THAT(error_of([&] { study_files(document); }), HasSubstr("is a symbolic link"));
   for (const char* elsewhere : {"{folder}/timelines/../../secret.csv", "{folder}/../secret.csv", "/etc/passwd"}) {
     command.back() = elsewhere;
     EXPECT_TRUE(timeline_files(document.parts.front()).empty()) << elsewhere;

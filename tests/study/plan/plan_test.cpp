@@ -1,9 +1,6 @@
 // What a study runs on a machine, within a limit.
 #include "study/plan/plan.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -11,15 +8,12 @@
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/core/error.h"
 #include "study/plan/edition.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
-using ::testing::Not;
 using Plan = std::vector<StudyPartPlan>;
 
 StudyMachine laptop(double flops = 1e11) {
@@ -198,12 +192,12 @@ TEST(Edition, measures_its_own_models_and_contexts_on_a_large_card) {
   const Plan plan = plan_study(card, like("cs336-2026", "cuda"));
   EXPECT_LE(seconds(plan), 1200);
   EXPECT_THAT(values_of(find(plan, StudyPart::sizes), "--model", false),
-              ::testing::ElementsAre("small", "small", "medium", "large", "xl-2026", "10b"));
-  EXPECT_THAT(values(find(plan, StudyPart::sizes), "--context"), ::testing::Each("512"));
+              ElementsAre("small", "small", "medium", "large", "xl-2026", "10b"));
+  EXPECT_THAT(values(find(plan, StudyPart::sizes), "--context"), Each("512"));
   EXPECT_EQ(values(find(plan, StudyPart::memory_peaks), "--context"), (std::vector<std::string>{"128", "2048"}));
   EXPECT_EQ(find(plan, StudyPart::profile).commands.size(), 6U) << "two models at three contexts";
   EXPECT_THAT(values(find(plan, StudyPart::checkpointing), "--segment"), Contains("1,2,3,4,6,8,16"));
-  EXPECT_THAT(values(find(plan, StudyPart::flash), "--causal"), ::testing::Each("true"));
+  EXPECT_THAT(values(find(plan, StudyPart::flash), "--causal"), Each("true"));
 }
 
 TEST(Edition, plans_for_the_card_of_its_course_what_a_laptop_cannot_run) {
@@ -211,12 +205,11 @@ TEST(Edition, plans_for_the_card_of_its_course_what_a_laptop_cannot_run) {
   EXPECT_LE(seconds(plan), 180);
   EXPECT_THAT(values_of(find(plan, StudyPart::sizes), "--model", true),
               ::testing::IsSupersetOf({"medium", "large", "xl", "2.7b"}));
-  EXPECT_THAT(values_of(find(plan, StudyPart::sizes), "--card", true), ::testing::Each("H100 SXM"));
+  EXPECT_THAT(values_of(find(plan, StudyPart::sizes), "--card", true), Each("H100 SXM"));
   EXPECT_EQ(values_of(find(plan, StudyPart::memory_step), "--model", true), std::vector<std::string>{"2.7b"});
-  EXPECT_THAT(values_of(find(plan, StudyPart::profile), "--model", false),
-              ::testing::Each(::testing::AnyOf("tiny", "22.7m")));
+  EXPECT_THAT(values_of(find(plan, StudyPart::profile), "--model", false), Each(::testing::AnyOf("tiny", "22.7m")));
   EXPECT_THAT(values_of(find(plan, StudyPart::attention_grid), "--sequence", true), Contains("16384"));
-  EXPECT_THAT(values_of(find(plan, StudyPart::leaderboard), "--card", true), ::testing::Each("H100 SXM"))
+  EXPECT_THAT(values_of(find(plan, StudyPart::leaderboard), "--card", true), Each("H100 SXM"))
       << "2.5e12 operations an iteration are no second of a laptop";
   for (const StudyPartPlan& part : plan) {
     for (const StudyCommand& command : part.commands) {
@@ -228,8 +221,8 @@ TEST(Edition, plans_for_the_card_of_its_course_what_a_laptop_cannot_run) {
 TEST(Edition, plans_ranks_that_the_machine_does_not_have) {
   const StudyMachine card = study_machine(*find_datasheet("h100"));
   const StudyPartPlan ranks = find(plan_study(card, like("cs336-2025", "cuda")), StudyPart::ranks);
-  EXPECT_THAT(values_of(ranks, "--parallel", true), ::testing::Each("data=2"));
-  EXPECT_THAT(values_of(ranks, "--model", false), ::testing::IsEmpty());
+  EXPECT_THAT(values_of(ranks, "--parallel", true), Each("data=2"));
+  EXPECT_THAT(values_of(ranks, "--model", false), IsEmpty());
   StudySettings two = like("cs336-2025", "cuda");
   two.ranks = 2;
   const Plan measured = plan_study(card, two);
@@ -274,18 +267,12 @@ TEST(Edition, without_a_card_runs_nothing_on_one) {
 }
 
 TEST(Edition, that_is_not_known_is_refused_with_those_that_are) {
-  EXPECT_THAT([] { edition_named("cs336-2024", laptop()); },
-              ::testing::ThrowsMessage<Error>(
-                  HasSubstr("--like: 'cs336-2024' is no edition of the exercise; did you mean 'cs336-2025'?")));
+  EXPECT_THAT(error_of([] { edition_named("cs336-2024", laptop()); }),
+              HasSubstr("--like: 'cs336-2024' is no edition of the exercise; did you mean 'cs336-2025'?"));
 }
 
 std::string difference(const Plan& noted, const Plan& planned) {
-  try {
-    require_same_plan(noted, planned);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { require_same_plan(noted, planned); });
 }
 
 TEST(StudyPlan, that_was_noted_must_be_the_one_that_is_made_again) {
@@ -331,12 +318,7 @@ TEST(StudyMachine, is_read_from_the_rows_of_devices) {
   EXPECT_EQ(machine.bytes_per_second, 2e10);
   EXPECT_EQ(machine.flops_per_second.at(DType::bf16), 3e11);
   const auto message = [&](std::string_view device) -> std::string {
-    try {
-      study_machine(found, device);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { study_machine(found, device); });
   };
   EXPECT_THAT(message("cuda"), HasSubstr("no driver"));
   EXPECT_THAT(message("cuda:1"), HasSubstr("do not have 'cuda:1'"));
@@ -346,9 +328,7 @@ TEST(StudyMachine, refuses_rows_of_other_types) {
   for (const Json& row :
        {Json{{"kind", "cpu"}, {"name", 5}}, Json{{"kind", "cpu"}, {"copy", 5}}, Json{{"kind", "cpu"}, {"problem", 5}},
         Json{{"kind", "cpu"}, {"matmul", {{{"flops_per_second", 1}}}}}, Json{{"kind", "cpu"}, {"matmul", "fast"}}}) {
-    EXPECT_THAT([&] { study_machine({row}, "cpu"); },
-                ::testing::ThrowsMessage<Error>(HasSubstr("records/devices.jsonl is damaged")))
-        << row;
+    EXPECT_THAT(error_of([&] { study_machine({row}, "cpu"); }), HasSubstr("records/devices.jsonl is damaged")) << row;
   }
 }
 

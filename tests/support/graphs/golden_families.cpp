@@ -4,10 +4,13 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 
+#include "core/files/temporary_folder.h"
 #include "core/random/element.h"
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/weights/model_weights.h"
@@ -45,8 +48,8 @@ double error_of(const HostTensor& ours, const HostTensor& theirs) {
   return magnitude(theirs) < kRounding ? magnitude(ours) : compare_tensors(ours, theirs, {}).relative_l2;
 }
 
-// 16 sums of the elements, added or subtracted as the bits of a hash of their number say: what the files have of a
-// gradient, so that they stay small (tools/models/make_family_golden.py).
+// 16 sums of the elements, added or subtracted as the bits of a hash of their number say: what the files have of logits
+// and gradients, so that they stay small (tools/models/make_family_golden.py).
 HostTensor sketch_of(const HostTensor& tensor) {
   std::array<double, 16> sums{};
   const std::span<const float> values = tensor.as<float>();
@@ -57,6 +60,21 @@ HostTensor sketch_of(const HostTensor& tensor) {
   HostTensor sketch(TensorType{DType::fp32, {16}});
   std::ranges::transform(sums, sketch.as<float>().begin(), [](double sum) { return static_cast<float>(sum); });
   return sketch;
+}
+
+// The weight of a rule in the metadata of golden.safetensors: made_weight() of tools/models/families/cases.py.
+HostTensor made_weight(const std::string& rule) {
+  std::istringstream words(rule);
+  std::uint64_t first = 0;
+  double mean = 0, deviation = 0;
+  words >> first >> mean >> deviation;
+  const std::vector<Dim> dims(std::istream_iterator<std::int64_t>{words}, std::istream_iterator<std::int64_t>{});
+  HostTensor weight(TensorType{DType::fp32, Shape(dims)});
+  for (float& element : weight.as<float>()) {
+    const double uniform = static_cast<double>(mix(first++) >> 11) * 0x1p-53;
+    element = static_cast<float>(mean + deviation * (std::sqrt(12.0) * (uniform - 0.5)));
+  }
+  return weight;
 }
 
 // Writes the weights and tokens of the files into the program, and runs it.
@@ -83,6 +101,26 @@ std::span<const std::string> golden_families() {
   return models;
 }
 
+std::filesystem::path golden_tensors(std::string_view model) {
+  return golden_families_folder() / model / "golden.safetensors";
+}
+
+void write_golden_model(std::string_view model, const std::filesystem::path& folder) {
+  std::filesystem::copy_file(golden_families_folder() / model / "config.json", folder / "config.json");
+  const SafetensorsFile golden(golden_tensors(model));
+  std::vector<TensorDeclaration> declarations;
+  std::vector<HostTensor> tensors;
+  const auto add = [&](const std::string& name, HostTensor tensor) {
+    declarations.push_back({name, tensor.type});
+    tensors.push_back(std::move(tensor));
+  };
+  for (const auto& [name, rule] : golden.header().metadata)
+    if (name != "made_by") add(name, made_weight(rule));
+  for (const std::string& name : golden.names())  // the experts of each token
+    if (name.ends_with("tid2eid")) add(name, golden.read(name));
+  write_safetensors(folder / "model.safetensors", declarations, [&](std::size_t i) { return tensors[i]; });
+}
+
 std::vector<GoldenFamilyCase> golden_family_cases(std::string_view device, std::span<const Compile> levels) {
   std::vector<GoldenFamilyCase> cases;
   for (const std::string_view model : golden_families()) {
@@ -96,11 +134,11 @@ std::string name_of(const GoldenFamilyCase& one) {
 }
 
 std::vector<Disagreement> disagreements(const GoldenFamilyCase& one, std::shared_ptr<Device> device, double tolerance) {
-  const std::filesystem::path folder = golden_families_folder() / one.model;
-  const SafetensorsFile expected(folder / "expected.safetensors");
-  const SafetensorsFile gradients(folder / "gradients.safetensors");
-  TransformerConfig config = read_model_config(folder).config;
-  const Shape tokens = expected.type("inputs").shape;
+  const TemporaryFolder folder;
+  write_golden_model(one.model, folder.path());
+  const SafetensorsFile golden(golden_tensors(one.model));
+  TransformerConfig config = read_model_config(folder.path()).config;
+  const Shape tokens = golden.type("inputs").shape;
   config.context = tokens.rank() == 2 ? tokens[1] : tokens[1] + 1;  // patches and the class
   const ModelWeights weights(folder / "model.safetensors", config);
   for (const std::string& problem : weights.problems()) throw Error(problem);
@@ -111,19 +149,22 @@ std::vector<Disagreement> disagreements(const GoldenFamilyCase& one, std::shared
                                .level = one.level,
                                .keep = {.results = true, .gradients = true},
                                .verify = true}});
-  run(program, model, weights, expected);
+  run(program, model, weights, golden);
 
   std::vector<Disagreement> found;
   const auto compare = [&](const std::string& name, const HostTensor& ours, const HostTensor& theirs) {
     const double error = error_of(ours, theirs);
     if (!(error < tolerance)) found.push_back({name, error});
   };
-  for (const char* name : {"logits", "loss"}) compare(name, program.read_output(name), expected.read(name));
+  compare("logits", sketch_of(program.read_output("logits")), golden.read("logits"));
+  compare("loss", program.read_output("loss"), golden.read("loss"));
   std::vector<StoredWeight> stored = stored_weights(config);
   std::erase_if(stored, [](const StoredWeight& weight) { return weight.is_constant; });
-  if (stored.size() != gradients.names().size()) throw Error("the gradients are not those of the model's tensors");
+  const auto is_gradient = [](const std::string& name) { return name.starts_with("grad."); };
+  if (std::ranges::count_if(golden.names(), is_gradient) != std::ssize(stored))
+    throw Error("the gradients are not those of the model's tensors");
   for (const StoredWeight& weight : stored)
-    compare(weight.name, sketch_of(stored_gradient(weight, program)), gradients.read(weight.name));
+    compare(weight.name, sketch_of(stored_gradient(weight, program)), golden.read("grad." + weight.name));
   return found;
 }
 

@@ -20,6 +20,12 @@ std::filesystem::path golden_families_folder();
 // The folders in it.
 std::span<const std::string> golden_families();
 
+// Tokens and results of a model.
+std::filesystem::path golden_tensors(std::string_view model);
+
+// The model as it is published: config.json and model.safetensors, whose weights are made from their rules.
+void write_golden_model(std::string_view model, const std::filesystem::path& folder);
+
 struct GoldenFamilyCase {
   std::string_view model;
   std::string_view device;

@@ -29,3 +29,9 @@ Tensors run_graph(Graph graph, std::shared_ptr<Device> device, const Tensors& in
 double relative_error(const HostTensor& a, const HostTensor& b);
 
 }  // namespace ridgepoint::testing
+
+namespace ridgepoint {
+
+using testing::Tensors;
+
+}  // namespace ridgepoint

@@ -1,6 +1,7 @@
 #include "support/program/run_program.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -95,6 +96,11 @@ ProgramResult ChildProgram::wait() {
 std::string program_path() { return RIDGEPOINT_PROGRAM; }
 
 ProgramResult run_program(const std::vector<std::string>& arguments) { return ChildProgram(arguments).wait(); }
+
+std::string output_of(const ProgramResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  return result.output;
+}
 
 std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   for (const std::string& word : more) {

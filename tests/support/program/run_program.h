@@ -47,6 +47,8 @@ std::vector<std::string> with_options(std::vector<std::string> arguments, const 
 // The file of the program.
 std::string program_path();
 ProgramResult run_program(const std::vector<std::string>& arguments);
+// What a program printed that ended well; expects that it did.
+std::string output_of(const ProgramResult& result);
 // The destination of standard output while standard error is a terminal.
 enum class OutputTo { file, pipe, terminal };
 // Runs with standard error on a terminal of that many columns; `error` is the text that the terminal received. A pipe

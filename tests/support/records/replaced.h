@@ -13,3 +13,9 @@ inline std::string replaced(std::string text, std::string_view before, std::stri
 }
 
 }  // namespace ridgepoint::testing
+
+namespace ridgepoint {
+
+using testing::replaced;
+
+}  // namespace ridgepoint

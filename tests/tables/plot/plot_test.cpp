@@ -1,20 +1,16 @@
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 
 #include <cmath>
 #include <limits>
 
 #include "record/record_plot.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 std::string text_of(const Table& table) { return render(Format::table, {.tables = {table}}); }
 

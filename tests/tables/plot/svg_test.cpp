@@ -1,26 +1,18 @@
-#include <gmock/gmock.h>
 
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "support/matchers.h"
 #include "tables/plot/svg_canvas.h"
 #include "tables/plot/svg_chart.h"
 
 namespace ridgepoint::tables {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::Ge;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Le;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 

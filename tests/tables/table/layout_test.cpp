@@ -1,16 +1,10 @@
 #include "tables/table/layout.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+#include "support/matchers.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TextTable sample_text() {
   return {{{"ms", true}, {"calls", true, 1}, {"min", true, 2}, {"max", true, 2}, {"name"}},

@@ -1,15 +1,11 @@
 #include "tables/table/render.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
+
+#include "support/matchers.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::EndsWith;
-using ::testing::HasSubstr;
 
 Table sample() {
   Table table;

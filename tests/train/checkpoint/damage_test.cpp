@@ -1,6 +1,4 @@
 // Damaged checkpoints, killed runs and disks that are full: the checkpoint before is used.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -11,17 +9,13 @@
 #include "core/files/file.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/rank_threads.h"
+#include "support/matchers.h"
 #include "train/checkpoint/trained_program.h"
 
 namespace ridgepoint::train {
 namespace {
 
 using ridgepoint::testing::RankThreads;
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
 
 namespace fs = std::filesystem;
 
@@ -87,7 +81,7 @@ TEST_P(EachDamage, makes_the_checkpoint_before_count_and_is_said) {
   const FoundCheckpoint found = find_newest(folder.path()).value();
   EXPECT_EQ(found.manifest.step, 1);
   EXPECT_THAT(found.passed_over, ElementsAre(AllOf(HasSubstr("step 2 is passed over"), HasSubstr(GetParam().said))));
-  EXPECT_THAT([&] { find_newest(folder / "step-000000002"); }, ThrowsMessage<Error>(HasSubstr(GetParam().said)));
+  EXPECT_THAT(error_of([&] { find_newest(folder / "step-000000002"); }), HasSubstr(GetParam().said));
   EXPECT_EQ(find_newest(folder / "step-000000001").value().manifest.step, 1);
 }
 
@@ -99,8 +93,8 @@ TEST(Checkpoint, all_being_damaged_is_an_error) {
   TrainedProgram run(plain(), 3);
   save(run, folder.path(), 1);
   fs::remove(folder / "step-000000001/model.safetensors");
-  EXPECT_THAT([&] { find_newest(folder.path()); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("no checkpoint in"), HasSubstr("is whole"))));
+  EXPECT_THAT(error_of([&] { find_newest(folder.path()); }),
+              AllOf(HasSubstr("no checkpoint in"), HasSubstr("is whole")));
 }
 
 TEST(Checkpoint, a_damaged_one_does_not_push_a_whole_one_out) {

@@ -1,6 +1,4 @@
 // What comes back from a checkpoint: the same steps, bit by bit; and which checkpoints do not.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 
@@ -8,6 +6,7 @@
 #include "core/files/file.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/rank_threads.h"
+#include "support/matchers.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/trained_program.h"
 
@@ -15,10 +14,6 @@ namespace ridgepoint::train {
 namespace {
 
 using ridgepoint::testing::RankThreads;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
 
 class EachTraining : public ::testing::TestWithParam<Training> {};
 
@@ -153,8 +148,8 @@ void expect_refused(const Training& written, const Training& other, const std::s
   save(run, folder.path(), 1);
   TrainedProgram resumed(other, 4);
   const auto before = resumed.state();
-  EXPECT_THAT([&] { load(resumed.program(), find_newest(folder.path()).value(), resumed.model()); },
-              ThrowsMessage<Error>(HasSubstr(said)));
+  EXPECT_THAT(error_of([&] { load(resumed.program(), find_newest(folder.path()).value(), resumed.model()); }),
+              HasSubstr(said));
   expect_same(resumed.state(), before);
 }
 

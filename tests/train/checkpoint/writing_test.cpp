@@ -1,6 +1,4 @@
 // What a checkpoint has, which ones stay, and what the run waits for.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
@@ -9,17 +7,13 @@
 #include "interchange/huggingface/weights/model_weights.h"
 #include "models/toy_model.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "train/checkpoint/late_device.h"
 #include "train/checkpoint/state_copy.h"
 #include "train/checkpoint/trained_program.h"
 
 namespace ridgepoint::train {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
 
 TEST(Checkpoint, has_the_weights_as_transformers_loads_them) {
   const RunFolder folder;
@@ -161,8 +155,8 @@ TEST(Checkpoint, two_runs_do_not_write_to_one_folder) {
   const RunFolder folder;
   TrainedProgram run(plain(), 3);
   const CheckpointWriter writer(run.program(), {.folder = folder.path(), .model = run.model()});
-  EXPECT_THAT([&] { CheckpointWriter(run.program(), {.folder = folder.path(), .model = run.model()}); },
-              ThrowsMessage<Error>(HasSubstr("another run writes checkpoints to")));
+  EXPECT_THAT(error_of([&] { CheckpointWriter(run.program(), {.folder = folder.path(), .model = run.model()}); }),
+              HasSubstr("another run writes checkpoints to"));
 }
 
 }  // namespace

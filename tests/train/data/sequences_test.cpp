@@ -1,9 +1,6 @@
 // Which tokens a run reads: every sequence once an epoch, whatever the order.
 #include "train/data/sequences.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <numeric>
 #include <set>
 
@@ -11,16 +8,12 @@
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint::train {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
-
-class SequencesTest : public ::testing::Test {
- protected:
+struct SequencesTest : ::testing::Test {
   std::string file(const std::string& name, const std::string& content) const {
     write_file(folder_ / name, content);
     return (folder_ / name).string();
@@ -123,21 +116,21 @@ TEST_F(SequencesTest, for_validation_are_the_last_and_none_of_the_others) {
 }
 
 TEST_F(SequencesTest, refuse_data_that_are_too_short) {
-  EXPECT_THAT([&] { Sequences(stream_of({file("a.txt", "abc")}), {.context = 3}); },
-              ThrowsMessage<Error>(HasSubstr("the data have 3 tokens, but a sequence takes 3 and one more")));
-  EXPECT_THAT([&] { (void)Sequences(stream_of({file("a.txt", "abcd")}), {.context = 3}).split(0.1); },
-              ThrowsMessage<Error>(HasSubstr("a part for validation needs another one")));
+  EXPECT_THAT(error_of([&] { Sequences(stream_of({file("a.txt", "abc")}), {.context = 3}); }),
+              HasSubstr("the data have 3 tokens, but a sequence takes 3 and one more"));
+  EXPECT_THAT(error_of([&] { (void)Sequences(stream_of({file("a.txt", "abcd")}), {.context = 3}).split(0.1); }),
+              HasSubstr("a part for validation needs another one"));
 }
 
 TEST_F(SequencesTest, refuse_tokens_beyond_the_vocabulary) {
   StreamOptions options;
   options.vocabulary_size = 100;
-  EXPECT_THAT([&] { (void)stream_of({file("a.txt", "abz")}, options); },
-              ThrowsMessage<Error>(HasSubstr("has token 122; the model has a vocabulary of 100")));
+  EXPECT_THAT(error_of([&] { (void)stream_of({file("a.txt", "abz")}, options); }),
+              HasSubstr("has token 122; the model has a vocabulary of 100"));
   const std::vector<std::uint32_t> ids = {1, 2, 100, 3};
   const auto stream = stream_of({file("a.bin", token_bytes_of(ids, 2))}, options);
   std::vector<Id> read(4);
-  EXPECT_THAT([&] { stream->read(0, read); }, ThrowsMessage<Error>(HasSubstr("token 100 at position 2")));
+  EXPECT_THAT(error_of([&] { stream->read(0, read); }), HasSubstr("token 100 at position 2"));
 }
 
 }  // namespace

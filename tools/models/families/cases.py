@@ -1,7 +1,9 @@
-"""The cases of table.py: random weights under published names, and tokens."""
+"""The cases of table.py: rules of random weights under published names, and tokens."""
 
+import math
 import zlib
 
+import numpy as np
 import torch
 
 from . import decoders, own_layers
@@ -96,44 +98,77 @@ def expert_shapes(config, prefix):
     return shapes
 
 
-def random_weight(name, shape, family, generator):
-    """At the scale of its inputs. Norms are moved off their usual value, where a missing factor would not show."""
-    if name.endswith("tid2eid"):  # experts of each token of the vocabulary, each once
-        return torch.stack([torch.randperm(5, generator=generator)[: shape[1]] for _ in range(shape[0])])
-    values = torch.randn(shape, generator=generator)
+def scale_of(name, shape, family):
+    """(mean, standard deviation) of a weight, at the scale of its inputs. Norms are moved off their usual value, where a
+    missing factor would not show."""
     if name.endswith(decoders.BUFFERS):
-        return (1 if name.endswith("scalar") else 0) + 0.1 * values
+        return (1 if name.endswith("scalar") else 0), 0.1
     if len(shape) == 1:
         is_factor = ("norm" in name or ".ln_" in name) and name.endswith(".weight") or name.endswith((".D", "scale"))
         if family in ("gemma3n_text", "gemma4_text") and ("q_norm" in name or "k_norm" in name):
-            return 0.4 + 0.1 * values  # scores are not divided by the root of the size: larger ones make softmax sharp
+            return 0.4, 0.1  # scores are not divided by the root of the size: larger ones make softmax sharp
         adds_one = (family in (*GEMMA, "gemma") or family.startswith("qwen3_5") or
                     family in ("qwen3_next", "minimax_m3_vl_text"))
-        return (1 if is_factor and (not adds_one or ".linear_attn." in name) else 0) + 0.2 * values
+        return (1 if is_factor and (not adds_one or ".linear_attn." in name) else 0), 0.2
     if "embed" in name.replace("embed_out", "") or ".wte." in name or ".wpe." in name:
-        return 0.4 * values
+        return 0, 0.4
     if name.endswith("_fn"):  # streams that are alike would make gradients small sums of large terms
-        return 2 * values / shape[-1] ** 0.5
+        return 0, 2 / shape[-1] ** 0.5
     if "_coefs" in name:  # of streams: large ones make each other larger from layer to layer
-        return 0.2 * values / shape[-1] ** 0.5
+        return 0, 0.2 / shape[-1] ** 0.5
     if "per_layer_input_gate" in name:  # where GELU is far below 0 it has few digits, which the norm after it makes large
-        return 0.2 * values / shape[-1] ** 0.5
-    return values if len(shape) == 3 and shape[1] == 1 else values / shape[-1] ** 0.5  # short convolutions
+        return 0, 0.2 / shape[-1] ** 0.5
+    return 0, (1 if len(shape) == 3 and shape[1] == 1 else shape[-1] ** -0.5)  # short convolutions
+
+
+def mix(count, first=0):
+    """splitmix64 of the numbers from `first`: mix() of src/core/random/element.h."""
+    x = np.arange(count, dtype=np.uint64) + np.uint64(first) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def made_weight(rule):
+    """The fp32 weight of a rule `first mean deviation shape...`: evenly spread numbers, element i from mix(first + i). So
+    the golden files have one line a weight, and tests/support/graphs/golden_families.cpp makes the weights again."""
+    first, mean, deviation, *shape = rule.split()
+    shape = [int(size) for size in shape]
+    uniform = (mix(math.prod(shape), int(first)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    values = float(mean) + float(deviation) * (12**0.5 * (uniform - 0.5))
+    return torch.from_numpy(values.astype(np.float32)).view(shape)
+
+
+def make_weights(rules, choices):
+    """name -> tensor, of the rules and of the tensors that have none: the experts of the vocabulary's tokens."""
+    return dict(sorted(({name: made_weight(rule) for name, rule in rules.items()} | choices).items()))
+
+
+# Of cases whose gradients would be small sums of large terms, of which rounding leaves few digits. With 0, two scores of
+# an indexer of deepseek_v32 are too close.
+SEEDS = dict(bert=8, deepseek_v4=14, gemma3n=5, gemma4=5, gemma4_experts=5, nemotron_h=7, olmo3=2, openmoe=5, qwen2=3,
+             qwen3_5_moe=2, qwen3_next=6)
 
 
 def make_case(name):
-    """(config, fp32 weights by name, inputs, targets) of a case; tokens are int64 [BATCH, SEQUENCE]. Of images they are
-    patches and classes."""
+    """(config, rules of weights by name, weights without a rule, inputs, targets) of a case; tokens are int64
+    [BATCH, SEQUENCE]. Of images they are patches and classes."""
     config = CASES[name]
     vocab = config.get("vocab_size") or config.get("padded_vocab_size")
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    weights = {key: random_weight(key, shape, config["model_type"], generator)
-               for key, shape in sorted(parameter_shapes(config).items())}
+    seed = zlib.crc32(name.encode()) + SEEDS.get(name, 1)
+    generator = torch.Generator().manual_seed(seed)
+    rules, choices = {}, {}
+    for number, (key, shape) in enumerate(sorted(parameter_shapes(config).items())):
+        if key.endswith("tid2eid"):  # experts of each token of the vocabulary, each once
+            choices[key] = torch.stack([torch.randperm(5, generator=generator)[: shape[1]] for _ in range(shape[0])])
+            continue
+        mean, deviation = scale_of(key, shape, config["model_type"])
+        rules[key] = " ".join(map(str, (seed + (number << 32), mean, deviation, *shape)))
     if config["model_type"] == "vit":
         inputs = torch.randn(BATCH, *own_layers.patches_of(config), generator=generator)
-        return config, weights, inputs, torch.randint(config["num_labels"], (BATCH,), generator=generator)
+        return config, rules, choices, inputs, torch.randint(config["num_labels"], (BATCH,), generator=generator)
     inputs, targets = (torch.randint(vocab, (BATCH, SEQUENCE), generator=generator) for _ in range(2))
     if config["model_type"] in ENCODERS:  # some tokens have no target, and none is padding
         targets[:, ::3] = -100
         inputs[inputs == 1] = 0
-    return config, weights, inputs, targets
+    return config, rules, choices, inputs, targets

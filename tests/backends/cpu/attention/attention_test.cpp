@@ -20,8 +20,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
-
 struct Case {
   Shape queries, keys;
   bool causal = false;

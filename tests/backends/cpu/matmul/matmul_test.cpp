@@ -63,8 +63,7 @@ void expect_product(const KernelRun& run) {
   }
 }
 
-class CpuMatmul : public ::testing::Test {
- protected:
+struct CpuMatmul : ::testing::Test {
   ~CpuMatmul() override { make_cpu_device(); }  // back to every core
 
   KernelRun multiply(Operand a, Operand b) {

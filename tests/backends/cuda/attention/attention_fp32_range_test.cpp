@@ -21,8 +21,7 @@ using testing::OnCardAttention;
 using testing::Operand;
 
 // fp32 operands with elements far from 1 or from one another; errors are relative to the largest element of a result.
-class OnCardFp32Attention : public OnCardAttention {
- protected:
+struct OnCardFp32Attention : OnCardAttention {
   static AttentionCase standard(bool causal) { return {DType::fp32, 1, 150, 150, 64, causal}; }
 
   // The elements `first`, `first + step`, ... of an operand: `count` of them, or all that remain.

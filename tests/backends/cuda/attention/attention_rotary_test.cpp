@@ -81,8 +81,7 @@ TEST(RotaryAttention, needs_tables_of_the_rows_and_no_more_than_a_head) {
   EXPECT_THROW(make(300, 32, DType::bf16), Error);
 }
 
-class OnCardRotaryAttention : public testing::OnCardAttention {
- protected:
+struct OnCardRotaryAttention : testing::OnCardAttention {
   // The first columns of a tensor [...,S,D], or the others.
   static std::pair<HostTensor, HostTensor> divided(const HostTensor& whole, std::int64_t columns) {
     const std::int64_t width = whole.type.shape[-1];

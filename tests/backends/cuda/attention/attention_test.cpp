@@ -33,8 +33,7 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
 }
 
 // Each kernel for about this head size at lengths that its tiles do not divide; also on the emulated card (card.h).
-class OnCardTilings : public OnCardAttention, public ::testing::WithParamInterface<std::tuple<DType, std::int64_t>> {
- protected:
+struct OnCardTilings : OnCardAttention, ::testing::WithParamInterface<std::tuple<DType, std::int64_t>> {
   static AttentionCase of_length(std::int64_t length, bool causal) {
     const auto [dtype, width] = GetParam();
     return {dtype, 1, length, length, width, causal};

@@ -59,8 +59,7 @@ void expect_strides(const Rows& rows, std::int64_t outer, std::int64_t inner, st
   EXPECT_EQ(rows.row, row);
 }
 
-class StridedAttention : public testing::OnFakeCard {
- protected:
+struct StridedAttention : testing::OnFakeCard {
   void use_portable_kernels() { set("FAKE_CARD_CAPABILITY", "80"); }
   // The parameters of the launches of one run, the first argument of each kernel as `Parameters`.
   template <class Parameters>
@@ -290,8 +289,7 @@ TEST_F(StridedAttention, tells_a_rotation_where_rows_of_the_output_lie) {
   });
 }
 
-class OnCardStridedAttention : public testing::OnCard {
- protected:
+struct OnCardStridedAttention : testing::OnCard {
   // Copies of the operands as the parts of one product [B,S,NH,D].
   static std::vector<Operand> packed(const std::vector<Operand>& dense) {
     const auto count = static_cast<std::int64_t>(dense.size());

@@ -1,8 +1,6 @@
 // Marks, events and waits of collectives that are not captured, on the fake GPU.
 #include "backends/cuda/collectives/eager_launches.h"
 
-#include <gmock/gmock.h>
-
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,19 +9,17 @@
 #include <vector>
 
 #include "backends/cuda/fake/on_fake_card.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using cuda::CudaContext;
 using cuda::EagerLaunches;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 char stream_of_collectives, stream_of_marks;
 
-class EagerLaunchesOnFakeCard : public testing::OnFakeCard {
- protected:
+struct EagerLaunchesOnFakeCard : testing::OnFakeCard {
   static inline std::vector<std::uint32_t> marks;
   static inline std::vector<std::string> order;
 

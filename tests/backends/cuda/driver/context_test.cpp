@@ -2,8 +2,6 @@
 // program made current.
 #include "backends/cuda/driver/context.h"
 
-#include <gmock/gmock.h>
-
 #include <memory>
 #include <thread>
 
@@ -13,6 +11,7 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -44,8 +43,7 @@ Graph two_products() {
   return graph;
 }
 
-class CudaContextOnFakeCard : public testing::OnFakeCard {
- protected:
+struct CudaContextOnFakeCard : testing::OnFakeCard {
   static void expect_nothing_went_elsewhere() { EXPECT_EQ(fake_count("fake_card_calls_elsewhere"), 0); }
 };
 
@@ -171,8 +169,7 @@ TEST_F(CudaContextOnFakeCard, a_card_that_does_not_open_is_let_go_of) {
   });
 }
 
-class HeldCapability : public testing::OnFakeCard {
- protected:
+struct HeldCapability : testing::OnFakeCard {
   static constexpr const char* kVariable = cuda::kCapabilityVariable;
 };
 
@@ -195,9 +192,7 @@ TEST_F(HeldCapability, leaves_a_card_as_it_is_where_it_is_not_set) {
 TEST_F(HeldCapability, lets_no_later_card_stand_for_hopper) {
   set("FAKE_CARD_CAPABILITY", "120");
   set(kVariable, "9.0");
-  on_fake_card([] {
-    EXPECT_THAT(testing::error_of([] { cuda::card_facts(0); }), ::testing::HasSubstr("8.0, 8.6, 8.7, 8.9, 10.0"));
-  });
+  on_fake_card([] { EXPECT_THAT(error_of([] { cuda::card_facts(0); }), HasSubstr("8.0, 8.6, 8.7, 8.9, 10.0")); });
   set(kVariable, "8.9");
   on_fake_card([] { EXPECT_EQ(cuda::card_facts(0).capability.number(), 89); });
 }
@@ -206,9 +201,9 @@ TEST_F(HeldCapability, refuses_what_the_card_cannot_stand_for) {
   for (const char* capability : {"12.0", "10.0", "8.5", "86", "hopper"}) {
     set(kVariable, capability);
     on_fake_card([&] {
-      const std::string error = testing::error_of([] { cuda::card_facts(0); });
-      EXPECT_THAT(error, ::testing::HasSubstr("'" + std::string(capability) + "'"));
-      EXPECT_THAT(error, ::testing::HasSubstr("(NVIDIA H200) can stand for, 8.0, 8.6, 8.7, 8.9, 9.0, or unset it"));
+      const std::string error = error_of([] { cuda::card_facts(0); });
+      EXPECT_THAT(error, HasSubstr("'" + std::string(capability) + "'"));
+      EXPECT_THAT(error, HasSubstr("(NVIDIA H200) can stand for, 8.0, 8.6, 8.7, 8.9, 9.0, or unset it"));
     });
   }
 }

@@ -37,8 +37,7 @@ class NoObserver : public LaunchObserver {
   std::size_t launches = 0;
 };
 
-class CudaGraphOnFakeCard : public testing::OnFakeCard {
- protected:
+struct CudaGraphOnFakeCard : testing::OnFakeCard {
   static int captured_runs() { return fake_count("fake_card_captured_runs"); }
   static Program program(Compile level) { return {two_sums(), open_device("cuda"), {.compile = {.level = level}}}; }
 };

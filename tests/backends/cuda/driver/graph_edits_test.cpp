@@ -2,8 +2,6 @@
 // left out.
 #include "backends/cuda/driver/graph_edits.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -17,18 +15,17 @@
 #include "backends/cuda/fake/fake_card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/fill/parameters.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using cuda::CudaContext;
 using cuda::CudaGraph;
-using ::testing::ElementsAre;
 
 cuda::CUdeviceptr address(std::byte* memory) { return reinterpret_cast<cuda::CUdeviceptr>(memory); }
 
-class GraphEditsOnFakeCard : public testing::OnFakeCard {
- protected:
+struct GraphEditsOnFakeCard : testing::OnFakeCard {
   static inline std::vector<std::string> work;
 
   // The names of the work of one run of the captured body.

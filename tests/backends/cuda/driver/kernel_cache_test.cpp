@@ -1,6 +1,5 @@
 #include "backends/cuda/driver/kernel_cache.h"
 
-#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,14 +16,14 @@
 #include "core/files/temporary_folder.h"
 #include "core/warning.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr const char* kSource = "extern \"C\" __global__ void nothing() {}";
 
-class KernelCache : public testing::WithNvrtc<> {
- protected:
+struct KernelCache : testing::WithNvrtc<> {
   void SetUp() override {
     testing::WithNvrtc<>::SetUp();
     ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
@@ -97,7 +96,7 @@ TEST_F(KernelCache, knows_the_compiler_and_its_options) {
   const std::string key = key_of(only_entry());
   for (const std::string& part : {cuda::nvrtc().version(), std::string("--gpu-architecture=sm_90a"),
                                   std::string("--std=c++17"), std::string("--minimal"), std::string(kSource)}) {
-    EXPECT_THAT(key, ::testing::HasSubstr(part));
+    EXPECT_THAT(key, HasSubstr(part));
   }
 }
 
@@ -163,7 +162,7 @@ TEST_F(KernelCacheOnFakeCard, compiles_once_for_each_version_of_the_compiler_and
     set("FAKE_NVRTC_MINOR", minor);
     on_fake_card([architecture, expected] {
       const std::string image = cuda::compiled_image(kSource, "nothing", architecture);
-      EXPECT_THAT(image, ::testing::HasSubstr(architecture == 90 ? "sm_90a" : "sm_80"));
+      EXPECT_THAT(image, HasSubstr(architecture == 90 ? "sm_90a" : "sm_80"));
       EXPECT_EQ(fake_count("fake_nvrtc_compilations", cuda::toolkit_library("nvrtc")), expected);
     });
   };
@@ -178,12 +177,8 @@ TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_twice_is_an_error_tha
   set("FAKE_CARD_REFUSES_IMAGES", "1");
   on_fake_card([] {
     auto& card = cuda::CudaContext::of_card(0);
-    try {
-      cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing");
-      ADD_FAILURE() << "it was loaded";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("load the kernels of nothing"));
-    }
+    EXPECT_THAT(error_of([&] { cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing"); }),
+                HasSubstr("load the kernels of nothing"));
   });
 }
 

@@ -50,8 +50,7 @@ RunConfig small_step(Compile level) {
   return config;
 }
 
-class PhaseTimesOnFakeCard : public testing::OnFakeCard {
- protected:
+struct PhaseTimesOnFakeCard : testing::OnFakeCard {
   static int captured_runs() { return fake_count("fake_card_captured_runs"); }
 };
 

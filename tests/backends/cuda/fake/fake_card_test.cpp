@@ -1,6 +1,5 @@
 // The program on the fake GPU: the host side of a run, and the messages when the GPU fails or is full, or the cache
 // cannot be written. Kernels are compiled by NVRTC.
-#include <gmock/gmock.h>
 
 #include <array>
 #include <cstdlib>
@@ -13,20 +12,16 @@
 #include "backends/cuda/needs.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-
 namespace fs = std::filesystem;
 
-class FakeCard : public ::testing::Test {
- protected:
+struct FakeCard : ::testing::Test {
   static void SetUpTestSuite() { cache_ = new TemporaryFolder; }
   static void TearDownTestSuite() { delete cache_; }
 
@@ -194,10 +189,9 @@ TEST_F(FakeCard, a_row_that_cannot_fit_is_told_before_anything_is_chosen_or_comp
 TEST_F(FakeCard, the_longest_sequence_leaves_room_for_what_context_and_kernels_take) {
   set("FAKE_CARD_HELD_BYTES", std::to_string((std::size_t{15} << 30)));
   set("FAKE_CARD_MODULE_BYTES", std::to_string(std::size_t{256} << 10));
-  const ProgramResult result = run_program({"attention", "--oom", "--device", "cuda", "--attention", "composite",
-                                            "--batch", "1", "--granularity", "16", "--format", "csv"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr(",yes,"), HasSubstr("libraries and other processes hold 15.")));
+  EXPECT_THAT(output_of(run_program({"attention", "--oom", "--device", "cuda", "--attention", "composite", "--batch",
+                                     "1", "--granularity", "16", "--format", "csv"})),
+              AllOf(HasSubstr(",yes,"), HasSubstr("libraries and other processes hold 15.")));
 }
 
 TEST_F(FakeCard, a_second_process_finds_the_choices_and_kernels_of_the_first) {

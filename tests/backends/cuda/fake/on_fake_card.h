@@ -19,8 +19,7 @@
 
 namespace ridgepoint::testing {
 
-class OnFakeCard : public ::testing::Test {
- protected:
+struct OnFakeCard : ::testing::Test {
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // the new process starts again at the same test
     const char* folders = std::getenv("LD_LIBRARY_PATH");

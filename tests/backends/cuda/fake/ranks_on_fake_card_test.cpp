@@ -1,6 +1,4 @@
 // Several ranks on GPUs, without a GPU: each process has a fake card of its own, and a fake NCCL connects them.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,18 +13,14 @@
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record/record.h"
+#include "support/matchers.h"
 #include "support/program/mpirun.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ContainsRegex;
-using ::testing::HasSubstr;
-
-class RanksOnFakeCard : public testing::OnFakeCard {
- protected:
+struct RanksOnFakeCard : testing::OnFakeCard {
   void SetUp() override {
     if (!testing::prepare_mpirun()) GTEST_SKIP() << "mpirun is not installed";
     testing::OnFakeCard::SetUp();
@@ -44,9 +38,7 @@ class RanksOnFakeCard : public testing::OnFakeCard {
 TEST_F(RanksOnFakeCard, take_what_is_planned_captured_or_not) {
   for (const std::string shard : {"none", "optimizer", "gradients", "parameters"}) {
     for (const std::string level : {"off", "fuse", "full"}) {
-      const ProgramResult result = bench("cuda:0", {"--compile", level, "--shard", shard});
-      ASSERT_EQ(result.exit_code, 0) << result.error;
-      const Record record = record_from_json(result.output);
+      const Record record = record_from_json(output_of(bench("cuda:0", {"--compile", level, "--shard", shard})));
       EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
       EXPECT_EQ(record.captured, level == "full") << record.capture_problem.value_or("");
       EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << shard << ' ' << level;
@@ -61,10 +53,8 @@ TEST_F(RanksOnFakeCard, may_be_three_or_four) {
   set("FAKE_CARD_FOR_EACH_RANK", "1");
   for (const std::string ranks : {"3", "4"}) {
     for (const std::string shard : {"none", "parameters"}) {
-      const ProgramResult result =
-          bench("cuda", {"--compile", "full", "--shard", shard, "--parallel", "data=" + ranks, "--ranks", ranks});
-      ASSERT_EQ(result.exit_code, 0) << result.error;
-      const Record record = record_from_json(result.output);
+      const Record record = record_from_json(output_of(
+          bench("cuda", {"--compile", "full", "--shard", shard, "--parallel", "data=" + ranks, "--ranks", ranks})));
       EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
       EXPECT_TRUE(record.captured) << record.capture_problem.value_or("");
       EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << ranks << ' ' << shard;
@@ -117,9 +107,8 @@ TEST_F(RanksOnFakeCard, copy_large_tensors_where_they_reach_the_memory_of_the_ot
   const TemporaryFolder folder;
   set("FAKE_NCCL_LOG", folder / "rank");
   for (const std::string shard : {"none", "optimizer", "parameters"}) {
-    const ProgramResult result = bench("cuda:0", {"--compile", "full", "--shard", shard, "--d-model", "1024"});
-    ASSERT_EQ(result.exit_code, 0) << result.error;
-    const Record record = record_from_json(result.output);
+    const Record record =
+        record_from_json(output_of(bench("cuda:0", {"--compile", "full", "--shard", shard, "--d-model", "1024"})));
     EXPECT_TRUE(record.captured) << record.capture_problem.value_or("");
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << shard;
     EXPECT_GT(record.training_step->parallel.copied_collectives, 0) << shard;
@@ -133,12 +122,11 @@ TEST_F(RanksOnFakeCard, copy_large_tensors_where_they_reach_the_memory_of_the_ot
 
 // By one kernel for each gather, where NCCL would copy tensor by tensor.
 TEST_F(RanksOnFakeCard, copy_the_parts_that_stay_behind_those_that_they_send) {
-  const ProgramResult result = run_program(
-      {"profile", "--device", "cuda:0",  "--model",  "tiny",      "--d-model", "1024",    "--context",  "16",
-       "--batch", "2",        "--dtype", "bf16",     "--compile", "full",      "--shard", "parameters", "--parallel",
-       "data=2",  "--ranks",  "2",       "--warmup", "2",         "--steps",   "1",       "--format",   "json"});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const nlohmann::json profile = nlohmann::json::parse(result.output)[0]["profile"];
+  const nlohmann::json profile = nlohmann::json::parse(
+      output_of(run_program({"profile",   "--device", "cuda:0",     "--model",    "tiny",     "--d-model", "1024",
+                             "--context", "16",       "--batch",    "2",          "--dtype",  "bf16",      "--compile",
+                             "full",      "--shard",  "parameters", "--parallel", "data=2",   "--ranks",   "2",
+                             "--warmup",  "2",        "--steps",    "1",          "--format", "json"})))[0]["profile"];
   int copies = 0, gathers = 0;
   for (const nlohmann::json& kernel : profile["kernels"])
     if (kernel["name"] == "copy_own_parts") copies = kernel["calls"];
@@ -158,9 +146,7 @@ TEST_F(RanksOnFakeCard, have_the_memory_of_one_row_for_the_next) {
   const std::int64_t reserved = *first.memory_bytes.peak_reserved;
   const std::int64_t free = kCardBytes - *first.memory_bytes.device_used + reserved;
   set("FAKE_CARD_HELD_BYTES", std::to_string(free - reserved * 3 / 2));
-  const ProgramResult result = bench("cuda", with_options(words, {"--batch", "2,3,4"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  std::istringstream lines(result.output);
+  std::istringstream lines(output_of(bench("cuda", with_options(words, {"--batch", "2,3,4"}))));
   int rows = 0;
   for (std::string line; std::getline(lines, line); ++rows) {
     const Record record = record_from_json(line);
@@ -232,14 +218,12 @@ TEST_F(RanksOnFakeCard, copy_nothing_where_they_do_not_reach_the_memory_of_the_o
     ::unsetenv("FAKE_NCCL_REACHES_NOTHING");
     ::unsetenv("FAKE_NCCL_VERSION");
     set(name, value);
-    const ProgramResult result = bench("cuda:0", {"--compile", "full", "--d-model", "1024"});
-    ASSERT_EQ(result.exit_code, 0) << result.error;
-    const Record record = record_from_json(result.output);
+    const Record record = record_from_json(output_of(bench("cuda:0", {"--compile", "full", "--d-model", "1024"})));
     EXPECT_EQ(record.status, RunStatus::ok) << name;
     EXPECT_EQ(record.training_step->parallel.copied_collectives, 0) << name;
     const std::string log = read_file(folder / "rank0", 1 << 20);
     EXPECT_THAT(log, HasSubstr("ncclAllReduce")) << name;
-    EXPECT_THAT(log, ::testing::Not(HasSubstr("copied"))) << name;
+    EXPECT_THAT(log, Not(HasSubstr("copied"))) << name;
   }
 }
 
@@ -283,9 +267,7 @@ TEST_F(RanksOnFakeCard, capture_nothing_where_one_of_them_cannot) {
   set("FAKE_NCCL_LOG", folder / "rank");
   for (const int refusing : {0, 1}) {
     set("FAKE_CARD_REFUSES_CAPTURE", std::to_string(refusing + 1));
-    const ProgramResult result = bench("cuda:0", {"--compile", "full", "--steps", "4"});
-    ASSERT_EQ(result.exit_code, 0) << result.error;
-    const Record record = record_from_json(result.output);
+    const Record record = record_from_json(output_of(bench("cuda:0", {"--compile", "full", "--steps", "4"})));
     EXPECT_EQ(record.captured, false) << refusing;
     EXPECT_THAT(record.capture_problem.value_or(""), HasSubstr("capture a run")) << refusing;
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
@@ -308,9 +290,7 @@ TEST_F(RanksOnFakeCard, go_on_together_where_nccl_fails_on_one_of_them) {
 // As srun --gpus-per-task=1 does: each rank sees one card, with the number 0.
 TEST_F(RanksOnFakeCard, take_the_cards_that_a_scheduler_gave_them) {
   set("FAKE_CARD_FOR_EACH_RANK", "1");
-  const ProgramResult result = bench("cuda", {});
-  ASSERT_EQ(result.exit_code, 0) << result.error;
-  const Record record = record_from_json(result.output);
+  const Record record = record_from_json(output_of(bench("cuda", {})));
   EXPECT_EQ(record.status, RunStatus::ok);
   EXPECT_EQ(record.training_step->parallel.rank_alone_ms.size(), 2U) << "each alone on its card at the same time";
 }

@@ -1,7 +1,5 @@
 // Random generated kernels between protected pages, without a GPU: every operand, result and workspace begins directly
 // behind one, then ends directly before one.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <set>
 
@@ -9,6 +7,7 @@
 #include "backends/cuda/generator/guarded_memory.h"
 #include "backends/cuda/generator/random_kernels.h"
 #include "support/graphs/run_graph.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -16,7 +15,6 @@ namespace {
 using testing::Edge;
 using testing::GuardedMemory;
 using testing::RandomKernel;
-using testing::Tensors;
 
 constexpr int kBoundsMultiprocessors = 4;
 constexpr std::byte kGarbage{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
@@ -185,8 +183,7 @@ std::vector<Op> generated_ops() {
   return ops;
 }
 
-class GeneratedBounds : public testing::Emulated {
- protected:
+struct GeneratedBounds : testing::Emulated {
   // The next kernel of this op that can be made.
   void add(Op op) {
     for (int attempt = 0; attempt < 1000; ++attempt) {

@@ -1,5 +1,4 @@
 // NVRTC compiles every kernel of the models for the supported architectures, without local memory.
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
@@ -19,6 +18,7 @@
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/ops/optimizer.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -237,12 +237,10 @@ TEST_F(GeneratedKernelsWithConstants, compile_whatever_the_constant_is) {
 using NvrtcCompiler = testing::WithNvrtc<>;
 
 TEST_F(NvrtcCompiler, says_what_is_wrong_with_a_source) {
-  try {
-    cuda::nvrtc().compile("extern \"C\" __global__ void broken() { undefined_name = 1; }", "broken", 90);
-    FAIL() << "the source compiled";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("undefined_name"), std::string::npos) << error.what();
-  }
+  EXPECT_THAT(error_of([&] {
+                cuda::nvrtc().compile("extern \"C\" __global__ void broken() { undefined_name = 1; }", "broken", 90);
+              }),
+              HasSubstr("undefined_name"));
 }
 
 TEST_F(NvrtcCompiler, leaves_cards_newer_than_itself_to_the_driver) {

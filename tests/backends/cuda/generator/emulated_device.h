@@ -33,8 +33,7 @@ inline constexpr bool kCanEmulate = true;
 #endif
 
 // Tests on emulated kernels.
-class Emulated : public ::testing::Test {
- protected:
+struct Emulated : ::testing::Test {
   void SetUp() override {
     if (!kCanEmulate) GTEST_SKIP() << "emulated kernels run in fibers, which sanitizers do not follow";
   }

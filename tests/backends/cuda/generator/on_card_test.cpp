@@ -25,8 +25,7 @@ double tolerance_of(DType dtype) {
   return dtype == DType::bf16 ? 4e-3 : dtype == DType::fp16 ? 5e-4 : dtype == DType::fp64 ? 1e-13 : 2e-6;
 }
 
-class OnCardGenerated : public testing::OnCard {
- protected:
+struct OnCardGenerated : testing::OnCard {
   Operand random(DType dtype, const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(dtype, shape, random_, choice);
   }

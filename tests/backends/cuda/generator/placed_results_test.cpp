@@ -10,8 +10,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
-
 constexpr std::int64_t kBatch = 2, kHeads = 3, kRows = 40, kWidth = 16;
 
 // Heads [B,H,S,D] as rows [B S, H D].

@@ -1,5 +1,4 @@
 // What happens where NVRTC refuses a source.
-#include <gmock/gmock.h>
 
 #include <memory>
 #include <string>
@@ -13,17 +12,10 @@
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
 #include "run/session/steps/step_benchmark.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 // Two products with a sum and an exponential between them, which are one fused node.
 Graph product_sum_product() {
@@ -34,8 +26,7 @@ Graph product_sum_product() {
   return graph;
 }
 
-class RefusedSourceOnFakeCard : public testing::OnFakeCard {
- protected:
+struct RefusedSourceOnFakeCard : testing::OnFakeCard {
   void SetUp() override {
     OnFakeCard::SetUp();
     use_fake_compiler();

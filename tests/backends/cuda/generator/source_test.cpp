@@ -1,19 +1,16 @@
 // Tests which variant the generator chooses, and the generated code.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 using cuda::GeneratedNode;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr int kSourceMultiprocessors = 132;
 constexpr int kPtxOfHopper = 91;  // unknown architecture: the compiler makes PTX of the newest older one

@@ -27,8 +27,7 @@ double experts_tolerance(DType dtype) {
   }
 }
 
-class OnCardExperts : public testing::OnCard {
- protected:
+struct OnCardExperts : testing::OnCard {
   Operand random(DType dtype, const Shape& shape) { return testing::random_operand(dtype, shape, random_); }
 
   void expect_agrees(Op op, const std::vector<Operand>& operands, const Attributes& attributes = {},

@@ -16,8 +16,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
-
 // A norm, whose rows have one magnitude each; in another phase SwiGLU and its derivative, of which segments of rows
 // have, and whose results lie side by side; and the derivative of a norm, which sums over rows too.
 Graph quantising_what_kernels_make(std::int64_t rows, std::int64_t columns) {

@@ -18,8 +18,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
-
 // Numbers of many magnitudes, of which one may be special.
 HostTensor matrix_of(DType dtype, const Shape& shape, double special = 1) {
   std::mt19937 random(static_cast<unsigned>(shape.elements()));
@@ -60,8 +58,7 @@ bool are_same(const HostTensor& scales, const HostTensor& expected) {
                             [](float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); });
 }
 
-class OnCardQuantise : public testing::OnCard {
- protected:
+struct OnCardQuantise : testing::OnCard {
   void expect_bits_of_reference(const Graph& graph, const HostTensor& x) {
     const Tensors inputs{{"x", x}};
     const Tensors expected = testing::run_graph(graph, make_reference_device(), inputs);

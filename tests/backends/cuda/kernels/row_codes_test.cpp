@@ -16,8 +16,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::Tensors;
-
 // SwiGLU before a product, and in another phase its derivative, whose results lie side by side, before the three
 // products of backward.
 Graph products_of_swiglu(std::int64_t rows, std::int64_t columns) {

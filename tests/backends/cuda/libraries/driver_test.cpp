@@ -1,8 +1,6 @@
 // The messages of a machine on which CUDA cannot run.
 #include "backends/cuda/libraries/driver.h"
 
-#include <gmock/gmock.h>
-
 #include <cstring>
 #include <string>
 
@@ -13,22 +11,14 @@
 #include "backends/cuda/needs.h"
 #include "backends/cuda/products/choice/cublaslt.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 std::string refusal_of(std::string_view file) {
-  try {
-    open_driver(file);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    return error.what();
-  }
-  return "it opened";
+  return error_of([&] { open_driver(file); }, ErrorKind::unsupported);
 }
 
 TEST(CudaDriver, none_at_all_names_the_library_and_what_to_install) {
@@ -63,13 +53,8 @@ TEST(CudaCard, one_of_an_unsupported_architecture_is_refused_by_name) {
   card.ordinal = 2;
   card.name = "Tesla T4";
   card.capability = {7, 5};
-  try {
-    require_supported(card);
-    FAIL() << "sm_75 was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("GPU 2"), HasSubstr("Tesla T4"), HasSubstr("7.5"), HasSubstr("8.0")));
-  }
+  EXPECT_THAT(error_of([&] { require_supported(card); }, ErrorKind::unsupported),
+              AllOf(HasSubstr("GPU 2"), HasSubstr("Tesla T4"), HasSubstr("7.5"), HasSubstr("8.0")));
   card.capability = {8, 0};
   EXPECT_NO_THROW(require_supported(card));
 }

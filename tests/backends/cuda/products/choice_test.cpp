@@ -1,5 +1,4 @@
 // The choice of algorithms and their timing, on the fake GPU.
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 #include "backends/cuda/products/choice/timing.h"
 #include "backends/cuda/products/product_problems.h"
 #include "core/files/file.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -25,11 +25,8 @@ using cuda::CudaContext;
 using cuda::LtProblem;
 using cuda::MatmulAddresses;
 using cuda::MatmulTimer;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
-class CudaMatmulChoice : public testing::OnFakeCard {
- protected:
+struct CudaMatmulChoice : testing::OnFakeCard {
   static std::string kernel_of(Device& device, const testing::BatchProduct& product) {
     const Graph graph;
     Node node;
@@ -89,8 +86,7 @@ TEST_F(CudaMatmulChoice, is_kept_with_all_that_it_depends_on) {
   });
 }
 
-class CudaMatmulTimer : public testing::OnFakeCard {
- protected:
+struct CudaMatmulTimer : testing::OnFakeCard {
   // Each has 16 KiB: two products' operands are more than twice the fake GPU's cache of 64 KiB, one product's are less.
   static MatmulTimer::Sizes sizes() {
     return {.dtype = DType::fp32, .a_bytes = 16384, .b_bytes = 16384, .c_bytes = 16000, .workspace_bytes = 100};

@@ -151,8 +151,7 @@ TEST(LowTiling, reads_back_what_it_wrote_and_nothing_else) {
 }
 
 // Computes products with each of their candidate tilings.
-class OnCardLowMatmul : public testing::OnHopper {
- protected:
+struct OnCardLowMatmul : testing::OnHopper {
   Operand random(const Shape& shape, const LayoutChoice& choice = {}, DType dtype = DType::bf16) {
     return testing::random_operand(dtype, shape, random_, choice);
   }

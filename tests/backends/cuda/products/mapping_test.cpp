@@ -71,8 +71,7 @@ void expect_product(Operand a, Operand b) {
   }
 }
 
-class CudaMatmulMapping : public ::testing::Test {
- protected:
+struct CudaMatmulMapping : ::testing::Test {
   Operand random(const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(DType::fp32, shape, random_, choice);
   }

@@ -1,8 +1,6 @@
 // The race between candidates for a product, with simulated times.
 #include "backends/cuda/products/choice/race.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -11,10 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "support/matchers.h"
+
 namespace ridgepoint::cuda {
 namespace {
-
-using ::testing::SizeIs;
 
 constexpr double kGapMs = 0.005;  // between an event and the first or last launch of its batch
 

@@ -134,8 +134,7 @@ class Occupied {
 };
 
 // Computes a product with each of its candidate tilings.
-class OnCardSplitMatmul : public testing::OnHopper {
- protected:
+struct OnCardSplitMatmul : testing::OnHopper {
   Operand random(const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(DType::fp32, shape, random_, choice);
   }

@@ -1,14 +1,12 @@
 // Converts CUPTI's records to activities, without CUPTI.
 #include "backends/cuda/profiling/cupti_records.h"
 
-#include <gmock/gmock.h>
-
 #include <vector>
+
+#include "support/matchers.h"
 
 namespace ridgepoint::cuda {
 namespace {
-
-using ::testing::SizeIs;
 
 constexpr std::int64_t kOffsetNs = -1'000'000;
 

@@ -1,27 +1,17 @@
 // The messages if kernels cannot be recorded.
 #include "backends/cuda/profiling/cupti.h"
 
-#include <gmock/gmock.h>
-
 #include "backends/cuda/libraries/shared_library.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 template <typename Body>
 std::string refusal(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    return error.what();
-  }
-  return "it did not refuse";
+  return error_of(body, ErrorKind::unsupported);
 }
 
 TEST(Cupti, one_that_is_missing_is_named_with_what_to_install) {

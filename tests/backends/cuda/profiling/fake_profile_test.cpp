@@ -1,6 +1,5 @@
 // `ridgepoint profile` on the fake GPU with the fake CUPTI: the recorded activities, the messages if recording fails,
 // and the NVTX ranges.
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "backends/cuda/needs.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 #include "support/program/run_program.h"
 #include "support/records/trace_rules.h"
@@ -19,13 +19,9 @@
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
-class FakeProfile : public ::testing::Test {
- protected:
+struct FakeProfile : ::testing::Test {
   static void SetUpTestSuite() { cache_ = new TemporaryFolder; }
   static void TearDownTestSuite() { delete cache_; }
 
@@ -49,9 +45,8 @@ class FakeProfile : public ::testing::Test {
     return run_program(arguments);
   }
   static Json launches(const std::string& mode, const std::string& compile = "off") {
-    const ProgramResult result = profile({"--mode", mode, "--compile", compile, "--by", "launch", "--format", "jsonl"});
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return Json::parse(result.output)["profile"];
+    return Json::parse(
+        output_of(profile({"--mode", mode, "--compile", compile, "--by", "launch", "--format", "jsonl"})))["profile"];
   }
   // Every launch with what it is: name, node, op, phase, class, scope.
   static std::vector<std::string> identities(const Json& profile) {
@@ -146,9 +141,8 @@ TEST_F(FakeProfile, has_the_idle_time_of_the_captured_run) {
 }
 
 TEST_F(FakeProfile, says_that_a_captured_run_was_profiled) {
-  const ProgramResult result = profile({"--mode", "forward", "--compile", "full"});
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, HasSubstr("The profiled steps repeat a captured run"));
+  EXPECT_THAT(output_of(profile({"--mode", "forward", "--compile", "full"})),
+              HasSubstr("The profiled steps repeat a captured run"));
 }
 
 TEST_F(FakeProfile, launches_one_by_one_where_kernels_of_a_captured_run_cannot_be_told_apart) {

@@ -1,5 +1,4 @@
 // Profiles on the GPU: nothing is missing, nothing is counted twice, and recording costs little.
-#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,15 +13,12 @@
 #include "inspect/profile/views.h"
 #include "models/transformer.h"
 #include "run/session/steps/step_benchmark.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
-class OnCardProfile : public testing::OnCard {
- protected:
+struct OnCardProfile : testing::OnCard {
   static RunConfig config_of(const std::string& model, Mode mode) {
     RunConfig config;
     config.device = "cuda";

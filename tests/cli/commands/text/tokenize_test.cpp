@@ -1,6 +1,4 @@
 // tokenize from the outside.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,18 +7,15 @@
 #include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "support/matchers.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-
 using Words = std::vector<std::string>;
 
-class TokenizeCommand : public ::testing::Test {
- protected:
+struct TokenizeCommand : ::testing::Test {
   std::string path(const char* name) const { return (folder_ / name).string(); }
   std::string write(const char* name, const std::string& content) const {
     write_file(folder_ / name, content);

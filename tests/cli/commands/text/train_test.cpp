@@ -1,7 +1,5 @@
 // ridgepoint train and sample, as scripts use them.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <chrono>
 #include <csignal>
@@ -14,17 +12,16 @@
 #include "core/text/json.h"
 #include "interchange/safetensors.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/graphs/golden_families.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
-class TrainTest : public ::testing::Test {
- protected:
+struct TrainTest : ::testing::Test {
   TrainTest() {
     std::string text;
     for (int i = 0; i < 200; ++i) text += fmt::format("line {} of {} says that {} is not {}\n", i, 200, i * 7, i % 13);
@@ -39,9 +36,7 @@ class TrainTest : public ::testing::Test {
     return rows;
   }
   std::vector<Json> train(const std::vector<std::string>& more) const {
-    const ProgramResult result = run_program(with_options(arguments_, more));
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return rows_of(result.output);
+    return rows_of(output_of(run_program(with_options(arguments_, more))));
   }
   static std::vector<double> losses_of(const std::vector<Json>& rows) {
     std::vector<double> losses;
@@ -113,9 +108,7 @@ TEST_F(TrainTest, warns_of_a_schedule_whose_past_rates_differ_and_of_no_other) {
 }
 
 TEST_F(TrainTest, verifies_that_a_resumed_run_is_equal) {
-  const ProgramResult result = run_program(with_options(arguments_, {"--verify-resume", "--format", "table"}));
-  EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output,
+  EXPECT_THAT(output_of(run_program(with_options(arguments_, {"--verify-resume", "--format", "table"}))),
               HasSubstr("A run that goes on from step 6 is equal to the bit: the losses of all 12 steps"));
 }
 
@@ -135,11 +128,10 @@ TEST_F(TrainTest, evaluates_and_goes_on_with_tensors_on_the_host) {
     EXPECT_EQ(offloaded[3].at("validation_loss"), plain[3].at("validation_loss"));
     EXPECT_LT(offloaded[3].at("peak_allocated"), plain[3].at("peak_allocated"));
   }
-  const ProgramResult verified =
-      run_program(with_options(arguments_, with({"--verify-resume", "--format", "table", "--offload",
-                                                 "optimizer,parameters,activations", "--offload-folder", folder("")})));
-  EXPECT_EQ(verified.exit_code, 0) << verified.error;
-  EXPECT_THAT(verified.output, HasSubstr("is equal to the bit"));
+  EXPECT_THAT(output_of(run_program(with_options(
+                  arguments_, with({"--verify-resume", "--format", "table", "--offload",
+                                    "optimizer,parameters,activations", "--offload-folder", folder("")})))),
+              HasSubstr("is equal to the bit"));
   // The bf16 halves of weights are on the host, the low ones on the device.
   const auto saved = [&](const std::string& name, const std::string& offload) {
     train(with({"--dtype", "bf16", "--compile", "full", "--offload", offload, "--save", folder(name)}));
@@ -252,9 +244,10 @@ TEST_F(TrainTest, samples_from_a_checkpoint) {
 }
 
 TEST_F(TrainTest, sample_says_why_a_model_computes_each_token_from_the_whole_text) {
-  const std::string mamba = (source_folder() / "tests/golden/families/mamba2").string();
-  const ProgramResult result = run_program({"sample", "--weights", mamba, "--tokenizer", "byte", "--prompt", "\x05",
-                                            "--tokens", "1", "--context", "16", "--device", "cpu"});
+  const TemporaryFolder mamba;
+  testing::write_golden_model("mamba2", mamba.path());
+  const ProgramResult result = run_program({"sample", "--weights", mamba.path().string(), "--tokenizer", "byte",
+                                            "--prompt", "\x05", "--tokens", "1", "--context", "16", "--device", "cpu"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.error, HasSubstr("because some of its layers keep another state than keys and values"));
 }
@@ -269,10 +262,8 @@ TEST_F(TrainTest, adapters_are_read_with_their_base) {
                    folder("whole") + "/", "--batch", "2", "--context", "32"});
   EXPECT_EQ(merged.exit_code, 0) << merged.error;
   const auto text = [&](const std::vector<std::string>& of) {
-    const ProgramResult result = run_program(
-        with_options({"sample", "--prompt", "line", "--device", "cpu", "--tokens", "30", "--temperature", "0"}, of));
-    EXPECT_EQ(result.exit_code, 0) << result.error;
-    return result.output;
+    return output_of(run_program(
+        with_options({"sample", "--prompt", "line", "--device", "cpu", "--tokens", "30", "--temperature", "0"}, of)));
   };
   const std::vector<std::string> byte = {"--tokenizer", "byte", "--context", "32"};
   const std::string adapted = text({"--checkpoint", checkpoint.string()});
@@ -315,9 +306,8 @@ TEST_F(TrainTest, packed_files_are_taken_as_they_are) {
     EXPECT_EQ(text({}), text({"--base-weights", "as-is"}));
     EXPECT_FALSE(text({}).empty());
     const std::vector<std::string> plan = {"plan", "--model", files + "/config.json", "--format", "json"};
-    const ProgramResult planned = run_program(with_options(plan, {"--lora", "r=2"}));
-    EXPECT_EQ(planned.exit_code, 0) << planned.error;
-    EXPECT_THAT(planned.output, HasSubstr("\"base_weights\":\"" + format + "\""));
+    EXPECT_THAT(output_of(run_program(with_options(plan, {"--lora", "r=2"}))),
+                HasSubstr("\"base_weights\":\"" + format + "\""));
     EXPECT_EQ(run_program(with_options(plan, {"--mode", "forward"})).exit_code, 0);
     EXPECT_EQ(run_program(with_options(plan, {"--base-weights", "as-is"})).exit_code, 0);
     expect_refused(plan, 2, "which does not train; add --lora r=16, or --base-weights as-is");
@@ -365,7 +355,7 @@ TEST_F(OnCardTrain, says_that_a_checkpoint_holds_the_run_up_where_the_card_has_n
   const auto on_card = with_options(arguments_, {"--device", "cuda", "--save", folder("run"), "--save-every", "5"});
   const ProgramResult roomy = run_program(on_card);
   EXPECT_EQ(roomy.exit_code, 0) << roomy.error;
-  EXPECT_THAT(roomy.error, ::testing::Not(HasSubstr("checkpoints hold the run up")));
+  EXPECT_THAT(roomy.error, Not(HasSubstr("checkpoints hold the run up")));
   const ProgramResult tight =
       run_program(with_options(on_card, {"--memory-limit", "300MiB", "--save", folder("tight")}));
   EXPECT_EQ(tight.exit_code, 0) << tight.error;

@@ -1,42 +1,24 @@
 #include "inspect/compare/files/record_file.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <functional>
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-class ReadRecordFile : public ::testing::Test {
- protected:
+struct ReadRecordFile : ::testing::Test {
   RecordFile read(const std::string& text, const std::string& mapping = "") const {
     write_file(folder_ / "a.jsonl", text);
     if (!mapping.empty()) write_file(folder_ / "map.json", mapping);
     return read_record_file(folder_ / "a.jsonl", mapping.empty() ? "" : (folder_ / "map.json").string());
   }
   std::string error_of(const std::string& text, const std::string& mapping = "") const {
-    return message_of([&] { read(text, mapping); });
+    return ridgepoint::error_of([&] { read(text, mapping); });
   }
   static std::string row(Mode mode = Mode::step) { return to_json(sample_record(mode)); }
   static std::string row_with_schema(const std::string& schema) {
@@ -122,8 +104,8 @@ TEST_F(ReadRecordFile, refuses_what_holds_no_records) {
   EXPECT_THAT(error_of("[{\"latency\": 3}]"), HasSubstr("holds neither records"));
   EXPECT_THAT(error_of("[]"), HasSubstr("holds neither records"));
   EXPECT_THAT(error_of(" \n"), HasSubstr("it is empty"));
-  EXPECT_THAT(message_of([&] { read_record_file(folder_ / "missing.jsonl"); }), HasSubstr("missing.jsonl"));
-  EXPECT_THAT(message_of([&] { read_record_file(folder_.path()); }), HasSubstr("ridgepoint."));
+  EXPECT_THAT(ridgepoint::error_of([&] { read_record_file(folder_ / "missing.jsonl"); }), HasSubstr("missing.jsonl"));
+  EXPECT_THAT(ridgepoint::error_of([&] { read_record_file(folder_.path()); }), HasSubstr("ridgepoint."));
 }
 
 constexpr const char* kMapping = R"({"time_ms.samples": "latency_us * 0.001", "batch": "bs", "context": 128,
@@ -141,7 +123,7 @@ TEST_F(ReadRecordFile, maps_the_columns_of_csv) {
   EXPECT_EQ(first.memory_bytes.peak_allocated, 3 << 19);
   EXPECT_NEAR(*first.training_step->tokens_per_second, 128 / 3e-3, 1);
   EXPECT_EQ(file.records[1].batch, 2);
-  EXPECT_THAT(*file.known_fields, ::testing::Contains("batch"));
+  EXPECT_THAT(*file.known_fields, Contains("batch"));
 }
 
 TEST_F(ReadRecordFile, maps_paths_and_arrays_of_json) {

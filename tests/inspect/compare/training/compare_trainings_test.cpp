@@ -1,5 +1,3 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
@@ -8,13 +6,12 @@
 #include "inspect/compare/training/compare_trainings.h"
 #include "inspect/compare/training/training_table.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "tables/table/render.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using train::StepReport;
 
 // A loss falls from 4 to 2 in `steps` steps; what a batch adds to it is the same in every run that reads the batch.

@@ -1,8 +1,6 @@
 #include "inspect/memory/pages/page.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
 #include "models/transformer.h"
+#include "support/matchers.h"
 #include "support/records/csv_rows.h"
 #include "support/records/made_snapshot.h"
 #include "tables/table/render.h"
@@ -20,10 +19,6 @@
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 MemoryRun run_on(const char* device, Mode mode = Mode::step) {
   RunConfig config;

@@ -1,10 +1,10 @@
 #include "inspect/memory/pages/page.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "support/matchers.h"
 
 namespace ridgepoint::tables {
 namespace {

@@ -6,8 +6,7 @@
 namespace ridgepoint {
 namespace {
 
-class DriverAddressesTest : public ::testing::Test {
- protected:
+struct DriverAddressesTest : ::testing::Test {
   static constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
   static std::uint64_t take(DriverAddresses& driver, std::uint64_t mib) {
     return reinterpret_cast<std::uintptr_t>(driver.allocate_memory(mib * kMiB));

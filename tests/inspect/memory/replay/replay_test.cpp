@@ -1,18 +1,13 @@
 // Replays of small histories, whose figures follow from PyTorch's rules by hand.
 #include "inspect/memory/replay/replay.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "inspect/memory/pages/page.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 #include "support/records/snapshot_json.h"
 
 namespace ridgepoint {
 namespace {
-
-using testing::AllOf;
-using testing::HasSubstr;
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
@@ -281,24 +276,14 @@ TEST(replay, without_leaves_out_blocks_by_category) {
   const MemoryReplay replay = replay_of(made, options);
   EXPECT_EQ(replay.settings[0].reserved_bytes, 60 * kMiB);
   options.without = "gradients";
-  try {
-    replay_of(made, options);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("'gradients'"), HasSubstr("parameter")));
-  }
+  EXPECT_THAT(error_of([&] { replay_of(made, options); }, ErrorKind::usage),
+              AllOf(HasSubstr("'gradients'"), HasSubstr("parameter")));
 }
 
 TEST(replay, a_file_without_a_history_says_how_to_record_one) {
   SnapshotJson made;
   SnapshotJson::live(made.segment(kSegmentBase, 50 * kMiB), kSegmentBase, 50 * kMiB);
-  try {
-    replay_of(made);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("_record_memory_history"));
-  }
+  EXPECT_THAT(error_of([&] { replay_of(made); }), HasSubstr("_record_memory_history"));
 }
 
 TEST(replay, each_device_has_its_own_requests) {

@@ -1,7 +1,5 @@
 // Replays of snapshots that PyTorch 2.11 wrote on an H200 (tools/pytorch/torch_memory.py snapshots), against its own
 // statistics: of the same run, and of a run of the same program under another setting.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +8,7 @@
 #include "core/files/file.h"
 #include "inspect/memory/replay/replay.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
+#include "support/matchers.h"
 #include "support/program/build_paths.h"
 
 namespace ridgepoint {

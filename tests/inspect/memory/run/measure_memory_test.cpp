@@ -1,8 +1,6 @@
 #include "inspect/memory/run/measure_memory.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cctype>
@@ -21,13 +19,10 @@
 #include "interchange/snapshot/write_snapshot.h"
 #include "models/transformer.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr std::int64_t kVocab = 50, kContext = 8, kWidth = 16, kFeedForward = 24, kLayers = 3, kHeads = 2, kBatch = 4;
 const TransformerConfig kToy{"custom", kVocab, kContext, kWidth, kFeedForward, kLayers, kHeads};
@@ -362,7 +357,7 @@ TEST(MeasureMemory, has_the_modules_around_an_op_as_frames) {
     ASSERT_EQ(stack.size(), around.size() + 1) << frame;
     for (std::size_t i = 0; i < stack.size(); ++i) {
       const auto& [path, line, name] = stack[i];
-      EXPECT_THAT(path, ::testing::StartsWith("src/models/")) << name;
+      EXPECT_THAT(path, StartsWith("src/models/")) << name;
       EXPECT_GT(line, 0) << name;
       EXPECT_EQ(name, i == 0 ? frame : around[i - 1]);
     }

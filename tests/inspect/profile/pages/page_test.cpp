@@ -1,22 +1,17 @@
 // The views of a profile whose figures are known.
 #include "inspect/profile/pages/page.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <sstream>
 
 #include "inspect/profile/pages/figures.h"
+#include "support/matchers.h"
 #include "support/records/sample_profile.h"
 #include "tables/table/render.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::tables {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);

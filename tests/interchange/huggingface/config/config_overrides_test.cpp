@@ -1,18 +1,14 @@
 #include "interchange/huggingface/config/config_overrides.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/huggingface/model_config.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using ::testing::Property;
 
 TEST(ConfigOverrides, are_json_or_text) {

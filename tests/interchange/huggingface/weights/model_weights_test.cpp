@@ -1,8 +1,5 @@
 #include "interchange/huggingface/weights/model_weights.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <map>
 #include <numeric>
 
@@ -11,14 +8,12 @@
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/weights/tiny_models.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::tiny_models;
 
 // Every element of all parameters is another number.
@@ -217,8 +212,7 @@ TEST(ModelWeights, is_not_written_into_a_folder_with_files) {
   const TemporaryFolder folder;
   write_file(folder / "old.txt", "old");
   const TransformerConfig config = tiny("llama");
-  EXPECT_THAT([&] { write_model(folder.path(), config, NumberedWeights(config)); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("has files")));
+  EXPECT_THAT(error_of([&] { write_model(folder.path(), config, NumberedWeights(config)); }), HasSubstr("has files"));
 }
 
 // The file of a model with other names or types of its tensors.
@@ -254,8 +248,7 @@ TEST(ModelWeights, of_the_first_files_of_bert_has_norms_of_gamma_and_beta) {
     EXPECT_EQ(stored.read(name).data, weights.all().at(name).data) << name;
 }
 
-class ChangedWeights : public ::testing::Test {
- protected:
+struct ChangedWeights : ::testing::Test {
   ChangedWeights() { write_model(folder_ / "model", config_, weights_); }
   ModelWeights changed(const std::function<TensorDeclaration(const std::string&, TensorType)>& change) {
     rewrite(folder_ / "model/model.safetensors", folder_ / "changed.safetensors", change);
@@ -320,8 +313,7 @@ TEST_F(ChangedWeights, with_wrong_shapes_missing_and_foreign_tensors_names_each)
   EXPECT_THAT(weights.problems(), ElementsAre(HasSubstr("'model.norm.weight' is fp32[17]"),
                                               HasSubstr("'lm_head.weight' is not in"), HasSubstr("'score.weight' of")));
   EXPECT_THROW(weights.read("ln_final.weight"), Error);
-  EXPECT_THAT([&] { weights.read("ln_finale.weight"); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("did you mean 'ln_final.weight'")));
+  EXPECT_THAT(error_of([&] { weights.read("ln_finale.weight"); }), HasSubstr("did you mean 'ln_final.weight'"));
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "interchange/huggingface/weights/peft_adapter.h"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,15 +12,12 @@
 #include "interchange/huggingface/weights/tiny_models.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
 
 TransformerConfig model_of(std::string_view family) {
   if (family.empty()) return {"small", 11, 8, 16, 10, 2, 4};
@@ -196,8 +191,10 @@ TEST(PeftTensors, of_parts_of_a_packed_layer_are_blocks_of_its_pair) {
 
 TEST(PeftTensors, are_not_there_for_what_no_layer_of_the_files_holds) {
   const TransformerConfig config = model_of("phi3");
-  EXPECT_THAT([&] { PeftTensors(config, options_of(config, {"q_proj"}), {"layers.0.attn.x_proj.lora_A.weight"}, {}); },
-              ThrowsMessage<Error>(HasSubstr("PEFT has no layer for the adapters of 'layers.0.attn.x_proj'")));
+  EXPECT_THAT(error_of([&] {
+                PeftTensors(config, options_of(config, {"q_proj"}), {"layers.0.attn.x_proj.lora_A.weight"}, {});
+              }),
+              HasSubstr("PEFT has no layer for the adapters of 'layers.0.attn.x_proj'"));
 }
 
 class PeftFolder {
@@ -222,7 +219,7 @@ TEST(PeftAdapter, of_another_kind_is_refused_with_its_field) {
   const auto expect = [&](const char* key, const Json& bad, const std::string& said) {
     const Json before = parse_json(read_file(files.adapter() / kPeftConfigFile, 1 << 20)).value(key, Json());
     files.set(key, bad);
-    EXPECT_THAT([&] { PeftAdapter(files.adapter(), files.config()); }, ThrowsMessage<Error>(HasSubstr(said)));
+    EXPECT_THAT(error_of([&] { PeftAdapter(files.adapter(), files.config()); }), HasSubstr(said));
     files.set(key, before);
   };
   expect("peft_type", "IA3", "has the peft_type \"IA3\"");
@@ -234,18 +231,18 @@ TEST(PeftAdapter, of_another_kind_is_refused_with_its_field) {
   expect("lora_alpha", "x", "'lora_alpha' must be a number above 0");
   EXPECT_THAT(PeftAdapter(files.adapter(), files.config()).problems(), IsEmpty());
   write_file(files.adapter() / kPeftConfigFile, "[]");
-  EXPECT_THAT([&] { PeftAdapter(files.adapter(), files.config()); }, ThrowsMessage<Error>(HasSubstr("no object")));
+  EXPECT_THAT(error_of([&] { PeftAdapter(files.adapter(), files.config()); }), HasSubstr("no object"));
 }
 
 TEST(PeftAdapter, of_another_base_shape_or_rank_is_named) {
   const PeftFolder files;
   files.set("r", 4);
   EXPECT_THAT(PeftAdapter(files.adapter(), files.config()).problems(),
-              ::testing::Each(HasSubstr("with r = 4 this model needs floating numbers as")));
+              Each(HasSubstr("with r = 4 this model needs floating numbers as")));
   files.set("r", 3);
   TransformerConfig wider = files.config();
   wider.d_model = 32;
-  EXPECT_THAT(PeftAdapter(files.adapter(), wider).problems(), ::testing::Contains(HasSubstr("with r = 3 this model")));
+  EXPECT_THAT(PeftAdapter(files.adapter(), wider).problems(), Contains(HasSubstr("with r = 3 this model")));
   TransformerConfig shorter = files.config();
   shorter.layers = 1;
   EXPECT_THAT(PeftAdapter(files.adapter(), shorter).problems(),
@@ -273,8 +270,8 @@ TEST(PeftAdapter, finds_its_base_where_it_was_or_around_it) {
   EXPECT_EQ(base_of_adapter(files / "moved/adapter"), files / "moved");
   EXPECT_EQ(base_of_adapter(files / "moved/adapter/"), files / "moved");
   fs::rename(files / "moved/adapter", files / "alone");
-  EXPECT_THAT([&] { base_of_adapter(files / "alone"); },
-              ThrowsMessage<Error>(HasSubstr("is not there; write its folder into 'base_model_name_or_path'")));
+  EXPECT_THAT(error_of([&] { base_of_adapter(files / "alone"); }),
+              HasSubstr("is not there; write its folder into 'base_model_name_or_path'"));
 }
 
 }  // namespace

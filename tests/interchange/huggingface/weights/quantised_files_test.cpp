@@ -1,6 +1,4 @@
 // Files of bitsandbytes, written here by its definition in double precision, and what is read and written of them.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,16 +14,10 @@
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/published_weights.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
 
 using Tensors = std::map<std::string, HostTensor>;
 
@@ -357,11 +349,10 @@ TEST(QuantisedFiles, in_other_forms_are_widened) {
     const HostTensor found = weights.read("layers.1.ffn.w2.weight");
     const std::vector<double>& down = files.elements.at(kDown);
     for (std::size_t i = 0; i < down.size(); ++i) ASSERT_NEAR(found.as<float>()[i], down[i], 1e-5) << i;
-    EXPECT_THAT(
-        [&] {
-          weights.read_packed("layers.1.ffn.w2.weight", {BaseWeights::nf4, 48, 70});
-        },
-        ::testing::ThrowsMessage<Error>(AllOf(HasSubstr(kDown), HasSubstr("--base-weights as-is"))));
+    EXPECT_THAT(error_of([&] {
+                  weights.read_packed("layers.1.ffn.w2.weight", {BaseWeights::nf4, 48, 70});
+                }),
+                AllOf(HasSubstr(kDown), HasSubstr("--base-weights as-is")));
   }
 }
 
@@ -516,12 +507,7 @@ TEST(QuantisedFiles, of_other_methods_are_refused) {
   const auto refusal = [](const char* quantisation) -> std::string {
     Json fields = parse_json(kLlama);
     fields["quantization_config"] = parse_json(quantisation);
-    try {
-      parse_model_config(fields, "made", {}, "made");
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return error_of([&] { parse_model_config(fields, "made", {}, "made"); });
   };
   EXPECT_THAT(refusal(R"({"quant_method": "gptq", "load_in_4bit": true})"),
               HasSubstr("only quantised weights of bitsandbytes"));

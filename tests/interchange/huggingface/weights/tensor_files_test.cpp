@@ -1,18 +1,12 @@
 #include "interchange/huggingface/weights/tensor_files.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 void write_one(const std::filesystem::path& path, const std::string& name, float value) {
   const TensorDeclaration declaration{name, {DType::fp32, Shape{1}}};
@@ -23,11 +17,10 @@ void write_one(const std::filesystem::path& path, const std::string& name, float
   });
 }
 
-class TensorFilesTest : public ::testing::Test {
- protected:
+struct TensorFilesTest : ::testing::Test {
   void expect_refused(const std::string& index, const std::string& why) {
     write_file(folder_ / "model.safetensors.index.json", index);
-    EXPECT_THAT([&] { TensorFiles{folder_.path()}; }, ThrowsMessage<Error>(HasSubstr(why))) << index;
+    EXPECT_THAT(error_of([&] { TensorFiles{folder_.path()}; }), HasSubstr(why)) << index;
   }
   TemporaryFolder folder_;
 };
@@ -80,9 +73,9 @@ TEST_F(TensorFilesTest, with_a_malformed_index_are_refused) {
 }
 
 TEST_F(TensorFilesTest, that_are_not_there_are_refused_with_a_word_on_pickles) {
-  EXPECT_THAT([&] { TensorFiles{folder_.path()}; }, ThrowsMessage<Error>(HasSubstr("has neither model.safetensors")));
+  EXPECT_THAT(error_of([&] { TensorFiles{folder_.path()}; }), HasSubstr("has neither model.safetensors"));
   write_file(folder_ / "pytorch_model.bin", "");
-  EXPECT_THAT([&] { TensorFiles{folder_.path()}; }, ThrowsMessage<Error>(HasSubstr("pytorch_model.bin is not read")));
+  EXPECT_THAT(error_of([&] { TensorFiles{folder_.path()}; }), HasSubstr("pytorch_model.bin is not read"));
 }
 
 }  // namespace

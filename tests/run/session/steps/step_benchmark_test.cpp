@@ -1,8 +1,5 @@
 #include "run/session/steps/step_benchmark.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,6 +7,7 @@
 #include <vector>
 
 #include "models/transformer.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
@@ -113,10 +111,9 @@ TEST(MeasureStep, says_where_it_stands_before_every_iteration) {
   });
   seen.erase(std::unique(seen.begin(), seen.end()), seen.end());  // the first two stages ask more than once
   using Pair = std::pair<Stage, std::int64_t>;
-  EXPECT_THAT(seen,
-              ::testing::ElementsAre(Pair{Stage::planning, 0}, Pair{Stage::initialising, 0}, Pair{Stage::warmup, 0},
-                                     Pair{Stage::warmup, 1}, Pair{Stage::timing, 0}, Pair{Stage::timing, 1},
-                                     Pair{Stage::timing, 2}, Pair{Stage::measuring_ceiling, 0}));
+  EXPECT_THAT(seen, ElementsAre(Pair{Stage::planning, 0}, Pair{Stage::initialising, 0}, Pair{Stage::warmup, 0},
+                                Pair{Stage::warmup, 1}, Pair{Stage::timing, 0}, Pair{Stage::timing, 1},
+                                Pair{Stage::timing, 2}, Pair{Stage::measuring_ceiling, 0}));
 }
 
 TEST(MeasureStep, stops_wherever_the_watcher_says) {
@@ -162,12 +159,11 @@ TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_wo
     return true;
   };
   const std::optional<Record> planned = measure_step(config, ceilings, watch);
-  EXPECT_THAT(stages, ::testing::Each(Stage::planning));
-  EXPECT_THAT(planned->error.message,
-              ::testing::HasSubstr("out of memory on reference (double-precision loops) in forward at "));
+  EXPECT_THAT(stages, Each(Stage::planning));
+  EXPECT_THAT(planned->error.message, HasSubstr("out of memory on reference (double-precision loops) in forward at "));
   config.run_anyway = true;
   const std::optional<Record> run = measure_step(config, ceilings, watch);
-  EXPECT_THAT(stages, ::testing::Contains(Stage::warmup));
+  EXPECT_THAT(stages, Contains(Stage::warmup));
   EXPECT_EQ(run->status, RunStatus::oom);
   EXPECT_EQ(run->error.segment_bytes, planned->error.segment_bytes);
   EXPECT_EQ(run->error.free_bytes, planned->error.free_bytes);
@@ -187,9 +183,9 @@ TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
   config.device = "null";
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-  EXPECT_THAT(record.training_step->time_ms.samples, ::testing::IsEmpty());
-  EXPECT_THAT(record.training_step->device_time_ms.samples, ::testing::IsEmpty());
-  EXPECT_THAT(record.training_step->warmup_ms, ::testing::IsEmpty());
+  EXPECT_THAT(record.training_step->time_ms.samples, IsEmpty());
+  EXPECT_THAT(record.training_step->device_time_ms.samples, IsEmpty());
+  EXPECT_THAT(record.training_step->warmup_ms, IsEmpty());
   EXPECT_EQ(record.training_step->tokens_per_second, std::nullopt);
   EXPECT_GT(record.training_step->flops_per_step.value_or(0), 0);
   config.device = "cpu";
@@ -212,7 +208,7 @@ TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
       counts.push_back(measured(config).training_step->flops_per_step.value());
     }
   }
-  EXPECT_THAT(counts, ::testing::Each(counts.front()));
+  EXPECT_THAT(counts, Each(counts.front()));
 }
 
 TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_so) {
@@ -224,7 +220,7 @@ TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_s
   config.workload = workload(model, std::int64_t{1} << 21);
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::error);
-  EXPECT_THAT(record.error.message, ::testing::HasSubstr("overflows 64 bits"));
+  EXPECT_THAT(record.error.message, HasSubstr("overflows 64 bits"));
   EXPECT_EQ(record.training_step->flops_per_step, std::nullopt);
 }
 
@@ -233,7 +229,7 @@ TEST(MeasureStep, turns_any_other_failure_into_a_record) {
   config.device = "abacus";
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::error);
-  EXPECT_THAT(record.error.message, ::testing::HasSubstr("abacus"));
+  EXPECT_THAT(record.error.message, HasSubstr("abacus"));
 }
 
 TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_measured) {
@@ -250,7 +246,7 @@ TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_mea
         measure_step(config, ceilings, {}, [&](Session&, Program&) { followed_up = true; });
     ASSERT_TRUE(record.has_value());
     EXPECT_EQ(record->status, RunStatus::error);
-    EXPECT_THAT(record->error.message, ::testing::HasSubstr("the loss is "));
+    EXPECT_THAT(record->error.message, HasSubstr("the loss is "));
     EXPECT_EQ(record->training_step->time_ms.samples.size(), 3U);
     EXPECT_GT(record->training_step->tokens_per_second.value_or(0), 0);
     EXPECT_GT(record->memory_bytes.allocated_at_end.value_or(0), 0);
@@ -298,8 +294,8 @@ TEST(MeasureStep, of_an_arena_that_does_not_fit_is_out_of_memory_and_names_the_l
   config.device_options.memory_limit_bytes = 50'000;
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::oom) << record.error.message;
-  EXPECT_THAT(record.error.message, ::testing::AllOf(::testing::HasSubstr("most of it at its peak: "),
-                                                     ::testing::HasSubstr("optimizer_state, first for the state")));
+  EXPECT_THAT(record.error.message,
+              AllOf(HasSubstr("most of it at its peak: "), HasSubstr("optimizer_state, first for the state")));
   EXPECT_GT(record.error.requested_bytes.value_or(0), 50'000);
   EXPECT_EQ(record.error.requested_bytes, record.error.segment_bytes);
   EXPECT_EQ(record.error.fragmented_bytes, 0);

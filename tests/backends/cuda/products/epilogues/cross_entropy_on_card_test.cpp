@@ -61,8 +61,7 @@ void expect_near(const std::map<std::string, std::vector<double>>& found,
   }
 }
 
-class OnCardCrossEntropyOfProduct : public testing::OnHopper {
- protected:
+struct OnCardCrossEntropyOfProduct : testing::OnHopper {
   using Results = std::vector<std::vector<double>>;
 
   static constexpr std::byte kGuard{0x7f};

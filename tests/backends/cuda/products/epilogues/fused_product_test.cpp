@@ -2,8 +2,6 @@
 // runs where a kernel cannot.
 #include "backends/cuda/products/epilogues/fused_product.h"
 
-#include <gmock/gmock.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,22 +18,17 @@
 #include "backends/cuda/products/epilogues/residual_case.h"
 #include "backends/cuda/products/epilogues/rope_case.h"
 #include "ridgepoint/core/error.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Each;
 using testing::FusedProductRun;
 using ::testing::Ge;
-using ::testing::HasSubstr;
 using testing::LossCase;
-using ::testing::Not;
 using testing::Operand;
 using testing::ResidualCase;
 using testing::RopeCase;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 // Calls work(what, case) for a case of each epilogue.
 template <class Work>
@@ -144,8 +137,7 @@ TEST(FusedProduct, takes_what_is_read_in_vectors_at_multiples_of_16_bytes_only) 
 
 std::vector<std::string> launched;  // by the fake GPU
 
-class FusedProductOnFakeCard : public testing::OnFakeCard {
- protected:
+struct FusedProductOnFakeCard : testing::OnFakeCard {
   // The kernels that a launch runs.
   static std::vector<std::string> kernels_of(Kernel& kernel, const Addresses& addresses) {
     launched.clear();
@@ -205,8 +197,7 @@ TEST_F(FusedProductOnFakeCard, is_in_two_steps_where_the_card_has_no_room_for_al
   });
 }
 
-class OnCardFusedProduct : public testing::OnHopper {
- protected:
+struct OnCardFusedProduct : testing::OnHopper {
   std::vector<Operand> operands_of(const testing::FusedProductCase& some) {
     std::vector<Operand> operands;
     for (const TensorLayout& layout : some.layouts) {

@@ -12,7 +12,6 @@ namespace ridgepoint {
 namespace {
 
 using cuda::Term;
-using testing::replaced;
 
 // (x y + b) tanh(x y + b), of which the sum is computed twice.
 const std::string kPatternBody = R"(

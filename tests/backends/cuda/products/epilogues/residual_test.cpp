@@ -26,7 +26,6 @@ using cuda::ResidualPlan;
 using testing::entry_of;
 using testing::hopper_card;
 using testing::Operand;
-using testing::replaced;
 using testing::ResidualCase;
 
 // [4,6] x [6,8] + x, and the norm of the sum.
@@ -200,8 +199,7 @@ TEST_F(ResidualOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_
   });
 }
 
-class OnCardResidual : public testing::OnHopper {
- protected:
+struct OnCardResidual : testing::OnHopper {
   Operand random(const TensorLayout& layout, double scale, double plus = 0) {
     Operand operand = testing::random_operand(
         layout.dtype, layout.shape, random_,

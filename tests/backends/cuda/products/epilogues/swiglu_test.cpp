@@ -24,7 +24,6 @@ using cuda::SwigluPlan;
 using testing::entry_of;
 using testing::hopper_card;
 using testing::Operand;
-using testing::replaced;
 
 // [4,6] x [6,16]: gate and up have 8 columns.
 const std::string kForwardBody = R"(
@@ -176,8 +175,7 @@ TEST_F(SwigluOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_ch
   });
 }
 
-class OnCardSwiglu : public testing::OnHopper {
- protected:
+struct OnCardSwiglu : testing::OnHopper {
   Operand random(const TensorLayout& layout, double scale) {
     Operand operand = testing::random_operand(
         layout.dtype, layout.shape, random_,
