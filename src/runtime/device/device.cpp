@@ -8,10 +8,10 @@
 #include "core/random/random_values.h"
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
-#include "ir/stored_halves.h"
+#include "ir/stored_tensors.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {
