@@ -11,7 +11,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr const char* kWhat = "the parameter count";
+constexpr const char* kParameterCount = "the parameter count";
 
 Value parameter(Graph& graph, const char* name, Shape shape) {
   return input(graph, graph.scope() + "." + name, {DType::fp32, std::move(shape)}, Role::parameter);
@@ -157,14 +157,20 @@ std::int64_t connection_parameters(const HyperConnections& made_of, std::int64_t
   const std::int64_t n = made_of.streams;
   if (n == 0) return 0;
   return checked_sum(
-      {checked_product({n + 2, n, checked_sum({checked_product({n, d_model}, kWhat), 1}, kWhat)}, kWhat), 3}, kWhat);
+      {checked_product({n + 2, n, checked_sum({checked_product({n, d_model}, kParameterCount), 1}, kParameterCount)},
+                       kParameterCount),
+       3},
+      kParameterCount);
 }
 
 std::int64_t last_connection_parameters(const HyperConnections& made_of, std::int64_t d_model) {
   const std::int64_t n = made_of.streams;
   if (n == 0) return 0;
-  return checked_sum({checked_product({n, checked_sum({checked_product({n, d_model}, kWhat), 1}, kWhat)}, kWhat), 1},
-                     kWhat);
+  return checked_sum(
+      {checked_product({n, checked_sum({checked_product({n, d_model}, kParameterCount), 1}, kParameterCount)},
+                       kParameterCount),
+       1},
+      kParameterCount);
 }
 
 Connection connect(Graph& graph, Value streams, const HyperConnections& made_of, double norm_epsilon) {

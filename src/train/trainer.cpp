@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <deque>
 #include <set>
 #include <string>
@@ -19,7 +18,6 @@
 #include "ridgepoint/core/error.h"
 #include "run/session/steps/step_benchmark.h"
 #include "train/checkpoint/state_copy.h"
-#include "train/data/sequences.h"
 #include "train/forward_program.h"
 #include "train/gradient_noise.h"
 

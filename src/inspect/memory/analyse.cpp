@@ -11,12 +11,9 @@
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "inspect/memory/contents.h"
-#include "inspect/memory/lifetimes.h"
 #include "inspect/memory/repetitions.h"
-#include "inspect/memory/report.h"
 #include "inspect/memory/sawtooth.h"
 #include "inspect/memory/summary.h"
-#include "interchange/snapshot/snapshot.h"
 #include "memory/segment_sizes.h"
 
 namespace ridgepoint {

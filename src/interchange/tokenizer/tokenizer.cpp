@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "interchange/safetensors_names.h"
-#include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/core/error.h"
 

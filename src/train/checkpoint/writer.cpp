@@ -25,19 +25,10 @@
 namespace ridgepoint::train {
 namespace {
 
-// A folder of checkpoints that this run alone writes to.
-class CheckpointFolder {
- public:
-  // Makes the folder, and removes what a killed run left in it. Throws Error if another run writes to it.
-  explicit CheckpointFolder(const std::filesystem::path& folder);
-
- private:
-  Descriptor lock_;
-};
-
 namespace fs = std::filesystem;
 
 constexpr std::string_view kHidden = ".step-";
+constexpr std::uint64_t kMostReportBytes = std::uint64_t{16} << 20;
 
 // Some file systems cannot sync folders.
 void sync_folder(const fs::path& folder) {
@@ -55,22 +46,6 @@ bool has_files_of_their_sizes(const fs::path& checkpoint) {
   } catch (const Error&) {
     return false;
   }
-}
-
-CheckpointFolder::CheckpointFolder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder)) throw_system_error("make the folder", folder, error ? error.value() : ENOTDIR);
-  lock_ = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!lock_.is_open()) throw_system_error("open the folder", folder, errno);
-  // A file system without locks is no error.
-  if (::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    throw Error(fmt::format("another run writes checkpoints to '{}'; name another folder", folder.string()));
-  std::vector<fs::path> left;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with(kHidden)) left.push_back(entry.path());
-  }
-  for (const fs::path& path : left) fs::remove_all(path, error);
 }
 
 // The hidden folder in which a checkpoint is written; `attempt` tells those of one writer apart.
@@ -112,10 +87,6 @@ void remove_old(const fs::path& folder, std::int64_t step, const KeepRule& keep,
   }
 }
 
-namespace fs = std::filesystem;
-
-constexpr std::uint64_t kMostReportBytes = std::uint64_t{16} << 20;
-
 // The program's threads go first where there are fewer processors than threads.
 void lower_priority() {
 #ifdef __linux__
@@ -127,6 +98,32 @@ void lower_priority() {
 std::string report_file(std::size_t rank) { return fmt::format("rank-{:05}.json", rank + 1); }
 
 }  // namespace
+
+// A folder of checkpoints that this run alone writes to.
+class CheckpointFolder {
+ public:
+  // Makes the folder, and removes what a killed run left in it. Throws Error if another run writes to it.
+  explicit CheckpointFolder(const std::filesystem::path& folder);
+
+ private:
+  Descriptor lock_;
+};
+
+CheckpointFolder::CheckpointFolder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder)) throw_system_error("make the folder", folder, error ? error.value() : ENOTDIR);
+  lock_ = Descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!lock_.is_open()) throw_system_error("open the folder", folder, errno);
+  // A file system without locks is no error.
+  if (::flock(lock_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw Error(fmt::format("another run writes checkpoints to '{}'; name another folder", folder.string()));
+  std::vector<fs::path> left;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.path().filename().string().starts_with(kHidden)) left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove_all(path, error);
+}
 
 class CheckpointWriter::Implementation {
  public:

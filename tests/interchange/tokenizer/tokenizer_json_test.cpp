@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "interchange/tokenizer/encode.h"
-#include "interchange/tokenizer/text/byte_letters.h"
+#include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/core/error.h"
 
 namespace ridgepoint::tokenizer {
