@@ -12,7 +12,7 @@
 #include "ridgepoint/record/record.h"
 #include "ridgepoint/runtime/program.h"
 #include "runtime/device/device.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {

@@ -28,7 +28,7 @@ set(folders autodiff backends/cuda backends/null backends/reference cli/descript
   inspect/calculations inspect/memory interchange ir lowering memory models ops passes plan predict record run/machine
   run/session run/timing runtime tables web)
 set(files backends/registry cli/application cli/commands/completion cli/commands/memory cli/commands/models
-  cli/commands/plan report/model_table report/timeline_columns)
+  cli/commands/plan report/timeline_columns)
 set(planner_sources "")
 foreach(folder ${folders})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS src/${folder}/*.cpp)

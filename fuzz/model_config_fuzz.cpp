@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "interchange/huggingface/config/json_file.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/model_config.h"
 #include "require.h"
 #include "ridgepoint/core/error.h"

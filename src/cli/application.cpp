@@ -11,7 +11,6 @@
 #include <functional>
 #include <iterator>
 #include <new>
-#include <string>
 #include <system_error>
 
 #include "cli/descriptions/command.h"

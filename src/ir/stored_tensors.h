@@ -1,7 +1,8 @@
-// The named tensors that the inputs of a graph store. An input stores one tensor of its own name and type, unless a
-// pass stored a weight in another type, or laid several weights side by side.
+// The named tensors that the inputs of a graph store, and how they are converted. An input stores one tensor of its own
+// name and type, unless a pass stored a weight in another type, or laid several weights side by side.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -11,8 +12,15 @@
 
 #include "core/packed/packed_matrix.h"
 #include "ridgepoint/ir/graph.h"
+#include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {
+
+// Converts a tensor to the type in which it is stored: as convert() does, but fp32 to bf16 with ties away from zero,
+// and to low_half (core/types/halves.h).
+void convert_to_stored(const HostTensor& tensor, HostTensor& result);
+// The fp32 numbers with these halves: as many of each, in bytes.
+void join_halves(std::span<const std::byte> rounded, std::span<const std::byte> low, std::span<std::byte> numbers);
 
 // The attribute of a state that holds a low copy of a parameter: the name of the parameter.
 inline constexpr std::string_view kCopyOf = "copy_of";

@@ -1,8 +1,6 @@
 #include "models/attention_layers.h"
 
-#include <algorithm>
 #include <cmath>
-#include <string>
 #include <vector>
 
 #include "core/warning.h"

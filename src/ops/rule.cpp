@@ -8,7 +8,6 @@
 #include "core/checked.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
-#include "ops/attributes.h"
 #include "ops/node_key.h"
 #include "ridgepoint/core/error.h"
 

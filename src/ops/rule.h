@@ -12,6 +12,9 @@
 
 namespace ridgepoint {
 
+// Throws Error (usage) for an attribute that the op has not, or that has another type. It names those of the op.
+void check_attributes(Op op, const Attributes& attributes);
+
 // The arguments of a shape rule, which throws Error where they break it.
 struct ShapeContext {
   Op op;

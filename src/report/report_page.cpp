@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <span>
-#include <string_view>
 #include <utility>
 
 #include "core/build_info.h"

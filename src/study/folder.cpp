@@ -14,7 +14,6 @@
 
 #include "core/files/file.h"
 #include "core/files/leftovers.h"
-#include "core/text/json.h"
 #include "core/text/text.h"
 #include "record/usual_values.h"
 #include "ridgepoint/core/error.h"

@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "run/session/offload_sets.h"
-
 namespace ridgepoint::train {
 namespace {
 

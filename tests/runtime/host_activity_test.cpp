@@ -1,5 +1,5 @@
 // The calls of an executor to its observer, and the records of HostActivityRecorder.
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 #include <string>
 #include <vector>

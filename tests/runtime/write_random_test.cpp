@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/random/random_values.h"
-#include "ir/stored_halves.h"
+#include "ir/stored_tensors.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"
 #include "ridgepoint/ops/ops.h"

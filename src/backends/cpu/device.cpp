@@ -30,9 +30,7 @@
 #include "hwy/targets.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "ridgepoint/core/error.h"
-#include "runtime/device/communicator.h"
-#include "runtime/device/host_activity.h"
-#include "runtime/device/host_transfer.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint::cpu {
 namespace {
@@ -223,7 +221,7 @@ std::size_t available_memory_bytes() {
   return std::min(machine_bytes, control_group_memory().free_bytes);
 }
 
-class CpuDevice : public Device {
+class CpuDevice : public HostDevice {
  public:
   explicit CpuDevice(const DeviceOptions& options)
       : total_memory_bytes_(
@@ -257,12 +255,6 @@ class CpuDevice : public Device {
     held_bytes_ -= bytes;
   }
 
-  void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
-    if (bytes > 0) std::memcpy(device_address, host, bytes);
-  }
-  void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
-    if (bytes > 0) std::memcpy(host, device_address, bytes);
-  }
   void fill_zero(void* device_address, std::size_t bytes) override {
     parallel_for(static_cast<std::int64_t>(bytes), kZeroGrainBytes, [&](std::int64_t begin, std::int64_t end) {
       std::memset(static_cast<std::byte*>(device_address) + begin, 0, static_cast<std::size_t>(end - begin));
@@ -275,19 +267,12 @@ class CpuDevice : public Device {
     ridgepoint::fill_random({static_cast<float*>(device_address), static_cast<std::size_t>(count)}, distribution,
                             stream, 0, stop_point);
   }
-  void synchronize() override {}
 
   bool has_kernel(const Graph& graph, const Node& node) const override;
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   bool writes_strided(const Graph& graph, const Node& node) const override;
   bool pads_rows(const Graph& graph, const Node& node) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
-  std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
-    return group->make_host_communicator();
-  }
-  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
-    return std::make_unique<WallClockTimer>(points);
-  }
 
  private:
   static constexpr std::int64_t kZeroGrainBytes = 1 << 20;

@@ -12,12 +12,6 @@
 namespace ridgepoint::cpu {
 namespace {
 
-constexpr std::int64_t kGrainElements = 1 << 13;
-
-std::int64_t rows_per_range(std::int64_t width) {
-  return std::max<std::int64_t>(kGrainElements / std::max<std::int64_t>(width, 1), 1);
-}
-
 void check_index(std::int64_t index, std::int64_t rows, std::int64_t position) {
   if (index >= 0 && index < rows) return;
   throw Error(fmt::format("index {} at position {} is outside a table of {} rows; check the tokens that were written",

@@ -15,12 +15,6 @@
 namespace ridgepoint::cpu {
 namespace {
 
-constexpr std::int64_t kGrainElements = 1 << 13;
-
-std::int64_t rows_per_range(std::int64_t width) {
-  return std::max<std::int64_t>(kGrainElements / std::max<std::int64_t>(width, 1), 1);
-}
-
 std::int64_t rows_of(const TensorLayout& layout) {
   return layout.shape.elements() / std::max<std::int64_t>(layout.shape[-1], 1);
 }

@@ -1,11 +1,19 @@
 // The kernels of this folder; those of its subfolders have headers of their own.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "runtime/device/device.h"
 
 namespace ridgepoint::cpu {
+
+// How many rows of this width a thread takes at a time.
+inline std::int64_t rows_per_range(std::int64_t width) {
+  constexpr std::int64_t kElements = 1 << 13;
+  return std::max<std::int64_t>(kElements / std::max<std::int64_t>(width, 1), 1);
+}
 
 // Embedding, rows of a table by index: table [V,D] of any dtype, indices int64 [...] -> [...,D]; all dense. This kernel
 // and the next check every index against the table and throw Error with the first bad one; nothing is written out of

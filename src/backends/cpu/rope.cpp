@@ -159,8 +159,6 @@ namespace {
 HWY_EXPORT(rotate_fp32);
 HWY_EXPORT(rotate_bf16);
 
-constexpr std::int64_t kGrainElements = 1 << 13;
-
 RopeRows rows_of(const KernelSpec& spec) {
   const TensorLayout& x = spec.inputs[0];
   const int rank = x.shape.rank();
@@ -189,14 +187,13 @@ class RopeVectors : public Kernel {
   std::string_view name() const override { return rows_.inverse ? "rope_backward_vectors" : "rope_forward_vectors"; }
 
   void launch(const LaunchArguments& arguments) override {
-    parallel_for(count_, std::max<std::int64_t>(kGrainElements / std::max<std::int64_t>(2 * rows_.half, 1), 1),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   if (dtype_ == DType::bf16) {
-                     HWY_DYNAMIC_DISPATCH(rotate_bf16)(rows_, operands<std::uint16_t>(arguments), begin, end);
-                   } else {
-                     HWY_DYNAMIC_DISPATCH(rotate_fp32)(rows_, operands<float>(arguments), begin, end);
-                   }
-                 });
+    parallel_for(count_, rows_per_range(2 * rows_.half), [&](std::int64_t begin, std::int64_t end) {
+      if (dtype_ == DType::bf16) {
+        HWY_DYNAMIC_DISPATCH(rotate_bf16)(rows_, operands<std::uint16_t>(arguments), begin, end);
+      } else {
+        HWY_DYNAMIC_DISPATCH(rotate_fp32)(rows_, operands<float>(arguments), begin, end);
+      }
+    });
   }
 
  private:

@@ -5,7 +5,7 @@
 
 #include "backends/cuda/driver/stream_branch.h"
 #include "core/rounding.h"
-#include "runtime/device/host_transfer.h"
+#include "runtime/device/host_device.h"
 #include "runtime/device/offload_file.h"
 
 namespace ridgepoint::cuda {

@@ -4,7 +4,7 @@
 
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {

@@ -3,13 +3,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 
 #include "core/rounding.h"
 #include "ridgepoint/core/error.h"
-#include "runtime/device/communicator.h"
-#include "runtime/device/host_activity.h"
-#include "runtime/device/host_transfer.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {
@@ -20,7 +17,7 @@ std::size_t machine_memory_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-class ReferenceDevice : public Device {
+class ReferenceDevice : public HostDevice {
  public:
   explicit ReferenceDevice(std::size_t memory_bytes) : memory_bytes_(memory_bytes) {}
 
@@ -40,17 +37,6 @@ class ReferenceDevice : public Device {
     allocated_bytes_ -= bytes;
   }
 
-  void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
-    if (bytes > 0) std::memcpy(device_address, host, bytes);
-  }
-  void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
-    if (bytes > 0) std::memcpy(host, device_address, bytes);
-  }
-  void fill_zero(void* device_address, std::size_t bytes) override {
-    if (bytes > 0) std::memset(device_address, 0, bytes);
-  }
-  void synchronize() override {}
-
   bool has_kernel(const Graph&, const Node& node) const override {
     const OpClass kind = op_class(node.op);
     return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::contraction ||
@@ -67,12 +53,6 @@ class ReferenceDevice : public Device {
     return node.op == Op::matmul || writes_strided(graph, node);
   }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
-  std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
-    return group->make_host_communicator();
-  }
-  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
-    return std::make_unique<WallClockTimer>(points);
-  }
 
  private:
   std::size_t memory_bytes_;

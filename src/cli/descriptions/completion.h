@@ -3,10 +3,28 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "cli/descriptions/description.h"
 
 namespace ridgepoint::cli {
+
+// Puts `before` before each of `characters`.
+inline std::string escape(std::string_view text, std::string_view characters, std::string_view before = "\\") {
+  std::string escaped;
+  for (const char c : text) {
+    if (characters.find(c) != std::string_view::npos) escaped += before;
+    escaped += c;
+  }
+  return escaped;
+}
+
+// One word for bash and zsh, whatever it contains.
+inline std::string quote_word(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
 
 // For bash 4 or newer; zsh; fish 3 or newer.
 std::string bash_completion(std::span<const CommandDescription> commands);

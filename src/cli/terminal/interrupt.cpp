@@ -6,7 +6,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstddef>
-#include <cstdint>
 #include <ctime>
 
 #include "cli/terminal/host.h"

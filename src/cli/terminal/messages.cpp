@@ -1,19 +1,16 @@
 #include "cli/terminal/messages.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
-#include <utility>
 
 #include "cli/terminal/growing_page.h"
 #include "cli/terminal/host.h"
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/text/text.h"
-#include "ridgepoint/core/error.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {

@@ -14,9 +14,7 @@
 #include <array>
 #include <csignal>
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
-#include <system_error>
 
 #include "core/text/text.h"
 #include "ridgepoint/core/error.h"

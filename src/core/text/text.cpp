@@ -1,8 +1,6 @@
 #include "core/text/text.h"
 
-#include <algorithm>
 #include <charconv>
-#include <cstddef>
 #include <system_error>
 
 namespace ridgepoint {

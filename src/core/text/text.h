@@ -1,12 +1,21 @@
 // Text of files, and for terminals, Markdown and CSV; core/text/json.h has JSON.
 #pragma once
 
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace ridgepoint {
+
+// The text with letters of ASCII in lower case.
+inline std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
 
 // Replaces bytes that are not valid UTF-8 by U+FFFD.
 std::string valid_utf8(std::string_view text);

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <iterator>
 #include <span>
 
-#include "core/text/lower.h"
 #include "core/text/nearest.h"
+#include "core/text/text.h"
 #include "ridgepoint/core/error.h"
 
 namespace ridgepoint {

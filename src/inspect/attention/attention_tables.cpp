@@ -10,6 +10,7 @@
 #include "core/text/units.h"
 #include "record/columns.h"
 #include "record/record_table.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -112,11 +113,9 @@ Page accounts_for_people(std::span<const AttentionAccount> accounts) {
 Table accounts_for_files(std::span<const AttentionAccount> accounts) {
   Table table;
   table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
-  for (const char* key :
-       {"keys", "device", "memory_limit_bytes", "status", "message", "moment", "component", "shape", "formula",
-        "predicted_bytes", "measured_bytes", "rounding_bytes", "unsplit_bytes", "allocated_bytes", "reserved_bytes"}) {
-    table.columns.push_back({key, key});
-  }
+  append_columns(table, std::array{"keys", "device", "memory_limit_bytes", "status", "message", "moment", "component",
+                                   "shape", "formula", "predicted_bytes", "measured_bytes", "rounding_bytes",
+                                   "unsplit_bytes", "allocated_bytes", "reserved_bytes"});
   for (const AttentionAccount& account : accounts) {
     Cells begin = problem_cells(account.problem, account.run);
     begin.insert(begin.end(),

@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
-#include <span>
-#include <string_view>
 #include <utility>
 
 #include "core/types/enum_names.h"

@@ -6,19 +6,16 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/text/json.h"
 #include "core/text/units.h"
-#include "inspect/compare/compare_records.h"
 #include "inspect/compare/ratio.h"
 #include "record/columns.h"
 #include "record/fields.h"
 #include "record/record_table.h"
 #include "tables/table/render.h"
-#include "tables/table/table.h"
 
 namespace ridgepoint::tables {
 namespace {

@@ -11,7 +11,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "backends/reference/reference_device.h"
 #include "core/random/random_values.h"

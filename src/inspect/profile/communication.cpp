@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <string>
 
 #include "core/median.h"
 #include "core/text/json.h"
 #include "ridgepoint/ir/op.h"
 #include "runtime/device/communicator.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {

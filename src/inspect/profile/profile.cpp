@@ -13,11 +13,9 @@
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/inspect/measure.h"
 #include "run/session/ranks.h"
-#include "run/session/steps/step_benchmark.h"
-#include "runtime/device/activity.h"
 #include "runtime/device/communicator.h"
 #include "runtime/device/device.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,10 +10,8 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/files/file.h"
 #include "core/text/json.h"

@@ -7,13 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <map>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "core/types/enum_names.h"
-#include "inspect/profile/profile.h"
 #include "runtime/device/activity.h"
 
 namespace ridgepoint {

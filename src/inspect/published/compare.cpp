@@ -5,11 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <string_view>
 #include <utility>
 
-#include "core/text/lower.h"
+#include "core/text/text.h"
 #include "predict/cards/datasheet.h"
 #include "record/columns.h"
 

@@ -13,6 +13,7 @@
 #include "core/text/units.h"
 #include "record/columns.h"
 #include "record/record_table.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -113,9 +114,7 @@ std::string comparison_of(const PublishedLine& line, const Quantities& quantitie
 Table table_for_files(std::span<const PublishedLine> lines, const Quantities& quantities) {
   const bool has_runs = !lines.empty() && lines.front().run != nullptr;
   Table table;
-  const auto add = [&](std::initializer_list<const char*> keys) {
-    for (const char* key : keys) table.columns.push_back({key, key});
-  };
+  const auto add = [&](std::initializer_list<const char*> keys) { append_columns(table, keys); };
   if (has_runs) add({"beside"});
   add({"kind", "workload", "quantity", "figure", "unit"});
   if (has_runs) add({"here", "ratio", "compares"});

@@ -7,7 +7,6 @@
 #include <map>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "core/stop_regularly.h"
 #include "inspect/trace/launches.h"

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/files/file.h"
-#include "core/text/lower.h"
 #include "core/text/text.h"
 #include "ridgepoint/core/error.h"
 

@@ -8,7 +8,6 @@
 #include "core/text/nearest.h"
 #include "core/text/words.h"
 #include "interchange/huggingface/config/config_fields.h"
-#include "interchange/huggingface/config/json_file.h"
 #include "interchange/huggingface/config/quantisation.h"
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"

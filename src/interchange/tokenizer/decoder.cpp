@@ -8,7 +8,6 @@
 
 #include "core/text/text.h"
 #include "interchange/tokenizer/model/byte_fallback.h"
-#include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/normalizer.h"
 #include "interchange/tokenizer/text/pre_tokenizer.h"

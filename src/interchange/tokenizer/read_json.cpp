@@ -12,7 +12,6 @@
 #include "interchange/tokenizer/model/bpe.h"
 #include "interchange/tokenizer/model/unigram.h"
 #include "interchange/tokenizer/model/word_piece.h"
-#include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "interchange/tokenizer/tokenizer.h"

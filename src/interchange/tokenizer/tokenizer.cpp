@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <utility>
 
 #include "interchange/safetensors_names.h"
-#include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/core/error.h"
 
@@ -30,6 +31,19 @@ void divide_at_metaspace(std::string_view word, const OnPart& on_part) {
     while (word.substr(at).starts_with(kMetaspace)) at += kMetaspace.size();
   }
   if (begin < word.size()) on_part(word.substr(begin));
+}
+
+// Up to eight bytes as a number.
+std::uint64_t load(const char* bytes, std::size_t count) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes, count);
+  return value;
+}
+
+std::uint64_t mix(std::uint64_t value) {
+  constexpr std::uint64_t kFactor = 0xD6E8FEB86659FD93;
+  value = (value ^ value >> 32) * kFactor;
+  return value ^ value >> 32;
 }
 
 }  // namespace
@@ -146,6 +160,41 @@ Tokenizer byte_tokenizer() {
   parts.takes_any_bytes = true;
   for (int byte = 0; byte < 256; ++byte) parts.tokens.emplace_back(1, static_cast<char>(byte));
   return Tokenizer(std::move(parts));
+}
+
+std::uint64_t WordCache::hash(std::string_view word) {
+  constexpr std::uint64_t kSeed = 0x9E3779B97F4A7C15;
+  std::uint64_t state = kSeed ^ word.size();
+  const char* bytes = word.data();
+  std::size_t left = word.size();
+  for (; left > 8; bytes += 8, left -= 8) state = mix(state ^ load(bytes, 8));
+  return mix(state ^ load(bytes, left));
+}
+
+void WordCache::make_room() {
+  if (slots_.size() == kMostSlots) {
+    slots_.assign(kMostSlots, Slot());
+    words_ = 0;
+    bytes_.clear();
+    ids_.clear();
+    return;
+  }
+  std::vector<Slot> old(slots_.size() * 2);
+  old.swap(slots_);
+  for (const Slot& slot : old) {
+    if (slot.count != 0) slots_[place_of(text_of(slot), slot.hash)] = slot;
+  }
+}
+
+void WordCache::add(std::string_view word, std::uint64_t hash, std::span<const Id> ids) {
+  if (ids.empty() || ids.size() > std::numeric_limits<std::uint16_t>::max() || word.size() > kMostWordBytes) return;
+  if (words_ >= slots_.size() / 2) make_room();
+  slots_[place_of(word, hash)] = {hash, static_cast<std::uint32_t>(bytes_.size()),
+                                  static_cast<std::uint32_t>(ids_.size()), static_cast<std::uint16_t>(word.size()),
+                                  static_cast<std::uint16_t>(ids.size())};
+  bytes_ += word;
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  ++words_;
 }
 
 }  // namespace ridgepoint::tokenizer

@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "core/text/json.h"
-#include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/pre_tokenizer.h"
 #include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/core/error.h"

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
-#include <string_view>
 
 #include "interchange/trace/json_cursor.h"
 #include "ridgepoint/core/error.h"

@@ -11,8 +11,7 @@
 
 #include "core/text/text.h"
 #include "interchange/trace/event_scanner.h"
-#include "interchange/trace/nsys_export.h"
-#include "interchange/trace/nsys_stats.h"
+#include "interchange/trace/nsys.h"
 #include "interchange/trace/trace_collector.h"
 #include "ridgepoint/core/error.h"
 

@@ -1,13 +1,11 @@
 #include "interchange/trace/trace_collector.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "core/text/json.h"
 #include "core/text/text.h"

@@ -1,11 +1,9 @@
-#include "ops/attributes.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <vector>
 
 #include "ir/packed_weight.h"

@@ -5,7 +5,6 @@
 //   columns  of all
 //   row_order  where the packed rows of heads are in the order of a file (packed_weight.h)
 //   dtype    of the result [sum of rows, columns]: bf16, fp16 or fp32, rounded from fp32
-#include <numeric>
 
 #include "ir/packed_weight.h"
 #include "ir/stored_tensors.h"

@@ -6,24 +6,18 @@
 #include <iterator>
 #include <vector>
 
-#include "ir/queries.h"
-#include "ir/rewriter.h"
-#include "passes/pass.h"
+#include "passes/node_rewriter.h"
 #include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-class ConcatReader {
+class ConcatReader : NodeRewriter {
  public:
-  ConcatReader(Graph& graph, const PassTarget& target)
-      : graph_(graph), target_(target), readers_(graph), position_(positions(graph)), rewriter_(graph) {}
+  ConcatReader(Graph& graph, const PassTarget& target) : NodeRewriter(graph, target), position_(positions(graph)) {}
 
   bool run() {
-    for (const NodeId id : nodes_of(graph_)) {
-      if (graph_.node(id).op == Op::concat) visit(id);
-    }
-    return rewriter_.finish();
+    return rewrite(Op::concat, [this](NodeId id) { visit(id); });
   }
 
  private:
@@ -58,7 +52,7 @@ class ConcatReader {
       const Node& view = graph_.producer_node(value);
       if (view.op != Op::reshape && view.op != Op::transpose) return false;
       value = view.inputs[0];
-      if (!readers_.is_read_once(graph_, value)) return false;
+      if (!is_read_once(value)) return false;
     }
     const Node& maker = graph_.producer_node(value);
     const std::size_t made_at = position_of(graph_.producer(value));
@@ -110,11 +104,7 @@ class ConcatReader {
     return made;
   }
 
-  Graph& graph_;
-  const PassTarget& target_;
-  const Readers readers_;
   const std::vector<std::size_t> position_;  // by node
-  Rewriter rewriter_;
 };
 
 }  // namespace

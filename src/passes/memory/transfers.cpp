@@ -1,7 +1,6 @@
 #include "passes/memory/transfers.h"
 
 #include <algorithm>
-#include <map>
 #include <span>
 #include <string>
 #include <utility>

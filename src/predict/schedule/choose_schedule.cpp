@@ -15,7 +15,6 @@
 #include <memory>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "ir/scope.h"
 #include "passes/memory/block_tensors.h"

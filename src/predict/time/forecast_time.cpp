@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "ir/queries.h"
 #include "ops/collectives.h"

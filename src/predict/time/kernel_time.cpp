@@ -1,6 +1,5 @@
 #include "predict/time/kernel_time.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backends/cuda/kernels/rates.h"

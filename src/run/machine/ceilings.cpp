@@ -8,7 +8,6 @@
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/record/record.h"
 #include "ridgepoint/runtime/program.h"
-#include "runtime/device/device.h"
 
 namespace ridgepoint {
 namespace {

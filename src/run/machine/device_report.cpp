@@ -11,6 +11,7 @@
 
 #include "core/text/json.h"
 #include "core/text/units.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -167,7 +168,7 @@ Table flat_table(std::span<const DeviceReport> reports) {
     }
   }
   Table table;
-  for (const std::string& key : keys) table.columns.push_back({key, key});
+  append_columns(table, keys);
   for (const Json& row : rows) {
     Cells cells;
     for (const std::string& key : keys) cells.push_back(row.contains(key) ? as_cell(row[key]) : Cell());

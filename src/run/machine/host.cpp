@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string_view>

@@ -6,7 +6,6 @@
 #include <exception>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "core/files/embedded_file.h"
 #include "core/files/file.h"
@@ -14,7 +13,6 @@
 #include "interchange/safetensors.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
-#include "run/session/offload_sets.h"
 #include "run/session/run_record.h"
 #include "run/session/steps/step_benchmark.h"
 #include "run/timing/timing_quality.h"

@@ -7,12 +7,8 @@
 #include <array>
 #include <cstdlib>
 #include <limits>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "core/processes/child_process.h"
 #include "core/types/enum_names.h"
 #include "ridgepoint/core/error.h"
 

@@ -18,7 +18,6 @@
 #include "predict/schedule/choose_schedule.h"
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/core/error.h"
-#include "run/session/offload_sets.h"
 #include "run/session/ranks.h"
 #include "runtime/device/device.h"
 

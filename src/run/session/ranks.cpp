@@ -6,11 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <functional>
 #include <span>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "core/text/units.h"
 #include "ops/collectives.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "core/first_call_clock.h"
 #include "core/seconds_since.h"
@@ -19,12 +18,10 @@
 #include "predict/choose_checkpoints.h"
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/core/error.h"
-#include "run/session/offload_sets.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "run/timing/machine_state.h"
 #include "run/timing/timing_quality.h"
-#include "runtime/device/communicator.h"
 
 namespace ridgepoint {
 namespace {

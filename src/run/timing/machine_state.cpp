@@ -8,7 +8,6 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <string>
 #include <system_error>
 #include <vector>
 

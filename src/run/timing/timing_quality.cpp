@@ -6,12 +6,10 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
-#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/record/record.h"
 #include "run/timing/machine_state.h"
 
 namespace ridgepoint {

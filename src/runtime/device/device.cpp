@@ -8,10 +8,10 @@
 #include "core/random/random_values.h"
 #include "core/rounding.h"
 #include "core/threads/parallel.h"
-#include "ir/stored_halves.h"
+#include "ir/stored_tensors.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {
@@ -31,10 +31,10 @@ KernelOutline Device::outline(const KernelSpec& spec) {
 
 std::shared_ptr<std::byte> Device::allocate_host(std::size_t bytes) {
   constexpr std::size_t kPageBytes = 4096;
-  constexpr std::int64_t kPart = std::int64_t{1} << 24;
+  constexpr std::int64_t kGrainBytes = std::int64_t{1} << 24;
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, round_up(bytes, kPageBytes)));
   if (memory == nullptr) return nullptr;
-  parallel_for(static_cast<std::int64_t>(bytes), kPart, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(static_cast<std::int64_t>(bytes), kGrainBytes, [&](std::int64_t begin, std::int64_t end) {
     std::memset(memory + begin, 0, static_cast<std::size_t>(end - begin));
   });
   return {memory, [](std::byte* address) { std::free(address); }};
@@ -42,12 +42,12 @@ std::shared_ptr<std::byte> Device::allocate_host(std::size_t bytes) {
 
 void Device::fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
                          std::uint64_t stream, const StopPoint& stop_point) {
-  constexpr std::int64_t kPart = 1 << 22;
-  HostTensor values({DType::fp32, {std::min(count, kPart)}});
+  constexpr std::int64_t kMostElements = 1 << 22;
+  HostTensor values({DType::fp32, {std::min(count, kMostElements)}});
   HostTensor cast({dtype, {dtype == DType::fp32 ? 0 : values.type.shape[0]}});
   auto* address = static_cast<std::byte*>(device_address);
-  for (std::int64_t first = 0; first < count; first += kPart) {
-    const std::int64_t length = std::min(kPart, count - first);
+  for (std::int64_t first = 0; first < count; first += kMostElements) {
+    const std::int64_t length = std::min(kMostElements, count - first);
     values.type.shape = {length};
     values.data.resize(values.type.bytes());
     ridgepoint::fill_random(values.as<float>(), distribution, stream, first, stop_point);

@@ -8,7 +8,7 @@
 #include "core/random/random_values.h"
 #include "core/text/nearest.h"
 #include "core/threads/parallel.h"
-#include "ir/stored_halves.h"
+#include "ir/stored_tensors.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "runtime/program/program_state.h"

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cmath>
-
 #include "study/answers/rows.h"
 
 namespace ridgepoint::answers {

@@ -1,6 +1,5 @@
 #include "study/plan/planner.h"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 

@@ -14,7 +14,7 @@
 #include "backends/cuda/kernels/rope/parameters.h"
 #include "backends/cuda/kernels/sum_of_squares/parameters.h"
 #include "backends/cuda/node_run.h"
-#include "ir/stored_halves.h"
+#include "ir/stored_tensors.h"
 #include "support/matchers.h"
 
 namespace ridgepoint {

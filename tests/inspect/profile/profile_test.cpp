@@ -13,7 +13,7 @@
 #include "passes/pass.h"
 #include "ridgepoint/autodiff/autodiff.h"
 #include "ridgepoint/ops/ops.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 #include "support/graphs/op_cases.h"
 #include "support/matchers.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "interchange/huggingface/config/json_file.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/model_config.h"
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"

@@ -1,4 +1,3 @@
-#include "interchange/huggingface/catalogue.h"
 
 #include <set>
 

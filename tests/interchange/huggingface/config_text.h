@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "interchange/huggingface/config/json_file.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/model_config.h"
 
 namespace ridgepoint::testing {

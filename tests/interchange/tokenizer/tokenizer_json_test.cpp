@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "interchange/tokenizer/encode.h"
-#include "interchange/tokenizer/text/byte_letters.h"
+#include "interchange/tokenizer/text/utf8.h"
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"
 

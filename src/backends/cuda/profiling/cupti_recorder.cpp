@@ -19,7 +19,7 @@
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/core/error.h"
 #include "runtime/device/activity.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint::cuda {
 namespace {

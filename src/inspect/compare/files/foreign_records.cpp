@@ -7,15 +7,10 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "core/files/file.h"
-#include "core/text/json.h"
 #include "core/text/nearest.h"
 #include "core/text/text.h"
 #include "record/fields.h"

@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "core/files/file.h"
 #include "core/text/json.h"

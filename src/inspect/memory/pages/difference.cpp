@@ -7,6 +7,7 @@
 #include "core/text/text.h"
 #include "core/text/units.h"
 #include "inspect/memory/pages/page.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -81,14 +82,6 @@ Json json_of(const Pair& pair) {
           {"difference_bytes", pair.change()}};
 }
 
-Table rows_table() {
-  Table table;
-  for (const char* key : {"device", "section", "name", "before_bytes", "after_bytes", "difference_bytes"}) {
-    table.columns.push_back({key, key});
-  }
-  return table;
-}
-
 const MemoryReport* report_of(const SnapshotFileView& file, std::int64_t device) {
   const auto found = std::ranges::find(file.devices, device, &MemoryReport::device);
   return found == file.devices.end() ? nullptr : &*found;
@@ -99,17 +92,18 @@ const MemoryReport* report_of(const SnapshotFileView& file, std::int64_t device)
 Page snapshot_difference_page(const SnapshotFileView& before, const SnapshotFileView& after, std::size_t top,
                               Format format) {
   Page page;
-  if (format == Format::csv) page.tables.push_back(rows_table());
+  if (format == Format::csv)
+    page.tables.push_back(
+        with_columns({"device", "section", "name", "before_bytes", "after_bytes", "difference_bytes"}));
   for (const MemoryReport& b : after.devices) {
     const MemoryReport* a = report_of(before, b.device);
     if (a == nullptr) continue;
     Json json = {{"before", before.path}, {"after", after.path}, {"device", b.device}};
     const std::size_t first_table = page.tables.size();
     for (const Section& section : sections_of(*a, b)) {
-      json[section.key] = Json::array();
+      json[section.key] = json_list(section.pairs, [](const Pair& pair) { return json_of(pair); });
       for (const Pair& pair : section.pairs) {
-        json[section.key].push_back(json_of(pair));
-        if (format != Format::csv) continue;
+        if (format != Format::csv) break;
         page.tables.front().add({b.device, section.key, pair.name, static_cast<std::int64_t>(pair.before),
                                  static_cast<std::int64_t>(pair.after), pair.change()});
       }

@@ -1,5 +1,5 @@
-// A run's memory and the report of a file as documents.
-#include <utility>
+// A run's memory and the report of a file as documents, and the report as rows of CSV.
+#include <algorithm>
 
 #include "core/memory_category.h"
 #include "inspect/memory/pages/parts.h"
@@ -18,22 +18,18 @@ Json json_of(const MemoryLevels& levels) {
 }
 
 Json json_of_categories(const MemoryContents& contents) {
-  Json list = Json::array();
-  for (const MemoryShare& share : contents.categories) {
-    list.push_back({{"name", share.name}, {"bytes", share.bytes}, {"blocks", share.blocks}});
-  }
-  return list;
+  return json_list(contents.categories, [](const MemoryShare& share) -> Json {
+    return {{"name", share.name}, {"bytes", share.bytes}, {"blocks", share.blocks}};
+  });
 }
 
 Json json_of_origins(const MemoryContents& contents) {
-  Json list = Json::array();
-  for (const MemoryShare& share : contents.origins) {
-    list.push_back({{"frame", share.name},
-                    {"library", share.library.empty() ? Json(nullptr) : Json(share.library)},
-                    {"bytes", share.bytes},
-                    {"blocks", share.blocks}});
-  }
-  return list;
+  return json_list(contents.origins, [](const MemoryShare& share) -> Json {
+    return {{"frame", share.name},
+            {"library", text_or_null(share.library)},
+            {"bytes", share.bytes},
+            {"blocks", share.blocks}};
+  });
 }
 
 Json json_of(const MemoryGroup& group) {
@@ -44,6 +40,10 @@ Json json_of(const MemoryGroup& group) {
           {"bytes", group.bytes}};
 }
 
+Json json_of(const std::vector<MemoryGroup>& groups) {
+  return json_list(groups, [](const MemoryGroup& group) { return json_of(group); });
+}
+
 Json json_of(const MemoryContents& contents) {
   Json json = {{"allocated_bytes", contents.levels.allocated_bytes},
                {"requested_bytes", contents.levels.requested_bytes},
@@ -52,18 +52,16 @@ Json json_of(const MemoryContents& contents) {
     json["by_category"][std::string(category)] = contents.bytes_of(category);
   for (const MemoryShare& share : contents.categories) json["by_category"][share.name] = share.bytes;
   json["event"] = contents.at.moment;
-  json["groups"] = Json::array();
-  for (const MemoryGroup& group : contents.groups) json["groups"].push_back(json_of(group));
+  json["groups"] = json_of(contents.groups);
   return json;
 }
 
 Json json_of_phase_peaks(const MemoryReport& report) {
-  Json list = Json::array();
-  for (const PhasePeak& peak : report.phase_peaks) {
-    list.push_back(json_of(peak.contents));
-    list.back()["name"] = peak.phase;
-  }
-  return list;
+  return json_list(report.phase_peaks, [](const PhasePeak& peak) {
+    Json json = json_of(peak.contents);
+    json["name"] = peak.phase;
+    return json;
+  });
 }
 
 Json before_backward_json(const MemoryReport& report) {
@@ -73,15 +71,12 @@ Json before_backward_json(const MemoryReport& report) {
 Json block_json(const MemoryReport& report) {
   if (!report.block) return nullptr;
   const BlockContents& block = *report.block;
-  const auto optional = [](const std::optional<std::uint64_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); };
-  Json json = {{"name", block.name},
-               {"saved_bytes", block.saved.bytes_of(name(MemoryCategory::activation))},
-               {"requested_saved_bytes", block.requested_saved_bytes()},
-               {"gradient_bytes", optional(block.gradient_bytes)},
-               {"requested_gradient_bytes", optional(block.requested_gradient_bytes)},
-               {"saved", Json::array()}};
-  for (const MemoryGroup& group : block.saved.groups) json["saved"].push_back(json_of(group));
-  return json;
+  return {{"name", block.name},
+          {"saved_bytes", block.saved.bytes_of(name(MemoryCategory::activation))},
+          {"requested_saved_bytes", block.requested_saved_bytes()},
+          {"gradient_bytes", or_null(block.gradient_bytes)},
+          {"requested_gradient_bytes", or_null(block.requested_gradient_bytes)},
+          {"saved", json_of(block.saved.groups)}};
 }
 
 Json json_of(const MemoryPhase& phase) {
@@ -99,7 +94,7 @@ Json json_of(const MemoryPhase& phase) {
 Json json_of(const OutOfMemoryEvent& failure) {
   Json json = {{"event", failure.when.moment},
                {"time_us", failure.when.time_us},
-               {"device_free_bytes", failure.device_free_bytes ? Json(*failure.device_free_bytes) : Json(nullptr)},
+               {"device_free_bytes", or_null(failure.device_free_bytes)},
                {"frame", failure.origin}};
   json.update(json_of(failure.held.levels));
   json["requested_bytes"] = failure.requested_bytes;
@@ -110,20 +105,19 @@ Json json_of(const OutOfMemoryEvent& failure) {
 }
 
 Json json_of(const MemoryLeaks& leaks) {
-  Json json = {{"basis", name(leaks.basis)},
-               {"name", leaks.name.empty() ? Json(nullptr) : Json(leaks.name)},
-               {"repetitions", leaks.repetitions},
-               {"compared_from", leaks.compared_from},
-               {"grew", leaks.grew},
-               {"groups", Json::array()}};
-  for (const MemoryLeak& leak : leaks.groups) {
-    json["groups"].push_back({{"frame", leak.origin},
-                              {"library", leak.library.empty() ? Json(nullptr) : Json(leak.library)},
-                              {"block_bytes", leak.block_bytes},
-                              {"blocks", leak.blocks},
-                              {"bytes", leak.bytes}});
-  }
-  return json;
+  const auto of_leak = [](const MemoryLeak& leak) -> Json {
+    return {{"frame", leak.origin},
+            {"library", text_or_null(leak.library)},
+            {"block_bytes", leak.block_bytes},
+            {"blocks", leak.blocks},
+            {"bytes", leak.bytes}};
+  };
+  return {{"basis", name(leaks.basis)},
+          {"name", text_or_null(leaks.name)},
+          {"repetitions", leaks.repetitions},
+          {"compared_from", leaks.compared_from},
+          {"grew", leaks.grew},
+          {"groups", json_list(leaks.groups, of_leak)}};
 }
 
 Json json_of(const Sawtooth& sawtooth) {
@@ -138,7 +132,7 @@ Json json_of(const Sawtooth& sawtooth) {
           {"segment_requests", sawtooth.segment_requests},
           {"allocator_retries", sawtooth.retries},
           {"allocator_share", sawtooth.allocator_share},
-          {"busy_share", sawtooth.busy_share ? Json(*sawtooth.busy_share) : Json(nullptr)},
+          {"busy_share", or_null(sawtooth.busy_share)},
           {"verdict", name(sawtooth.verdict)}};
 }
 
@@ -152,15 +146,59 @@ Json json_of(const MemoryReport& report, const Fragmentation& found) {
 }
 
 Json rank_json(const RankMemory& rank) {
-  const auto optional = [](const std::optional<std::size_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); };
   return {{"rank", rank.rank},
           {"initialised_bytes", rank.initialised_bytes},
-          {"before_optimizer_bytes", optional(rank.before_optimizer_bytes)},
-          {"after_optimizer_bytes", optional(rank.after_optimizer_bytes)},
+          {"before_optimizer_bytes", or_null(rank.before_optimizer_bytes)},
+          {"after_optimizer_bytes", or_null(rank.after_optimizer_bytes)},
           {"peak_allocated_bytes", rank.peak_bytes},
           {"peak_reserved_bytes", rank.peak_reserved_bytes},
-          {"host_bytes", optional(rank.host_bytes)}};
+          {"host_bytes", or_null(rank.host_bytes)}};
 }
+
+class Rows {
+ public:
+  explicit Rows(Table& table) : table_(table) {}
+
+  void add(const MemoryReport& report) {
+    device_ = report.device;
+    levels("at_start", report.start);
+    levels("peak", report.peak);
+    levels("at_peak", report.contents.levels);
+    levels("at_end", report.end);
+    for (const MemoryShare& share : report.contents.categories)
+      row("category", share.name, "", share.blocks, share.bytes);
+    for (const MemoryShare& share : report.contents.origins) {
+      row("frame", share.name, share.library, share.blocks, share.bytes);
+    }
+    for (const MemoryPhase& phase : report.phases) {
+      table_.add({device_, "phase", phase.name, Cell(), Cell(), count_cell(phase.peak_bytes),
+                  count_cell(phase.begin_bytes), count_cell(phase.end_bytes), phase.begin.time_us, phase.end.time_us});
+    }
+    row("leaked", "all", "", {}, report.leaks.leaked_bytes);
+    for (const MemoryLeak& leak : report.leaks.groups) row("leak", leak.origin, leak.library, leak.blocks, leak.bytes);
+    for (const OutOfMemoryEvent& failure : report.out_of_memory) {
+      table_.add({device_, "oom", failure.origin, Cell(), Cell(), count_cell(failure.requested_bytes), Cell(), Cell(),
+                  failure.when.time_us, Cell()});
+    }
+    row("allocator_retries", "all", "", report.retries.count, report.retries.bytes);
+  }
+
+ private:
+  void row(const char* section, const std::string& name, const std::string& library, std::optional<std::uint64_t> count,
+           std::uint64_t bytes) {
+    table_.add({device_, section, name, text_cell(library), count ? count_cell(*count) : Cell(), count_cell(bytes),
+                Cell(), Cell(), Cell(), Cell()});
+  }
+  void levels(const char* section, const MemoryLevels& levels) {
+    row(section, "allocated", "", {}, levels.allocated_bytes);
+    row(section, "active", "", {}, levels.active_bytes);
+    row(section, "requested", "", {}, levels.requested_bytes);
+    row(section, "reserved", "", {}, levels.reserved_bytes);
+  }
+
+  Table& table_;
+  std::int64_t device_ = 0;
+};
 
 }  // namespace
 
@@ -174,17 +212,15 @@ Json memory_json(const MemoryRun& run) {
   memory["phases"] = json_of_phase_peaks(report);
   memory["before_backward"] = before_backward_json(report);
   memory["block"] = block_json(report);
-  memory["largest_allocations"] = Json::array();
-  for (const MemoryRequest& request : run.requests) {
+  memory["largest_allocations"] = json_list(run.requests, [](const MemoryRequest& request) {
     Json group = json_of(request.group);
     group["at_peak"] = request.held;
-    memory["largest_allocations"].push_back(std::move(group));
-  }
+    return group;
+  });
   memory["residual_activation"] =
       run.residual ? Json{{"bytes", run.residual->bytes}, {"formula", run.residual->formula}} : Json(nullptr);
   memory["sawtooth"] = report.sawtooth.cycles > 0 ? json_of(report.sawtooth) : Json(nullptr);
-  memory["ranks"] = Json::array();
-  for (const RankMemory& rank : run.ranks) memory["ranks"].push_back(rank_json(rank));
+  memory["ranks"] = json_list(run.ranks, [](const RankMemory& rank) { return rank_json(rank); });
   return json;
 }
 
@@ -213,21 +249,18 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
   json["categories_inferred"] = report.categories_inferred;
   json["categories"] = json_of_categories(report.contents);
   json["frames"] = json_of_origins(report.contents);
-  json["groups"] = Json::array();
-  for (const MemoryGroup& group : report.contents.groups) json["groups"].push_back(json_of(group));
+  json["groups"] = json_of(report.contents.groups);
   json["phase_peaks"] = json_of_phase_peaks(report);
   json["before_backward"] = before_backward_json(report);
   json["block"] = block_json(report);
-  json["phases"] = Json::array();
-  for (std::size_t i = 0; i < report.phases.size() && i < kMostPhases; ++i) {
-    json["phases"].push_back(json_of(report.phases[i]));
-  }
+  json["phases"] = json_list(std::span(report.phases).first(std::min(report.phases.size(), kMostPhases)),
+                             [](const MemoryPhase& phase) { return json_of(phase); });
   json["phase_count"] = report.phases.size();
   json["fragmentation"] = json_of(report, report.fragmentation);
   json["leaked_bytes"] = report.leaks.leaked_bytes;
   json["leaks"] = json_of(report.leaks);
-  json["oom_events"] = Json::array();
-  for (const OutOfMemoryEvent& failure : report.out_of_memory) json["oom_events"].push_back(json_of(failure));
+  json["oom_events"] =
+      json_list(report.out_of_memory, [](const OutOfMemoryEvent& failure) { return json_of(failure); });
   json["allocator_retries"] = {{"count", report.retries.count},
                                {"segments", report.retries.segments},
                                {"bytes", report.retries.bytes},
@@ -236,6 +269,14 @@ Json snapshot_json(const SnapshotFileView& file, const MemoryReport& report) {
   json["sawtooth"]["evidence"] = sawtooth_sentence(report, false, "");
   json["remarks"] = report.remarks;
   return json;
+}
+
+Table snapshot_rows(const SnapshotFileView& file) {
+  Table table = with_columns(
+      {"device", "section", "name", "library", "count", "bytes", "begin_bytes", "end_bytes", "begin_us", "end_us"});
+  Rows rows(table);
+  for (const MemoryReport& report : file.devices) rows.add(report);
+  return table;
 }
 
 }  // namespace ridgepoint::tables

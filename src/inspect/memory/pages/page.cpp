@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
-#include <vector>
 
 #include "core/memory_category.h"
 #include "core/text/text.h"

@@ -15,6 +15,8 @@
 
 namespace ridgepoint::tables {
 
+inline Cell count_cell(std::uint64_t number) { return static_cast<std::int64_t>(number); }
+
 // The timeline in characters.
 Table timeline_chart(const Timeline& timeline);
 

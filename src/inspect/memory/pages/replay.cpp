@@ -8,6 +8,7 @@
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "inspect/memory/pages/parts.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -17,7 +18,6 @@ using From = MemoryReplay::CapacityFrom;
 constexpr auto kFromNames = enum_names<From>("none", "option", "free_at_failure", "peak_before_failure");
 
 Cell size_cell(const std::optional<std::uint64_t>& bytes) { return bytes ? Cell(format_bytes(*bytes)) : Cell(); }
-Cell count_cell(std::uint64_t number) { return static_cast<std::int64_t>(number); }
 
 std::string_view capacity_is(From from) {
   switch (from) {
@@ -159,15 +159,14 @@ std::string replay_sentences(const MemoryReplay& replay) {
 }
 
 Json json_of(const MemoryReplay& replay) {
-  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-  const auto figures = [&](const ReplayedSetting& setting) {
+  const auto figures = [](const ReplayedSetting& setting) {
     Json json = {{"setting", setting.setting},
                  {"reserved_bytes", setting.reserved_bytes},
                  {"allocated_bytes", setting.allocated_bytes},
                  {"reserved_free_bytes", setting.unused_bytes},
                  {"retries", setting.retries},
-                 {"least_capacity_bytes", optional(setting.least_capacity_bytes)},
-                 {"fits", optional(setting.fits)},
+                 {"least_capacity_bytes", or_null(setting.least_capacity_bytes)},
+                 {"fits", or_null(setting.fits)},
                  {"failure", nullptr}};
     if (setting.failure) {
       json["failure"] = {{"event", setting.failure->event},
@@ -177,7 +176,7 @@ Json json_of(const MemoryReplay& replay) {
     return json;
   };
   Json json = figures(replay.settings.front());
-  json["capacity_bytes"] = optional(replay.capacity_bytes);
+  json["capacity_bytes"] = or_null(replay.capacity_bytes);
   json["capacity_from"] = kFromNames[replay.capacity_from];
   json["requests"] = replay.allocations;
   json["largest_request_bytes"] = replay.largest_bytes;
@@ -188,20 +187,15 @@ Json json_of(const MemoryReplay& replay) {
   json["left_out_blocks"] = replay.omitted_blocks;
   json["left_out_bytes"] = replay.omitted_bytes;
   json["least"] = replay.least ? Json(replay.settings[*replay.least].setting) : Json(nullptr);
-  json["settings"] = Json::array();
-  for (const ReplayedSetting& setting : replay.settings) json["settings"].push_back(figures(setting));
-  const std::string avoided = avoidance_sentence(replay);
-  json["avoidance"] = avoided.empty() ? Json(nullptr) : Json(avoided);
+  json["settings"] = json_list(replay.settings, figures);
+  json["avoidance"] = text_or_null(avoidance_sentence(replay));
   json["remarks"] = replay.remarks;
   return json;
 }
 
 Table replay_rows(const SnapshotFileView& file) {
-  Table table;
-  for (const char* key : {"device", "setting", "reserved_bytes", "allocated_bytes", "reserved_free_bytes", "retries",
-                          "least_capacity_bytes", "fits"}) {
-    table.columns.push_back({key, key});
-  }
+  Table table = with_columns({"device", "setting", "reserved_bytes", "allocated_bytes", "reserved_free_bytes",
+                              "retries", "least_capacity_bytes", "fits"});
   for (std::size_t i = 0; i < file.devices.size(); ++i) {
     if (!file.replays[i]) continue;
     for (const ReplayedSetting& setting : file.replays[i]->settings) {

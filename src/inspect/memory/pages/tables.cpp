@@ -15,7 +15,6 @@ namespace ridgepoint::tables {
 namespace {
 
 Cell bytes(std::uint64_t number) { return format_bytes(number); }
-Cell count(std::uint64_t number) { return static_cast<std::int64_t>(number); }
 Cell percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? Cell() : Cell(100 * static_cast<double>(part) / static_cast<double>(whole));
 }
@@ -98,7 +97,7 @@ Table rank_table(std::span<const MemoryRun> runs) {
       Cells cells;
       for (const Setting* setting : settings) cells.emplace_back(setting->cell(run.run));
       cells.insert(cells.end(),
-                   {count(rank.rank), bytes(rank.initialised_bytes), optional(rank.before_optimizer_bytes),
+                   {count_cell(rank.rank), bytes(rank.initialised_bytes), optional(rank.before_optimizer_bytes),
                     optional(rank.after_optimizer_bytes), bytes(rank.peak_bytes), bytes(rank.peak_reserved_bytes)});
       if (has_host) cells.push_back(optional(rank.host_bytes));
       table.add(std::move(cells));
@@ -133,8 +132,8 @@ Table category_table(const MemoryContents& contents) {
   Table table;
   table.columns = {left("category"), right("bytes"), {"share", "%", "{:.1f}"}, right("blocks")};
   for (const MemoryShare& share : contents.categories) {
-    table.add(
-        {share.name, bytes(share.bytes), percent(share.bytes, contents.levels.allocated_bytes), count(share.blocks)});
+    table.add({share.name, bytes(share.bytes), percent(share.bytes, contents.levels.allocated_bytes),
+               count_cell(share.blocks)});
   }
   return table;
 }
@@ -167,7 +166,8 @@ Table group_table(const MemoryContents& contents, std::optional<std::string_view
       continue;
     }
     ++shown;
-    Cells cells = {bytes(group.bytes), percent(group.bytes, whole), count(group.blocks), bytes(group.block_bytes())};
+    Cells cells = {bytes(group.bytes), percent(group.bytes, whole), count_cell(group.blocks),
+                   bytes(group.block_bytes())};
     if (has_formulas) cells.push_back(text_cell(formula_of(group)));
     if (!only) cells.emplace_back(group.category);
     cells.emplace_back(group.op);
@@ -175,7 +175,7 @@ Table group_table(const MemoryContents& contents, std::optional<std::string_view
     table.add(std::move(cells));
   }
   if (rest_blocks > 0)
-    table.add({bytes(rest_bytes), percent(rest_bytes, whole), count(rest_blocks)}, "others; --top 0 shows all");
+    table.add({bytes(rest_bytes), percent(rest_bytes, whole), count_cell(rest_blocks)}, "others; --top 0 shows all");
   return table;
 }
 
@@ -188,7 +188,7 @@ Table origin_table(const MemoryContents& contents, std::size_t top) {
   const std::size_t shown = std::min(contents.origins.size(), top);
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryShare& share = contents.origins[i];
-    table.add({bytes(share.bytes), percent(share.bytes, whole_bytes), count(share.blocks), share.name,
+    table.add({bytes(share.bytes), percent(share.bytes, whole_bytes), count_cell(share.blocks), share.name,
                text_cell(share.library)});
   }
   if (shown == contents.origins.size()) return table;
@@ -197,7 +197,7 @@ Table origin_table(const MemoryContents& contents, std::size_t top) {
     rest += contents.origins[i].bytes;
     blocks += contents.origins[i].blocks;
   }
-  table.add({bytes(rest), percent(rest, whole_bytes), count(blocks),
+  table.add({bytes(rest), percent(rest, whole_bytes), count_cell(blocks),
              fmt::format("({} others)", contents.origins.size() - shown), Cell()});
   return table;
 }
@@ -209,8 +209,9 @@ Table request_table(const std::vector<MemoryRequest>& requests, std::size_t top)
   table.key_columns = table.columns.size();
   for (std::size_t i = 0; i < std::min(top, requests.size()); ++i) {
     const MemoryGroup& group = requests[i].group;
-    table.add({bytes(group.block_bytes()), text_cell(formula_of(group)), count(group.blocks), count(requests[i].held),
-               group.category, group.phase, group.op, text_cell(group.source), name_of(group)});
+    table.add({bytes(group.block_bytes()), text_cell(formula_of(group)), count_cell(group.blocks),
+               count_cell(requests[i].held), group.category, group.phase, group.op, text_cell(group.source),
+               name_of(group)});
   }
   return table;
 }
@@ -249,7 +250,8 @@ Table leak_table(const MemoryLeaks& leaks, std::size_t top) {
   const std::size_t shown = std::min(leaks.groups.size(), top);
   for (std::size_t i = 0; i < shown; ++i) {
     const MemoryLeak& leak = leaks.groups[i];
-    table.add({bytes(leak.bytes), count(leak.blocks), bytes(leak.block_bytes), leak.origin, text_cell(leak.library)});
+    table.add(
+        {bytes(leak.bytes), count_cell(leak.blocks), bytes(leak.block_bytes), leak.origin, text_cell(leak.library)});
   }
   if (shown < leaks.groups.size()) table.note = fmt::format("{} more groups.", leaks.groups.size() - shown);
   return table;

@@ -1,7 +1,7 @@
 #include <string>
 
 #include "inspect/memory/contents.h"
-#include "inspect/memory/pages/page.h"
+#include "inspect/memory/pages/parts.h"
 #include "tables/table/render.h"
 #include "tables/table/table.h"
 
@@ -12,15 +12,10 @@ namespace {
 constexpr std::size_t kRowsAtOnce = 4096;
 
 Table timeline_table() {
-  Table table;
-  for (const char* key : {"event", "time_ms", "iteration", "phase", "action", "address", "bytes", "requested_bytes",
-                          "category", "op", "module", "source", "allocated_bytes", "reserved_bytes"}) {
-    table.columns.push_back({key, key});
-  }
-  return table;
+  return with_columns({"event", "time_ms", "iteration", "phase", "action", "address", "bytes", "requested_bytes",
+                       "category", "op", "module", "source", "allocated_bytes", "reserved_bytes"});
 }
 
-Cell count_cell(std::uint64_t count) { return static_cast<std::int64_t>(count); }
 Cell name_cell(std::string_view name) { return text_cell(std::string(name)); }
 
 class TimelineRows {

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
-#include <string>
 #include <utility>
 
-#include "backends/null/null_device.h"
 #include "core/text/json.h"
 #include "inspect/memory/run/record_history.h"
 #include "ir/scope.h"
@@ -17,7 +15,7 @@
 #include "run/session/ranks.h"
 #include "runtime/device/activity.h"
 #include "runtime/device/communicator.h"
-#include "runtime/device/host_activity.h"
+#include "runtime/device/host_device.h"
 
 namespace ridgepoint {
 namespace {

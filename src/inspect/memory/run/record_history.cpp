@@ -15,7 +15,6 @@
 #include "memory/segment_sizes.h"
 #include "ops/rule.h"
 #include "plan/plan.h"
-#include "predict/formula.h"
 #include "ridgepoint/core/error.h"
 #include "runtime/device/activity.h"
 

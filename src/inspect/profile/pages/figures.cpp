@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 namespace ridgepoint::tables {

@@ -29,17 +29,7 @@ std::string text_of(Enum value) {
 
 using Keys = std::initializer_list<const char*>;
 
-void append(Table& table, Keys keys) {
-  for (const char* key : keys) table.columns.push_back({key, key});
-}
-
 void append(Cells& cells, Cells more) { std::ranges::move(more, std::back_inserter(cells)); }
-
-Table with_columns(Keys keys) {
-  Table table;
-  append(table, keys);
-  return table;
-}
 
 // Divides sums over all profiled steps by their number.
 class Figures {
@@ -63,14 +53,14 @@ class Figures {
   }
 
   Json document() const {
-    Json json = {{"problem", profile_.problem.empty() ? Json(nullptr) : Json(profile_.problem)},
+    Json json = {{"problem", text_or_null(profile_.problem)},
                  {"captured", profile_.captured},
-                 {"capture_note", profile_.capture_note.empty() ? Json(nullptr) : Json(profile_.capture_note)},
+                 {"capture_note", text_or_null(profile_.capture_note)},
                  {"steps", profile_.steps.size()},
                  {"dropped_records", profile_.dropped_records},
                  {"silent_launches", profile_.silent_launches},
-                 {"matmul_flops_per_second", to_json(optional_cell(profile_.matmul_flops_per_second))},
-                 {"copy_bytes_per_second", to_json(optional_cell(profile_.copy_bytes_per_second))}};
+                 {"matmul_flops_per_second", or_null(profile_.matmul_flops_per_second)},
+                 {"copy_bytes_per_second", or_null(profile_.copy_bytes_per_second)}};
     if (const auto& selection = profile_.selection) {
       json["selection"] = {{"by", selection->by},
                            {"all_calls", to_json(per_step(selection->all_calls))},
@@ -116,9 +106,9 @@ class Figures {
   template <typename Found, typename Identity, typename Rest>
   Table summed(const std::vector<Found>& found, Keys keys, Identity identity, Keys more_keys, Rest rest) const {
     Table table = with_columns(keys);
-    append(table,
-           {"calls", "time_ms", "share_of_kernel_time", "share_of_wall_time", "flops", "share_of_flops", "bytes"});
-    append(table, more_keys);
+    append_columns(table, Keys{"calls", "time_ms", "share_of_kernel_time", "share_of_wall_time", "flops",
+                               "share_of_flops", "bytes"});
+    append_columns(table, more_keys);
     for (const Found& row : found) {
       Cells cells = identity(row);
       append(cells, sum_cells(row.sum));
@@ -210,21 +200,21 @@ class Figures {
   Json communication_json() const {
     const Communication found = communication(profile_);
     if (found.collectives.empty()) return nullptr;
-    Json json = {{"time_ms", ms(found.time_ns)}, {"exposed_ms", ms(found.exposed_ns)}, {"hidden", found.hidden()}};
-    json["collectives"] = Json::array();
-    for (const ExposedRow& row : exposed_collectives(profile_)) {
-      json["collectives"].push_back({{"name", row.what},
-                                     {"calls", to_json(per_step(row.calls))},
-                                     {"time_ms", ms(row.time_ns)},
-                                     {"exposed_ms", ms(row.exposed_ns)},
-                                     {"waiting", row.waiting.empty() ? Json(nullptr) : Json(row.waiting)}});
-    }
-    json["ranks"] = Json::array();
-    for (const RankCommunication& rank : profile_.ranks) {
-      json["ranks"].push_back(
-          {{"time_ms", ms(rank.time_ns)}, {"exposed_ms", ms(rank.exposed_ns)}, {"late_ms", ms(rank.late_ns)}});
-    }
-    return json;
+    return {
+        {"time_ms", ms(found.time_ns)},
+        {"exposed_ms", ms(found.exposed_ns)},
+        {"hidden", found.hidden()},
+        {"collectives", json_list(exposed_collectives(profile_),
+                                  [&](const ExposedRow& row) -> Json {
+                                    return {{"name", row.what},
+                                            {"calls", to_json(per_step(row.calls))},
+                                            {"time_ms", ms(row.time_ns)},
+                                            {"exposed_ms", ms(row.exposed_ns)},
+                                            {"waiting", text_or_null(row.waiting)}};
+                                  })},
+        {"ranks", json_list(profile_.ranks, [&](const RankCommunication& rank) -> Json {
+           return {{"time_ms", ms(rank.time_ns)}, {"exposed_ms", ms(rank.exposed_ns)}, {"late_ms", ms(rank.late_ns)}};
+         })}};
   }
 
   Table roofline() const {

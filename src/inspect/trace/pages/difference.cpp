@@ -11,6 +11,7 @@
 #include "core/text/units.h"
 #include "inspect/trace/pages/page.h"
 #include "record/record_table.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -54,15 +55,10 @@ std::vector<DifferenceRow> joined(const NamedSums& before, const NamedSums& afte
   return result;
 }
 
+template <auto kMember>
 NamedSums classes_of_lane(const TraceLane& lane) {
   NamedSums sums;
-  for (const ClassRow& row : by_class(lane.timeline)) sums[std::string(name(row.kernel_class))].add(row.sum);
-  return sums;
-}
-
-NamedSums phases_of_lane(const TraceLane& lane) {
-  NamedSums sums;
-  for (const ClassRow& row : by_class(lane.timeline)) sums[std::string(name(row.phase))].add(row.sum);
+  for (const ClassRow& row : by_class(lane.timeline)) sums[std::string(name(row.*kMember))].add(row.sum);
   return sums;
 }
 
@@ -101,9 +97,9 @@ std::vector<DifferenceSection> sections_of_lanes(const TraceLane& before, const 
     return DifferenceSection{std::move(key), title + each, joined(of(before), of(after), steps_before, steps_after)};
   };
   std::vector<DifferenceSection> sections = {section("figures", "What changed", figures_of_lane),
-                                             section("classes", "By class", classes_of_lane)};
+                                             section("classes", "By class", classes_of_lane<&ClassRow::kernel_class>)};
   if (before.timeline.has_phases && after.timeline.has_phases)
-    sections.push_back(section("phases", "By phase", phases_of_lane));
+    sections.push_back(section("phases", "By phase", classes_of_lane<&ClassRow::phase>));
   sections.push_back(section("idle", "Idle time", idle_of_lane));
   sections.push_back(section("kernels", "By kernel, largest change first", kernels_of_lane));
   return sections;
@@ -140,9 +136,7 @@ Table section_table(const DifferenceSection& section, const ComparedNames& names
 }
 
 Table csv_of_sections(const std::vector<DifferenceSection>& sections) {
-  Table table;
-  for (const char* key : {"section", "name", "before_ms", "after_ms", "calls_before", "calls_after"})
-    table.columns.push_back({key, key});
+  Table table = with_columns({"section", "name", "before_ms", "after_ms", "calls_before", "calls_after"});
   for (const DifferenceSection& section : sections)
     for (const DifferenceRow& row : section.rows)
       table.add({section.key, row.name, row.ms_before, row.ms_after, row.calls_before, row.calls_after});
@@ -153,14 +147,13 @@ Json difference_document(const TraceLane& before, const TraceLane& after,
                          const std::vector<DifferenceSection>& sections) {
   Json json = {{"before", before.file}, {"after", after.file}};
   for (const DifferenceSection& section : sections) {
-    json[section.key] = Json::array();
-    for (const DifferenceRow& row : section.rows) {
-      json[section.key].push_back({{"name", row.name},
-                                   {"before_ms", row.ms_before},
-                                   {"after_ms", row.ms_after},
-                                   {"calls_before", row.calls_before},
-                                   {"calls_after", row.calls_after}});
-    }
+    json[section.key] = json_list(section.rows, [](const DifferenceRow& row) -> Json {
+      return {{"name", row.name},
+              {"before_ms", row.ms_before},
+              {"after_ms", row.ms_after},
+              {"calls_before", row.calls_before},
+              {"calls_after", row.calls_after}};
+    });
   }
   return json;
 }

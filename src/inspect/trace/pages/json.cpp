@@ -1,4 +1,3 @@
-#include <initializer_list>
 #include <string>
 
 #include "inspect/trace/pages/page.h"
@@ -11,12 +10,6 @@ double in_ms(std::int64_t ns) { return static_cast<double>(ns) / 1e6; }
 
 double ratio_of(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
-Table with_columns(std::initializer_list<const char*> keys) {
-  Table table;
-  for (const char* key : keys) table.columns.push_back({key, key});
-  return table;
 }
 
 Table kernels_of(const TraceLane& lane, const KernelSum& all) {
@@ -101,7 +94,7 @@ Json products_of(const std::optional<TraceProducts>& found) {
   return {{"flops", found->flops},
           {"total_us", in_us(found->time_ns)},
           {"flops_per_second", found->flops_per_second()},
-          {"dtype", found->dtype.empty() ? Json(nullptr) : Json(found->dtype)},
+          {"dtype", text_or_null(found->dtype)},
           {"datasheet_flops_per_second", or_null(found->datasheet_flops_per_second)}};
 }
 

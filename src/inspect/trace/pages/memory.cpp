@@ -7,6 +7,7 @@
 #include "core/text/units.h"
 #include "inspect/profile/views.h"
 #include "inspect/trace/pages/page.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -94,28 +95,21 @@ Json memory_document(const TraceLane& lane) {
                {"segments", memory.segments.count},
                {"segment_bytes", memory.segments.bytes},
                {"requests_behind_calls_us", memory.clock ? Json(in_us(memory.clock->median_ns)) : Json(nullptr)}};
-  json["levels"] = Json::array();
-  for (const MemoryStretch& row : memory.stretches) {
-    json["levels"].push_back({{"step", row.step.empty() ? Json(nullptr) : Json(row.step)},
-                              {"phase", row.phase.empty() ? Json(nullptr) : Json(row.phase)},
-                              {"begin_bytes", row.begin_bytes},
-                              {"end_bytes", row.end_bytes},
-                              {"peak_bytes", row.peak_bytes},
-                              {"peak_at_us", in_us(since_begin(lane, row.peak_ns))},
-                              {"segments", row.segments.count},
-                              {"segment_bytes", row.segments.bytes},
-                              {"asked", row.asked.empty() ? Json(nullptr) : Json(row.asked)},
-                              {"ran", row.ran.empty() ? Json(nullptr) : Json(row.ran)}});
-  }
-  json["gaps"] = Json::array();
-  for (const AllocatorGap& gap : memory.gaps) {
-    json["gaps"].push_back({{"at_us", in_us(since_begin(lane, gap.begin_ns))},
-                            {"idle_us", in_us(gap.duration_ns)},
-                            {"calls_us", in_us(gap.calls_ns)},
-                            {"segments", gap.segments.count},
-                            {"segment_bytes", gap.segments.bytes},
-                            {"before", lane.timeline.name_of(lane.timeline.events[gap.before])}});
-  }
+  json["levels"] = json_list(memory.stretches, [&](const MemoryStretch& row) -> Json {
+    return {{"step", text_or_null(row.step)},   {"phase", text_or_null(row.phase)},
+            {"begin_bytes", row.begin_bytes},   {"end_bytes", row.end_bytes},
+            {"peak_bytes", row.peak_bytes},     {"peak_at_us", in_us(since_begin(lane, row.peak_ns))},
+            {"segments", row.segments.count},   {"segment_bytes", row.segments.bytes},
+            {"asked", text_or_null(row.asked)}, {"ran", text_or_null(row.ran)}};
+  });
+  json["gaps"] = json_list(memory.gaps, [&](const AllocatorGap& gap) -> Json {
+    return {{"at_us", in_us(since_begin(lane, gap.begin_ns))},
+            {"idle_us", in_us(gap.duration_ns)},
+            {"calls_us", in_us(gap.calls_ns)},
+            {"segments", gap.segments.count},
+            {"segment_bytes", gap.segments.bytes},
+            {"before", lane.timeline.name_of(lane.timeline.events[gap.before])}};
+  });
   return json;
 }
 

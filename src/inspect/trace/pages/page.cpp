@@ -8,12 +8,12 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "core/text/units.h"
 #include "core/types/enum_names.h"
 #include "inspect/profile/pages/figures.h"
+#include "tables/table/render.h"
 
 namespace ridgepoint::tables {
 namespace {
@@ -337,8 +337,7 @@ Table ranks_table(const std::vector<TraceLane>& lanes, const std::vector<TraceRa
 // A breakdown behind the file and the device.
 Table csv_table(const TraceLane& lane, const TraceViewOptions& options) {
   Table rows = trace_rows(lane, options.only.value_or(TraceBreakdown::kernel), options.depth);
-  Table table;
-  for (const char* key : {"file", "rank", "device"}) table.columns.push_back({key, key});
+  Table table = with_columns({"file", "rank", "device"});
   std::ranges::move(rows.columns, std::back_inserter(table.columns));
   for (Row& row : rows.rows) {
     Cells cells = {lane.file, optional_cell(lane.rank), text_cell(lane.device)};

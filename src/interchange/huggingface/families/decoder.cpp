@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -307,26 +306,28 @@ std::vector<bool> windows_but_every(std::int64_t period, std::int64_t layers) {
 void FamilyFields::decoder(TransformerConfig& c, const DecoderDefaults& d) {
   if (in_ != nullptr) c = {};
   Architecture& a = c.architecture;
-  size(d.vocab_key, c.vocab, d.vocab);
-  size(d.hidden_key, c.d_model, d.hidden);
+  const DecoderSizes& sizes = d.sizes;
+  const auto unless_zero = [](std::int64_t size) { return size > 0 ? std::optional(size) : std::nullopt; };
+  size(d.vocab_key, c.vocab, sizes.vocab);
+  size(d.hidden_key, c.d_model, sizes.hidden);
   if (in_ != nullptr)
     c.d_ff = d.wide_by_four ? in_->optional_size(d.intermediate_key, std::nullopt).value_or(4 * c.d_model)
-                            : in_->size(d.intermediate_key, d.intermediate);
+                            : in_->size(d.intermediate_key, sizes.intermediate);
   write(d.intermediate_key, c.d_ff);
-  size(d.layers_key, c.layers, d.layers, kMostLayers);
-  size(d.heads_key, c.heads, d.heads);
+  size(d.layers_key, c.layers, sizes.layers, kMostLayers);
+  size(d.heads_key, c.heads, sizes.heads);
   if (in_ != nullptr)
-    set_heads(*in_, c, in_->optional_size(d.kv_heads_key, d.kv_heads).value_or(c.heads),
-              in_->optional_size("head_dim", d.head_dim));
+    set_heads(*in_, c, in_->optional_size(d.kv_heads_key, unless_zero(sizes.kv_heads)).value_or(c.heads),
+              in_->optional_size("head_dim", unless_zero(sizes.head_dim)));
   write(d.kv_heads_key, c.kv_heads());
   write("head_dim", c.head_size());
-  positions(d.positions_key, c, d.max_positions);
-  positive(d.epsilon_key, a.norm_epsilon, d.epsilon);
+  positions(d.positions_key, c, sizes.max_positions);
+  positive(d.epsilon_key, a.norm_epsilon, sizes.epsilon);
   if (!d.activation_key.empty()) {
     if (in_ != nullptr) a.activation = read_activation(*in_, d.activation_key, d.activation);
     write(d.activation_key, activation_name(a.activation));
   }
-  flag("tie_word_embeddings", a.tied_head, d.tied);
+  flag("tie_word_embeddings", a.tied_head, sizes.tied);
   write("attention_dropout", 0.0);
   write("pad_token_id", nullptr);  // the defaults of many families lie outside small vocabularies
   if (out_ != nullptr) {

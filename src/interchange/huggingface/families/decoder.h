@@ -18,18 +18,25 @@ namespace ridgepoint {
 // Whether a family can rotate a part of a head. own: it checks the part itself.
 enum class RotaryShare : std::uint8_t { whole, may_be_partial, own };
 
-// Of a family, where its config.json lacks the field.
-struct DecoderDefaults {
-  std::int64_t vocab = 32000;
-  std::int64_t hidden = 4096;
-  std::int64_t intermediate = 11008;
-  std::int64_t layers = 32;
-  std::int64_t heads = 32;
-  std::optional<std::int64_t> kv_heads = {};  // empty: as many as heads
-  std::optional<std::int64_t> head_dim = {};  // empty: hidden / heads
+struct DecoderSizes {
+  std::int64_t vocab = 32000, hidden = 4096, intermediate = 11008, layers = 32, heads = 32;
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t head_dim = 0;  // 0: hidden / heads
   std::int64_t max_positions = 2048;
   double epsilon = 1e-6;
   bool tied = false;
+};
+namespace usual {
+#define RIDGEPOINT_FAMILY(name)
+#define RIDGEPOINT_SIZED_FAMILY(name, ...) inline constexpr DecoderSizes name = {__VA_ARGS__};
+#include "interchange/huggingface/families/families.def"
+#undef RIDGEPOINT_FAMILY
+#undef RIDGEPOINT_SIZED_FAMILY
+}  // namespace usual
+
+// Of a family, where its config.json lacks the field.
+struct DecoderDefaults {
+  DecoderSizes sizes = {};
   std::string_view intermediate_key = "intermediate_size";
   std::string_view activation_key = "hidden_act";  // empty: the family reads it itself
   std::string_view activation = "silu";

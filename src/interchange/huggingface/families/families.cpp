@@ -10,23 +10,10 @@
 
 namespace ridgepoint {
 
-// clang-format off
-#define RIDGEPOINT_FAMILIES(EACH) \
-  EACH(gpt2) EACH(llama) EACH(mistral) EACH(mixtral) EACH(qwen2) EACH(qwen3) EACH(qwen2_moe) EACH(qwen3_moe) \
-  EACH(gemma2) EACH(gemma3) EACH(gemma3n) EACH(gemma4) EACH(phi3) EACH(phimoe) EACH(dbrx) EACH(olmo2) EACH(gemma) \
-  EACH(olmo) EACH(olmo3) EACH(olmoe) EACH(smollm3) EACH(seed_oss) EACH(ernie4_5) EACH(ernie4_5_moe) \
-  EACH(hunyuan_v1_dense) EACH(exaone4) EACH(granite) EACH(granitemoe) EACH(ministral3) EACH(minimax_m2) EACH(glm) \
-  EACH(glm4) EACH(glm4_moe) EACH(deepseek) EACH(deepseek_v2) EACH(deepseek_v3) EACH(gpt_oss) EACH(llama4) \
-  EACH(starcoder2) EACH(stablelm) EACH(phi) EACH(gpt_neox) EACH(gptj) EACH(cohere) EACH(cohere2) EACH(falcon) \
-  EACH(opt) EACH(gpt_bigcode) EACH(gpt_neo) EACH(bloom) EACH(mpt) EACH(bert) EACH(roberta) EACH(vit) EACH(minicpm) \
-  EACH(minicpm3) EACH(internlm) EACH(internlm2) EACH(qwen) EACH(baichuan) EACH(orion) EACH(chatglm) EACH(hf_olmo) \
-  EACH(qwen3_next) EACH(qwen3_5_text) EACH(qwen3_5_moe_text) EACH(nemotron_h) EACH(granitemoehybrid) EACH(falcon_h1) \
-  EACH(mamba2) EACH(lfm2) EACH(lfm2_moe) EACH(openmoe) EACH(molmo) \
-  EACH(deepseek_v32) EACH(glm_moe_dsa) EACH(minimax_m3_vl_text) EACH(deepseek_v4)
-// clang-format on
-#define DECLARE(name) extern const Family family_##name;
-RIDGEPOINT_FAMILIES(DECLARE)
-#undef DECLARE
+#define RIDGEPOINT_SIZED_FAMILY(name, ...) RIDGEPOINT_FAMILY(name)
+#define RIDGEPOINT_FAMILY(name) extern const Family family_##name;
+#include "interchange/huggingface/families/families.def"
+#undef RIDGEPOINT_FAMILY
 
 namespace {
 
@@ -99,9 +86,12 @@ constexpr std::string_view kOtherModules[] = {
 }  // namespace
 
 std::span<const Family* const> families() {
-#define POINT(name) &family_##name,
-  static constexpr const Family* kFamilies[] = {RIDGEPOINT_FAMILIES(POINT)};
-#undef POINT
+#define RIDGEPOINT_FAMILY(name) &family_##name,
+  static constexpr const Family* kFamilies[] = {
+#include "interchange/huggingface/families/families.def"
+  };
+#undef RIDGEPOINT_FAMILY
+#undef RIDGEPOINT_SIZED_FAMILY
   return kFamilies;
 }
 

@@ -1,5 +1,5 @@
 // A family of models: how its config.json is read and written, what its files call the weights, and what its code in
-// transformers does otherwise than Llama's. One file a family, or some that share most of it; families.cpp lists them.
+// transformers does otherwise than Llama's. One file a family, or some that share most of it; families.def lists them.
 // Defaults of absent fields are those of transformers 4.57; fields that 5.x renamed are read under both names.
 #pragma once
 

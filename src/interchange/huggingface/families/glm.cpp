@@ -7,15 +7,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr DecoderDefaults kGlm = {.vocab = 151552,
-                                  .intermediate = 13696,
-                                  .layers = 40,
-                                  .kv_heads = 2,
-                                  .head_dim = 128,
-                                  .max_positions = 131072,
-                                  .epsilon = 1.5625e-7,
-                                  .rotary_share = RotaryShare::may_be_partial,
-                                  .share = 0.5};
+constexpr DecoderDefaults kGlm = {.sizes = usual::glm, .rotary_share = RotaryShare::may_be_partial, .share = 0.5};
 
 void glm(FamilyFields& fields, TransformerConfig& c) {
   fields.decoder(c, kGlm);
@@ -29,14 +21,7 @@ void glm4(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void glm4_moe(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 151552,
-                     .intermediate = 1408,
-                     .layers = 46,
-                     .heads = 96,
-                     .kv_heads = 8,
-                     .head_dim = 128,
-                     .max_positions = 131072,
-                     .epsilon = 1e-5,
+  fields.decoder(c, {.sizes = usual::glm4_moe,
                      .intermediate_key = "moe_intermediate_size",
                      .rotary_share = RotaryShare::may_be_partial,
                      .share = 0.5});
@@ -52,11 +37,7 @@ void glm4_moe(FamilyFields& fields, TransformerConfig& c) {
 // The half of a head is rotated, in elements side by side; rope_ratio is a factor of the base.
 void chatglm(FamilyFields& fields, TransformerConfig& c) {
   constexpr double kBase = 10000;
-  DecoderDefaults defaults = {.vocab = 65024,
-                              .intermediate = 13696,
-                              .layers = 28,
-                              .max_positions = 2048,
-                              .epsilon = 1e-5,
+  DecoderDefaults defaults = {.sizes = usual::chatglm,
                               .intermediate_key = "ffn_hidden_size",
                               .theta = std::nullopt,
                               .layers_key = "num_layers",

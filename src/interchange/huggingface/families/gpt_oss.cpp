@@ -7,16 +7,7 @@ namespace ridgepoint {
 namespace {
 
 void gpt_oss(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 201088,
-                     .hidden = 2880,
-                     .intermediate = 2880,
-                     .layers = 36,
-                     .heads = 64,
-                     .kv_heads = 8,
-                     .head_dim = 64,
-                     .max_positions = 131072,
-                     .epsilon = 1e-5,
-                     .theta = 150000});
+  fields.decoder(c, {.sizes = usual::gpt_oss, .theta = 150000});
   Architecture& a = c.architecture;
   attention_bias(fields, a, true);
   a.sinks = true;

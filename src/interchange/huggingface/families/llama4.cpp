@@ -42,16 +42,7 @@ void layers_of_attention(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void llama4(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 202048,
-                     .hidden = 5120,
-                     .intermediate = 8192,
-                     .layers = 48,
-                     .heads = 40,
-                     .kv_heads = 8,
-                     .head_dim = 128,
-                     .max_positions = 131072,
-                     .epsilon = 1e-5,
-                     .theta = 500000});
+  fields.decoder(c, {.sizes = usual::llama4, .theta = 500000});
   Architecture& a = c.architecture;
   attention_bias(fields, a, false);
   fields.choice("use_qk_norm", a.projection_norm, ProjectionNorm::unweighted, ProjectionNorm::none, true);

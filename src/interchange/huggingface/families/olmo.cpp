@@ -9,7 +9,7 @@ namespace ridgepoint {
 namespace {
 
 void olmo2(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5});
+  fields.decoder(c, {.sizes = usual::olmo2});
   c.architecture.placement = NormPlacement::after;
   c.architecture.projection_norm = ProjectionNorm::whole;
   attention_bias(fields, c.architecture, false);
@@ -24,7 +24,7 @@ void limit(FamilyFields& fields, Architecture& a) {
 }
 
 void olmo(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5, .epsilon_key = "layer_norm_eps"});
+  fields.decoder(c, {.sizes = usual::olmo, .epsilon_key = "layer_norm_eps"});
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;
   a.norm_weights = a.norm_biases = false;
@@ -45,7 +45,7 @@ void read_rotaries(ConfigFields& in, TransformerConfig& c) {
 }
 
 void olmo3(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50304, .epsilon = 1e-5, .theta = std::nullopt});
+  fields.decoder(c, {.sizes = usual::olmo3, .theta = std::nullopt});
   Architecture& a = c.architecture;
   if (fields.in() != nullptr) read_rotaries(*fields.in(), c);
   if (fields.out() != nullptr) write_rotary(a.rotary, *fields.out());
@@ -57,13 +57,7 @@ void olmo3(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void olmoe(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50304,
-                     .hidden = 2048,
-                     .intermediate = 2048,
-                     .layers = 16,
-                     .heads = 16,
-                     .max_positions = 4096,
-                     .epsilon = 1e-5});
+  fields.decoder(c, {.sizes = usual::olmoe});
   Architecture& a = c.architecture;
   a.projection_norm = ProjectionNorm::whole;
   attention_bias(fields, a, false);

@@ -53,13 +53,7 @@ void openmoe(FamilyFields& fields, TransformerConfig& c) {
   ConfigFields* in = fields.in();
   skip_training_of(fields);
   fields.decoder(c,
-                 {.vocab = 256384,
-                  .hidden = 2048,
-                  .intermediate = 8192,
-                  .layers = 24,
-                  .heads = 24,
-                  .head_dim = 128,
-                  .max_positions = 2048,
+                 {.sizes = usual::openmoe,
                   .activation_key = {},
                   .epsilon_key = in != nullptr ? known_as(*in, "rms_norm_eps", "layer_norm_epsilon") : "rms_norm_eps"});
   Architecture& a = c.architecture;

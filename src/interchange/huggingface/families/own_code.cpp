@@ -7,7 +7,7 @@ namespace ridgepoint {
 namespace {
 
 void internlm_fields(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 103168, .max_positions = 2048});
+  fields.decoder(c, {.sizes = usual::internlm});
   attention_bias(fields, c.architecture, true, "bias");
 }
 
@@ -24,11 +24,7 @@ void internlm2(FamilyFields& fields, TransformerConfig& c) {
 // intermediate_size counts gate and up together.
 void qwen(FamilyFields& fields, TransformerConfig& c) {
   if (fields.in() == nullptr) c.d_ff *= 2;
-  fields.decoder(c, {.vocab = 151936,
-                     .intermediate = 22016,
-                     .max_positions = 8192,
-                     .epsilon_key = "layer_norm_epsilon",
-                     .theta_key = "rotary_emb_base"});
+  fields.decoder(c, {.sizes = usual::qwen, .epsilon_key = "layer_norm_epsilon", .theta_key = "rotary_emb_base"});
   Architecture& a = c.architecture;
   a.projection_bias = true;
   fields.write("no_bias", true);
@@ -54,7 +50,7 @@ void baichuan(FamilyFields& fields, TransformerConfig& c) {
       c.architecture.positions = Positions::linear_bias;
   }
   const bool has_bias = c.architecture.positions == Positions::linear_bias;
-  DecoderDefaults defaults = {.vocab = 64000, .max_positions = 4096};
+  DecoderDefaults defaults = {.sizes = usual::baichuan};
   if (has_bias) {
     defaults.positions_key = "model_max_length";
     defaults.theta = std::nullopt;
@@ -73,12 +69,7 @@ void hf_olmo(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   bool is_rotary = a.positions == Positions::rotary;
   fields.flag("rope", is_rotary, false);
-  DecoderDefaults defaults = {.vocab = 50257,
-                              .hidden = 768,
-                              .layers = 12,
-                              .heads = 12,
-                              .max_positions = 1024,
-                              .epsilon = 1e-5,
+  DecoderDefaults defaults = {.sizes = usual::hf_olmo,
                               .intermediate_key = "mlp_hidden_size",
                               .theta = is_rotary ? std::optional<double>(10000) : std::nullopt,
                               .hidden_key = "d_model",
@@ -123,16 +114,8 @@ void molmo(FamilyFields& fields, TransformerConfig& c) {
   constexpr std::int64_t kTokensOfImages = 128;  // its code has the number
   ConfigFields* in = fields.in();
   Architecture& a = c.architecture;
-  DecoderDefaults defaults = {.vocab = 152064,
-                              .hidden = 3584,
-                              .intermediate = 37888,
-                              .layers = 28,
-                              .heads = 28,
-                              .kv_heads = 4,
-                              .max_positions = 4096,
-                              .activation_key = {},
-                              .theta = 1e6,
-                              .epsilon_key = "layer_norm_eps"};
+  DecoderDefaults defaults = {
+      .sizes = usual::molmo, .activation_key = {}, .theta = 1e6, .epsilon_key = "layer_norm_eps"};
   if (in == nullptr || in->has("embedding_size")) defaults.vocab_key = "embedding_size";
   if (in == nullptr) c.d_ff *= 2;
   fields.decoder(c, defaults);

@@ -9,12 +9,7 @@ namespace ridgepoint {
 namespace {
 
 void phi3(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 32064,
-                     .hidden = 3072,
-                     .intermediate = 8192,
-                     .max_positions = 4096,
-                     .epsilon = 1e-5,
-                     .rotary_share = RotaryShare::may_be_partial});
+  fields.decoder(c, {.sizes = usual::phi3, .rotary_share = RotaryShare::may_be_partial});
   window_of_all_layers(fields, c, std::nullopt);
   fields.refuse("attention_bias", "biases of this family are not supported");
   fields.skip({"original_max_position_embeddings"});  // of scaled rotary embedding
@@ -39,8 +34,7 @@ void phimoe_rotary(FamilyFields& fields, Rotary& rotary) {
 }
 
 void phimoe(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(
-      c, {.vocab = 32064, .intermediate = 6400, .kv_heads = 8, .max_positions = 131072, .epsilon = 1e-5, .theta = 1e6});
+  fields.decoder(c, {.sizes = usual::phimoe, .theta = 1e6});
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;
   attention_bias(fields, a, false);

@@ -50,27 +50,20 @@ void windows_beside_experts(FamilyFields& fields, TransformerConfig& c, bool in_
 }
 
 void qwen2(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .max_positions = 32768});
+  fields.decoder(c, {.sizes = usual::qwen2});
   c.architecture.projection_bias = true;
   qwen_windows(fields, c);
 }
 
 void qwen3(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 151936, .intermediate = 22016, .kv_heads = 32, .head_dim = 128, .max_positions = 32768});
+  fields.decoder(c, {.sizes = usual::qwen3});
   attention_bias(fields, c.architecture, false);
   c.architecture.projection_norm = ProjectionNorm::per_head;
   qwen_windows(fields, c);
 }
 
 void qwen2_moe(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 151936,
-                     .hidden = 2048,
-                     .intermediate = 1408,
-                     .layers = 24,
-                     .heads = 16,
-                     .kv_heads = 16,
-                     .max_positions = 32768,
-                     .intermediate_key = "moe_intermediate_size"});
+  fields.decoder(c, {.sizes = usual::qwen2_moe, .intermediate_key = "moe_intermediate_size"});
   fields.flag("qkv_bias", c.architecture.projection_bias, true);
   qwen_experts(fields, c, {.count = 60, .per_token = 4}, {.dense_width = 5632});
   fields.size("shared_expert_intermediate_size", c.architecture.experts.shared_width, 5632);
@@ -78,14 +71,7 @@ void qwen2_moe(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void qwen3_moe(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 151936,
-                     .hidden = 2048,
-                     .intermediate = 768,
-                     .layers = 24,
-                     .heads = 32,
-                     .kv_heads = 4,
-                     .max_positions = 32768,
-                     .intermediate_key = "moe_intermediate_size"});
+  fields.decoder(c, {.sizes = usual::qwen3_moe, .intermediate_key = "moe_intermediate_size"});
   attention_bias(fields, c.architecture, false);
   c.architecture.projection_norm = ProjectionNorm::per_head;
   qwen_experts(fields, c, {.count = 128, .per_token = 8}, {.dense_width = 6144});

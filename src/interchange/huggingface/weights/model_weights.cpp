@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_set>
 
 #include "core/text/nearest.h"
 #include "interchange/huggingface/families/family.h"

@@ -10,7 +10,7 @@
 
 #include "core/dynamic_code.h"
 #include "core/rounding.h"
-#include "interchange/huggingface/config/json_file.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/core/error.h"
 

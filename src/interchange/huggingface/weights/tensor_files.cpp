@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "interchange/huggingface/config/json_file.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "interchange/safetensors_names.h"
 #include "ridgepoint/core/error.h"
 

@@ -1,10 +1,8 @@
 #include "interchange/tokenizer/text/pre_tokenizer.h"
 
 #include <string>
-#include <utility>
 
 #include "core/types/enum_names.h"
-#include "interchange/tokenizer/text/byte_letters.h"
 #include "interchange/tokenizer/text/json_fields.h"
 #include "interchange/tokenizer/text/regex.h"
 #include "interchange/tokenizer/text/splitter.h"

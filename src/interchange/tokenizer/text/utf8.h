@@ -1,11 +1,22 @@
-// Characters of UTF-8 and their classes. Texts are valid UTF-8 where no other is said; require_utf8() checks one.
+// Characters of UTF-8 and their classes, and the letters by which GPT-2's files write bytes: printable ones stand for
+// themselves, the others for U+0100 and on. Texts are valid UTF-8 where no other is said; require_utf8() checks one.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace ridgepoint::tokenizer {
+
+// The bytes in the order of their letters' code points, which is the order of GPT-2's vocabulary.
+const std::array<std::uint8_t, 256>& bytes_by_letter();
+
+std::string to_letters(std::string_view bytes);
+// None for text that has other characters, such as an added token.
+std::optional<std::string> from_letters(std::string_view text);
 
 // Throws Error with the offset of the first byte that is not UTF-8. `what` is the subject of the sentence.
 void require_utf8(std::string_view text, std::string_view what);

@@ -1,7 +1,6 @@
 #include "ops/rules/optimizer/optimizer.h"
 
 #include <iterator>
-#include <utility>
 
 #include "core/text/nearest.h"
 #include "core/types/enum_names.h"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "core/rounding.h"
-
 namespace ridgepoint::torch {
 
 // A row of an op: `moment`, `kernels` and `blocks` are the caller's.

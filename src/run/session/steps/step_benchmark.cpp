@@ -6,12 +6,10 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "passes/training/training.h"
 #include "ridgepoint/core/error.h"
-#include "ridgepoint/runtime/program.h"
 #include "run/session/ranks.h"
 #include "run/session/run_record.h"
 #include "run/session/steps/anomaly.h"

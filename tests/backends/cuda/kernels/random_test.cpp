@@ -3,7 +3,7 @@
 
 #include "backends/cuda/card.h"
 #include "core/random/random_values.h"
-#include "ir/stored_halves.h"
+#include "ir/stored_tensors.h"
 #include "ridgepoint/ir/tensor.h"
 
 namespace ridgepoint {

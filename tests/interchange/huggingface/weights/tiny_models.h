@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "interchange/huggingface/config/json_file.h"
+#include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/model_config.h"
 #include "support/graphs/golden_families.h"
 

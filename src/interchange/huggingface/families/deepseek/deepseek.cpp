@@ -75,18 +75,14 @@ DecoderDefaults decoder_of_latent(DecoderDefaults defaults) {
 }
 
 void deepseek(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 102400,
-                     .intermediate = 1407,
-                     .layers = 30,
-                     .max_positions = 2048,
-                     .intermediate_key = "moe_intermediate_size"});
+  fields.decoder(c, {.sizes = usual::deepseek, .intermediate_key = "moe_intermediate_size"});
   attention_bias(fields, c.architecture, false);
   deepseek_experts(fields, c, {.dense_width = 11008, .shared = 2, .first = 0, .normalised = false});
   fields.skip({"scoring_func"});
 }
 
 void deepseek_v2(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, decoder_of_latent({.intermediate = 1407, .intermediate_key = "moe_intermediate_size"}));
+  fields.decoder(c, decoder_of_latent({.sizes = usual::deepseek_v2, .intermediate_key = "moe_intermediate_size"}));
   latent_attention(fields, c, {});
   deepseek_experts(fields, c, {.dense_width = 11008, .per_token = 8, .shared = 2, .first = 0, .normalised = false});
   ExpertRules& rules = c.architecture.experts.rules;
@@ -108,13 +104,7 @@ void deepseek_v2(FamilyFields& fields, TransformerConfig& c) {
 
 // What V3 and those after it share.
 struct Version3 {
-  DecoderDefaults decoder = {.vocab = 129280,
-                             .hidden = 7168,
-                             .intermediate = 2048,
-                             .layers = 61,
-                             .heads = 128,
-                             .max_positions = 4096,
-                             .intermediate_key = "moe_intermediate_size"};
+  DecoderDefaults decoder = {.sizes = usual::deepseek_v3, .intermediate_key = "moe_intermediate_size"};
   LatentDefaults latent = {};
   DeepSeekExperts experts = {
       .dense_width = 18432, .count = 256, .per_token = 8, .groups = 8, .of_groups = 4, .first = 3, .scale = 2.5};
@@ -149,7 +139,7 @@ void indexer(FamilyFields& fields, TransformerConfig& c, std::int64_t absent_hea
 
 void deepseek_v32(FamilyFields& fields, TransformerConfig& c) {
   Version3 absent;
-  absent.decoder.max_positions = 163840;
+  absent.decoder.sizes.max_positions = 163840;
   version_3(fields, c, absent);
   indexer(fields, c, 64);
 }
@@ -186,14 +176,7 @@ void read_shared_indexers(ConfigFields& in, TransformerConfig& c) {
 
 void glm_moe_dsa(FamilyFields& fields, TransformerConfig& c) {
   version_3(fields, c,
-            {.decoder = {.vocab = 154880,
-                         .hidden = 6144,
-                         .intermediate = 2048,
-                         .layers = 78,
-                         .heads = 64,
-                         .max_positions = 202752,
-                         .epsilon = 1e-5,
-                         .intermediate_key = "moe_intermediate_size"},
+            {.decoder = {.sizes = usual::glm_moe_dsa, .intermediate_key = "moe_intermediate_size"},
              .latent = {.q_rank = 2048, .plain = 192, .value = 256},
              .experts = {.dense_width = 12288, .count = 256, .per_token = 8, .first = 3, .scale = 2.5}});
   indexer(fields, c, 32);
@@ -211,7 +194,7 @@ void deepseek_v3(FamilyFields& fields, TransformerConfig& c) {
 
 // Its own code, with the multipliers of MiniCPM.
 void minicpm3(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, decoder_of_latent({.vocab = 73448, .max_positions = 2048, .tied = true}));
+  fields.decoder(c, decoder_of_latent({.sizes = usual::minicpm3}));
   latent_attention(fields, c, {.kv_rank = 256, .q_rank = 768, .plain = 64, .rotated = 32, .value = 64});
   minicpm_multipliers(fields, c);
 }

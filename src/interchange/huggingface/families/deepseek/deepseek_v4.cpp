@@ -172,16 +172,7 @@ void mixtures(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void deepseek_v4(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 129280,
-                     .hidden = 4096,
-                     .intermediate = 2048,
-                     .layers = 43,
-                     .heads = 64,
-                     .kv_heads = 1,
-                     .head_dim = 512,
-                     .max_positions = 1048576,
-                     .intermediate_key = "moe_intermediate_size",
-                     .theta = std::nullopt});
+  fields.decoder(c, {.sizes = usual::deepseek_v4, .intermediate_key = "moe_intermediate_size", .theta = std::nullopt});
   compressed_attention(fields, c);
   rotaries(fields, c);
   mixtures(fields, c);

@@ -9,17 +9,7 @@ namespace ridgepoint {
 namespace {
 
 void starcoder2(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 49152,
-                     .hidden = 3072,
-                     .intermediate = 12288,
-                     .layers = 30,
-                     .heads = 24,
-                     .kv_heads = 2,
-                     .max_positions = 4096,
-                     .epsilon = 1e-5,
-                     .tied = true,
-                     .activation = "gelu_pytorch_tanh",
-                     .epsilon_key = "norm_epsilon"});
+  fields.decoder(c, {.sizes = usual::starcoder2, .activation = "gelu_pytorch_tanh", .epsilon_key = "norm_epsilon"});
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;
   a.gated = false;
@@ -32,12 +22,7 @@ void starcoder2(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void stablelm(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50304,
-                     .hidden = 2560,
-                     .intermediate = 6912,
-                     .kv_heads = 32,
-                     .max_positions = 4096,
-                     .epsilon = 1e-5,
+  fields.decoder(c, {.sizes = usual::stablelm,
                      .rotary_share = RotaryShare::may_be_partial,
                      .share = 0.25,
                      .epsilon_key = "layer_norm_eps"});
@@ -49,12 +34,7 @@ void stablelm(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void phi(FamilyFields& fields, TransformerConfig& c) {
-  DecoderDefaults defaults = {.vocab = 51200,
-                              .hidden = 2048,
-                              .intermediate = 8192,
-                              .layers = 24,
-                              .max_positions = 2048,
-                              .epsilon = 1e-5,
+  DecoderDefaults defaults = {.sizes = usual::phi,
                               .activation = "gelu_new",
                               .rotary_share = RotaryShare::may_be_partial,
                               .share = 0.5,
@@ -87,13 +67,7 @@ void phi(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void gpt_neox(FamilyFields& fields, TransformerConfig& c) {
-  DecoderDefaults defaults = {.vocab = 50432,
-                              .hidden = 6144,
-                              .intermediate = 24576,
-                              .layers = 44,
-                              .heads = 64,
-                              .max_positions = 2048,
-                              .epsilon = 1e-5,
+  DecoderDefaults defaults = {.sizes = usual::gpt_neox,
                               .activation = "gelu",
                               .rotary_share = RotaryShare::may_be_partial,
                               .share = 0.25,
@@ -112,12 +86,7 @@ void gpt_neox(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void gptj(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50400,
-                     .hidden = 4096,
-                     .layers = 28,
-                     .heads = 16,
-                     .max_positions = 2048,
-                     .epsilon = 1e-5,
+  fields.decoder(c, {.sizes = usual::gptj,
                      .intermediate_key = "n_inner",
                      .activation_key = "activation_function",
                      .activation = "gelu_new",
@@ -139,15 +108,7 @@ void gptj(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void cohere(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 256000,
-                     .hidden = 8192,
-                     .intermediate = 22528,
-                     .layers = 40,
-                     .heads = 64,
-                     .max_positions = 8192,
-                     .epsilon = 1e-5,
-                     .tied = true,
-                     .epsilon_key = "layer_norm_eps"});
+  fields.decoder(c, {.sizes = usual::cohere, .epsilon_key = "layer_norm_eps"});
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;
   a.norm_biases = false;
@@ -172,12 +133,7 @@ void cohere2(FamilyFields& fields, TransformerConfig& c) {
 void falcon(FamilyFields& fields, TransformerConfig& c) {
   bool has_bias = c.architecture.positions == Positions::linear_bias;
   fields.flag("alibi", has_bias, false);
-  fields.decoder(c, {.vocab = 65024,
-                     .hidden = 4544,
-                     .heads = 71,
-                     .max_positions = 2048,
-                     .epsilon = 1e-5,
-                     .tied = true,
+  fields.decoder(c, {.sizes = usual::falcon,
                      .intermediate_key = "ffn_hidden_size",
                      .activation_key = "activation",
                      .activation = "gelu",
@@ -216,13 +172,7 @@ void falcon(FamilyFields& fields, TransformerConfig& c) {
 
 // Its own code.
 void orion(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 84608,
-                     .hidden = 5120,
-                     .intermediate = 15360,
-                     .layers = 40,
-                     .heads = 40,
-                     .max_positions = 4096,
-                     .epsilon = 1e-5});
+  fields.decoder(c, {.sizes = usual::orion});
   c.architecture.norm = Norm::layer_norm;
   fields.skip({"pretraining_tp", "max_sequence_length"});
 }

@@ -52,14 +52,7 @@ void gpt2(FamilyFields& fields, TransformerConfig& c) {
 }
 
 void opt(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50272,
-                     .hidden = 768,
-                     .intermediate = 3072,
-                     .layers = 12,
-                     .heads = 12,
-                     .max_positions = 2048,
-                     .epsilon = 1e-5,
-                     .tied = true,
+  fields.decoder(c, {.sizes = usual::opt,
                      .intermediate_key = "ffn_dim",
                      .activation_key = "activation_function",
                      .activation = "relu",
@@ -83,13 +76,7 @@ void opt(FamilyFields& fields, TransformerConfig& c) {
   in->skip("layerdrop");
 }
 
-constexpr DecoderDefaults kGpt = {.vocab = 50257,
-                                  .hidden = 768,
-                                  .layers = 12,
-                                  .heads = 12,
-                                  .max_positions = 1024,
-                                  .epsilon = 1e-5,
-                                  .tied = true,
+constexpr DecoderDefaults kGpt = {.sizes = usual::gpt_bigcode,
                                   .intermediate_key = "n_inner",
                                   .activation_key = "activation_function",
                                   .activation = "gelu_pytorch_tanh",
@@ -145,13 +132,7 @@ std::vector<bool> local_layers(ConfigFields& fields, std::int64_t layers) {
 }
 
 void gpt_neo(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 50257,
-                     .hidden = 2048,
-                     .layers = 24,
-                     .heads = 16,
-                     .max_positions = 2048,
-                     .epsilon = 1e-5,
-                     .tied = true,
+  fields.decoder(c, {.sizes = usual::gpt_neo,
                      .activation_key = "activation_function",
                      .activation = "gelu_new",
                      .theta = std::nullopt,

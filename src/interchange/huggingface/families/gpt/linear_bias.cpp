@@ -10,13 +10,7 @@ void bloom(FamilyFields& fields, TransformerConfig& c) {
   ConfigFields* in = fields.in();
   const bool has_old_names = in != nullptr && in->has("n_embed");
   const bool has_long_names = in != nullptr && in->has("num_attention_heads");
-  fields.decoder(c, {.vocab = 250880,
-                     .hidden = 64,
-                     .layers = 2,
-                     .heads = 8,
-                     .max_positions = 2048,
-                     .epsilon = 1e-5,
-                     .tied = true,
+  fields.decoder(c, {.sizes = usual::bloom,
                      .intermediate_key = "n_inner",
                      .activation = "gelu_pytorch_tanh",
                      .theta = std::nullopt,

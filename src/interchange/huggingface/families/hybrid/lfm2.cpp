@@ -68,7 +68,7 @@ void lfm2_layers(FamilyFields& fields, TransformerConfig& c) {
 // The tied head has two names.
 DecoderDefaults lfm2_defaults(FamilyFields& fields, DecoderDefaults defaults) {
   if (ConfigFields* in = fields.in()) {
-    defaults.tied = in->flag("tie_embedding", true);
+    defaults.sizes.tied = in->flag("tie_embedding", true);
     defaults.theta = in->positive("theta", 1e6);
   }
   return defaults;
@@ -86,25 +86,14 @@ void lfm2_width(ConfigFields& in, TransformerConfig& c) {
 }
 
 void lfm2(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, lfm2_defaults(fields, {.vocab = 65536,
-                                           .hidden = 2560,
-                                           .intermediate = 12288,
-                                           .kv_heads = 8,
-                                           .max_positions = 128000,
-                                           .epsilon = 1e-5,
-                                           .epsilon_key = "norm_eps"}));
+  fields.decoder(c, lfm2_defaults(fields, {.sizes = usual::lfm2, .epsilon_key = "norm_eps"}));
   lfm2_layers(fields, c);
   if (ConfigFields* in = fields.in()) lfm2_width(*in, c);
   fields.write("block_auto_adjust_ff_dim", false);
 }
 
 void lfm2_moe(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, lfm2_defaults(fields, {.vocab = 65536,
-                                           .hidden = 2048,
-                                           .intermediate = 1792,
-                                           .kv_heads = 8,
-                                           .max_positions = 128000,
-                                           .epsilon = 1e-5,
+  fields.decoder(c, lfm2_defaults(fields, {.sizes = usual::lfm2_moe,
                                            .intermediate_key = "moe_intermediate_size",
                                            .epsilon_key = "norm_eps"}));
   lfm2_layers(fields, c);

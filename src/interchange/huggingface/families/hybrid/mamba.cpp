@@ -105,12 +105,7 @@ void nemotron_experts(FamilyFields& fields, TransformerConfig& c, bool has_netwo
 }
 
 void nemotron_h(FamilyFields& fields, TransformerConfig& c) {
-  DecoderDefaults defaults = {.vocab = 131072,
-                              .intermediate = 21504,
-                              .kv_heads = 8,
-                              .head_dim = 128,
-                              .max_positions = 4096,
-                              .epsilon = 1e-5,
+  DecoderDefaults defaults = {.sizes = usual::nemotron_h,
                               .activation_key = "mlp_hidden_act",
                               .activation = "relu2",
                               .theta = std::nullopt,
@@ -119,8 +114,8 @@ void nemotron_h(FamilyFields& fields, TransformerConfig& c) {
   if (ConfigFields* in = fields.in()) {
     letters = read_pattern(*in);
     if (letters.empty()) letters = "ME*-";
-    if (in->has("attention_head_dim")) defaults.head_dim = in->size("attention_head_dim", 128);
-    defaults.layers = std::min(static_cast<std::int64_t>(letters.size()), kMostLayers);
+    if (in->has("attention_head_dim")) defaults.sizes.head_dim = in->size("attention_head_dim", 128);
+    defaults.sizes.layers = std::min(static_cast<std::int64_t>(letters.size()), kMostLayers);
   }
   fields.decoder(c, defaults);
   Architecture& a = c.architecture;
@@ -225,15 +220,9 @@ void granitemoehybrid(FamilyFields& fields, TransformerConfig& c) {
 
 // State spaces alone, whose sizes stand for those of heads and networks.
 void mamba2(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 32768,
-                     .intermediate = 8192,
-                     .layers = 64,
-                     .heads = 128,
-                     .head_dim = 64,
-                     .epsilon = 1e-5,
-                     .theta = std::nullopt,
-                     .heads_key = "num_heads",
-                     .epsilon_key = "layer_norm_epsilon"});
+  fields.decoder(
+      c,
+      {.sizes = usual::mamba2, .theta = std::nullopt, .heads_key = "num_heads", .epsilon_key = "layer_norm_epsilon"});
   Architecture& a = c.architecture;
   a.max_context = 0;
   a.mixers = {Mixer::state_space};
@@ -276,7 +265,7 @@ void factors(FamilyFields& fields, std::string_view key, std::span<double> value
 }
 
 void falcon_h1(FamilyFields& fields, TransformerConfig& c) {
-  fields.decoder(c, {.vocab = 128000, .intermediate = 14336, .kv_heads = 8, .max_positions = 8192, .epsilon = 1e-5});
+  fields.decoder(c, {.sizes = usual::falcon_h1});
   Architecture& a = c.architecture;
   StateMixer& s = a.state;
   PartScales& scales = a.part_scales;

@@ -9,14 +9,7 @@ namespace {
 
 constexpr NamedMixer kKinds[] = {{"linear_attention", Mixer::gated_delta}, {"full_attention", Mixer::attention}};
 
-constexpr DecoderDefaults kNext = {.vocab = 151936,
-                                   .hidden = 2048,
-                                   .intermediate = 512,
-                                   .layers = 48,
-                                   .heads = 16,
-                                   .kv_heads = 2,
-                                   .head_dim = 256,
-                                   .max_positions = 32768,
+constexpr DecoderDefaults kNext = {.sizes = usual::qwen3_next,
                                    .intermediate_key = "moe_intermediate_size",
                                    .rotary_share = RotaryShare::may_be_partial,
                                    .share = 0.25};
@@ -62,11 +55,7 @@ void qwen3_next(FamilyFields& fields, TransformerConfig& c) {
 
 void qwen3_5(FamilyFields& fields, TransformerConfig& c) {
   DecoderDefaults defaults = kNext;
-  defaults.vocab = 248320;
-  defaults.hidden = 4096;
-  defaults.intermediate = 12288;
-  defaults.layers = 32;
-  defaults.kv_heads = 4;
+  defaults.sizes = usual::qwen3_5_text;
   defaults.intermediate_key = "intermediate_size";
   fields.decoder(c, defaults);
   delta_layers(fields, c);
@@ -75,8 +64,7 @@ void qwen3_5(FamilyFields& fields, TransformerConfig& c) {
 
 void qwen3_5_moe(FamilyFields& fields, TransformerConfig& c) {
   DecoderDefaults defaults = kNext;
-  defaults.vocab = 248320;
-  defaults.layers = 40;
+  defaults.sizes = usual::qwen3_5_moe_text;
   fields.decoder(c, defaults);
   delta_layers(fields, c);
   experts(fields, c, {.count = 256, .per_token = 8});

@@ -1,24 +1,17 @@
 // BERT, an encoder: tokens see all others, norms read the sums of the stream, and the head is that of the masked
 // language model, the embedding behind a layer of its own. RoBERTa: BERT whose positions begin after that of the
-// padding.
+// padding. ViT, an encoder of images with the head of their classification; a file has no names of classes but those of
+// id2label.
+#include <fmt/format.h>
+
 #include "interchange/huggingface/families/decoder.h"
 #include "interchange/huggingface/families/family.h"
 
 namespace ridgepoint {
 namespace {
 
-void read_or_write_encoder(FamilyFields& fields, TransformerConfig& c, std::int64_t absent_vocab) {
-  fields.decoder(c, {.vocab = absent_vocab,
-                     .hidden = 768,
-                     .intermediate = 3072,
-                     .layers = 12,
-                     .heads = 12,
-                     .max_positions = 512,
-                     .epsilon = 1e-12,
-                     .tied = true,
-                     .activation = "gelu",
-                     .theta = std::nullopt,
-                     .epsilon_key = "layer_norm_eps"});
+void read_or_write_encoder(FamilyFields& fields, TransformerConfig& c, const DecoderSizes& sizes) {
+  fields.decoder(c, {.sizes = sizes, .activation = "gelu", .theta = std::nullopt, .epsilon_key = "layer_norm_eps"});
   Architecture& a = c.architecture;
   a.norm = Norm::layer_norm;
   a.placement = NormPlacement::of_sums;
@@ -41,13 +34,13 @@ void read_or_write_encoder(FamilyFields& fields, TransformerConfig& c, std::int6
                "pooler_size_per_head", "pooler_type"});
 }
 
-void bert(FamilyFields& fields, TransformerConfig& c) { read_or_write_encoder(fields, c, 30522); }
+void bert(FamilyFields& fields, TransformerConfig& c) { read_or_write_encoder(fields, c, usual::bert); }
 
 void roberta(FamilyFields& fields, TransformerConfig& c) {
   Architecture& a = c.architecture;
   std::int64_t unused = a.unused_positions;
   if (fields.in() == nullptr) a.max_context += unused;
-  read_or_write_encoder(fields, c, 50265);
+  read_or_write_encoder(fields, c, usual::roberta);
   if (ConfigFields* in = fields.in()) {
     unused = static_cast<std::int64_t>(in->not_negative("pad_token_id", 1)) + 1;
     if (a.max_context <= unused)
@@ -88,6 +81,54 @@ constexpr WeightNames of_roberta(WeightNames names) {
   return names;
 }
 
+constexpr std::int64_t kMostPixels = 65536;  // of a side
+
+// A number, or the list of two equal ones.
+std::int64_t side(ConfigFields& fields, std::string_view key, std::int64_t absent) {
+  const Json* value = fields.find(key);
+  if (value == nullptr || !value->is_array()) return fields.size(key, absent, kMostPixels);
+  const bool is_square = value->size() == 2 && (*value)[0] == (*value)[1] && (*value)[0].is_number_unsigned();
+  const auto found = is_square ? (*value)[0].get<std::uint64_t>() : 0;
+  if (found < 1 || found > static_cast<std::uint64_t>(kMostPixels))
+    fields.fail(key, "must be one number, or two equal ones; other images are not supported");
+  return static_cast<std::int64_t>(found);
+}
+
+std::int64_t classes(ConfigFields& fields) {
+  const Json* labels = fields.find("id2label");
+  if (labels != nullptr && labels->is_object() && !labels->empty()) return static_cast<std::int64_t>(labels->size());
+  return fields.size("num_labels", 2);
+}
+
+void vit(FamilyFields& fields, TransformerConfig& c) {
+  fields.decoder(c, {.sizes = usual::vit,
+                     .activation = "gelu",
+                     .theta = std::nullopt,
+                     .epsilon_key = "layer_norm_eps",
+                     .vocab_key = "num_labels"});
+  Architecture& a = c.architecture;
+  a.norm = Norm::layer_norm;
+  a.positions = Positions::learned;
+  a.is_causal = a.gated = a.tied_head = false;
+  a.output_bias = a.feed_forward_bias = a.head_bias = true;
+  fields.flag("qkv_bias", a.projection_bias, true);
+  if (ConfigFields* in = fields.in()) {
+    c.vocab = classes(*in);
+    a.images = {.size = side(*in, "image_size", 224),
+                .patch = side(*in, "patch_size", 16),
+                .channels = in->size("num_channels", 3, kMostPixels)};
+    if (a.images.patch > a.images.size)
+      in->fail("patch_size", "is {}, but images have {} pixels a side", a.images.patch, a.images.size);
+    a.max_context = a.images.patches() + 1;
+    note_dropout(*in, {"hidden_dropout_prob", "attention_probs_dropout_prob"});
+    in->note(fmt::format("an image is {} tokens, and the loss is that of its class", a.max_context));
+    for (const char* key : {"encoder_stride", "pooler_act", "pooler_output_size", "tie_word_embeddings"}) in->skip(key);
+  }
+  fields.write("image_size", a.images.size);
+  fields.write("patch_size", a.images.patch);
+  fields.write("num_channels", a.images.channels);
+}
+
 }  // namespace
 
 extern const Family family_bert{
@@ -105,5 +146,25 @@ extern const Family family_roberta{"roberta",
                                    {},
                                    {"embeddings.position_ids", "pooler.dense.weight", "pooler.dense.bias",
                                     "lm_head.decoder.weight", "lm_head.decoder.bias"}};
+
+extern const Family family_vit{"vit",
+                               "ViTForImageClassification",
+                               vit,
+                               {.model = "vit.",
+                                .embedding = "embeddings.patch_embeddings.projection",
+                                .layers = "encoder.layer",
+                                .final_norm = "layernorm",
+                                .head = "classifier",
+                                .attention = "attention",
+                                .q = "attention.query",
+                                .k = "attention.key",
+                                .v = "attention.value",
+                                .output = "output.dense",
+                                .feed_forward = "",
+                                .up = "intermediate.dense",
+                                .down = "output.dense",
+                                .norms = {"layernorm_before", "", "layernorm_after", ""}},
+                               kNotModelled,
+                               {"pooler.dense.weight", "pooler.dense.bias", "embeddings.mask_token"}};
 
 }  // namespace ridgepoint

@@ -1,13 +1,22 @@
-// Activity and times of devices whose kernels end before launch() returns, by the host's clock.
+// Devices whose memory is the host's, and whose kernels end before launch() returns: their transfers, and activity and
+// times by the host's clock.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "runtime/device/activity.h"
 #include "runtime/device/device.h"
 
 namespace ridgepoint {
+
+// The kernel of a copy_from_host or copy_to_host. It ends before launch() returns.
+std::unique_ptr<Kernel> make_host_transfer(const KernelSpec& spec);
+
+// The bytes that a transfer copies from each of its operands to the result of the same number.
+std::vector<std::size_t> bytes_of_copies(const KernelSpec& transfer);
 
 // The current time, in the unit and clock of Activity.
 std::int64_t steady_now_ns();
@@ -46,6 +55,17 @@ class WallClockTimer : public DeviceTimer {
 
  private:
   std::vector<std::chrono::steady_clock::time_point> times_;
+};
+
+// The parts of a device whose memory is the host's, and whose kernels end before launch() returns.
+class HostDevice : public Device {
+ public:
+  void copy_to_device(void* device_address, const void* host, std::size_t bytes) override;
+  void copy_to_host(void* host, const void* device_address, std::size_t bytes) override;
+  void fill_zero(void* device_address, std::size_t bytes) override;
+  void synchronize() override {}
+  std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override;
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override;
 };
 
 }  // namespace ridgepoint
