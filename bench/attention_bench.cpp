@@ -13,7 +13,7 @@
 #include <string>
 
 #include "backends/cpu/device.h"
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 #include "ridgepoint/autodiff/autodiff.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"

@@ -2,7 +2,7 @@
 // (tests/runtime/executor_heap_test.cpp tests that it does not allocate.)
 #include <benchmark/benchmark.h>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace ridgepoint {
 namespace {

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rule.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/tensor.h"

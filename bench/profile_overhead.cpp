@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/record/record.h"
 #include "ridgepoint/runtime/program.h"

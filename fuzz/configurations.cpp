@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "checked_device.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/forecast.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"

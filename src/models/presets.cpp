@@ -2,7 +2,7 @@
 
 #include "core/checked.h"
 #include "core/text/nearest.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 
 namespace ridgepoint {

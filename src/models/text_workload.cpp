@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 
 namespace ridgepoint {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/models/run_config.h"
 #include "train/forward_program.h"
 

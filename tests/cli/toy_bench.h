@@ -7,7 +7,7 @@
 
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "support/program/run_program.h"
 
 namespace ridgepoint {

@@ -1,6 +1,6 @@
 // The whole model against PyTorch: tests/golden/data has weights, tokens and PyTorch's results in double
-// (tools/models/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps must agree to a
-// relative L2 error below 1e-5.
+// (tools/models/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps must agree to
+// a relative L2 error below 1e-5.
 
 #include <cmath>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include "cli/application.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/runtime/program.h"
 #include "run/session/steps/compare_tensors.h"
 #include "support/matchers.h"

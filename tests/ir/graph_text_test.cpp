@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "ir/queries.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ir/graph.h"
 #include "ridgepoint/ops/ops.h"

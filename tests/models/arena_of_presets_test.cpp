@@ -1,7 +1,7 @@
 // The arena of a compiled training step of each preset, on the null device.
 #include <gtest/gtest.h>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {

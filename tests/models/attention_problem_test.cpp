@@ -1,5 +1,5 @@
 // One call of attention as a graph: its shapes, its gradients, its saved activations, and its errors.
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 
 #include <limits>
 #include <map>

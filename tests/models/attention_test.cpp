@@ -1,10 +1,10 @@
 // Attention variants: all compute the same function, and differ in the activations that they save.
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 
 #include <cmath>
 #include <map>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/autodiff/autodiff.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/run_graph.h"

@@ -1,6 +1,6 @@
 // A mixture of experts against plain loops in double: results, gradients (against central differences of the loops),
 // and the loss that balances the experts.
-#include "models/experts.h"
+#include "models/transformer/experts.h"
 
 #include <fmt/format.h>
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "interchange/huggingface/model_config.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/golden_families.h"

@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
-#include "models/attention.h"
 #include "models/toy_model.h"
-#include "models/transformer.h"
+#include "models/transformer/attention.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/inspect/measure.h"
 #include "ridgepoint/ops/ops.h"
 #include "support/matchers.h"

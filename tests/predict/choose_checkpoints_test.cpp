@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "ir/scope.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rule.h"
 #include "predict/block_memory.h"
 #include "predict/forecast.h"

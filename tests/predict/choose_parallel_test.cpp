@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/core/network.h"

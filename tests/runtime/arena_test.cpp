@@ -7,7 +7,7 @@
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "memory/memory_trace.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "runtime/device/activity.h"

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "support/graphs/training_graph.h"
 
 namespace {

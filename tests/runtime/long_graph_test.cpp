@@ -8,7 +8,7 @@
 
 #include "backends/null/null_device.h"
 #include "inspect/precision/errors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/precision/autocast.h"
 #include "predict/forecast.h"
 #include "ridgepoint/autodiff/autodiff.h"

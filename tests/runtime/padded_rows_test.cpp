@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/layout.h"
 #include "plan/plan.h"
 #include "ridgepoint/core/error.h"

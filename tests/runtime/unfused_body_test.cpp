@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/ops.h"
 #include "support/graphs/run_by_definition.h"
 

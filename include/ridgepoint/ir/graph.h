@@ -185,8 +185,8 @@ class Graph {
   Phase phase() const { return phase_; }
   void set_scope(std::string_view scope) { scope_ = intern(scope); }
   void set_source(std::string_view source) { source_ = intern(source); }
-  // "src/models/transformer_graph.cpp:72": the path is from the root of this source, or from where it was compiled, and
-  // an absolute path is without its folders. `file` must outlive the graph.
+  // "src/models/transformer/transformer_graph.cpp:72": the path is from the root of this source, or from where it was
+  // compiled, and an absolute path is without its folders. `file` must outlive the graph.
   void set_source(const char* file, unsigned line);
   const std::string& scope() const { return strings_[scope_]; }
   const std::string& scope_name(const Node& node) const { return strings_[node.scope]; }

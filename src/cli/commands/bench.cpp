@@ -26,7 +26,7 @@
 #include "core/files/temporary_folder.h"
 #include "core/processes/child_process.h"
 #include "inspect/profile/profile.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "run/peers/peer_benchmark.h"
 #include "run/session/fit_into.h"

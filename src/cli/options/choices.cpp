@@ -6,7 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/options/sweep.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cli/options/choices.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/models/run_config.h"
 
 namespace CLI {

@@ -13,7 +13,7 @@
 #include "interchange/huggingface/weights/peft_adapter.h"
 #include "interchange/safetensors.h"
 #include "interchange/safetensors_names.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 
 namespace ridgepoint::cli {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 #include "ridgepoint/record/record.h"
 #include "run/session/session.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 #include "ridgepoint/core/stop_point.h"
 #include "ridgepoint/ir/tensor.h"
 #include "run/session/steps/compare_tensors.h"

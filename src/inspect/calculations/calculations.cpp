@@ -11,7 +11,7 @@
 #include "inspect/memory/run/measure_memory.h"
 #include "ir/queries.h"
 #include "ir/scope.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/time/network.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/optimizer.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "interchange/huggingface/config/config_overrides.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "memory/allocator.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/forecast.h"
 #include "ridgepoint/core/precision.h"
 #include "ridgepoint/core/stop_point.h"

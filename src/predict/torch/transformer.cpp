@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/torch/autograd/tensor.h"
 #include "predict/torch/functions/functions.h"
 

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/compile.h"
 #include "study/plan/edition.h"
 #include "study/plan/plan.h"

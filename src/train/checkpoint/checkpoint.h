@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "core/text/json.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/adapters.h"
 #include "ridgepoint/runtime/program.h"
 #include "runtime/device/communicator.h"

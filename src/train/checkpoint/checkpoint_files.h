@@ -12,7 +12,7 @@
 
 #include "core/packed/packed_matrix.h"
 #include "interchange/safetensors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "train/checkpoint/manifest.h"
 #include "train/checkpoint/state_copy.h"
 

@@ -11,7 +11,7 @@
 #include "core/random/element.h"
 #include "core/types/enum_names.h"
 #include "interchange/tokens/documents.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 
 namespace ridgepoint::train {

@@ -7,7 +7,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/hand_written.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "predict/forecast.h"
 #include "ridgepoint/core/error.h"

@@ -12,7 +12,7 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/libraries/shared_library.h"
 #include "memory/caching_allocator.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/training_graph.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "backends/cuda/card.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/models/workload.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"

@@ -3,7 +3,7 @@
 
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/training_graph.h"

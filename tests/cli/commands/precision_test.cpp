@@ -7,7 +7,7 @@
 
 #include "cli/refusals.h"
 #include "core/files/temporary_folder.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "support/graphs/training_graph.h"
 #include "support/matchers.h"
 #include "support/program/run_program.h"

@@ -13,7 +13,7 @@
 #include "inspect/calculations/page.h"
 #include "inspect/calculations/table.h"
 #include "models/toy_model.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"
 #include "support/program/build_paths.h"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "support/matchers.h"
 
 namespace ridgepoint {

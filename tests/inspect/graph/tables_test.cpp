@@ -6,7 +6,7 @@
 #include <string>
 #include <variant>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/compile.h"
 #include "ridgepoint/ops/ops.h"

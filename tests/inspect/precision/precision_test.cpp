@@ -9,7 +9,7 @@
 #include "inspect/precision/errors.h"
 #include "inspect/precision/loss_curve.h"
 #include "models/toy_model.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "run/session/steps/anomaly.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "inspect/profile/views.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
 #include "ridgepoint/autodiff/autodiff.h"

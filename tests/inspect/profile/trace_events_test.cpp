@@ -10,7 +10,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/rank_threads.h"
 #include "support/matchers.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rule.h"
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"

@@ -1,5 +1,5 @@
 // Short convolutions become products of shifted views, which fusion makes one kernel of.
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 
 namespace ridgepoint {

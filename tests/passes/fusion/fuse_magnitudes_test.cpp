@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/ops/ops.h"

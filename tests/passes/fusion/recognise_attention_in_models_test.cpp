@@ -2,7 +2,7 @@
 // op.
 #include <gtest/gtest.h>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/architectures.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/attention_form.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/ops/ops.h"

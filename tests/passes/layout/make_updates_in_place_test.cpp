@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/compile.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "support/graphs/training_graph.h"
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/compile.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/layout.h"
 #include "passes/graph_lines.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/warning.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/graph_lines.h"
 #include "passes/training/training.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "plan/plan.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/rank_threads.h"

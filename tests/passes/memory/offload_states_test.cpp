@@ -8,7 +8,7 @@
 
 #include "core/rounding.h"
 #include "ir/stored_tensors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rule.h"
 #include "passes/graph_lines.h"
 #include "plan/plan.h"

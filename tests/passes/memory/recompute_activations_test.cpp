@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/rounding.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/models/workload.h"
 #include "ridgepoint/runtime/program.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/records/replaced.h"

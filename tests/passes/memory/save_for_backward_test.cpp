@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "models/attention.h"
-#include "models/transformer.h"
+#include "models/transformer/attention.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/models/workload.h"
 #include "ridgepoint/runtime/program.h"

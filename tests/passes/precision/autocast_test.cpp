@@ -7,7 +7,7 @@
 #include <map>
 
 #include "core/warning.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/autodiff/autodiff.h"
 #include "ridgepoint/ops/ops.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/queries.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"

@@ -9,7 +9,7 @@
 
 #include "ir/packed_weight.h"
 #include "ir/stored_tensors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/core/error.h"

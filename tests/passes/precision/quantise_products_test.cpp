@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/reference/reference_device.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/runtime/program.h"
 
 namespace ridgepoint {

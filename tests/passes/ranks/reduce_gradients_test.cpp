@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ir/queries.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
 #include "plan/plan.h"

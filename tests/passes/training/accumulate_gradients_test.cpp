@@ -7,7 +7,7 @@
 #include <string>
 
 #include "models/toy_model.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/training/training.h"
 #include "ridgepoint/core/error.h"

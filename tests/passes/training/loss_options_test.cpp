@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"

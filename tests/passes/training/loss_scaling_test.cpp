@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/training/training.h"
 #include "ridgepoint/core/error.h"
 #include "support/graphs/training_graph.h"

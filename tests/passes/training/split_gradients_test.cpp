@@ -1,7 +1,7 @@
 // Parameters that merge_products stored as one have gradients of their own among the outputs.
 #include <gtest/gtest.h>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/runtime/program.h"
 

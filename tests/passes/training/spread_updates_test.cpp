@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/queries.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/collectives.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/graph_lines.h"

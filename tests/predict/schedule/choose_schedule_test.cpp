@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/memory/block_tensors.h"
 #include "predict/cards/datasheet.h"
 #include "predict/forecast.h"

@@ -10,8 +10,8 @@
 
 #include "core/files/file.h"
 #include "interchange/huggingface/named_model.h"
-#include "models/attention.h"
-#include "models/transformer.h"
+#include "models/transformer/attention.h"
+#include "models/transformer/transformer.h"
 #include "ops/attention_form.h"
 #include "ops/layout.h"
 #include "ops/rule.h"

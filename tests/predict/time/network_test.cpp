@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "predict/time/forecast_time.h"
 #include "ridgepoint/core/error.h"

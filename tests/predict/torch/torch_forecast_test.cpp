@@ -13,7 +13,7 @@
 #include "core/files/file.h"
 #include "memory/caching_allocator.h"
 #include "models/toy_model.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/torch/autograd/autograd.h"
 #include "predict/torch/functions/functions.h"
 #include "ridgepoint/core/error.h"

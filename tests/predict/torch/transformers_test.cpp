@@ -15,7 +15,7 @@
 #include "interchange/huggingface/families/family.h"
 #include "interchange/huggingface/model_config.h"
 #include "interchange/huggingface/named_model.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/torch/recording_allocator.h"
 #include "predict/torch/torch_forecast.h"
 #include "ridgepoint/core/error.h"

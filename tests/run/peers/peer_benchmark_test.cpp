@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/text/units.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"
 #include "support/program/fake_python.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "predict/forecast.h"
 #include "ridgepoint/core/error.h"

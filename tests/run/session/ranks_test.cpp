@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "inspect/compare/interleaved.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/core/error.h"
 #include "run/session/fit_into.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace ridgepoint::testing {
 

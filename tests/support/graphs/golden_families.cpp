@@ -16,7 +16,7 @@
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "run/session/steps/compare_tensors.h"
 #include "support/program/build_paths.h"

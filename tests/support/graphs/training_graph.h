@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "models/attention.h"
 #include "models/toy_model.h"
-#include "models/transformer.h"
+#include "models/transformer/attention.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/compile.h"
 
 namespace ridgepoint::testing {

@@ -13,7 +13,7 @@
 
 #include "core/files/temporary_folder.h"
 #include "interchange/huggingface/weights/published_weights.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "train/checkpoint/checkpoint.h"
 
 namespace ridgepoint::train {

@@ -6,7 +6,7 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"
 

@@ -20,7 +20,7 @@
 #include "core/text/text.h"
 #include "interchange/tokenizer/tokenizer.h"
 #include "models/text_workload.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/manifest.h"

@@ -145,7 +145,7 @@ class Origins {
     Snapshot& snapshot = found_.snapshot;
     SnapshotFrame frame;
     frame.name = snapshot.texts.intern(text);
-    const std::string_view source = graph_.source_name(node);  // "src/models/transformer.cpp:72"
+    const std::string_view source = graph_.source_name(node);  // "src/models/transformer/transformer.cpp:72"
     const std::size_t colon = source.rfind(':');
     frame.filename = snapshot.texts.intern(source.substr(0, colon));
     if (colon != std::string_view::npos)

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "interchange/huggingface/config/config_fields.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 
 #include "interchange/huggingface/config/config_fields.h"
 #include "interchange/huggingface/families/decoder.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace ridgepoint {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace ridgepoint {
 
@@ -47,7 +47,7 @@ struct WeightNames {
   bool qkv_by_group = false;      // `qkv` has the queries, the key and the value of a head of keys together
   bool adjacent_pairs = false;    // rotary embedding turns elements 2i and 2i + 1, as this program does
   bool indexer_adjacent_pairs = false;  // and that of an indexer
-  // Of a layer whose tokens are mixed otherwise than by attention (models/mixers.h).
+  // Of a layer whose tokens are mixed otherwise than by attention (models/transformer/mixers.h).
   std::string_view mixer = {}, convolution = "conv1d";
   bool delta_by_group = false;  // the projections of each head of keys lie together, in two tensors (Qwen3-Next)
 };

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/models/workload.h"
 #include "ridgepoint/ops/adapters.h"
 

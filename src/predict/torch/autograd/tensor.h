@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "memory/allocator.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/dtype.h"
 
 namespace ridgepoint::torch {

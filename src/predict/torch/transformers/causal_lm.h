@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "interchange/huggingface/families/family.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "predict/torch/autograd/tensor.h"
 #include "predict/torch/functions/functions.h"
 

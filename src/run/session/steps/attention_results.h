@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 #include "ridgepoint/ir/tensor.h"
 #include "run/session/session.h"
 

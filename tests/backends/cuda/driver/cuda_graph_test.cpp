@@ -9,7 +9,7 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/null/null_device.h"
 #include "core/warning.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"

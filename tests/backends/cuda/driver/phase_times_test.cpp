@@ -7,7 +7,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "inspect/attention/benchmark.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
 #include "run/session/steps/step_benchmark.h"

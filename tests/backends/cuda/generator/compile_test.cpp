@@ -9,7 +9,7 @@
 #include "backends/cuda/libraries/nvrtc.h"
 #include "backends/cuda/needs.h"
 #include "compile/compile.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
 #include "plan/plan.h"

@@ -8,7 +8,7 @@
 #include "backends/cuda/libraries/nvrtc.h"
 #include "core/warning.h"
 #include "inspect/attention/benchmark.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
 #include "run/session/steps/step_benchmark.h"

@@ -10,7 +10,7 @@
 
 #include "backends/cuda/card.h"
 #include "backends/reference/reference_device.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/ops/ops.h"
 #include "ridgepoint/runtime/program.h"
 #include "support/graphs/run_graph.h"

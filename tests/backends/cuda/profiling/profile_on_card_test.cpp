@@ -11,7 +11,7 @@
 #include "backends/cuda/card.h"
 #include "inspect/profile/profile.h"
 #include "inspect/profile/views.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "run/session/steps/step_benchmark.h"
 #include "support/matchers.h"
 

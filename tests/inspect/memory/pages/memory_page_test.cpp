@@ -10,7 +10,7 @@
 
 #include "core/text/units.h"
 #include "inspect/memory/pages/parts.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "support/matchers.h"
 #include "support/records/csv_rows.h"
 #include "support/records/made_snapshot.h"

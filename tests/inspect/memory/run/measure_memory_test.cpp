@@ -17,7 +17,7 @@
 #include "inspect/memory/timeline.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "interchange/snapshot/write_snapshot.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "support/matchers.h"
 

@@ -12,7 +12,7 @@
 #include "backends/cuda/products/epilogues/fused_product.h"
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "core/rounding.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/models/workload.h"
 #include "ridgepoint/runtime/program.h"
 

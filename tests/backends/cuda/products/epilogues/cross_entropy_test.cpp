@@ -11,7 +11,7 @@
 #include "backends/cuda/products/epilogues/fused_product_runs.h"
 #include "backends/cuda/products/epilogues/loss_case.h"
 #include "backends/cuda/products/epilogues/plans.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "plan/plan.h"
 #include "predict/cards/datasheet.h"

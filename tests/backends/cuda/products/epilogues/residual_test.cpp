@@ -12,7 +12,7 @@
 #include "backends/cuda/products/epilogues/fused_product_runs.h"
 #include "backends/cuda/products/epilogues/residual/parameters.h"
 #include "backends/cuda/products/epilogues/residual_case.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "passes/graph_lines.h"
 #include "predict/cards/datasheet.h"
 #include "ridgepoint/runtime/program.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 
 namespace ridgepoint {
 

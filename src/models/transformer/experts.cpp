@@ -1,10 +1,10 @@
-#include "models/experts.h"
+#include "models/transformer/experts.h"
 
 #include <cmath>
 #include <string>
 #include <utility>
 
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
 

@@ -1,4 +1,4 @@
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "core/checked.h"
 #include "core/types/enum_names.h"
 #include "core/warning.h"
-#include "models/transformer.h"
+#include "models/transformer/transformer.h"
 #include "ops/attention_form.h"
 #include "ops/rule.h"
 #include "ops/shape_rules.h"

@@ -1,4 +1,4 @@
-#include "models/attention_layers.h"
+#include "models/transformer/attention_layers.h"
 
 #include <cmath>
 #include <vector>

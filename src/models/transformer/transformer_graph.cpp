@@ -5,9 +5,9 @@
 
 #include "core/normal_quantile.h"
 #include "ir/stored_tensors.h"
-#include "models/attention_layers.h"
-#include "models/experts.h"
-#include "models/mixers.h"
+#include "models/transformer/attention_layers.h"
+#include "models/transformer/experts.h"
+#include "models/transformer/mixers.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/mixers.h"
+#include "models/transformer/mixers.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "models/streams.h"
+#include "models/transformer/streams.h"
 
 #include <optional>
 #include <string>

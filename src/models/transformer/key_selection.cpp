@@ -1,4 +1,4 @@
-#include "models/key_selection.h"
+#include "models/transformer/key_selection.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "models/compressed_attention.h"
+#include "models/transformer/compressed_attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "core/checked.h"
 #include "ir/stored_tensors.h"
-#include "models/attention.h"
+#include "models/transformer/attention.h"
 #include "ridgepoint/ops/ops.h"
 
 namespace ridgepoint {

@@ -7,12 +7,12 @@
 #include <string_view>
 #include <vector>
 
-#include "models/attention.h"
-#include "models/compressed_attention.h"
-#include "models/experts.h"
-#include "models/key_selection.h"
-#include "models/mixers.h"
-#include "models/streams.h"
+#include "models/transformer/attention.h"
+#include "models/transformer/compressed_attention.h"
+#include "models/transformer/experts.h"
+#include "models/transformer/key_selection.h"
+#include "models/transformer/mixers.h"
+#include "models/transformer/streams.h"
 #include "ridgepoint/core/stop_point.h"
 #include "ridgepoint/ir/graph.h"
 #include "ridgepoint/models/workload.h"
