@@ -48,8 +48,9 @@ class Interrupt(unittest.TestCase):
                  "    print(type(stop.rows).__name__, [(row.status, row.steps) for row in stop.rows])\n" \
                  "try:\n    ridgepoint.bench(modle='tiny')\nexcept ridgepoint.UsageError as error:\n" \
                  "    print(hasattr(error, 'rows'))\n"
-        code, output, _, _ = self.interrupt(script, until="/1000000")
+        code, output, errors, _ = self.interrupt(script, until="/1000000")
         self.assertEqual((code, output), (0, "Records [('ok', 1), ('ok', 2)]\nFalse\n"))
+        self.assertNotIn("Traceback", errors)
 
     def test_ends_a_script(self):
         code, _, errors, _ = self.interrupt(LONG_RUN)

@@ -49,12 +49,15 @@ std::string problem_of(const Workload& workload, Use use) {
 void require_text(const Workload& workload, std::string_view who, Use use) {
   if (const TransformerConfig* model = workload.transformer()) {
     if (model->architecture.predicts_next_token()) return;
-    throw Error(fmt::format("{} predicts the next token, so it needs a decoder; choose another --model", who),
-                ErrorKind::usage);
+    throw Error(
+        fmt::format("{} needs a model that predicts the next token, and this one does not: it needs a decoder; choose "
+                    "another --model",
+                    who),
+        ErrorKind::usage);
   }
   const std::string problem = problem_of(workload, use);
   if (problem.empty()) return;
-  throw Error(fmt::format("{} needs a language model, and the workload '{}' is none: {}; bench, profile and memory run "
+  throw Error(fmt::format("{} needs a language model, and '{}' is none: {}; bench, profile and memory run "
                           "it, and docs/model.md says what a workload of text has",
                           who, workload.describe().model.name, problem),
               ErrorKind::usage);

@@ -24,8 +24,8 @@
 namespace ridgepoint::train {
 namespace {
 
-// The loss on data that a run does not train on.
-// A program that runs forward and loss alone, with parameters of its own. All ranks make and use it together.
+// The loss on data that a run does not train on: a program that runs forward and loss alone, with parameters of its
+// own. All ranks make and use it together.
 class Evaluation {
  public:
   // Throws OutOfMemory where it does not fit beside what is allocated. `batches`: of how many batches of each rank the

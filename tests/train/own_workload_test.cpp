@@ -139,7 +139,8 @@ TEST(TextWorkload, says_what_is_missing) {
   require_learns_text(lacking("logits"), "train");
   require_writes_text(lacking("loss"), "sample");
   const auto expect = [&](const char* part, const char* problem) {
-    const auto message = ThrowsMessage<Error>(AllOf(HasSubstr("the workload 'pairs' is none: "), HasSubstr(problem)));
+    const auto message =
+        ThrowsMessage<Error>(AllOf(HasSubstr("needs a language model, and 'pairs' is none: "), HasSubstr(problem)));
     if (std::string_view(part) != "logits") {
       EXPECT_THAT([&] { require_learns_text(lacking(part), "train"); }, message);
     } else {

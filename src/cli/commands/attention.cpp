@@ -132,11 +132,12 @@ class Attention : public Command {
             "--columns does not apply to --pivot, --account and --oom; leave it out");
   }
 
-  // The headings of what tells rows of one sequence apart.
+  // The headings of what tells rows of one sequence apart. Records of calls have no card.
   std::vector<std::string_view> pivot_columns() const {
     std::vector<std::string_view> names;
     for (const Setting* setting : run_options_.settings()) {
-      if (setting->is_matched && setting->is_column() && setting->option.name() != "sequence")
+      const std::string_view option = setting->option.name();
+      if (setting->is_matched && setting->is_column() && option != "sequence" && option != "card")
         names.push_back(setting->heading);
     }
     return names;

@@ -73,7 +73,9 @@ constexpr std::string_view kOfRows[] = {
 bool has_usual_settings(const Record& record) {
   return std::ranges::all_of(record_settings(), [&](const Setting& setting) {
     const bool is_of_rows = std::ranges::find(kOfRows, setting.path) != std::end(kOfRows);
-    return is_of_rows || !setting.is_matched || setting.path.empty() || is_usual(record, setting);
+    // What only files have, momentum and weight decay, is in the cell of the optimizer where it is not usual.
+    return is_of_rows || !setting.is_matched || setting.path.empty() || setting.where == Setting::Where::files ||
+           is_usual(record, setting);
   });
 }
 

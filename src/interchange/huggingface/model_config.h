@@ -1,5 +1,5 @@
 // The config.json of a Hugging Face model, read into the configuration of a Transformer, and written from one. A file
-// may be malicious: its size, depth and numbers are limited (json_file.h, config_fields.h).
+// may be malicious: its size, depth and numbers are limited (config_fields.h).
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 #include "tables/table/wrap.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace ridgepoint::tables {
 namespace {
@@ -8,6 +9,11 @@ namespace {
 constexpr std::string_view kDots = "...";
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+// Not a value of a graph such as %5.
+bool is_percent_sign(std::string_view word) {
+  return word.starts_with('%') && (word.size() == 1 || std::isdigit(static_cast<unsigned char>(word[1])) == 0);
+}
 
 std::string with_blanks(std::string_view text) {
   std::string result(text);
@@ -23,7 +29,7 @@ std::vector<std::string> words_of(std::string_view line, std::size_t width) {
     const std::string_view word = rest.substr(0, rest.find(' '));
     if (display_width(word) > width && word.find(kNoBreak) != std::string_view::npos) {
       std::ranges::copy(words_of(with_blanks(word), width), std::back_inserter(words));
-    } else if (word.starts_with('%') && !words.empty()) {
+    } else if (is_percent_sign(word) && !words.empty()) {
       words.back().append(" ").append(word);
     } else {
       words.push_back(with_blanks(word));

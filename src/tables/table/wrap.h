@@ -21,8 +21,8 @@ std::string cut_text(std::string_view text, std::size_t columns);
 std::vector<std::string_view> lines_of(std::string_view text);
 
 // Breaks `text` at spaces into lines of at most `width` columns; a longer word has its own line. Lines after the first
-// are indented. Existing line breaks stay. kNoBreak becomes a space, and no line begins with a percent sign. No newline
-// at the end.
+// are indented. Existing line breaks stay. kNoBreak becomes a space, and no line begins with a percent sign that
+// follows a word. No newline at the end.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
 
 // Breaks `text` into lines of at most `width` columns: after a space if possible, else after punctuation, else

@@ -69,6 +69,20 @@ TEST(ComparableRows, are_of_runs_in_which_nothing_else_is_changed) {
   EXPECT_THAT(labels(record), IsEmpty());
 }
 
+TEST(ComparableRows, of_steps_are_of_the_optimizer_as_it_comes) {
+  Record record = small_step();
+  record.batch = 4;
+  record.mode = Mode::step;
+  record.optimizer = Optimizer::adamw;
+  record.weight_decay = 0.01;
+  EXPECT_THAT(labels(record), Not(IsEmpty()));
+  record.weight_decay = 0.1;
+  EXPECT_THAT(labels(record), IsEmpty());
+  record.weight_decay = 0.01;
+  record.optimizer = Optimizer::sgd;
+  EXPECT_THAT(labels(record), IsEmpty());
+}
+
 TEST(ComparableRows, of_a_card_that_is_planned_for_are_those_of_that_card) {
   Record record = small_step();
   record.device.name = "null";

@@ -1,6 +1,7 @@
 # A test adds a row to the tables of settings and of figures, and finds both in all places. Its .def files stand before
 # those of the source in the path of includes, and so does a record with the member of the figure. What makes something
-# of the tables, or has a configuration or a record as a member, is compiled with these; the rest is the library's.
+# of the tables, or has a configuration or a record as a member, is compiled with these; the rest is the library's. A
+# function of the library that takes a configuration or a record must be in this list before a test calls it.
 set(folder ${CMAKE_CURRENT_SOURCE_DIR}/record/added_rows)
 set(record_header ${CMAKE_SOURCE_DIR}/include/ridgepoint/record/record.h)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${record_header})

@@ -159,6 +159,7 @@ TEST(Wrap, keeps_words_together_that_fit_a_line) {
   EXPECT_EQ(wrap("fp32, flash\u00A0attention, seed\u00A00", 16), "fp32,\nflash attention,\nseed 0");
   EXPECT_EQ(wrap("fp32, flash\u00A0attention", 10), "fp32,\nflash\nattention");
   EXPECT_EQ(wrap("busy for 2 ms (44.8 %).", 20), "busy for 2 ms\n(44.8 %).");
+  EXPECT_EQ(wrap("reads %1 and %22", 13), "reads %1 and\n%22");
 }
 
 TEST(WrapCell, breaks_behind_blanks_or_else_punctuation_or_anywhere) {

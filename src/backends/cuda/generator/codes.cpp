@@ -109,7 +109,7 @@ template <int count> __device__ inline Packet<{0}, count> narrow_all(const float
 
 std::string generated_float8() {
   return R"cuda(
-// The code of a floating-point number of 8 bits, rounded to nearest even and saturating; as src/core/float8.h.
+// The code of a floating-point number of 8 bits, rounded to nearest even and saturating; as src/core/types/float8.h.
 template <int kMantissa, int kBias>
 __device__ inline unsigned char float8_code(float x, float largest) {
   constexpr int kShift = 23 - kMantissa;

@@ -44,11 +44,11 @@ void gemma_fields(FamilyFields& fields, TransformerConfig& c, const DecoderSizes
   fields.skip({"hidden_act"});
   fields.write("hidden_activation", activation_name(a.activation));
   attention_bias(fields, a, false);
-  const auto usual = static_cast<double>(c.head_size());
-  double scalar = a.query_scale > 0 ? 1 / (a.query_scale * a.query_scale) : usual;
+  const auto head_size = static_cast<double>(c.head_size());
+  double scalar = a.query_scale > 0 ? 1 / (a.query_scale * a.query_scale) : head_size;
   if (in != nullptr) {
     scalar = in->positive("query_pre_attn_scalar", 256);
-    if (scalar != usual) a.query_scale = 1 / std::sqrt(scalar);
+    if (scalar != head_size) a.query_scale = 1 / std::sqrt(scalar);
   }
   const double whole = std::round(scalar);
   // The square of a root is rarely the number itself; transformers refuses 24.0 where it declares an integer.
@@ -118,8 +118,8 @@ void read_full_heads(ConfigFields& fields, TransformerConfig& c) {
       is_first = false;
     }
   }
-  const std::int64_t usual = c.head_size();
-  heads.size = size.value_or(usual) == usual ? 0 : *size;
+  const std::int64_t usual_size = c.head_size();
+  heads.size = size.value_or(usual_size) == usual_size ? 0 : *size;
   heads.kv_heads = kv_heads == c.kv_heads() ? 0 : kv_heads;
   if (c.heads % std::max<std::int64_t>(heads.kv_heads, 1) != 0)
     fields.fail("num_global_key_value_heads", "is {} and does not divide the {} heads", heads.kv_heads, c.heads);
