@@ -13,7 +13,8 @@ namespace {
 
 using Programs = std::optional<std::vector<RowProgram>>;
 
-struct RowPrograms : ::testing::Test {
+class RowPrograms : public ::testing::Test {
+ protected:
   Value tensor(Shape shape, DType dtype = DType::fp32) {
     return input(graph_, "t" + std::to_string(graph_.node_capacity()), {dtype, std::move(shape)}, Role::data);
   }

@@ -8,7 +8,8 @@
 namespace ridgepoint {
 namespace {
 
-struct CachingAllocatorTest : testing::Test {
+class CachingAllocatorTest : public testing::Test {
+ protected:
   void* allocate(std::size_t bytes, MemoryCategory category = MemoryCategory::activation) {
     return allocator_.allocate(bytes, category, kNoNode);
   }

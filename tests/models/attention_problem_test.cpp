@@ -189,7 +189,8 @@ TEST(AttentionProblem, refuses_key_heads_windows_and_caps_that_cannot_be) {
   }
 }
 
-struct AttentionFallback : ::testing::Test {
+class AttentionFallback : public ::testing::Test {
+ protected:
   AttentionFallback() {
     set_warning_handler([this](std::string_view message) { warnings_.emplace_back(message); });
     problem_.variant = AttentionVariant::flash;

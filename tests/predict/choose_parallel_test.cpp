@@ -22,7 +22,8 @@ namespace ridgepoint {
 namespace {
 
 // Times by sharding and size of buckets, as if they had been predicted; the memory is that of plans.
-struct ChooseParallel : ::testing::Test {
+class ChooseParallel : public ::testing::Test {
+ protected:
   ParallelChoice choose(std::optional<std::size_t> memory_bytes = {}) {
     problem_.options.data = 2;
     problem_.memory_bytes = memory_bytes;

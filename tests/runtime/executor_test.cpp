@@ -47,7 +47,8 @@ class NoObserver : public LaunchObserver {
   void after_launch(std::uint32_t) override {}
 };
 
-struct ExecutorRequests : ::testing::Test {
+class ExecutorRequests : public ::testing::Test {
+ protected:
   ExecutorRequests() {
     const Value x = input(graph_, "x", {DType::fp32, {8}}, Role::data);
     graph_.add_output("y", neg(graph_, exp(graph_, x)));

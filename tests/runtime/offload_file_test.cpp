@@ -29,7 +29,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kElements = 5'500'001;  // two pieces and a part, and no whole blocks
 
-struct OffloadFileTest : ::testing::Test {
+class OffloadFileTest : public ::testing::Test {
+ protected:
   std::string path() const { return folder_.path().string(); }
 
   TemporaryFolder folder_;

@@ -39,7 +39,8 @@ struct Padding {
   Architecture architecture = {};
 };
 
-struct PaddedRowsOn : ::testing::TestWithParam<const char*> {
+class PaddedRowsOn : public ::testing::TestWithParam<const char*> {
+ protected:
   Tensors run(const Padding& padding, bool pads) {
     const bool is_reference = std::string(GetParam()) == "reference";
     const TransformerConfig config{

@@ -26,7 +26,8 @@ Value joined(Graph& graph, Value heads) {
   return reshape(graph, transpose(graph, heads, {0, 2, 1, 3}), Shape{kBatch * kRows, kHeads * kWidth});
 }
 
-struct PlacedResultsOn : ::testing::TestWithParam<const char*> {
+class PlacedResultsOn : public ::testing::TestWithParam<const char*> {
+ protected:
   // An elementwise op, a reduction that keeps its dimensions, and a fused node where the device has one.
   Graph graph() const {
     Graph graph;

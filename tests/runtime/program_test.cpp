@@ -25,7 +25,8 @@ Graph chain(std::int64_t elements) {
   return graph;
 }
 
-struct ProgramOn : ::testing::TestWithParam<const char*> {
+class ProgramOn : public ::testing::TestWithParam<const char*> {
+ protected:
   std::shared_ptr<Device> device_ = open_device(GetParam());
 };
 

@@ -8,7 +8,8 @@
 namespace ridgepoint {
 namespace {
 
-struct StateUpdates : ::testing::TestWithParam<const char*> {
+class StateUpdates : public ::testing::TestWithParam<const char*> {
+ protected:
   void compile(std::string_view lines) {
     program_.emplace(graph_of(lines), open_device(GetParam()), ProgramOptions{.compile = {.verify = true}});
   }

@@ -22,7 +22,8 @@ HostTensor host_values(std::int64_t count, const char* name, DType dtype) {
   return stored;
 }
 
-struct WriteRandomOn : ::testing::TestWithParam<const char*> {
+class WriteRandomOn : public ::testing::TestWithParam<const char*> {
+ protected:
   std::shared_ptr<Device> device_ = open_device(GetParam());
 };
 

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 
 const Json kConfiguration = {{"device", "cpu"}, {"quick", true}};
 
-struct StudyFolderTest : ::testing::Test {
+class StudyFolderTest : public ::testing::Test {
+ protected:
   fs::path path(const std::string& name) const { return folder_.file(name); }
 
   TemporaryFolder temporary_;

@@ -14,7 +14,8 @@ namespace {
 using testing::KernelRun;
 using testing::Operand;
 
-struct CpuEmbedding : ::testing::Test {
+class CpuEmbedding : public ::testing::Test {
+ protected:
   ~CpuEmbedding() override { make_cpu_device(); }  // back to every core
 
   std::vector<std::int64_t> random_indices(std::int64_t count, std::int64_t rows) {

@@ -18,7 +18,8 @@ namespace {
 using testing::KernelRun;
 using testing::Operand;
 
-struct CpuExperts : ::testing::Test {
+class CpuExperts : public ::testing::Test {
+ protected:
   ~CpuExperts() override { make_cpu_device(); }  // back to every core
 
   Operand random(const Shape& shape, DType dtype = DType::fp32) {

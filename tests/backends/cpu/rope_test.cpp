@@ -14,7 +14,8 @@ using testing::KernelRun;
 using testing::LayoutChoice;
 using testing::Operand;
 
-struct CpuRope : ::testing::Test {
+class CpuRope : public ::testing::Test {
+ protected:
   ~CpuRope() override { make_cpu_device(); }  // back to every core
 
   KernelRun rotate(const Operand& x, int axis, bool inverse = false) {

@@ -33,7 +33,8 @@ inline std::shared_ptr<Device> open_card() {
   return std::make_shared<EmulatedCard>();
 }
 
-struct OnCard : ::testing::Test {
+class OnCard : public ::testing::Test {
+ protected:
   void SetUp() override {
     if (const std::string why = missing_card(); !why.empty()) GTEST_SKIP() << why;
     device_ = open_card();
@@ -43,7 +44,8 @@ struct OnCard : ::testing::Test {
 };
 
 // Of kernels for compute capability 9.0 alone.
-struct OnHopper : OnCard {
+class OnHopper : public OnCard {
+ protected:
   void SetUp() override {
     OnCard::SetUp();
     if (IsSkipped()) return;

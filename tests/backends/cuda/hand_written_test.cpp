@@ -68,7 +68,8 @@ TEST(KernelLaunch, refuses_what_the_second_dimension_of_a_grid_cannot_hold) {
             "the width is 4194241, but CUDA kernels support at most 4194240");
 }
 
-struct OnCardHandWritten : testing::OnCard {
+class OnCardHandWritten : public testing::OnCard {
+ protected:
   Operand random(DType dtype, const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(dtype, shape, random_, choice);
   }

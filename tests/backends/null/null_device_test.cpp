@@ -34,7 +34,8 @@ class Gpu : public KernelChoices {
   std::shared_ptr<Device> reference_ = make_reference_device();
 };
 
-struct NullDeviceTest : testing::Test {
+class NullDeviceTest : public testing::Test {
+ protected:
   std::shared_ptr<Device> target_ = make_reference_device();
   std::shared_ptr<Device> device_ = make_null_device(target_);
 };

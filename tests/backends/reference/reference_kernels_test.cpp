@@ -17,7 +17,8 @@ using testing::Pointwise;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-struct ReferenceKernels : testing::Test {
+class ReferenceKernels : public testing::Test {
+ protected:
   Value in(Shape shape, DType dtype = DType::fp64) {
     return input(graph_, "input" + std::to_string(inputs_++), {dtype, std::move(shape)}, Role::data);
   }

@@ -75,7 +75,8 @@ TestOperand dense_copy(const TestOperand& window) {
   return dense;
 }
 
-struct ReferenceLayouts : testing::TestWithParam<unsigned> {
+class ReferenceLayouts : public testing::TestWithParam<unsigned> {
+ protected:
   Value in(Shape shape, DType dtype = DType::fp64) {
     return input(graph_, "input" + std::to_string(inputs_++), {dtype, std::move(shape)}, Role::data);
   }

@@ -26,7 +26,8 @@ std::vector<std::string> toy_compare(const std::vector<std::string>& more) {
   return arguments;
 }
 
-struct CompareProgram : ::testing::Test {
+class CompareProgram : public ::testing::Test {
+ protected:
   std::string write(const char* name, const std::vector<Record>& records) const {
     std::string text;
     for (const Record& record : records) text += to_json(record) + "\n";

@@ -39,7 +39,8 @@ TEST(ModelsCommand, lists_those_with_a_text_in_their_name_or_family) {
   expect_refused({"models", "lamma-3.2-1b"}, 2, "did you mean 'llama-3.2-1b'?");
 }
 
-struct ModelFolder : ::testing::Test {
+class ModelFolder : public ::testing::Test {
+ protected:
   ModelFolder() {
     std::filesystem::create_directory(path());
     write_file(folder_ / "toy/config.json",

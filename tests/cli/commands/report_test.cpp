@@ -33,7 +33,8 @@ Json data_of(const std::string& page) {
   return Json::parse(page.substr(from, page.find("</script>", from) - from));
 }
 
-struct Report : ::testing::Test {
+class Report : public ::testing::Test {
+ protected:
   std::string file(const std::string& name, const std::string& content) const {
     write_file(folder_ / name, content);
     return (folder_ / name).string();

@@ -45,7 +45,8 @@ Snapshot three_steps(std::uint64_t leak_bytes) {
   return std::move(made.snapshot);
 }
 
-struct SnapshotProgram : ::testing::Test {
+class SnapshotProgram : public ::testing::Test {
+ protected:
   SnapshotProgram() {
     write_snapshot(folder_ / "a.pickle", three_steps(0));
     write_snapshot(folder_ / "b.pickle", three_steps(2 * kMiB));

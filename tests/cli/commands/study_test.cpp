@@ -179,7 +179,8 @@ TEST(Study, stops_at_a_signal_and_says_how_to_go_on) {
   }
 }
 
-struct FinishedStudy : ::testing::Test {
+class FinishedStudy : public ::testing::Test {
+ protected:
   static void SetUpTestSuite() {
     temporary_ = new TemporaryFolder;
     first_ = new ProgramResult(run_program(study()));

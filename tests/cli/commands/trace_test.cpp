@@ -31,7 +31,8 @@ std::string trace_of(int rank, int scale) {
   return fmt::format(R"({{"distributedInfo": {{"rank": {}, "world_size": 2}}, "traceEvents": [{}]}})", rank, events);
 }
 
-struct TraceProgram : ::testing::Test {
+class TraceProgram : public ::testing::Test {
+ protected:
   TraceProgram() {
     write("a.json", trace_of(0, 1));
     write("b.json", trace_of(1, 2));

@@ -47,7 +47,8 @@ HostTensor times(HostTensor tensor, double factor) {
   return tensor;
 }
 
-struct VerifyAttention : ::testing::Test {
+class VerifyAttention : public ::testing::Test {
+ protected:
   // Inputs and results in one file, as a program that is right writes them.
   Tensors right(const Tensors& given, const std::vector<std::string>& more = {"--causal", "true"}) {
     write(folder_ / "in", given);

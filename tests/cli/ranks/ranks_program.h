@@ -30,7 +30,8 @@ inline Words on_ranks(int ranks) {
   return {"--parallel", "data=" + count, "--ranks", count};
 }
 
-struct Ranks : ::testing::Test {
+class Ranks : public ::testing::Test {
+ protected:
   void SetUp() override {
     if (!testing::prepare_mpirun()) GTEST_SKIP() << "mpirun is not installed";
   }

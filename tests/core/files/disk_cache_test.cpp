@@ -18,7 +18,8 @@
 namespace ridgepoint {
 namespace {
 
-struct DiskCacheTest : ::testing::Test {
+class DiskCacheTest : public ::testing::Test {
+ protected:
   DiskCacheTest() {
     set_warning_handler([this](std::string_view message) { warnings_.emplace_back(message); });
   }

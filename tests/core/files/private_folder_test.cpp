@@ -27,7 +27,8 @@ mode_t mode_of(const fs::path& path) {
   return status.st_mode & 07777;
 }
 
-struct PrivateFolderTest : ::testing::Test {
+class PrivateFolderTest : public ::testing::Test {
+ protected:
   PrivateFolder made() { return *PrivateFolder::open(folder_.path(), "ours/kernels", true); }
   std::string refusal() {
     return error_of([&] { PrivateFolder::open(folder_.path(), "ours/kernels", true); });

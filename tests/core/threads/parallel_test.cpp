@@ -14,7 +14,8 @@ namespace ridgepoint {
 namespace {
 
 // Restores the thread count.
-struct Parallel : ::testing::Test {
+class Parallel : public ::testing::Test {
+ protected:
   ~Parallel() override { set_thread_count(before_); }
   int before_ = thread_count();
 };

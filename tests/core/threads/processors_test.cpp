@@ -14,7 +14,8 @@ namespace ridgepoint {
 namespace {
 
 // Simulated control groups; `membership` is the content of /proc/self/cgroup.
-struct Processors : ::testing::Test {
+class Processors : public ::testing::Test {
+ protected:
   void write(const std::string& file, const std::string& text) {
     const std::filesystem::path path = folder_.path() / file;
     std::filesystem::create_directories(path.parent_path());

@@ -14,7 +14,8 @@
 namespace ridgepoint {
 namespace {
 
-struct ThreadPoolTest : ::testing::Test {
+class ThreadPoolTest : public ::testing::Test {
+ protected:
   ~ThreadPoolTest() override { set_thread_count(before_); }
   int before_ = thread_count();
 };

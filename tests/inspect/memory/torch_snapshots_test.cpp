@@ -12,7 +12,8 @@
 namespace ridgepoint {
 namespace {
 
-struct TorchSnapshot : ::testing::Test {
+class TorchSnapshot : public ::testing::Test {
+ protected:
   void read(const std::string& name) {
     const std::filesystem::path folder = source_folder() / "tests/golden/torch_snapshots";
     report_ = analyse_memory(read_snapshot(folder / (name + ".pickle.gz")), 0).report;

@@ -8,7 +8,8 @@
 namespace ridgepoint {
 namespace {
 
-struct DocumentsTest : ::testing::Test {
+class DocumentsTest : public ::testing::Test {
+ protected:
   Documents read(const char* name, const std::string& content) const {
     write_file(folder_ / name, content);
     return Documents((folder_ / name).string());

@@ -11,7 +11,8 @@ namespace {
 
 using Ids = std::vector<std::uint32_t>;
 
-struct TokenFileTest : ::testing::Test {
+class TokenFileTest : public ::testing::Test {
+ protected:
   std::filesystem::path write(const std::string& bytes) const {
     write_file(folder_ / "t.bin", bytes);
     return folder_ / "t.bin";

@@ -10,7 +10,8 @@
 namespace ridgepoint {
 namespace {
 
-struct NsysExportFile : ::testing::Test {
+class NsysExportFile : public ::testing::Test {
+ protected:
   void SetUp() override {
     library_ = dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) GTEST_SKIP() << "libsqlite3.so.0 is not here";

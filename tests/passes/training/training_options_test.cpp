@@ -146,7 +146,8 @@ TEST(Lora, refuses_a_layer_beside_what_packs_it) {
               HasSubstr("did you mean 'qkv_proj'?"));
 }
 
-struct LoraOn : ::testing::TestWithParam<Compile> {
+class LoraOn : public ::testing::TestWithParam<Compile> {
+ protected:
   Program program(Mode mode, std::optional<LoraOptions> lora, const char* device = "cpu") {
     Program made(workload_.build(), open_device(device),
                  {.compile = {.mode = mode, .level = GetParam(), .lora = std::move(lora)}});

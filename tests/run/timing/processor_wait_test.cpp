@@ -49,7 +49,8 @@ TEST(ProcessorWait, counts_threads_that_share_one_processor) {
   EXPECT_GT(*wait.threads_waiting(), kManyWaitingThreads);
 }
 
-struct BusyWarning : ::testing::Test {
+class BusyWarning : public ::testing::Test {
+ protected:
   BusyWarning() {
     set_warning_handler([this](std::string_view message) { warnings_.emplace_back(message); });
   }

@@ -342,7 +342,8 @@ TEST(StudyFiles, escape_names_from_rows) {
   EXPECT_THAT(text_of(document, "pictures/sizes_time.svg"), Not(HasSubstr("<img")));
 }
 
-struct StudyFolderReading : ::testing::Test {
+class StudyFolderReading : public ::testing::Test {
+ protected:
   void write(const std::string& records) const {
     const StudyFolder folder(path());
     folder.create({{"device", "cpu"}});

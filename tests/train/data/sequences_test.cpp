@@ -13,7 +13,8 @@
 namespace ridgepoint::train {
 namespace {
 
-struct SequencesTest : ::testing::Test {
+class SequencesTest : public ::testing::Test {
+ protected:
   std::string file(const std::string& name, const std::string& content) const {
     write_file(folder_ / name, content);
     return (folder_ / name).string();

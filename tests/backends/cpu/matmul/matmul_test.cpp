@@ -63,7 +63,8 @@ void expect_product(const KernelRun& run) {
   }
 }
 
-struct CpuMatmul : ::testing::Test {
+class CpuMatmul : public ::testing::Test {
+ protected:
   ~CpuMatmul() override { make_cpu_device(); }  // back to every core
 
   KernelRun multiply(Operand a, Operand b) {

@@ -89,7 +89,8 @@ inline double largest_of(const HostTensor& tensor) {
   return largest_difference(tensor, zero);
 }
 
-struct OnCardAttention : OnCard {
+class OnCardAttention : public OnCard {
+ protected:
   Operand random(DType dtype, const Shape& shape) { return random_operand(dtype, shape, random_, {}); }
   std::vector<Operand> forward_operands(const AttentionCase& c) {
     return {random(c.dtype, c.of_queries()), random(c.dtype, c.of_keys()), random(c.dtype, c.of_keys())};

@@ -71,7 +71,8 @@ double linear_tolerance(DType dtype) {
   }
 }
 
-struct OnCardLinearAttention : testing::OnCard {
+class OnCardLinearAttention : public testing::OnCard {
+ protected:
   Operand scaled(DType dtype, const Shape& shape, double factor, double shift, const LayoutChoice& choice = {}) {
     Operand made = testing::make_operand(dtype, shape, choice);
     for (std::size_t i = 0; i < made.storage.size(); i += size_bytes(dtype)) {

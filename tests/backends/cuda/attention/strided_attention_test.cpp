@@ -289,7 +289,8 @@ TEST_F(StridedAttention, tells_a_rotation_where_rows_of_the_output_lie) {
   });
 }
 
-struct OnCardStridedAttention : testing::OnCard {
+class OnCardStridedAttention : public testing::OnCard {
+ protected:
   // Copies of the operands as the parts of one product [B,S,NH,D].
   static std::vector<Operand> packed(const std::vector<Operand>& dense) {
     const auto count = static_cast<std::int64_t>(dense.size());

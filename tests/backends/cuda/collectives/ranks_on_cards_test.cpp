@@ -25,7 +25,8 @@ const Words kModel = {"verify", "--layers",  "3",  "--d-model", "1024", "--d-ff"
                       "2816",   "--heads",   "16", "--vocab",   "5003", "--attention",
                       "flash",  "--context", "64", "--compile", "full"};
 
-struct OnCardsRanks : testing::OnCard {
+class OnCardsRanks : public testing::OnCard {
+ protected:
   void SetUp() override {
     testing::OnCard::SetUp();
     if (IsSkipped()) return;

@@ -23,7 +23,8 @@ namespace {
 
 constexpr const char* kSource = "extern \"C\" __global__ void nothing() {}";
 
-struct KernelCache : testing::WithNvrtc<> {
+class KernelCache : public testing::WithNvrtc<> {
+ protected:
   void SetUp() override {
     testing::WithNvrtc<>::SetUp();
     ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);

@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct FakeCard : ::testing::Test {
+class FakeCard : public ::testing::Test {
+ protected:
   static void SetUpTestSuite() { cache_ = new TemporaryFolder; }
   static void TearDownTestSuite() { delete cache_; }
 

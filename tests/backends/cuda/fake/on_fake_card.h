@@ -19,7 +19,8 @@
 
 namespace ridgepoint::testing {
 
-struct OnFakeCard : ::testing::Test {
+class OnFakeCard : public ::testing::Test {
+ protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");  // the new process starts again at the same test
     const char* folders = std::getenv("LD_LIBRARY_PATH");

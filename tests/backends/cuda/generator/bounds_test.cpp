@@ -183,7 +183,8 @@ std::vector<Op> generated_ops() {
   return ops;
 }
 
-struct GeneratedBounds : testing::Emulated {
+class GeneratedBounds : public testing::Emulated {
+ protected:
   // The next kernel of this op that can be made.
   void add(Op op) {
     for (int attempt = 0; attempt < 1000; ++attempt) {

@@ -25,7 +25,8 @@ double tolerance_of(DType dtype) {
   return dtype == DType::bf16 ? 4e-3 : dtype == DType::fp16 ? 5e-4 : dtype == DType::fp64 ? 1e-13 : 2e-6;
 }
 
-struct OnCardGenerated : testing::OnCard {
+class OnCardGenerated : public testing::OnCard {
+ protected:
   Operand random(DType dtype, const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(dtype, shape, random_, choice);
   }

@@ -27,7 +27,8 @@ double experts_tolerance(DType dtype) {
   }
 }
 
-struct OnCardExperts : testing::OnCard {
+class OnCardExperts : public testing::OnCard {
+ protected:
   Operand random(DType dtype, const Shape& shape) { return testing::random_operand(dtype, shape, random_); }
 
   void expect_agrees(Op op, const std::vector<Operand>& operands, const Attributes& attributes = {},

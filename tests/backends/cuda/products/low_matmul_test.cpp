@@ -151,7 +151,8 @@ TEST(LowTiling, reads_back_what_it_wrote_and_nothing_else) {
 }
 
 // Computes products with each of their candidate tilings.
-struct OnCardLowMatmul : testing::OnHopper {
+class OnCardLowMatmul : public testing::OnHopper {
+ protected:
   Operand random(const Shape& shape, const LayoutChoice& choice = {}, DType dtype = DType::bf16) {
     return testing::random_operand(dtype, shape, random_, choice);
   }

@@ -71,7 +71,8 @@ void expect_product(Operand a, Operand b) {
   }
 }
 
-struct CudaMatmulMapping : ::testing::Test {
+class CudaMatmulMapping : public ::testing::Test {
+ protected:
   Operand random(const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(DType::fp32, shape, random_, choice);
   }

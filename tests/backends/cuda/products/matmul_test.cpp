@@ -51,7 +51,8 @@ void expect_product(const CardRun& run) {
   }
 }
 
-struct OnCardMatmul : testing::OnCard {
+class OnCardMatmul : public testing::OnCard {
+ protected:
   CardRun multiply(Operand a, Operand b) { return {*device_, Op::matmul, {std::move(a), std::move(b)}}; }
   Operand random(const Shape& shape, const LayoutChoice& choice = {}, DType dtype = DType::fp32) {
     return testing::random_operand(dtype, shape, random_, choice);

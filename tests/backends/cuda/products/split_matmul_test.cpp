@@ -134,7 +134,8 @@ class Occupied {
 };
 
 // Computes a product with each of its candidate tilings.
-struct OnCardSplitMatmul : testing::OnHopper {
+class OnCardSplitMatmul : public testing::OnHopper {
+ protected:
   Operand random(const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(DType::fp32, shape, random_, choice);
   }

@@ -21,7 +21,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct FakeProfile : ::testing::Test {
+class FakeProfile : public ::testing::Test {
+ protected:
   static void SetUpTestSuite() { cache_ = new TemporaryFolder; }
   static void TearDownTestSuite() { delete cache_; }
 

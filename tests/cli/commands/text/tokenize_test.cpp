@@ -15,7 +15,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-struct TokenizeCommand : ::testing::Test {
+class TokenizeCommand : public ::testing::Test {
+ protected:
   std::string path(const char* name) const { return (folder_ / name).string(); }
   std::string write(const char* name, const std::string& content) const {
     write_file(folder_ / name, content);

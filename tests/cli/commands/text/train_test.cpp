@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct TrainTest : ::testing::Test {
+class TrainTest : public ::testing::Test {
+ protected:
   TrainTest() {
     std::string text;
     for (int i = 0; i < 200; ++i) text += fmt::format("line {} of {} says that {} is not {}\n", i, 200, i * 7, i % 13);

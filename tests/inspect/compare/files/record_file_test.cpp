@@ -11,7 +11,8 @@
 namespace ridgepoint {
 namespace {
 
-struct ReadRecordFile : ::testing::Test {
+class ReadRecordFile : public ::testing::Test {
+ protected:
   RecordFile read(const std::string& text, const std::string& mapping = "") const {
     write_file(folder_ / "a.jsonl", text);
     if (!mapping.empty()) write_file(folder_ / "map.json", mapping);

@@ -248,7 +248,8 @@ TEST(ModelWeights, of_the_first_files_of_bert_has_norms_of_gamma_and_beta) {
     EXPECT_EQ(stored.read(name).data, weights.all().at(name).data) << name;
 }
 
-struct ChangedWeights : ::testing::Test {
+class ChangedWeights : public ::testing::Test {
+ protected:
   ChangedWeights() { write_model(folder_ / "model", config_, weights_); }
   ModelWeights changed(const std::function<TensorDeclaration(const std::string&, TensorType)>& change) {
     rewrite(folder_ / "model/model.safetensors", folder_ / "changed.safetensors", change);

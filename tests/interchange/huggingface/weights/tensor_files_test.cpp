@@ -17,7 +17,8 @@ void write_one(const std::filesystem::path& path, const std::string& name, float
   });
 }
 
-struct TensorFilesTest : ::testing::Test {
+class TensorFilesTest : public ::testing::Test {
+ protected:
   void expect_refused(const std::string& index, const std::string& why) {
     write_file(folder_ / "model.safetensors.index.json", index);
     EXPECT_THAT(error_of([&] { TensorFiles{folder_.path()}; }), HasSubstr(why)) << index;

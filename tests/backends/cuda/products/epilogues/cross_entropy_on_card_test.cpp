@@ -61,7 +61,8 @@ void expect_near(const std::map<std::string, std::vector<double>>& found,
   }
 }
 
-struct OnCardCrossEntropyOfProduct : testing::OnHopper {
+class OnCardCrossEntropyOfProduct : public testing::OnHopper {
+ protected:
   using Results = std::vector<std::vector<double>>;
 
   static constexpr std::byte kGuard{0x7f};

@@ -197,7 +197,8 @@ TEST_F(FusedProductOnFakeCard, is_in_two_steps_where_the_card_has_no_room_for_al
   });
 }
 
-struct OnCardFusedProduct : testing::OnHopper {
+class OnCardFusedProduct : public testing::OnHopper {
+ protected:
   std::vector<Operand> operands_of(const testing::FusedProductCase& some) {
     std::vector<Operand> operands;
     for (const TensorLayout& layout : some.layouts) {

@@ -199,7 +199,8 @@ TEST_F(ResidualOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_
   });
 }
 
-struct OnCardResidual : testing::OnHopper {
+class OnCardResidual : public testing::OnHopper {
+ protected:
   Operand random(const TensorLayout& layout, double scale, double plus = 0) {
     Operand operand = testing::random_operand(
         layout.dtype, layout.shape, random_,

@@ -173,7 +173,8 @@ TEST_F(RopeProductOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_
   });
 }
 
-struct OnCardRopeProduct : testing::OnHopper {
+class OnCardRopeProduct : public testing::OnHopper {
+ protected:
   // The result of each way.
   std::vector<std::vector<std::byte>> run(const RopeCase& some, const std::vector<Operand>& operands) {
     std::vector<std::unique_ptr<DeviceCopy>> inputs;

@@ -175,7 +175,8 @@ TEST_F(SwigluOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_ch
   });
 }
 
-struct OnCardSwiglu : testing::OnHopper {
+class OnCardSwiglu : public testing::OnHopper {
+ protected:
   Operand random(const TensorLayout& layout, double scale) {
     Operand operand = testing::random_operand(
         layout.dtype, layout.shape, random_,
