@@ -38,7 +38,7 @@ TEST(Workloads, run_in_every_command_that_takes_a_model) {
 
 TEST(Workloads, that_are_no_language_models_are_not_verified_or_timed_beside_pytorch) {
   expect_usage_error({"verify", "--workload", "toy", "--device", "cpu"},
-                     "verify needs a language model, and the workload 'toy' is none: its graph has no input 'inputs'");
+                     "verify needs a language model, and 'toy' is none: its graph has no input 'inputs'");
   expect_usage_error({"bench", "--workload", "toy", "--device", "cpu", "--peers", "torch"}, "'toy' is of another");
   const ProgramResult plan = run_program({"plan", "--workload", "toy", "--as", "torch"});
   EXPECT_EQ(plan.exit_code, 1);
@@ -53,7 +53,7 @@ TEST(Workloads, without_text_are_not_trained_and_write_none) {
   for (const char* workload : {"toy", "attention"}) {
     SCOPED_TRACE(workload);
     const auto lacks_inputs = [&](std::string_view who) {
-      return fmt::format("{} needs a language model, and the workload '{}", who, workload);
+      return fmt::format("{} needs a language model, and '{}", who, workload);
     };
     expect_usage_error({"train", "--data", text, "--device", "cpu", "--workload", workload}, lacks_inputs("train"));
     expect_usage_error({"sample", "--weights", text, "--tokenizer", "byte", "--prompt", "a", "--device", "cpu",
@@ -61,7 +61,7 @@ TEST(Workloads, without_text_are_not_trained_and_write_none) {
                        lacks_inputs("sample"));
   }
   expect_usage_error({"precision", "--loss-curve", text, "--device", "cpu", "--workload", "toy"},
-                     "a loss curve needs a language model, and the workload 'toy' is none");
+                     "a loss curve needs a language model, and 'toy' is none");
 }
 
 TEST(Workloads, are_not_chosen_where_the_command_has_its_own) {
