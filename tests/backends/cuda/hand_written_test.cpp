@@ -303,7 +303,8 @@ TEST_F(OnCardCrossEntropy, takes_gradients_that_are_spread_strided_or_known) {
   }
 }
 
-struct OnCardAdamW : OnCardHandWritten {
+class OnCardAdamW : public OnCardHandWritten {
+ protected:
   static Operand scalar(double value) {
     Operand made = testing::make_operand(DType::fp32, {});
     store_element(DType::fp32, made.storage.data(), value);
