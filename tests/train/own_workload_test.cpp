@@ -1,6 +1,5 @@
 // A workload of another program learns text, and text is written with it.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 
 #include <memory>
 #include <string>
@@ -15,13 +14,10 @@
 #include "models/text_workload.h"
 #include "ridgepoint/core/error.h"
 #include "ridgepoint/ops/ops.h"
+#include "support/matchers.h"
 
 namespace ridgepoint {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::ThrowsMessage;
 
 // The logits of a token depend on that token alone: a table times a matrix.
 class Pairs : public Workload {

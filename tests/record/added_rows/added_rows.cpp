@@ -1,8 +1,6 @@
 // A setting and a figure that tables have, are everywhere: this program has the rows of settings.def and measures.def
 // beside this file, and nothing else says anything of them.
 #include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -26,6 +24,7 @@
 #include "record/record_table.h"
 #include "ridgepoint/core/error.h"
 #include "run/session/session.h"
+#include "support/matchers.h"
 #include "support/records/sample_records.h"
 #include "tables/table/render.h"
 
@@ -34,16 +33,6 @@ namespace ridgepoint::cli {
 std::unique_ptr<Command> make_man();
 
 namespace {
-
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::ContainsRegex;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::ThrowsMessage;
 
 // A command that runs models as bench does, but for the run: its figure is ten times the setting, and a run of a
 // lower setting is faster.

@@ -21,6 +21,8 @@
 #include "interchange/tokenizer/tokenizer.h"
 #include "models/text_workload.h"
 #include "models/transformer/transformer.h"
+#include "record/columns.h"
+#include "record/fields.h"
 #include "ridgepoint/core/error.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/manifest.h"
@@ -132,12 +134,10 @@ class Sample : public Command {
       return;
     }
     weights_ = (folder / train::kModelFile).string();
-    for (const char* size : {"layers", "d-model", "d-ff", "heads", "vocab"}) {
-      std::string key = size;
-      std::ranges::replace(key, '-', '_');
-      const auto value = run.at("model").value(key, std::int64_t{0});
-      if (has_setting(kind, size) && value > 0)
-        run_options_.set_default(fmt::format("--{}", size), fmt::to_string(value));
+    for (const std::string& option : kind.settings) {
+      const FieldPlace place = place_of_field(setting_of_option(option).path);
+      const std::int64_t value = place.object == "model" ? run.at("model").value(place.name, std::int64_t{0}) : 0;
+      if (value > 0) run_options_.set_default(fmt::format("--{}", option), fmt::to_string(value));
     }
   }
 
