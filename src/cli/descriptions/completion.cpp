@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "core/text/json.h"
+#include "core/text/words.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -19,13 +19,6 @@ inline std::string escape(std::string_view text, std::string_view characters, st
   return escaped;
 }
 
-// One word for bash and zsh, whatever it contains.
-inline std::string quote_word(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 // For bash 4 or newer; zsh; fish 3 or newer.
 std::string bash_completion(std::span<const CommandDescription> commands);
 std::string zsh_completion(std::span<const CommandDescription> commands);

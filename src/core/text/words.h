@@ -1,7 +1,8 @@
-// Long lists of names, written as text.
+// Words of a text, and words of a command line.
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,13 @@ inline std::vector<std::string_view> words_of(std::string_view text) {
     begin = end;
   }
   return words;
+}
+
+// One word for bash and zsh, whatever it contains.
+inline std::string quote_word(std::string_view text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 }  // namespace ridgepoint

@@ -9,6 +9,7 @@
 
 #include "core/text/text.h"
 #include "core/text/units.h"
+#include "core/text/words.h"
 #include "inspect/published/published_rows.h"
 #include "study/pages/parts.h"
 #include "tables/table/wrap.h"
@@ -31,10 +32,7 @@ std::string shell_word(const std::string& word) {
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("_-+=.,:/@%").find(static_cast<char>(c)) != std::string_view::npos;
   };
-  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return !word.empty() && std::ranges::all_of(word, is_plain) ? word : quote_word(word);
 }
 
 std::string measured_on(const StudyDocument& document) {
