@@ -3,8 +3,8 @@
 // tiles leaves multiprocessors idle. Gradients are freed earlier too.
 //
 // Updates of small tensors stay behind backward, and so do all of runs that are not captured, and all where gradients
-// are clipped or scaled. On several ranks, the sums of gradients run beside backward instead; with states or weights on
-// the host, the copies decide about the order.
+// are clipped or scaled. On several ranks an update is ready when the next sum of gradients begins, so that backward
+// does not wait for its own. With states or weights on the host, the copies decide about the order.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -51,7 +51,7 @@ std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const P
 bool spread_updates(Graph& graph, const PassOptions& options) {
   if (options.target.runs_update_beside == nullptr || options.level != Compile::full) return false;
   const bool copies_decide = includes(options.offload, Offload::optimizer | Offload::parameters);
-  if (copies_decide || has_op_of(graph, OpClass::collective)) return false;
+  if (copies_decide) return false;
   UpdateOrder order(graph);
   if (order.products().size() < 2) return false;
   const std::vector<Move> moves = moves_of(graph, order, options.target);
