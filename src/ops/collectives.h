@@ -43,7 +43,7 @@ inline constexpr std::size_t kMostBytesOfCopiedScatter = std::size_t{64} << 20;
 // one kernel for all of them, which is faster.
 inline bool are_sent_by_copies(const Node& node, std::size_t bytes) {
   constexpr std::size_t kLeastSums = std::size_t{1} << 20;
-  constexpr std::size_t kLeastTensor = std::size_t{4} << 20;
+  constexpr std::size_t kLeastTensor = std::size_t{1} << 20;
   if (node.phase == Phase::optimizer) return false;
   switch (node.op) {
     case Op::all_reduce: return bytes >= kLeastSums;

@@ -4,13 +4,15 @@
 //
 // Updates of small tensors stay behind backward, and so do all of runs that are not captured, and all where gradients
 // are clipped or scaled. On several ranks an update is ready when the next sum of gradients begins, so that backward
-// does not wait for its own. With states or weights on the host, the copies decide about the order.
+// does not wait for its own, and the last sums, beside which no backward is left, have updates beside them. With states
+// or weights on the host, the copies decide about the order.
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include "ir/queries.h"
 #include "ops/collectives.h"
+#include "ops/rule.h"
 #include "ops/rules/optimizer/optimizer.h"
 #include "passes/memory/update_order.h"
 #include "passes/pass.h"
@@ -24,12 +26,24 @@ constexpr std::int64_t kGroupElements = std::int64_t{16} << 20;
 constexpr std::int64_t kLeastElements = std::int64_t{1} << 18;
 // The updates that may begin before one must have ended, so that its gradients are freed.
 constexpr std::int64_t kInFlightUpdates = 8;
+// The bytes that an H100 or H200 moves in its memory while it sends one to another by NVLink, about.
+constexpr double kMovedBytesOfSentByte = 12;
 
 struct Move {
   NodeId update;
   std::size_t ready = 0;
   std::int64_t elements = 0;
 };
+
+// What ranks send of gradients behind the node at the position `last`.
+double bytes_sent_behind(const Graph& graph, const UpdateOrder& order, std::size_t last) {
+  double bytes = 0;
+  for (const NodeId id : order.nodes().subspan(last + 1)) {
+    const Node& node = graph.node(id);
+    if (op_class(node.op) == OpClass::collective && node.phase != Phase::optimizer) bytes += wire_bytes(graph, node);
+  }
+  return bytes;
+}
 
 std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const PassTarget& target) {
   std::vector<Move> moves;
@@ -43,6 +57,10 @@ std::vector<Move> moves_of(const Graph& graph, const UpdateOrder& order, const P
     if (move.elements >= kLeastElements && move.ready <= last) moves.push_back(move);
   }
   std::ranges::stable_sort(moves, {}, &Move::ready);
+  for (double stay = kMovedBytesOfSentByte * bytes_sent_behind(graph, order, last); stay > 0 && !moves.empty();) {
+    stay -= static_cast<double>(cost(graph, graph.node(moves.back().update)).bytes);
+    moves.pop_back();
+  }
   return moves;
 }
 

@@ -21,14 +21,15 @@
 namespace ridgepoint {
 namespace {
 
-// The errors that docs/predicted_times.md states, and the GPU on which they were found.
+// The errors that docs/predicted_times.md states, and the GPUs on which they were found, one of them with compiled
+// runs.
 constexpr std::string_view kMeasuredCard = "H200 SXM";
-constexpr std::string_view kMeasuredCardOfRanks = "H100 SXM";
-constexpr std::int64_t kMeasuredH100s = 4, kMeasuredH200s = 2;
+constexpr std::string_view kMeasuredCompiled = "H100 SXM";
+constexpr std::int64_t kMeasuredRanks = 4;
 constexpr double kError = 0.10;
 constexpr double kErrorInTf32 = 0.15;
 // Of what was not measured. Published runs of an 8B model on eight H100s, whose power was limited to 500 W, take 1.54
-// times as long as is predicted; two or four H100s of a machine take at most 1.1 times.
+// times as long as is predicted; two or four H100s or H200s of a machine take at most 1.1 times.
 constexpr double kLeastOfUnmeasured = 0.9, kMostOfUnmeasured = 1.6;
 
 constexpr double kMsPerSecond = 1e3;
@@ -62,9 +63,9 @@ Sender sender_of(const Graph& graph, const Node& node, Compile level, const Netw
   return are_copied ? Sender::copy_engines : Sender::kernels;
 }
 
-// Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones on
-// H100s, two on H200s, of a machine with the links of the card, whose sums run beside backward; with states of the
-// optimizer on the host, of one rank on an H100; with other tensors there, or on several ranks, none.
+// Whether measured times tell of such runs: of one rank, on H100s a compiled one, or of up to four compiled ones of a
+// machine with the links of the card, whose sums run beside backward; with states of the optimizer on the host, of one
+// rank on an H100; with other tensors there, or on several ranks, none.
 bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
   if (!has_op_of(graph, OpClass::collective)) {
     const bool has_others = std::ranges::any_of(graph.order(), [&](NodeId id) {
@@ -72,17 +73,15 @@ bool was_measured(const Graph& graph, Compile level, const Network& network, con
       return op_class(node.op) == OpClass::transfer && node.phase != Phase::optimizer;
     });
     return !has_others && ((card.card == kMeasuredCard && !has_op_of(graph, OpClass::transfer)) ||
-                           (card.card == kMeasuredCardOfRanks && level == Compile::full));
+                           (card.card == kMeasuredCompiled && level == Compile::full));
   }
   if (level != Compile::full || has_op_of(graph, OpClass::transfer)) return false;
-  const std::int64_t measured_ranks = card.card == kMeasuredCardOfRanks ? kMeasuredH100s
-                                      : card.card == kMeasuredCard      ? kMeasuredH200s
-                                                                        : 0;
+  if (card.card != kMeasuredCard && card.card != kMeasuredCompiled) return false;
   const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;
   return std::ranges::all_of(graph.order(), [&](NodeId id) {
     const Node& node = graph.node(id);
     if (op_class(node.op) != OpClass::collective) return true;
-    return has_links && node.attributes.get<std::int64_t>("ranks") <= measured_ranks &&
+    return has_links && node.attributes.get<std::int64_t>("ranks") <= kMeasuredRanks &&
            !node.attributes.get_or(kExposed, false);
   });
 }

@@ -14,6 +14,7 @@
 #include "passes/memory/update_order.h"
 #include "plan/plan.h"
 #include "ridgepoint/runtime/program.h"
+#include "support/graphs/rank_threads.h"
 #include "support/graphs/run_graph.h"
 #include "train/checkpoint/late_device.h"
 
@@ -57,28 +58,37 @@ class LateUpdates : public testing::LateDevice {
   };
 };
 
-ProgramPlan plan_of(std::shared_ptr<Device> device, CompileOptions options = {}) {
+const TransformerConfig kHalf{"custom", 512, 8, 1024, 1024, 2, 8};
+
+ProgramPlan plan_of(std::shared_ptr<Device> device, CompileOptions options = {},
+                    const TransformerConfig& model = kModel) {
   options.mode = Mode::step;
   options.keep.results = true;
-  return {build_transformer(kModel, 1), std::move(device), {.compile = options}};
+  return {build_transformer(model, 1), std::move(device), {.compile = options}};
 }
+
+bool is_beside(const Node& node) { return optimizer_layout(node) && runs_beside(node); }
 
 std::size_t count_beside(const Graph& graph) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(graph.order(), [&](NodeId id) { return runs_beside(graph.node(id)); }));
+      std::ranges::count_if(graph.order(), [&](NodeId id) { return is_beside(graph.node(id)); }));
 }
 
 class SpreadUpdates : public ::testing::TestWithParam<CompileOptions> {};
 
-TEST_P(SpreadUpdates, computes_the_same_bits_however_late_the_updates_are) {
-  const Transformer workload(kModel, 1);
-  Program plain(plan_of(open_device("cpu"), GetParam()), nullptr, {});
-  Program spread(plan_of(std::make_shared<LateUpdates>(), GetParam()), nullptr, {});
+void expect_the_same_bits(const CompileOptions& options, const TransformerConfig& model,
+                          const std::shared_ptr<Communicator>& communicator) {
+  const Transformer workload(model, 1);
+  Program plain(plan_of(open_device("cpu"), options, model), nullptr, {.communicator = communicator});
+  Program spread(plan_of(std::make_shared<LateUpdates>(), options, model), nullptr, {.communicator = communicator});
   EXPECT_EQ(count_beside(plain.graph()), 0U);
   EXPECT_GT(count_beside(spread.graph()), 0U);
-  initialise(plain, workload, 3);
-  initialise(spread, workload, 3);
-  for (int step = 0; step < 3; ++step) {
+  for (Program* program : {&plain, &spread}) {
+    initialise(*program, workload, 3);
+    // Ranks have the same parameters, and data of their own.
+    if (options.parallel.rank == 1) program->write_input("inputs", program->read_input("targets"));
+  }
+  for (int step = 0; step < 2; ++step) {
     plain.run();
     spread.run();
     EXPECT_EQ(testing::relative_error(spread.read_output("logits"), plain.read_output("logits")), 0) << step;
@@ -87,13 +97,30 @@ TEST_P(SpreadUpdates, computes_the_same_bits_however_late_the_updates_are) {
     EXPECT_EQ(testing::relative_error(spread.read_input(part.name), plain.read_input(part.name)), 0) << part.name;
 }
 
+TEST_P(SpreadUpdates, computes_the_same_bits_however_late_the_updates_are) {
+  if (!GetParam().parallel.is_parallel()) return expect_the_same_bits(GetParam(), kModel, nullptr);
+  testing::RankThreads(2, testing::CollectiveRuns::in_wait)
+      .run([&](std::size_t rank, const std::shared_ptr<Communicator>& communicator) {
+        CompileOptions options = GetParam();
+        options.parallel.rank = static_cast<std::int64_t>(rank);
+        expect_the_same_bits(options, kHalf, communicator);
+      });
+}
+
+CompileOptions on_two_ranks(Sharding shard, std::int64_t bucket_bytes = std::int64_t{4} << 20) {
+  return {.precision = Precision::bf16,
+          .level = Compile::full,
+          .parallel = {.data = 2, .shard = shard, .bucket_bytes = bucket_bytes}};
+}
+
 INSTANTIATE_TEST_SUITE_P(
     all, SpreadUpdates,
     ::testing::Values(
         CompileOptions{.precision = Precision::bf16, .level = Compile::full},
         CompileOptions{.precision = Precision::bf16, .level = Compile::full, .checkpoint = Checkpoint::block},
         CompileOptions{.level = Compile::full, .accumulate = 2},
-        CompileOptions{.precision = Precision::bf16, .level = Compile::full, .optimizer = {.kind = Optimizer::lion}}));
+        CompileOptions{.precision = Precision::bf16, .level = Compile::full, .optimizer = {.kind = Optimizer::lion}},
+        on_two_ranks(Sharding::none), on_two_ranks(Sharding::parameters)));
 
 TEST(UpdatesBeside, stand_behind_what_they_need_and_before_the_last_products) {
   const ProgramPlan plan = plan_of(std::make_shared<LateUpdates>(), {.level = Compile::full});
@@ -130,14 +157,26 @@ TEST(UpdatesBeside, are_those_of_a_device_that_runs_them_beside_and_of_gradients
   EXPECT_EQ(count_beside(plan_of(late, {.decompose = {Op::adamw}, .level = Compile::full}).graph()), 0U);
   EXPECT_EQ(count_beside(plan_of(late, {.level = Compile::full, .clip_norm = 1.0}).graph()), 0U);
   EXPECT_EQ(count_beside(plan_of(late, {.precision = Precision::fp16, .level = Compile::full}).graph()), 0U);
-  const auto is_beside = [&](Offload offload) {
-    const ProgramPlan plan = plan_of(late, {.level = Compile::full, .offload = offload});
-    return std::ranges::any_of(plan.graph().order(),
-                               [&](NodeId id) { return plan.graph().node(id).attributes.get_or(kBeside, false); });
+  const auto count_with = [&](Offload offload) {
+    return count_beside(plan_of(late, {.level = Compile::full, .offload = offload}).graph());
   };
-  EXPECT_FALSE(is_beside(Offload::optimizer));
-  EXPECT_FALSE(is_beside(Offload::parameters));
-  EXPECT_TRUE(is_beside(Offload::activations));
+  EXPECT_EQ(count_with(Offload::optimizer), 0U);
+  EXPECT_EQ(count_with(Offload::parameters), 0U);
+  EXPECT_GT(count_with(Offload::activations), 0U);
+}
+
+// What they update is a part of a rank, and what the last sum sends takes as long as many of them.
+TEST(UpdatesBeside, leave_some_that_run_beside_the_last_sum_of_ranks) {
+  const auto late = std::make_shared<LateUpdates>();
+  for (const Sharding shard : {Sharding::none, Sharding::gradients, Sharding::parameters}) {
+    std::size_t before = SIZE_MAX;
+    for (const std::int64_t mib : {2, 8, 1024}) {  // the last: all gradients are one sum, behind backward
+      const std::size_t beside = count_beside(plan_of(late, on_two_ranks(shard, mib << 20)).graph());
+      EXPECT_LT(beside, before) << name(shard) << ' ' << mib;
+      before = beside;
+    }
+    EXPECT_EQ(before, 0U) << name(shard);
+  }
 }
 
 std::size_t least_bytes(const ProgramPlan& plan) {
