@@ -70,6 +70,7 @@ TEST_F(OnCardProfile, every_kernel_finds_its_node_and_every_launch_its_kernel) {
 TEST_F(OnCardProfile, a_captured_run_has_the_kernels_of_its_launches_and_their_nodes) {
   RunConfig config = config_of("tiny", Mode::step);
   config.compile.level = Compile::full;
+  config.compile.skip = {"spread_updates"};  // which groups the updates of captured runs in another way
   const Profile captured = profile_of(config);
   EXPECT_TRUE(captured.captured) << captured.capture_note;
   EXPECT_EQ(captured.dropped_records, 0U);
