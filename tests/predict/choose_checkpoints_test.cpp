@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -19,7 +18,6 @@
 #include "predict/block_memory.h"
 #include "predict/forecast.h"
 #include "ridgepoint/models/workload.h"
-#include "ridgepoint/runtime/program.h"
 #include "run/session/plan_run.h"
 
 namespace ridgepoint {

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <set>
-#include <string>
 
 #include "core/files/file.h"
 #include "inspect/calculations/page.h"

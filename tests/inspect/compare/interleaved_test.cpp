@@ -1,7 +1,6 @@
 #include "inspect/compare/interleaved.h"
 
 #include <memory>
-#include <vector>
 
 #include "models/transformer/transformer.h"
 #include "support/matchers.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,6 @@
 #include "core/files/file.h"
 #include "memory/caching_allocator.h"
 #include "models/toy_model.h"
-#include "models/transformer/transformer.h"
 #include "predict/torch/autograd/autograd.h"
 #include "predict/torch/functions/functions.h"
 #include "ridgepoint/core/error.h"

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <random>
 #include <vector>
 
-#include "ridgepoint/record/record.h"
 #include "support/matchers.h"
 
 namespace ridgepoint {

@@ -12,7 +12,6 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/libraries/nvrtc.h"
-#include "runtime/device/matmul_problem.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,13 +7,10 @@
 #include <map>
 #include <memory>
 #include <sstream>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "core/files/temporary_folder.h"
-#include "inspect/memory/analyse.h"
 #include "inspect/memory/timeline.h"
 #include "interchange/snapshot/reader/read_snapshot.h"
 #include "interchange/snapshot/write_snapshot.h"
