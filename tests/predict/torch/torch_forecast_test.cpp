@@ -27,12 +27,10 @@ constexpr double kMiB = 1048576;
 
 RunConfig config_of(TransformerConfig model, std::int64_t batch, Mode mode = Mode::step,
                     Precision precision = Precision::fp32, PlanAs as = PlanAs::torch) {
-  RunConfig config;
-  config.device = "null";
-  config.workload = std::make_shared<Transformer>(std::move(model), batch);
-  config.compile = {.mode = mode, .precision = precision};
-  config.plan_as = as;
-  return config;
+  return {.device = "null",
+          .workload = std::make_shared<Transformer>(std::move(model), batch),
+          .compile = {.mode = mode, .precision = precision},
+          .plan_as = as};
 }
 
 TransformerConfig preset(const char* name, std::int64_t context = 256,
